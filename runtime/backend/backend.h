@@ -1,0 +1,78 @@
+/* Kernels: how a backend does the local work of an op, on one slot's parts of the tensors. */
+#ifndef ISO_BACKEND_BACKEND_H
+#define ISO_BACKEND_BACKEND_H
+
+#include "runtime/base/types.h"
+
+/* A slot's part of a tensor: dense, row-major, of dim[0] x dim[1] x ... elements. Some dim may be 0. */
+typedef struct iso_array {
+    void *data;
+    iso_dtype dtype;
+    int rank;
+    int64_t dim[ISO_MAX_RANK];    /* local extents */
+    int64_t offset[ISO_MAX_RANK]; /* of the part in the global tensor */
+    int64_t global[ISO_MAX_RANK]; /* extents of the global tensor (with the actual rows of the batch) */
+} iso_array;
+
+/* What a kernel may report about the data it met: the first fault of a slot in a step is kept. */
+typedef struct iso_fault {
+    bool raised;
+    char message[240];
+} iso_fault;
+void iso_fault_raise(iso_fault *fault, const char *format, ...);
+
+/* What is the same for all kernels of a step. */
+typedef struct iso_step_info {
+    uint64_t step; /* counter of training steps: dropout draws from it */
+    uint64_t seed;
+    int64_t rows;  /* of the global batch */
+} iso_step_info;
+
+typedef struct iso_call {
+    const void *attrs; /* of the op */
+    int inputs, outputs;
+    const iso_array *in;
+    iso_array *out;
+    void *scratch; /* as many bytes as the kernel's scratch() said, aligned to 64 */
+    const iso_step_info *info;
+    iso_fault *fault;
+} iso_call;
+
+/* One way to do an op. A backend lists its kernels in order of preference: the first that fits an op's dtypes and local
+ * shapes (known while planning, data pointers NULL) is taken. Kernels are single-threaded, do not allocate, and the order of their
+ * sums depends on shapes only. Inputs may be read up to 64 bytes past their end; outputs are written exactly. */
+typedef struct iso_kernel {
+    const char *op;   /* name of the op type */
+    const char *name; /* of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */
+    bool (*fits)(const iso_call *call);      /* NULL: anything */
+    size_t (*scratch)(const iso_call *call); /* NULL: none */
+    void (*run)(const iso_call *call);
+    /* Whether the kernel may be given output 0 at the address of an input that the op's in_place names. */
+    bool in_place;
+} iso_kernel;
+
+/* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient g. `hyper` is what
+ * iso_optimizer_hyper gave for this step. */
+typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
+
+/* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. */
+typedef struct iso_backend {
+    const char *name;
+    const char *description; /* "cpu: AVX-512, oneDNN 2.6, OpenBLAS 0.3.21" */
+    const iso_kernel *(*find)(const char *op, const iso_call *call); /* NULL: no kernel fits */
+    void (*sum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
+    void (*maximum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
+    iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype); /* "adam", ...; NULL: unknown */
+} iso_backend;
+
+/* The CPU backend; the instruction set is found once. Never NULL. */
+const iso_backend *iso_backend_cpu(void);
+/* Only the plain reference kernels: the oracle of the others. */
+const iso_backend *iso_backend_reference(void);
+/* Instruction sets, in increasing order: what this CPU has, and what all ranks agreed to use (before the first plan). */
+typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
+iso_isa iso_cpu_isa(void);
+void iso_cpu_limit_isa(iso_isa isa);
+const char *iso_isa_name(iso_isa isa);
+
+#endif

@@ -1,0 +1,29 @@
+/* Hashes: 64-bit of bytes, and the 128-bit fingerprint of state, a sum over elements. */
+#ifndef ISO_BASE_HASH_H
+#define ISO_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 64-bit hash of bytes, continuing from `hash` (0 to begin). */
+uint64_t iso_hash_bytes(uint64_t hash, const void *bytes, size_t count);
+uint64_t iso_hash_text(uint64_t hash, const char *text);
+uint64_t iso_hash_mix(uint64_t value);
+
+/* A sum of mixed hashes, one per element: no order of adding and no partition changes it. */
+typedef struct iso_fingerprint {
+    uint64_t word[2];
+} iso_fingerprint;
+
+void iso_fingerprint_add(iso_fingerprint *sum, uint64_t path_hash, uint64_t global_index, uint64_t bits);
+/* 32 hexadecimal digits. */
+void iso_fingerprint_text(const iso_fingerprint *sum, char text[33]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

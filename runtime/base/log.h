@@ -1,0 +1,19 @@
+/* Warnings and information for people. Errors travel as statuses, not through here. */
+#ifndef ISO_BASE_LOG_H
+#define ISO_BASE_LOG_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One line to stderr, "isogrid: warning: ...". Callers see to it that one rank says it. */
+void iso_warn(const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* Accounted memory. Every buffer of Isogrid comes from here, so that a run can state what it holds. */
+#ifndef ISO_BASE_MEMORY_H
+#define ISO_BASE_MEMORY_H
+
+#include <stddef.h>
+
+#include "runtime/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ISO_ALIGN = 64 };
+
+/* Zeroed memory aligned to ISO_ALIGN, with at least ISO_ALIGN readable bytes after its end (kernels may load whole
+ * vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
+iso_status iso_alloc(size_t bytes, const char *what, void **memory);
+void iso_free(void *memory);
+
+/* Small structures: zeroed, NULL where memory ends. Freed with iso_free. */
+void *iso_new(size_t bytes);
+/* As realloc for arrays of `count` elements of `size`; memory must come from iso_new or be NULL. */
+void *iso_grow(void *memory, size_t old_count, size_t count, size_t size);
+char *iso_strdup(const char *text);
+
+/* Bytes held now, and at most so far, by this process. */
+size_t iso_memory_held(void);
+size_t iso_memory_peak(void);
+
+/* Product and sum of sizes that report an overflow (ISO_INVALID, naming `what`). */
+iso_status iso_size_mul(size_t a, size_t b, const char *what, size_t *product);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

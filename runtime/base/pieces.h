@@ -1,0 +1,24 @@
+/* Pieces: how state leaves the executor. Checkpoints, the fingerprint and the replica check take pieces and know
+ * nothing of plans. */
+#ifndef ISO_BASE_PIECES_H
+#define ISO_BASE_PIECES_H
+
+#include "runtime/base/types.h"
+
+/* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order of `box`. */
+typedef struct iso_piece {
+    const char *path; /* lent */
+    iso_dtype dtype;
+    iso_shape shape; /* global */
+    iso_box box;
+    int64_t begin, count;
+    void *data;  /* of the first of these elements */
+    bool writer; /* of all copies of these elements, this one is written out */
+} iso_piece;
+
+typedef struct iso_pieces {
+    int count;
+    iso_piece *piece;
+} iso_pieces;
+
+#endif

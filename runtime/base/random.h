@@ -1,0 +1,38 @@
+/* Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+ * A number depends on key and counter alone, never on who draws it or in which order. */
+#ifndef ISO_BASE_RANDOM_H
+#define ISO_BASE_RANDOM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_philox {
+    uint32_t word[4];
+} iso_philox;
+
+/* Four 32-bit words for (key, counter, stream). */
+iso_philox iso_philox_draw(uint64_t key, uint64_t counter, uint64_t stream);
+
+/* The key of something named by a path ("dense/kernel") under a user's seed. */
+uint64_t iso_random_key(uint64_t seed, const char *path);
+
+/* Uniform in [0, 1) with 24 bits; uniform in (0, 1] with 53 bits from two words. */
+static inline float iso_uniform_f32(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+double iso_uniform_f64(uint32_t high, uint32_t low);
+
+/* The element `index` of the random sequence (key, step): word index % 4 of the block index / 4. */
+uint32_t iso_random_word(uint64_t key, uint64_t step, uint64_t index);
+
+/* order[0..n): a permutation of 0..n-1 that depends on key and step alone (Fisher and Yates). */
+void iso_random_permutation(uint64_t key, uint64_t step, int64_t n, int64_t *order);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

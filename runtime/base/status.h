@@ -1,0 +1,55 @@
+/* Statuses and their messages.
+ *
+ * Functions return an iso_status; results go to output arguments and are written on success only. The first
+ * function that detects an error records its message with iso_error(); callers propagate with ISO_TRY. */
+#ifndef ISO_BASE_STATUS_H
+#define ISO_BASE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_context iso_context;
+
+typedef enum iso_status {
+    ISO_OK = 0,
+    ISO_INVALID,   /* a value, name, shape or file that the caller or a user gave is wrong: exit code 2 */
+    ISO_NO_MEMORY, /* exit code 1 */
+    ISO_IO,        /* a system call on a file failed: exit code 1 */
+    ISO_FAILED,    /* any other error at run time: exit code 1 */
+    ISO_DIVERGED,  /* training gave NaN and was asked to stop at it: exit code 3 */
+} iso_status;
+
+/* Runs a call that returns a status; on an error goes to `done` of the enclosing function, which needs a
+ * variable `status` and a label `done`. */
+#define ISO_TRY(call)                                                                                          \
+    do {                                                                                                       \
+        status = (call);                                                                                       \
+        if (status != ISO_OK)                                                                                  \
+            goto done;                                                                                         \
+    } while (0)
+
+/* Records the message of an error in this thread and returns its code. printf's format; no newline. */
+iso_status iso_error(iso_status code, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+/* Puts a prefix before this thread's recorded message ("layer 'conv2d': ..."); returns the code unchanged. */
+iso_status iso_error_prefix(iso_status code, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+/* The message recorded last in this thread; never NULL, valid until the next error of this thread. */
+const char *iso_error_message(void);
+
+/* The exit code of a process that ends with this status: 0, 1, 2 or 3. */
+int iso_status_exit_code(iso_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* Growing text, and the names that come nearest to a misspelt one. */
+#ifndef ISO_BASE_TEXT_H
+#define ISO_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* {0} is an empty text. Where memory ends the text stays as it is and `failed` is set. */
+typedef struct iso_text {
+    char *data; /* NULL while empty; else terminated */
+    size_t length;
+    size_t capacity;
+    bool failed;
+} iso_text;
+
+void iso_text_add(iso_text *text, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+void iso_text_free(iso_text *text);
+/* The characters, "" where there are none. */
+const char *iso_text_get(const iso_text *text);
+
+/* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one contains the
+ * other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
+void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

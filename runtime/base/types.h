@@ -1,0 +1,75 @@
+/* Element types, shapes and boxes. */
+#ifndef ISO_BASE_TYPES_H
+#define ISO_BASE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ISO_MAX_RANK = 8 };
+
+typedef enum iso_dtype {
+    ISO_DTYPE_NONE = 0,
+    ISO_F32,
+    ISO_F64,
+    ISO_I32,
+    ISO_I64,
+    ISO_U8,
+    ISO_BOOL, /* one byte, 0 or 1 */
+} iso_dtype;
+
+/* Bytes of one element; 0 for ISO_DTYPE_NONE. */
+size_t iso_dtype_size(iso_dtype dtype);
+const char *iso_dtype_name(iso_dtype dtype);
+bool iso_dtype_is_float(iso_dtype dtype);
+
+/* A shape. In a graph the value ISO_BATCH stands for the rows of the batch, whose number a plan fixes. */
+typedef struct iso_shape {
+    int rank;
+    int64_t dim[ISO_MAX_RANK];
+} iso_shape;
+
+enum { ISO_BATCH = -1 };
+
+#define ISO_COUNT_ARGS_(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+/* A shape from its dimensions, outermost first: ISO_SHAPE(28, 28, 1). */
+#define ISO_SHAPE(...) ((iso_shape){ISO_COUNT_ARGS_(__VA_ARGS__), {__VA_ARGS__}})
+#define ISO_SCALAR ((iso_shape){0, {0}})
+
+/* "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. */
+char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
+bool iso_shape_equal(const iso_shape *a, const iso_shape *b);
+
+/* Elements of a shape without ISO_BATCH; ISO_INVALID where the product overflows or a dimension is negative. */
+iso_status iso_shape_count(const iso_shape *shape, int64_t *count);
+
+/* The shape with ISO_BATCH replaced by rows. */
+iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows);
+
+/* A part of a tensor: offset and extent in each dimension, possibly empty. */
+typedef struct iso_box {
+    int rank;
+    int64_t offset[ISO_MAX_RANK];
+    int64_t extent[ISO_MAX_RANK];
+} iso_box;
+
+int64_t iso_box_count(const iso_box *box);
+iso_box iso_box_whole(const iso_shape *shape);
+/* The common part of two boxes of one rank (possibly empty: some extent is 0). */
+iso_box iso_box_intersect(const iso_box *a, const iso_box *b);
+bool iso_box_equal(const iso_box *a, const iso_box *b);
+
+/* A range [begin, begin + count) of a dimension of n elements cut into `parts`: ceil(n / parts) elements each,
+ * the last parts shorter or empty. */
+void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,219 @@
+/* Graphs: tensors with global shapes and the ops between them, as users build them.
+ *
+ * Building never returns a status: the first error stays in the graph, later calls do nothing (they return a tensor
+ * that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile() return it.
+ * Every tensor belongs to its graph and is freed with it. Building is not collective, but every rank must build the
+ * same graph. */
+#ifndef ISO_GRAPH_GRAPH_H
+#define ISO_GRAPH_GRAPH_H
+
+#include "runtime/base/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_graph iso_graph;
+typedef struct iso_tensor iso_tensor;
+typedef struct iso_variable iso_variable;
+typedef struct iso_update iso_update; /* variables and their new values; owned by the graph */
+
+/* An empty graph. Never NULL (where memory ends: a graph whose error says so). */
+iso_graph *iso_graph_create(iso_context *ctx);
+void iso_graph_destroy(iso_graph *graph);
+/* The first error made while building, with its message recorded in this thread. */
+iso_status iso_graph_error(const iso_graph *graph);
+iso_context *iso_graph_context(const iso_graph *graph);
+/* The element type that floating-point inputs, variables and constants take: ISO_F32 (default) or ISO_F64. To be set before the
+ * first tensor. With ISO_F64 an iso_input of type ISO_F32 becomes ISO_F64: any network runs as its own oracle. */
+void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
+iso_dtype iso_graph_precision(const iso_graph *graph);
+/* The seed from which initial weights and dropout come; default 1337. */
+void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
+uint64_t iso_graph_seed(const iso_graph *graph);
+
+/* ---- tensors ---- */
+iso_graph *iso_tensor_graph(const iso_tensor *tensor);
+iso_dtype iso_tensor_dtype(const iso_tensor *tensor);
+/* Global shape, the batch dimension being ISO_BATCH. Lent. */
+const iso_shape *iso_tensor_shape(const iso_tensor *tensor);
+const char *iso_tensor_name(const iso_tensor *tensor);
+/* Gives the tensor a name that layouts ("d2/output") and messages use. */
+void iso_tensor_set_name(iso_tensor *tensor, const char *name);
+
+/* An input [batch, shape...]: rows of a data set. */
+iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
+/* A constant of a shape without batch; `values` are converted from double and copied. */
+iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values);
+/* A scalar constant. */
+iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value);
+
+/* ---- variables ---- */
+typedef enum iso_initializer_kind {
+    ISO_INIT_DEFAULT = 0, /* Glorot uniform for kernels, zeros for biases: the layer says which */
+    ISO_INIT_ZEROS,
+    ISO_INIT_ONES,
+    ISO_INIT_CONSTANT, /* .value */
+    ISO_INIT_GLOROT_UNIFORM,
+    ISO_INIT_GLOROT_NORMAL,
+    ISO_INIT_HE_UNIFORM,
+    ISO_INIT_HE_NORMAL,
+    ISO_INIT_LECUN_UNIFORM,
+    ISO_INIT_LECUN_NORMAL,
+    ISO_INIT_RANDOM_UNIFORM, /* [.low, .high); Keras: -0.05, 0.05 where both are 0 */
+    ISO_INIT_RANDOM_NORMAL,  /* .mean, .stddev; Keras: 0, 0.05 where stddev is 0 */
+    ISO_INIT_TRUNCATED_NORMAL,
+} iso_initializer_kind;
+
+/* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive field. */
+typedef struct iso_initializer {
+    iso_initializer_kind kind;
+    double value, low, high, mean, stddev;
+} iso_initializer;
+
+/* A variable with a path such as "dense/kernel". Its initial value depends on the graph's seed, the path and the
+ * global index of each element. Two variables of one path are an error. */
+iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
+                                  iso_initializer initializer, bool trainable);
+/* Its value at the beginning of a step, as a tensor. */
+iso_tensor *iso_variable_value(iso_variable *variable);
+const char *iso_variable_path(const iso_variable *variable);
+const iso_shape *iso_variable_shape(const iso_variable *variable);
+iso_dtype iso_variable_dtype(const iso_variable *variable);
+bool iso_variable_trainable(const iso_variable *variable);
+int iso_graph_variable_count(const iso_graph *graph);
+iso_variable *iso_graph_variable(const iso_graph *graph, int index);       /* in order of creation */
+iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
+/* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs to the graph. */
+const char *iso_graph_unique_name(iso_graph *graph, const char *base);
+/* Takes a name that a user gave to a layer; two layers of one name are an error. */
+const char *iso_graph_take_name(iso_graph *graph, const char *name);
+/* Records an error in the graph unless it has one (printf's format); for layers and ops. */
+void iso_graph_fail(iso_graph *graph, const char *format, ...);
+
+/* ---- updates and gradients ---- */
+/* At the end of a step, `variable` becomes `value` (same shape and type). */
+iso_update *iso_assign(iso_variable *variable, iso_tensor *value);
+/* Both updates together. Either may be NULL. */
+iso_update *iso_update_join(iso_update *a, iso_update *b);
+/* Registers an update that every training function performs (moving statistics). */
+void iso_graph_add_training_update(iso_graph *graph, iso_update *update);
+/* gradients[i] = d loss / d of[i], NULL where loss does not depend on it. loss: a scalar of float type. */
+void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients);
+/* Adds a term to the model's loss (regularisation, activity): iso_graph_losses() gives their sum or NULL. */
+void iso_graph_add_loss(iso_graph *graph, iso_tensor *term);
+iso_tensor *iso_graph_losses(iso_graph *graph);
+
+/* ---- elementwise arithmetic: NumPy's broadcasting; both of one type ---- */
+iso_tensor *iso_add(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_subtract(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_multiply(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_divide(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_power(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_maximum(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_minimum(iso_tensor *a, iso_tensor *b);
+/* y = scale * x + shift */
+iso_tensor *iso_affine(iso_tensor *x, double scale, double shift);
+/* comparisons give ISO_BOOL; operands of different types are compared in the wider one */
+iso_tensor *iso_equal(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_not_equal(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_less(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_less_equal(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_greater(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_greater_equal(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_logical_and(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_logical_or(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_logical_not(iso_tensor *a);
+/* condition ? a : b, elementwise, with broadcasting */
+iso_tensor *iso_where(iso_tensor *condition, iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype);
+/* unary, floating point */
+iso_tensor *iso_negate(iso_tensor *x);
+iso_tensor *iso_abs(iso_tensor *x);
+iso_tensor *iso_sign(iso_tensor *x);
+iso_tensor *iso_exp(iso_tensor *x);
+iso_tensor *iso_log(iso_tensor *x);
+iso_tensor *iso_sqrt(iso_tensor *x);
+iso_tensor *iso_rsqrt(iso_tensor *x);
+iso_tensor *iso_square(iso_tensor *x);
+iso_tensor *iso_relu(iso_tensor *x);
+iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope);
+iso_tensor *iso_elu(iso_tensor *x, double alpha);
+iso_tensor *iso_sigmoid(iso_tensor *x);
+iso_tensor *iso_tanh(iso_tensor *x);
+iso_tensor *iso_gelu(iso_tensor *x, bool approximate);
+iso_tensor *iso_silu(iso_tensor *x);
+iso_tensor *iso_softplus(iso_tensor *x);
+iso_tensor *iso_stop_gradient(iso_tensor *x);
+
+/* ---- reductions over axes (negative: from the end; count 0: all); keep: leaves dimensions of 1. Sums of ISO_BOOL are
+ * ISO_I32. A mean over the batch divides by the global number of rows. ---- */
+iso_tensor *iso_reduce_sum(iso_tensor *x, const int *axes, int count, bool keep);
+iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep);
+iso_tensor *iso_reduce_max(iso_tensor *x, const int *axes, int count, bool keep);
+iso_tensor *iso_reduce_min(iso_tensor *x, const int *axes, int count, bool keep);
+/* over all axes, to a scalar; accumulated in float64 */
+iso_tensor *iso_sum(iso_tensor *x);
+iso_tensor *iso_mean(iso_tensor *x);
+/* index of the largest along an axis (the first of equals), ISO_I32 */
+iso_tensor *iso_argmax(iso_tensor *x, int axis);
+/* 1 where target[i] is among the k largest of predictions[i, :], as tf.math.in_top_k: [rows, classes], [rows] -> [rows] ISO_BOOL */
+iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k);
+
+/* ---- shapes ---- */
+/* dim -1 (at most one, beside ISO_BATCH in front): what is left. The batch dimension stays in front. */
+iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
+iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
+/* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
+iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
+iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
+iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);
+
+/* ---- products ---- */
+/* x: [..., k], w: [k, n] -> [..., n]; or both [..., m, k], [..., k, n] with equal leading dimensions. The flags
+ * transpose the last two dimensions. */
+iso_tensor *iso_matmul(iso_tensor *a, iso_tensor *b);
+iso_tensor *iso_matmul_with(iso_tensor *a, iso_tensor *b, bool transpose_a, bool transpose_b);
+
+/* ---- networks (the layers in models/ build on these) ---- */
+typedef struct iso_conv_geometry {
+    int64_t stride[2], dilation[2]; /* height, width; at least 1 */
+    int64_t pad_before[2], pad_after[2];
+    int64_t groups;
+} iso_conv_geometry;
+/* x: [n, h, w, c], kernel: [r, s, c / groups, f] -> [n, h', w', f] */
+iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry);
+typedef struct iso_pool_geometry {
+    int64_t size[2], stride[2], pad_before[2], pad_after[2];
+} iso_pool_geometry;
+iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
+/* the mean over those elements of each window that lie inside x, as Keras and TensorFlow have it */
+iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
+iso_tensor *iso_softmax(iso_tensor *x, int axis);
+iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
+/* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A label outside the
+ * classes is an error of the step that names row and value. */
+iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
+/* labels: [rows..., classes] (a distribution) */
+iso_tensor *iso_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
+/* x: [rows, features...], normalised over the last dimension; gamma, beta: [c] or NULL */
+iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon);
+/* The statistics of the global batch over all but the last dimension: mean and variance (biased), ISO_F64 [c]. */
+void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance);
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension; mean, variance: [c], any float type; gamma, beta: [c]
+ * or NULL. Where mean and variance come from iso_batch_moments(x) the gradient runs through them. */
+iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance, iso_tensor *gamma, iso_tensor *beta,
+                              double epsilon);
+/* table: [v, d], index: integers [...] -> [..., d]. An index outside 0..v-1 is an error of the step. */
+iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index);
+/* index -> [..., classes], 1 at the index, of float type dtype */
+iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dtype);
+/* Each element is kept with probability 1 - rate and divided by it; which ones depends on seed, `path`, step and global index. */
+iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path);
+/* training in functions made with .training = true, inference elsewhere; both of one shape and type */
+iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
