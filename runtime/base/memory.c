@@ -1,0 +1,97 @@
+#include "runtime/base/memory.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic size_t held, peak;
+
+/* Before each block, in a line of its own: how much it holds. */
+typedef struct block {
+    size_t bytes;
+} block;
+
+static void account(size_t bytes)
+{
+    size_t now = atomic_fetch_add(&held, bytes) + bytes;
+    size_t top = atomic_load(&peak);
+    while (now > top && !atomic_compare_exchange_weak(&peak, &top, now))
+        ;
+}
+
+static void *allocate(size_t bytes)
+{
+    size_t size;
+    if (__builtin_add_overflow(bytes, (size_t)4 * ISO_ALIGN - 1, &size))
+        return NULL;
+    size = size / ISO_ALIGN * ISO_ALIGN;
+    block *header = aligned_alloc(ISO_ALIGN, size);
+    if (!header)
+        return NULL;
+    memset(header, 0, size);
+    header->bytes = size;
+    account(size);
+    return (char *)header + ISO_ALIGN;
+}
+
+iso_status iso_alloc(size_t bytes, const char *what, void **memory)
+{
+    void *fresh = allocate(bytes);
+    if (!fresh)
+        return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
+    *memory = fresh;
+    return ISO_OK;
+}
+
+void iso_free(void *memory)
+{
+    if (!memory)
+        return;
+    block *header = (block *)((char *)memory - ISO_ALIGN);
+    atomic_fetch_sub(&held, header->bytes);
+    free(header);
+}
+
+void *iso_new(size_t bytes)
+{
+    return allocate(bytes);
+}
+
+void *iso_grow(void *memory, size_t old_count, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    void *fresh = allocate(bytes);
+    if (!fresh)
+        return NULL;
+    if (memory)
+        memcpy(fresh, memory, (old_count < count ? old_count : count) * size);
+    iso_free(memory);
+    return fresh;
+}
+
+char *iso_strdup(const char *text)
+{
+    size_t length = strlen(text) + 1;
+    char *copy = allocate(length);
+    return copy ? memcpy(copy, text, length) : NULL;
+}
+
+size_t iso_memory_held(void)
+{
+    return atomic_load(&held);
+}
+
+size_t iso_memory_peak(void)
+{
+    return atomic_load(&peak);
+}
+
+iso_status iso_size_mul(size_t a, size_t b, const char *what, size_t *product)
+{
+    if (__builtin_mul_overflow(a, b, product))
+        return iso_error(ISO_INVALID, "%s: %zu times %zu bytes overflows", what, a, b);
+    return ISO_OK;
+}

@@ -1,0 +1,48 @@
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[4096];
+
+iso_status iso_error(iso_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return code;
+}
+
+iso_status iso_error_prefix(iso_status code, const char *format, ...)
+{
+    char old[sizeof message];
+    memcpy(old, message, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (length >= 0 && (size_t)length < sizeof message)
+        snprintf(message + length, sizeof message - (size_t)length, "%s", old);
+    return code;
+}
+
+const char *iso_error_message(void)
+{
+    return message;
+}
+
+int iso_status_exit_code(iso_status status)
+{
+    switch (status) {
+    case ISO_OK:
+        return 0;
+    case ISO_INVALID:
+        return 2;
+    case ISO_DIVERGED:
+        return 3;
+    default:
+        return 1;
+    }
+}

@@ -1,0 +1,101 @@
+#include "runtime/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/base/memory.h"
+
+void iso_text_add(iso_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int need = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (need < 0)
+        return;
+    size_t wanted = text->length + (size_t)need + 1;
+    if (wanted > text->capacity) {
+        size_t capacity = wanted * 2;
+        char *data = iso_grow(text->data, text->length, capacity, 1);
+        if (!data) {
+            text->failed = true;
+            return;
+        }
+        text->data = data;
+        text->capacity = capacity;
+    }
+    va_start(args, format);
+    vsnprintf(text->data + text->length, text->capacity - text->length, format, args);
+    va_end(args);
+    text->length += (size_t)need;
+}
+
+void iso_text_free(iso_text *text)
+{
+    iso_free(text->data);
+    *text = (iso_text){0};
+}
+
+const char *iso_text_get(const iso_text *text)
+{
+    return text->data ? text->data : "";
+}
+
+enum { LONGEST_NAME = 64, NEAREST = 3, LISTED = 12 };
+
+/* Levenshtein's distance of two names, of their first LONGEST_NAME characters. */
+static int distance(const char *a, const char *b)
+{
+    int row[LONGEST_NAME + 1];
+    int n = (int)strnlen(a, LONGEST_NAME), m = (int)strnlen(b, LONGEST_NAME);
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+/* Small is near; -1 is not near at all. */
+static int nearness(const char *wrong, const char *name)
+{
+    size_t length = strlen(wrong);
+    int edits = distance(wrong, name);
+    if (length >= 3 && (strcasestr(name, wrong) || (strlen(name) >= 3 && strcasestr(wrong, name))))
+        return edits < 2 ? edits : 2;
+    return edits <= 1 + (int)(length / 4) ? edits : -1;
+}
+
+static void add_all(iso_text *text, const char *const *names, int count)
+{
+    if (count == 0 || count > LISTED)
+        return;
+    iso_text_add(text, "; there %s: ", count == 1 ? "is" : "are");
+    for (int i = 0; i < count; i++)
+        iso_text_add(text, "%s%s", i ? ", " : "", names[i]);
+}
+
+void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count)
+{
+    int found = 0;
+    for (int near = 0; near < LONGEST_NAME && found < NEAREST; near++)
+        for (int i = 0; i < count && found < NEAREST; i++)
+            if (nearness(wrong, names[i]) == near)
+                iso_text_add(text, "%s'%s'", found++ ? ", " : "; did you mean ", names[i]);
+    if (found)
+        iso_text_add(text, "?");
+    else
+        add_all(text, names, count);
+}

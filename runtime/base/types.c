@@ -1,0 +1,124 @@
+#include "runtime/base/types.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [ISO_DTYPE_NONE] = {"none", 0}, [ISO_F32] = {"float32", 4}, [ISO_F64] = {"float64", 8},
+    [ISO_I32] = {"int32", 4},       [ISO_I64] = {"int64", 8},   [ISO_U8] = {"uint8", 1},
+    [ISO_BOOL] = {"bool", 1},
+};
+
+size_t iso_dtype_size(iso_dtype dtype)
+{
+    return dtypes[dtype].size;
+}
+
+const char *iso_dtype_name(iso_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+bool iso_dtype_is_float(iso_dtype dtype)
+{
+    return dtype == ISO_F32 || dtype == ISO_F64;
+}
+
+char *iso_shape_text(const iso_shape *shape, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < shape->rank && at < size; i++) {
+        const char *comma = i ? ", " : "";
+        if (shape->dim[i] == ISO_BATCH)
+            at += (size_t)snprintf(text + at, size - at, "%sbatch", comma);
+        else
+            at += (size_t)snprintf(text + at, size - at, "%s%" PRId64, comma, shape->dim[i]);
+    }
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+    return text;
+}
+
+bool iso_shape_equal(const iso_shape *a, const iso_shape *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+iso_status iso_shape_count(const iso_shape *shape, int64_t *count)
+{
+    int64_t total = 1;
+    char text[160];
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] < 0)
+            return iso_error(ISO_INVALID, "shape %s has a negative dimension", iso_shape_text(shape, text, sizeof text));
+        if (__builtin_mul_overflow(total, shape->dim[i], &total))
+            return iso_error(ISO_INVALID, "shape %s has more elements than 64 bits count",
+                             iso_shape_text(shape, text, sizeof text));
+    }
+    *count = total;
+    return ISO_OK;
+}
+
+iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows)
+{
+    iso_shape fixed = *shape;
+    for (int i = 0; i < fixed.rank; i++)
+        if (fixed.dim[i] == ISO_BATCH)
+            fixed.dim[i] = rows;
+    return fixed;
+}
+
+int64_t iso_box_count(const iso_box *box)
+{
+    int64_t count = 1;
+    for (int i = 0; i < box->rank; i++)
+        count *= box->extent[i];
+    return count;
+}
+
+iso_box iso_box_whole(const iso_shape *shape)
+{
+    iso_box box = {.rank = shape->rank};
+    for (int i = 0; i < shape->rank; i++)
+        box.extent[i] = shape->dim[i];
+    return box;
+}
+
+iso_box iso_box_intersect(const iso_box *a, const iso_box *b)
+{
+    iso_box both = {.rank = a->rank};
+    for (int i = 0; i < a->rank; i++) {
+        int64_t begin = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
+        int64_t end_a = a->offset[i] + a->extent[i], end_b = b->offset[i] + b->extent[i];
+        int64_t end = end_a < end_b ? end_a : end_b;
+        both.offset[i] = begin;
+        both.extent[i] = end > begin ? end - begin : 0;
+    }
+    return both;
+}
+
+bool iso_box_equal(const iso_box *a, const iso_box *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->offset[i] != b->offset[i] || a->extent[i] != b->extent[i])
+            return false;
+    return true;
+}
+
+void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
+{
+    int64_t each = n / parts + (n % parts != 0);
+    int64_t first = each * part < n ? each * part : n;
+    *begin = first;
+    *count = n - first < each ? n - first : each;
+}
