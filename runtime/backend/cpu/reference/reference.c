@@ -1,0 +1,76 @@
+/* The backend of plain kernels: the oracle of the fast ones, and what they fall back to. */
+#include "runtime/backend/cpu/reference/reference.h"
+
+#include <string.h>
+
+#include "runtime/backend/cpu/reference/list.h"
+
+static const iso_kernel *const kernels[] = {
+#define KERNEL(name) &iso_reference_##name,
+#include "runtime/backend/cpu/reference/list.h"
+    NULL,
+};
+
+static const iso_kernel *find(const char *op, const iso_call *call)
+{
+    for (int i = 0; kernels[i]; i++)
+        if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
+            return kernels[i];
+    return NULL;
+}
+
+#define FOR_EACH(TYPE, EXPRESSION)                                                                           \
+    do {                                                                                                     \
+        const TYPE *x = a, *y = b;                                                                           \
+        TYPE *z = out;                                                                                       \
+        for (int64_t i = 0; i < n; i++)                                                                      \
+            z[i] = (TYPE)(EXPRESSION);                                                                       \
+    } while (0)
+
+#define COMBINE(EXPRESSION, BOOL_EXPRESSION)                                                                 \
+    switch (dtype) {                                                                                         \
+    case ISO_F32:                                                                                            \
+        FOR_EACH(float, EXPRESSION);                                                                         \
+        break;                                                                                               \
+    case ISO_F64:                                                                                            \
+        FOR_EACH(double, EXPRESSION);                                                                        \
+        break;                                                                                               \
+    case ISO_I32:                                                                                            \
+        FOR_EACH(int32_t, EXPRESSION);                                                                       \
+        break;                                                                                               \
+    case ISO_I64:                                                                                            \
+        FOR_EACH(int64_t, EXPRESSION);                                                                       \
+        break;                                                                                               \
+    case ISO_U8:                                                                                             \
+        FOR_EACH(uint8_t, EXPRESSION);                                                                       \
+        break;                                                                                               \
+    case ISO_BOOL:                                                                                           \
+        FOR_EACH(uint8_t, BOOL_EXPRESSION);                                                                  \
+        break;                                                                                               \
+    case ISO_DTYPE_NONE:                                                                                     \
+        break;                                                                                               \
+    }
+
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+{
+    COMBINE(x[i] + y[i], x[i] | y[i])
+}
+
+/* A NaN on either side stays, so that no slot hides another's. */
+static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+{
+    COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])
+}
+
+const iso_backend *iso_backend_reference(void)
+{
+    static const iso_backend backend = {
+        .name = "reference",
+        .description = "reference: plain kernels",
+        .find = find,
+        .sum = sum,
+        .maximum = maximum,
+        .optimizer = iso_reference_optimizer,
+    };
+    return &backend;
+}
