@@ -28,7 +28,7 @@
  *
  * cross-entropy from logits (no attributes)
  *   sparse_crossentropy       labels [...] (I32, I64, U8, F32 or F64), logits [..., c*] -> loss [...] =
- * log(sum(exp(x))) - x[label]. A label that is no integer of 0..c-1: iso_network_bad_index(), loss 0
+ * log(sum(exp(x))) - x[label]. A label that is no integer of 0..c-1: iso_index_fault() (backend/index.h), loss 0
  *   sparse_crossentropy_grad  labels, logits, dloss [...] -> dlogits = (softmax(x) - onehot) dloss; a bad
  * label: as above, a row of 0 crossentropy              labels [..., c*], logits [..., c*] -> loss [...] =
  * sum(t (log(sum(exp(x))) - x)), terms with t = 0 being 0 crossentropy_grad         labels, logits, dloss ->
@@ -52,7 +52,7 @@
  * indices
  *   embedding              table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d]. A slot may hold
  * rows [offset, offset + extent) of the table: other rows give zeros. No integer of 0..v-1 (global):
- * iso_network_bad_index(), zeros embedding_grad         index [...], dy [..., d] -> dtable [v, d]
+ * iso_index_fault() (backend/index.h), zeros embedding_grad         index [...], dy [..., d] -> dtable [v, d]
  * (iso_embedding_attrs); of v those rows that the output's box has; bad indices add nothing one_hot index
  * [...] -> [..., classes] (iso_one_hot_attrs); classes may be split; a bad index: zeros, no fault
  *
