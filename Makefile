@@ -1,11 +1,13 @@
 # Isogrid. `make` builds the library and the program, `make test` builds and runs the tests.
 #   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN
-#   BUILD=dir   where objects go                 CC=clang works as well as gcc
-BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)
+#   CC=clang    works as well as gcc             BUILD=dir  where objects go
+#   LONG=1      also the tests that CI leaves out
 PREFIX ?= /usr/local
 DNNL ?= 1
 MPICC ?= mpicc
 export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
+BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
+VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/build.h)
 
 PACKAGES := hdf5-openmpi libpcre2-8 zlib openblas
 CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES)) -DISO_WITH_DNNL=$(DNNL)
@@ -17,9 +19,10 @@ CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-rec
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-LIBRARY_SOURCES := $(shell find runtime collectives models -name '*.c' | LC_ALL=C sort)
-PROGRAM_SOURCES := $(wildcard launch/*.c)
-LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o)
+SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) -name "*.[ch]" | LC_ALL=C sort)
+LIBRARY_SOURCES := $(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES))
+PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
+LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
 all: $(BUILD)/libisogrid.a $(if $(PROGRAM_SOURCES),$(BUILD)/isogrid)
@@ -38,17 +41,68 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# What tells one build from another, so that ranks that run different ones notice: a hash of the sources and of how they are compiled.
+$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) Makefile
+	@mkdir -p $(@D)
+	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
+	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@
+$(BUILD)/build_id.o: $(BUILD)/build_id.c
+	$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+demo:
+	launch/demo
+
 # ---- tests: every tests/**/test_*.c is a program of its own, using Check; tests/support is linked to all ----
-TEST_SOURCES := $(shell find tests -name 'test_*.c' 2>/dev/null | LC_ALL=C sort)
-TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+TEST_SOURCES := $(filter tests/%,$(foreach file,$(SOURCES),$(if $(filter test_%.c,$(notdir $(file))),$(file))))
+TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/%.c,$(SOURCES)))
 TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-tests: $(TESTS)
+SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
+FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
+
+tests: $(TESTS) $(SAMPLES) $(FUZZERS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/libisogrid.a
 	$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
+$(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a
+	$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+test: all tests check-includes
+	tests/programs $(BUILD) $(if $(LONG),--long)
+
+# Fuzz targets: clang compiles the library's sources once more with coverage and AddressSanitizer. No MPI is begun in them.
+FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
+FUZZ_OBJECTS := $(patsubst %.c,$(BUILD)/fuzz/%.o,$(LIBRARY_SOURCES) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES)))
+$(BUILD)/fuzz/%.o: %.c
+	@mkdir -p $(@D)
+	OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS) $(BUILD)/build_id.o
+	rm -f $@ && ar rcs $@ $^
+$(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a
+	@mkdir -p $(@D)
+	OMPI_CC=clang $(MPICC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
+
+check-includes:
+	tests/check_includes
+format:
+	clang-format -i $(SOURCES)
+check-format:
+	clang-format --dry-run -Werror $(SOURCES)
+
+# ---- installation ----
+# What a user's program sees is what isogrid.h and isogrid_mpi.h include; the tree is kept below include/isogrid.
+$(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS)
+	$(MPICC) -shared -Wl,-soname,libisogrid.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+install: all $(BUILD)/libisogrid.so
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(BUILD)/libisogrid.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(BUILD)/libisogrid.so $(DESTDIR)$(PREFIX)/lib/libisogrid.so.0
+	ln -sf libisogrid.so.0 $(DESTDIR)$(PREFIX)/lib/libisogrid.so
+	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h; done
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' launch/isogrid.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all tests clean
+.PHONY: all demo tests test check-includes format check-format install clean
 .SECONDARY:
--include $(LIBRARY_OBJECTS:.o=.d) $(PROGRAM_OBJECTS:.o=.d) $(TESTS:=.d) $(TEST_SUPPORT:.o=.d)
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
