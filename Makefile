@@ -1,8 +1,9 @@
 # Isogrid. `make` builds the library and the program, `make test` builds and runs the tests.
 #   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN
 #   CC=clang    works as well as gcc             BUILD=dir  where objects go
-#   LONG=1      also the tests that CI leaves out
+#   LONG=1      also the tests that CI leaves out  V=1       print the commands
 PREFIX ?= /usr/local
+Q := $(if $(V),,@)
 DNNL ?= 1
 MPICC ?= mpicc
 export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -28,18 +29,18 @@ PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 all: $(BUILD)/libisogrid.a $(if $(PROGRAM_SOURCES),$(BUILD)/isogrid)
 
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a
-	$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Kernels that are written once in vector types and compiled for each instruction set.
 $(BUILD)/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 
 $(BUILD)/%.o: %.c
-	@mkdir -p $(@D)
-	$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@mkdir -p $(@D) && echo '  $<'
+	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # What tells one build from another, so that ranks that run different ones notice: a hash of the sources and of how they are compiled.
 $(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) Makefile
@@ -47,7 +48,7 @@ $(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) Makef
 	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
 	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@
 $(BUILD)/build_id.o: $(BUILD)/build_id.c
-	$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 demo:
 	launch/demo
@@ -61,9 +62,9 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 
 tests: $(TESTS) $(SAMPLES) $(FUZZERS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/libisogrid.a
-	$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
+	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
 $(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a
-	$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 test: all tests check-includes
 	tests/programs $(BUILD) $(if $(LONG),--long)
 
@@ -71,13 +72,13 @@ test: all tests check-includes
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
 FUZZ_OBJECTS := $(patsubst %.c,$(BUILD)/fuzz/%.o,$(LIBRARY_SOURCES) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES)))
 $(BUILD)/fuzz/%.o: %.c
-	@mkdir -p $(@D)
-	OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+	@mkdir -p $(@D) && echo '  $< (fuzz)'
+	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS) $(BUILD)/build_id.o
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a
 	@mkdir -p $(@D)
-	OMPI_CC=clang $(MPICC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
+	$(Q)OMPI_CC=clang $(MPICC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
 
 check-includes:
 	tests/check_includes
@@ -89,7 +90,7 @@ check-format:
 # ---- installation ----
 # What a user's program sees is what isogrid.h and isogrid_mpi.h include; the tree is kept below include/isogrid.
 $(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS)
-	$(MPICC) -shared -Wl,-soname,libisogrid.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
 install: all $(BUILD)/libisogrid.so
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
