@@ -58,7 +58,8 @@ iso_status iso_shape_count(const iso_shape *shape, int64_t *count)
     char text[160];
     for (int i = 0; i < shape->rank; i++) {
         if (shape->dim[i] < 0)
-            return iso_error(ISO_INVALID, "shape %s has a negative dimension", iso_shape_text(shape, text, sizeof text));
+            return iso_error(ISO_INVALID, "shape %s has a negative dimension",
+                             iso_shape_text(shape, text, sizeof text));
         if (__builtin_mul_overflow(total, shape->dim[i], &total))
             return iso_error(ISO_INVALID, "shape %s has more elements than 64 bits count",
                              iso_shape_text(shape, text, sizeof text));

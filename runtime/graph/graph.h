@@ -1,9 +1,9 @@
 /* Graphs: tensors with global shapes and the ops between them, as users build them.
  *
- * Building never returns a status: the first error stays in the graph, later calls do nothing (they return a tensor
- * that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile() return it.
- * Every tensor belongs to its graph and is freed with it. Building is not collective, but every rank must build the
- * same graph. */
+ * Building never returns a status: the first error stays in the graph, later calls do nothing (they return a
+ * tensor that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile()
+ * return it. Every tensor belongs to its graph and is freed with it. Building is not collective, but every
+ * rank must build the same graph. */
 #ifndef ISO_GRAPH_GRAPH_H
 #define ISO_GRAPH_GRAPH_H
 
@@ -24,8 +24,9 @@ void iso_graph_destroy(iso_graph *graph);
 /* The first error made while building, with its message recorded in this thread. */
 iso_status iso_graph_error(const iso_graph *graph);
 iso_context *iso_graph_context(const iso_graph *graph);
-/* The element type that floating-point inputs, variables and constants take: ISO_F32 (default) or ISO_F64. To be set before the
- * first tensor. With ISO_F64 an iso_input of type ISO_F32 becomes ISO_F64: any network runs as its own oracle. */
+/* The element type that floating-point inputs, variables and constants take: ISO_F32 (default) or ISO_F64. To
+ * be set before the first tensor. With ISO_F64 an iso_input of type ISO_F32 becomes ISO_F64: any network runs
+ * as its own oracle. */
 void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 iso_dtype iso_graph_precision(const iso_graph *graph);
 /* The seed from which initial weights and dropout come; default 1337. */
@@ -65,14 +66,15 @@ typedef enum iso_initializer_kind {
     ISO_INIT_TRUNCATED_NORMAL,
 } iso_initializer_kind;
 
-/* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive field. */
+/* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive
+ * field. */
 typedef struct iso_initializer {
     iso_initializer_kind kind;
     double value, low, high, mean, stddev;
 } iso_initializer;
 
-/* A variable with a path such as "dense/kernel". Its initial value depends on the graph's seed, the path and the
- * global index of each element. Two variables of one path are an error. */
+/* A variable with a path such as "dense/kernel". Its initial value depends on the graph's seed, the path and
+ * the global index of each element. Two variables of one path are an error. */
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable);
 /* Its value at the beginning of a step, as a tensor. */
@@ -82,9 +84,10 @@ const iso_shape *iso_variable_shape(const iso_variable *variable);
 iso_dtype iso_variable_dtype(const iso_variable *variable);
 bool iso_variable_trainable(const iso_variable *variable);
 int iso_graph_variable_count(const iso_graph *graph);
-iso_variable *iso_graph_variable(const iso_graph *graph, int index);       /* in order of creation */
+iso_variable *iso_graph_variable(const iso_graph *graph, int index);             /* in order of creation */
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
-/* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs to the graph. */
+/* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
+ * to the graph. */
 const char *iso_graph_unique_name(iso_graph *graph, const char *base);
 /* Takes a name that a user gave to a layer; two layers of one name are an error. */
 const char *iso_graph_take_name(iso_graph *graph, const char *name);
@@ -146,8 +149,8 @@ iso_tensor *iso_silu(iso_tensor *x);
 iso_tensor *iso_softplus(iso_tensor *x);
 iso_tensor *iso_stop_gradient(iso_tensor *x);
 
-/* ---- reductions over axes (negative: from the end; count 0: all); keep: leaves dimensions of 1. Sums of ISO_BOOL are
- * ISO_I32. A mean over the batch divides by the global number of rows. ---- */
+/* ---- reductions over axes (negative: from the end; count 0: all); keep: leaves dimensions of 1. Sums of
+ * ISO_BOOL are ISO_I32. A mean over the batch divides by the global number of rows. ---- */
 iso_tensor *iso_reduce_sum(iso_tensor *x, const int *axes, int count, bool keep);
 iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep);
 iso_tensor *iso_reduce_max(iso_tensor *x, const int *axes, int count, bool keep);
@@ -157,7 +160,8 @@ iso_tensor *iso_sum(iso_tensor *x);
 iso_tensor *iso_mean(iso_tensor *x);
 /* index of the largest along an axis (the first of equals), ISO_I32 */
 iso_tensor *iso_argmax(iso_tensor *x, int axis);
-/* 1 where target[i] is among the k largest of predictions[i, :], as tf.math.in_top_k: [rows, classes], [rows] -> [rows] ISO_BOOL */
+/* 1 where target[i] is among the k largest of predictions[i, :], as tf.math.in_top_k: [rows, classes], [rows]
+ * -> [rows] ISO_BOOL */
 iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k);
 
 /* ---- shapes ---- */
@@ -170,8 +174,8 @@ iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
 iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);
 
 /* ---- products ---- */
-/* x: [..., k], w: [k, n] -> [..., n]; or both [..., m, k], [..., k, n] with equal leading dimensions. The flags
- * transpose the last two dimensions. */
+/* x: [..., k], w: [k, n] -> [..., n]; or both [..., m, k], [..., k, n] with equal leading dimensions. The
+ * flags transpose the last two dimensions. */
 iso_tensor *iso_matmul(iso_tensor *a, iso_tensor *b);
 iso_tensor *iso_matmul_with(iso_tensor *a, iso_tensor *b, bool transpose_a, bool transpose_b);
 
@@ -191,24 +195,27 @@ iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
 iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
 iso_tensor *iso_softmax(iso_tensor *x, int axis);
 iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
-/* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A label outside the
- * classes is an error of the step that names row and value. */
+/* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A
+ * label outside the classes is an error of the step that names row and value. */
 iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
 /* labels: [rows..., classes] (a distribution) */
 iso_tensor *iso_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
 /* x: [rows, features...], normalised over the last dimension; gamma, beta: [c] or NULL */
 iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon);
-/* The statistics of the global batch over all but the last dimension: mean and variance (biased), ISO_F64 [c]. */
+/* The statistics of the global batch over all but the last dimension: mean and variance (biased), ISO_F64
+ * [c]. */
 void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance);
-/* (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension; mean, variance: [c], any float type; gamma, beta: [c]
- * or NULL. Where mean and variance come from iso_batch_moments(x) the gradient runs through them. */
-iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance, iso_tensor *gamma, iso_tensor *beta,
-                              double epsilon);
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension; mean, variance: [c], any
+ * float type; gamma, beta: [c] or NULL. Where mean and variance come from iso_batch_moments(x) the gradient
+ * runs through them. */
+iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance, iso_tensor *gamma,
+                              iso_tensor *beta, double epsilon);
 /* table: [v, d], index: integers [...] -> [..., d]. An index outside 0..v-1 is an error of the step. */
 iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index);
 /* index -> [..., classes], 1 at the index, of float type dtype */
 iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dtype);
-/* Each element is kept with probability 1 - rate and divided by it; which ones depends on seed, `path`, step and global index. */
+/* Each element is kept with probability 1 - rate and divided by it; which ones depends on seed, `path`, step
+ * and global index. */
 iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path);
 /* training in functions made with .training = true, inference elsewhere; both of one shape and type */
 iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);

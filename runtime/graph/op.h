@@ -1,7 +1,7 @@
 /* What an op is, for those who write ops, kernels, the partitioner and the planner. Not for users.
  *
- * Adding an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and one line in
- * its list. */
+ * Adding an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and
+ * one line in its list. */
 #ifndef ISO_GRAPH_OP_H
 #define ISO_GRAPH_OP_H
 
@@ -43,41 +43,47 @@ typedef struct iso_rule {
     int8_t output[ISO_MAX_OUTPUTS][ISO_MAX_RANK];
     /* A factor that no output has is contracted: sharding it leaves the outputs partial. */
     bool contract_max; /* partial results combine by maximum instead of by sum */
-    /* Bit i: with the other inputs fixed the outputs are linear in input i, so that a partial sum may pass through. */
+    /* Bit i: with the other inputs fixed the outputs are linear in input i, so that a partial sum may pass
+     * through. */
     uint32_t linear;
     /* The linear inputs must be partial together (add); otherwise one alone may be (multiply, matmul). */
     bool jointly;
 } iso_rule;
 
-/* Fills a rule from a string in the manner of einsum, one letter a dimension: "mk,kn->mn". A '.' stands for ISO_WHOLE.
+/* Fills a rule from a string in the manner of einsum, one letter a dimension: "mk,kn->mn". A '.' stands for
+ * ISO_WHOLE.
  * "...,...->..." gives elementwise rules with broadcasting for the op's own ranks. */
 void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
 
 struct iso_op_type {
     const char *name;
     size_t attr_size;
-    /* Checks the inputs and fills dtype and shape of the outputs (op->outputs is preset to `outputs`, and may be changed).
-     * On an error: iso_graph_fail with both shapes, and false. */
+    /* Checks the inputs and fills dtype and shape of the outputs (op->outputs is preset to `outputs`, and may
+     * be changed). On an error: iso_graph_fail with both shapes, and false. */
     bool (*infer)(iso_op *op);
     int outputs; /* 0 means 1 */
-    /* Given gradients of the outputs (dy[i] may be NULL: none), builds those of the inputs into dx (preset to NULL). NULL: not
-     * differentiable, no gradient flows. */
+    /* Given gradients of the outputs (dy[i] may be NULL: none), builds those of the inputs into dx (preset to
+     * NULL). NULL: not differentiable, no gradient flows. */
     void (*gradient)(iso_op *op, iso_tensor *const *dy, iso_tensor **dx);
-    const char *rule;                                        /* factor string, or */
-    void (*rule_of)(const iso_op *op, iso_rule *rule);       /* a function where no string says it */
-    uint32_t linear;                                         /* with a string: the rule's */
+    const char *rule;                                  /* factor string, or */
+    void (*rule_of)(const iso_op *op, iso_rule *rule); /* a function where no string says it */
+    uint32_t linear;                                   /* with a string: the rule's */
     bool jointly;
     bool contract_max;
-    /* Floating-point operations for boxes of these extents (local or global alike); NULL: one per element of output 0. */
+    /* Floating-point operations for boxes of these extents (local or global alike); NULL: one per element of
+     * output 0. */
     double (*flops)(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
     /* Bit i: a kernel may write output 0 over input i where they have one shape and type. */
     uint32_t in_place;
-    bool random;   /* depends on the step's counter: two equal ops are not one */
-    bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias), optimizer updates */
+    bool random;    /* depends on the step's counter: two equal ops are not one */
+    bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
+                       optimizer updates */
 };
 
-/* Makes an op and returns its first output. attrs are copied (attr_size bytes; NULL: zeros). On an error in the graph, its bad tensor. */
-iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count, const void *attrs);
+/* Makes an op and returns its first output. attrs are copied (attr_size bytes; NULL: zeros). On an error in
+ * the graph, its bad tensor. */
+iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
+                          const void *attrs);
 /* True where this tensor belongs to a graph that has no error so far. */
 bool iso_tensor_good(const iso_tensor *tensor);
 /* The tensor that calls on a broken graph return. */
@@ -90,7 +96,8 @@ const iso_op_type *iso_op_type_find(const char *name);
 
 /* The shape to which two broadcast; false where they do not. */
 bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
-/* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting. */
+/* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting.
+ */
 iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape);
 /* A negative axis counted from the end; fails in the graph and returns -1 where it is out of range. */
 int iso_axis(iso_tensor *x, int axis);

@@ -30,19 +30,21 @@ typedef struct iso_schedule {
 
 /* Plain data: an optimizer and its settings, all filled in (iso_adam() and kin in runtime/train do that). */
 typedef struct iso_optimizer {
-    const char *rule; /* "sgd", "rmsprop", "adam", "adamw", "adagrad"; NULL: Keras's default of compile, rmsprop */
+    const char
+        *rule; /* "sgd", "rmsprop", "adam", "adamw", "adagrad"; NULL: Keras's default of compile, rmsprop */
     double learning_rate;
     iso_schedule schedule;
-    double hyper[ISO_MAX_HYPER];   /* the rule's own: see its row in optimizers.c */
-    double weight_decay;           /* decoupled, as Keras 3 has it for every optimizer; 0: none */
+    double hyper[ISO_MAX_HYPER]; /* the rule's own: see its row in optimizers.c */
+    double weight_decay;         /* decoupled, as Keras 3 has it for every optimizer; 0: none */
     double clip_norm, global_clip_norm, clip_value; /* 0: off; at most one */
-    int accumulation;              /* gradient accumulation steps; 0 or 1: none */
+    int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
 } iso_optimizer;
 
 /* What a rule is. A row of the list in graph/ops/optimizers.c. */
 typedef struct iso_optimizer_rule {
     const char *name;
-    int (*slots)(const iso_optimizer *optimizer, const char **names, double *initial); /* e.g. "momentum", "velocity"; initial values */
+    int (*slots)(const iso_optimizer *optimizer, const char **names,
+                 double *initial); /* e.g. "momentum", "velocity"; initial values */
     /* hyper[0..] for the kernel in the step that follows `iterations` completed ones; rate: of this step. */
     void (*prepare)(const iso_optimizer *optimizer, int64_t iterations, double rate, double *hyper);
 } iso_optimizer_rule;
@@ -50,8 +52,9 @@ const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
 double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
 
 /* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
- * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's slots, named
- * "optimizer/<rule>/<variable path>/<slot>", which live split over the holders of each variable. */
+ * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's
+ * slots, named "optimizer/<rule>/<variable path>/<slot>", which live split over the holders of each variable.
+ */
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
 
 #ifdef __cplusplus

@@ -1,0 +1,85 @@
+/* Reverse-mode differentiation: appends the backward pass to the graph. */
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/graph/graph_impl.h"
+
+typedef struct backward {
+    iso_graph *graph;
+    int tensors;          /* that existed when the pass began */
+    bool *depends;        /* [tensors] on one of those asked for */
+    iso_tensor **adjoint; /* [tensors] the gradient gathered so far */
+} backward;
+
+static void mark_dependents(backward *pass, iso_tensor *const *of, int count, int ops)
+{
+    for (int i = 0; i < count; i++)
+        if (of[i]->id >= 0 && of[i]->id < pass->tensors)
+            pass->depends[of[i]->id] = true;
+    for (int k = 0; k < ops; k++) {
+        const iso_op *op = pass->graph->op[k];
+        bool any = false;
+        for (int i = 0; i < op->inputs; i++)
+            any |= pass->depends[op->input[i]->id];
+        for (int i = 0; any && i < op->outputs; i++)
+            pass->depends[op->output[i]->id] = true;
+    }
+}
+
+static void gather(backward *pass, iso_tensor *tensor, iso_tensor *gradient)
+{
+    iso_tensor **sum = &pass->adjoint[tensor->id];
+    *sum = *sum ? iso_add(*sum, gradient) : gradient;
+}
+
+static void through(backward *pass, iso_op *op)
+{
+    iso_tensor *dy[ISO_MAX_OUTPUTS] = {0}, *dx[ISO_MAX_INPUTS] = {0};
+    bool any = false, wanted = false;
+    for (int i = 0; i < op->outputs; i++)
+        any |= (dy[i] = pass->adjoint[op->output[i]->id]) != NULL;
+    for (int i = 0; i < op->inputs; i++)
+        wanted |= pass->depends[op->input[i]->id];
+    if (!any || !wanted || !op->type->gradient)
+        return;
+    op->type->gradient(op, dy, dx);
+    for (int i = 0; i < op->inputs; i++)
+        if (dx[i] && pass->depends[op->input[i]->id])
+            gather(pass, op->input[i], dx[i]);
+}
+
+static bool differentiable(iso_tensor *loss)
+{
+    char text[160];
+    if (!iso_tensor_good(loss))
+        return false;
+    if (loss->shape.rank != 0 || !iso_dtype_is_float(loss->dtype))
+        iso_graph_fail(loss->graph, "gradients are of a floating-point scalar; '%s' is %s of %s",
+                       iso_tensor_name(loss), iso_shape_text(&loss->shape, text, sizeof text),
+                       iso_dtype_name(loss->dtype));
+    return loss->graph->status == ISO_OK;
+}
+
+void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients)
+{
+    memset(gradients, 0, (size_t)count * sizeof *gradients);
+    if (!differentiable(loss))
+        return;
+    iso_graph *graph = loss->graph;
+    int ops = graph->ops;
+    backward pass = {.graph = graph, .tensors = graph->tensors};
+    pass.depends = iso_new((size_t)pass.tensors * sizeof *pass.depends);
+    pass.adjoint = iso_new((size_t)pass.tensors * sizeof *pass.adjoint);
+    if (!pass.depends || !pass.adjoint) {
+        iso_graph_fail(graph, "no memory for the gradients of %d tensors", pass.tensors);
+    } else {
+        mark_dependents(&pass, of, count, ops);
+        pass.adjoint[loss->id] = iso_number(graph, loss->dtype, 1);
+        for (int k = ops - 1; k >= 0 && graph->status == ISO_OK; k--)
+            through(&pass, graph->op[k]);
+        for (int i = 0; i < count && graph->status == ISO_OK; i++)
+            gradients[i] = pass.depends[of[i]->id] ? pass.adjoint[of[i]->id] : NULL;
+    }
+    iso_free(pass.depends);
+    iso_free(pass.adjoint);
+}

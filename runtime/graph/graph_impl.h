@@ -1,0 +1,95 @@
+/* The inside of a graph, for runtime/graph, runtime/spmd, runtime/plan and runtime/exec only. */
+#ifndef ISO_GRAPH_GRAPH_IMPL_H
+#define ISO_GRAPH_GRAPH_IMPL_H
+
+#include "runtime/graph/op.h"
+#include "runtime/graph/optimizer.h"
+
+struct iso_variable {
+    iso_graph *graph;
+    int id; /* index among the graph's variables */
+    const char *path;
+    iso_dtype dtype;
+    iso_shape shape;
+    iso_initializer initializer;
+    bool trainable;
+    iso_tensor *value; /* output of its variable op */
+};
+
+/* One change of state at the end of a step: an assignment, or an optimizer's update. */
+typedef struct iso_change {
+    iso_variable *variable;
+    iso_tensor *value; /* of an assignment; for an optimizer's update, the output of `apply` */
+    iso_op *apply;     /* the apply_optimizer op, NULL for an assignment */
+} iso_change;
+
+struct iso_update {
+    iso_graph *graph;
+    int count;
+    iso_change *change;
+};
+
+struct iso_graph {
+    iso_context *ctx;
+    iso_status status; /* the first error made while building */
+    char message[1024];
+    iso_dtype precision;
+    uint64_t seed;
+    int tensors, tensor_capacity;
+    iso_tensor **tensor;
+    int ops, op_capacity;
+    iso_op **op;
+    int variables, variable_capacity;
+    iso_variable **variable;
+    int names, name_capacity;
+    const char **name; /* of layers */
+    int kept, kept_capacity;
+    void **keep; /* everything to free with the graph */
+    iso_update *training_update;
+    iso_tensor *losses;
+    iso_tensor bad; /* what calls on a broken graph return */
+    iso_variable bad_variable;
+    iso_update bad_update;
+    /* What executes the graph's functions: made with the first, freed with the graph. */
+    void *distribution; /* iso_distribution, lent; NULL: every slot there is, data parallel */
+    void *runtime;
+    void (*destroy_runtime)(void *runtime);
+};
+
+/* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
+void *iso_graph_keep(iso_graph *graph, size_t bytes);
+const char *iso_graph_keep_text(iso_graph *graph, const char *text);
+
+/* The planner's ops, which have no kernels. */
+extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
+    iso_op_apply_optimizer;
+
+typedef struct iso_variable_attrs {
+    iso_variable *variable;
+} iso_variable_attrs;
+typedef struct iso_constant_attrs {
+    iso_dtype dtype;
+    iso_shape shape;
+    double *values; /* one for each element */
+} iso_constant_attrs;
+typedef struct iso_input_attrs {
+    const char *name;
+    iso_dtype dtype;
+    iso_shape shape; /* with the batch */
+} iso_input_attrs;
+/* Passes its input in one mode; in the other nothing flows: the output is absent, as if it were a zero that
+ * is never computed. */
+typedef struct iso_gate_attrs {
+    bool training;
+} iso_gate_attrs;
+/* inputs: variable's value, gradient, iteration, learning rate */
+typedef struct iso_apply_attrs {
+    iso_optimizer optimizer;
+    iso_variable *variable;
+} iso_apply_attrs;
+
+/* The update of one variable by an optimizer. iteration: ISO_I64 scalar; rate: ISO_F64 scalar. */
+iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_variable *iteration,
+                             iso_variable *rate, const iso_optimizer *optimizer);
+
+#endif

@@ -1,0 +1,77 @@
+/* Updates: what becomes of variables at the end of a step; the terms that layers add to the loss. */
+#include <string.h>
+
+#include "runtime/graph/graph_impl.h"
+
+static iso_update *single(iso_graph *graph, iso_change change)
+{
+    iso_update *update = iso_graph_keep(graph, sizeof *update);
+    if (!update || !(update->change = iso_graph_keep(graph, sizeof change)))
+        return &graph->bad_update;
+    update->graph = graph;
+    update->count = 1;
+    update->change[0] = change;
+    return update;
+}
+
+iso_update *iso_assign(iso_variable *variable, iso_tensor *value)
+{
+    iso_graph *graph = variable->graph;
+    char have[160], want[160];
+    if (!iso_tensor_good(value) || graph->status != ISO_OK)
+        return &graph->bad_update;
+    if (!iso_shape_equal(&variable->shape, &value->shape) || variable->dtype != value->dtype) {
+        iso_graph_fail(graph, "assigning a tensor %s of %s to the variable '%s' %s of %s",
+                       iso_shape_text(&value->shape, have, sizeof have), iso_dtype_name(value->dtype),
+                       variable->path, iso_shape_text(&variable->shape, want, sizeof want),
+                       iso_dtype_name(variable->dtype));
+        return &graph->bad_update;
+    }
+    return single(graph, (iso_change){.variable = variable, .value = value});
+}
+
+iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_variable *iteration,
+                             iso_variable *rate, const iso_optimizer *optimizer)
+{
+    iso_graph *graph = variable->graph;
+    iso_apply_attrs attrs = {.optimizer = *optimizer, .variable = variable};
+    iso_tensor *inputs[] = {variable->value, gradient, iteration->value, rate->value};
+    iso_tensor *value = iso_op_create(graph, &iso_op_apply_optimizer, inputs, 4, &attrs);
+    if (graph->status != ISO_OK)
+        return &graph->bad_update;
+    return single(graph, (iso_change){.variable = variable, .value = value, .apply = value->producer});
+}
+
+iso_update *iso_update_join(iso_update *a, iso_update *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    iso_graph *graph = a->graph;
+    size_t count = (size_t)(a->count + b->count);
+    iso_update *both = iso_graph_keep(graph, sizeof *both);
+    if (!both || !(both->change = iso_graph_keep(graph, count * sizeof *both->change)))
+        return &graph->bad_update;
+    both->graph = graph;
+    both->count = (int)count;
+    if (a->count)
+        memcpy(both->change, a->change, (size_t)a->count * sizeof *a->change);
+    if (b->count)
+        memcpy(both->change + a->count, b->change, (size_t)b->count * sizeof *b->change);
+    return both;
+}
+
+void iso_graph_add_training_update(iso_graph *graph, iso_update *update)
+{
+    graph->training_update = iso_update_join(graph->training_update, update);
+}
+
+void iso_graph_add_loss(iso_graph *graph, iso_tensor *term)
+{
+    if (iso_tensor_good(term))
+        graph->losses = graph->losses ? iso_add(graph->losses, term) : term;
+}
+
+iso_tensor *iso_graph_losses(iso_graph *graph)
+{
+    return graph->losses;
+}
