@@ -1,0 +1,72 @@
+/* The CPU backend: fast kernels where there are some, else the plain ones. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/list.h"
+
+static const iso_kernel *const kernels[] = {
+#define KERNEL(name) &iso_cpu_##name,
+#include "runtime/backend/cpu/list.h"
+    NULL,
+};
+
+const iso_kernel *const *iso_cpu_kernels(void)
+{
+    return kernels;
+}
+
+static const iso_kernel *find(const char *op, const iso_call *call)
+{
+    for (int i = 0; kernels[i]; i++)
+        if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
+            return kernels[i];
+    return iso_backend_reference()->find(op, call);
+}
+
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+{
+    if (dtype == ISO_F32)
+        iso_cpu_functions()->sum_f32(n, a, b, out);
+    else if (dtype == ISO_F64)
+        iso_cpu_functions()->sum_f64(n, a, b, out);
+    else
+        iso_backend_reference()->sum(dtype, n, a, b, out);
+}
+
+static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+{
+    if (dtype == ISO_F32)
+        iso_cpu_functions()->max_f32(n, a, b, out);
+    else
+        iso_backend_reference()->maximum(dtype, n, a, b, out);
+}
+
+static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
+{
+    return iso_backend_reference()->optimizer(rule, dtype);
+}
+
+static char description[160];
+
+static void describe(void)
+{
+    snprintf(description, sizeof description, "cpu: %s", iso_isa_name(iso_cpu_isa()));
+}
+
+const iso_backend *iso_backend_cpu(void)
+{
+    static const iso_backend backend = {
+        .name = "cpu",
+        .description = description,
+        .find = find,
+        .sum = sum,
+        .maximum = maximum,
+        .optimizer = optimizer,
+    };
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, describe);
+    return &backend;
+}

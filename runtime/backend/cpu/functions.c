@@ -1,0 +1,18 @@
+/* The tables of functions.h, one for each instruction set. */
+#include "runtime/backend/cpu/functions.h"
+
+const iso_cpu_functions_table *iso_cpu_functions(void)
+{
+    static const iso_cpu_functions_table tables[] = {
+#define FUNCTION(result, name, arguments) .name = name##_base,
+        {ISO_CPU_FUNCTIONS(FUNCTION)},
+#undef FUNCTION
+#define FUNCTION(result, name, arguments) .name = name##_avx2,
+        {ISO_CPU_FUNCTIONS(FUNCTION)},
+#undef FUNCTION
+#define FUNCTION(result, name, arguments) .name = name##_avx512,
+        {ISO_CPU_FUNCTIONS(FUNCTION)},
+#undef FUNCTION
+    };
+    return &tables[iso_cpu_isa()];
+}

@@ -1,0 +1,31 @@
+/* The loops behind the kernels: each is compiled for every instruction set (functions of one name with the
+ * endings _base, _avx2 and _avx512), and iso_cpu_functions() has those of the set in use. FUNCTION(result,
+ * name, arguments): n counts elements; arrays do not overlap unless a line says so. */
+#ifndef ISO_CPU_FUNCTIONS_H
+#define ISO_CPU_FUNCTIONS_H
+
+#include "runtime/backend/backend.h"
+
+#define ISO_CPU_FUNCTIONS(FUNCTION)                                                                          \
+    /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
+    FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
+    FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                        \
+    FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))
+
+typedef struct iso_cpu_functions_table {
+#define FUNCTION(result, name, arguments) result(*name) arguments;
+    ISO_CPU_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+} iso_cpu_functions_table;
+
+#define FUNCTION(result, name, arguments)                                                                    \
+    result name##_base arguments;                                                                            \
+    result name##_avx2 arguments;                                                                            \
+    result name##_avx512 arguments;
+ISO_CPU_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+
+/* Those of the instruction set in use. */
+const iso_cpu_functions_table *iso_cpu_functions(void);
+
+#endif

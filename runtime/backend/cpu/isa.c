@@ -1,0 +1,43 @@
+/* The instruction set: what the processor has, and what all ranks agreed to use. */
+#include <stdatomic.h>
+
+#include "runtime/backend/backend.h"
+
+static iso_isa detect(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return ISO_ISA_AVX512;
+    if (avx2)
+        return ISO_ISA_AVX2;
+#endif
+    return ISO_ISA_BASE;
+}
+
+/* 0: not found yet; else the instruction set + 1. Threads that come first together find the same. */
+static atomic_int current;
+
+iso_isa iso_cpu_isa(void)
+{
+    int known = atomic_load_explicit(&current, memory_order_relaxed);
+    if (known == 0) {
+        known = (int)detect() + 1;
+        atomic_store_explicit(&current, known, memory_order_relaxed);
+    }
+    return (iso_isa)(known - 1);
+}
+
+void iso_cpu_limit_isa(iso_isa isa)
+{
+    iso_isa most = detect();
+    atomic_store_explicit(&current, (int)(isa < most ? isa : most) + 1, memory_order_relaxed);
+}
+
+const char *iso_isa_name(iso_isa isa)
+{
+    static const char *const names[] = {"base", "AVX2", "AVX-512"};
+    return names[isa];
+}

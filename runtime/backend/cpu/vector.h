@@ -1,0 +1,334 @@
+/* Vectors of floats for the instruction set that a file is compiled for. Kernels include this header and are
+ * written once; files named *_avx2.c and *_avx512.c get the compiler's flags (Makefile), and ISO_SIMD(name)
+ * gives each copy a name of its own. vf: VL floats; vd: VL / 2 doubles; vi: VL 32-bit integers. + - * / & | ^
+ * << >> work on them as on scalars. */
+#ifndef ISO_CPU_VECTOR_H
+#define ISO_CPU_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define ISO_CONCAT_(a, b) a##b
+#define ISO_CONCAT(a, b) ISO_CONCAT_(a, b)
+#define INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define ISO_SIMD(name) ISO_CONCAT(name, _avx512)
+enum { VL = 16, VREGISTERS = 32 };
+typedef __m512 vf;
+typedef __m512d vd;
+typedef __mmask16 vm;
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef uint32_t vu __attribute__((vector_size(64)));
+typedef uint64_t vu64 __attribute__((vector_size(64)));
+
+INLINE vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE void vf_store(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+INLINE vm vm_first(int64_t n)
+{
+    return (vm)((1u << n) - 1);
+}
+INLINE vf vf_load_n(const float *p, int64_t n)
+{
+    return _mm512_maskz_loadu_ps(vm_first(n), p);
+}
+INLINE void vf_store_n(float *p, vf v, int64_t n)
+{
+    _mm512_mask_storeu_ps(p, vm_first(n), v);
+}
+INLINE vf vf_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+INLINE vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+INLINE vm vf_gt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+INLINE vm vf_unordered(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+}
+INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+INLINE vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+INLINE vd vd_low(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+}
+INLINE vd vd_high(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+}
+INLINE vd vd_sqrt(vd a)
+{
+    return _mm512_sqrt_pd(a);
+}
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define ISO_SIMD(name) ISO_CONCAT(name, _avx2)
+enum { VL = 8, VREGISTERS = 16 };
+typedef __m256 vf;
+typedef __m256d vd;
+typedef __m256 vm;
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef uint32_t vu __attribute__((vector_size(32)));
+typedef uint64_t vu64 __attribute__((vector_size(32)));
+
+INLINE vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE void vf_store(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+INLINE __m256i vm_first(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE vf vf_load_n(const float *p, int64_t n)
+{
+    return _mm256_maskload_ps(p, vm_first(n));
+}
+INLINE void vf_store_n(float *p, vf v, int64_t n)
+{
+    _mm256_maskstore_ps(p, vm_first(n), v);
+}
+INLINE vf vf_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+INLINE vf vf_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+INLINE vm vf_gt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+INLINE vm vf_unordered(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+}
+INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+INLINE vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+INLINE vd vd_low(vf a)
+{
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+}
+INLINE vd vd_high(vf a)
+{
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+}
+INLINE vd vd_sqrt(vd a)
+{
+    return _mm256_sqrt_pd(a);
+}
+#else
+#include <math.h>
+#define ISO_SIMD(name) ISO_CONCAT(name, _base)
+enum { VL = 4, VREGISTERS = 16 };
+typedef float vf __attribute__((vector_size(16)));
+typedef double vd __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+typedef uint32_t vu __attribute__((vector_size(16)));
+typedef uint64_t vu64 __attribute__((vector_size(16)));
+typedef vi vm;
+
+INLINE vf vf_load(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void vf_store(float *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+INLINE vf vf_load_n(const float *p, int64_t n)
+{
+    vf v = {0};
+    memcpy(&v, p, (size_t)n * sizeof *p);
+    return v;
+}
+INLINE void vf_store_n(float *p, vf v, int64_t n)
+{
+    memcpy(p, &v, (size_t)n * sizeof *p);
+}
+INLINE vf vf_set(float x)
+{
+    return (vf){x, x, x, x};
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return a * b + c;
+}
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return c - a * b;
+}
+INLINE vm vf_gt(vf a, vf b)
+{
+    return (vm)(a > b);
+}
+INLINE vm vf_unordered(vf a, vf b)
+{
+    return (vm)((a != a) | (b != b));
+}
+INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return (vf)((m & (vi)a) | (~m & (vi)b));
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return vf_select(vf_gt(a, b), a, b);
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    return vf_select(vf_gt(b, a), a, b);
+}
+INLINE vf vf_sqrt(vf a)
+{
+    return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+}
+/* To the nearest integer, for |a| < 2^22. */
+INLINE vf vf_round(vf a)
+{
+    const vf big = {0x1.8p23f, 0x1.8p23f, 0x1.8p23f, 0x1.8p23f};
+    return (a + big) - big;
+}
+INLINE vd vd_low(vf a)
+{
+    return (vd){a[0], a[1]};
+}
+INLINE vd vd_high(vf a)
+{
+    return (vd){a[2], a[3]};
+}
+INLINE vd vd_sqrt(vd a)
+{
+    return (vd){sqrt(a[0]), sqrt(a[1])};
+}
+#endif
+
+INLINE vf vf_zero(void)
+{
+    return vf_set(0);
+}
+INLINE vi vi_set(int32_t x)
+{
+    return x - (vi){0};
+}
+INLINE vu vu_set(uint32_t x)
+{
+    return x - (vu){0};
+}
+INLINE vd vd_load(const double *p)
+{
+    vd v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void vd_store(double *p, vd v)
+{
+    memcpy(p, &v, sizeof v);
+}
+INLINE vd vd_set(double x)
+{
+    return x - (vd){0};
+}
+/* A vector from the first n elements, zeros behind; and into the first n. */
+INLINE vd vd_load_n(const double *p, int64_t n)
+{
+    vd v = {0};
+    memcpy(&v, p, (size_t)n * sizeof *p);
+    return v;
+}
+INLINE void vd_store_n(double *p, vd v, int64_t n)
+{
+    memcpy(p, &v, (size_t)n * sizeof *p);
+}
+/* Halves are added in pairs of lanes (i, i + half), down to one. */
+INLINE double vd_sum(vd v)
+{
+    double lane[VL / 2];
+    memcpy(lane, &v, sizeof v);
+    for (int half = VL / 4; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+INLINE float vf_sum(vf v)
+{
+    float lane[VL];
+    memcpy(lane, &v, sizeof v);
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+INLINE float vf_max_lane(vf v)
+{
+    float lane[VL];
+    memcpy(lane, &v, sizeof v);
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+    return lane[0];
+}
+
+#endif
