@@ -94,6 +94,17 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name);
 /* Records an error in the graph unless it has one (printf's format); for layers and ops. */
 void iso_graph_fail(iso_graph *graph, const char *format, ...);
 
+/* ---- layers: what a model's summary lists ---- */
+typedef struct iso_layer_record {
+    const char *type; /* Keras's class: "Dense" */
+    const char *name;
+    iso_tensor *output;
+} iso_layer_record;
+/* Notes a layer that was built; type and name must live as long as the graph. */
+void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output);
+int iso_graph_layer_count(const iso_graph *graph);
+const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index); /* in order of creation; lent */
+
 /* ---- updates and gradients ---- */
 /* At the end of a step, `variable` becomes `value` (same shape and type). */
 iso_update *iso_assign(iso_variable *variable, iso_tensor *value);

@@ -28,6 +28,12 @@ typedef struct iso_schedule {
     double value[ISO_MAX_PIECES + 1];
 } iso_schedule;
 
+/* The places of a rule's own settings in iso_optimizer.hyper. */
+enum { ISO_SGD_MOMENTUM, ISO_SGD_NESTEROV };
+enum { ISO_RMSPROP_RHO, ISO_RMSPROP_MOMENTUM, ISO_RMSPROP_EPSILON, ISO_RMSPROP_CENTERED };
+enum { ISO_ADAM_BETA_1, ISO_ADAM_BETA_2, ISO_ADAM_EPSILON, ISO_ADAM_AMSGRAD }; /* of "adam" and "adamw" */
+enum { ISO_ADAGRAD_INITIAL, ISO_ADAGRAD_EPSILON };
+
 /* Plain data: an optimizer and its settings, all filled in (iso_adam() and kin in runtime/train do that). */
 typedef struct iso_optimizer {
     const char

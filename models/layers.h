@@ -1,0 +1,233 @@
+/* Layers in the manner of Keras 3: each makes its variables and ops in the graph of its input.
+ *
+ * Every layer is a macro over a function that takes its options as a struct: x and what it cannot do without come first,
+ * without names; all else is optional and zero means Keras's default. Names: `.name`, else Keras's automatic one ("dense",
+ * "dense_1", counted per graph). A layer named d1 has the variables d1/kernel, d1/bias, and its result is the tensor
+ * d1/output. Shapes are global; a wrong one is an error in the graph that names the layer and the shapes. */
+#ifndef ISO_MODELS_LAYERS_H
+#define ISO_MODELS_LAYERS_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum iso_activation_kind {
+    ISO_LINEAR = 0,
+    ISO_RELU,
+    ISO_SOFTMAX, /* over the last dimension */
+    ISO_SIGMOID,
+    ISO_TANH,
+    ISO_GELU,      /* by erf, Keras's default */
+    ISO_GELU_TANH, /* its approximation by tanh */
+    ISO_SILU,
+    ISO_ELU,
+    ISO_SOFTPLUS,
+    ISO_LEAKY_RELU, /* slope 0.2, as the name means in Keras; iso_leaky_relu() takes any */
+} iso_activation_kind;
+
+typedef enum iso_padding {
+    ISO_VALID = 0,
+    ISO_SAME, /* ceil(size / stride) outputs; of an odd amount of padding the larger half comes after */
+} iso_padding;
+
+/* y = x * scale + offset */
+typedef struct iso_rescaling_options {
+    char begin_;
+    iso_tensor *x;
+    double scale;
+    double offset;
+    const char *name;
+} iso_rescaling_options;
+iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
+#define iso_rescaling(...)                                                                                     \
+    iso_rescaling_with(&(iso_rescaling_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rescaling_options))
+
+/* [batch, ...] -> [batch, product of the others] */
+typedef struct iso_flatten_options {
+    char begin_;
+    iso_tensor *x;
+    const char *name;
+} iso_flatten_options;
+iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
+#define iso_flatten(...)                                                                                       \
+    iso_flatten_with(&(iso_flatten_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_flatten_options))
+
+/* [batch, ...] -> [batch, shape...]; one dimension of the shape may be -1 */
+typedef struct iso_reshape_options {
+    char begin_;
+    iso_tensor *x;
+    iso_shape shape;
+    const char *name;
+} iso_reshape_options;
+iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
+#define iso_reshape(...)                                                                                       \
+    iso_reshape_with(&(iso_reshape_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_reshape_options))
+
+/* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units] */
+typedef struct iso_dense_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t units;
+    iso_activation_kind activation;
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l2, bias_l2;          /* l2 * sum(w^2) is added to the loss */
+    const char *name;
+} iso_dense_options;
+iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
+#define iso_dense(...)                                                                                         \
+    iso_dense_with(&(iso_dense_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dense_options))
+
+/* x: [batch, h, w, c] -> [batch, h', w', filters]; kernel: [height, width, c / groups, filters], bias: [filters].
+ * Sizes are for both dimensions; where height and width differ, the members that end in _hw. */
+typedef struct iso_conv2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_hw[2];
+    int64_t strides; /* 1 */
+    int64_t strides_hw[2];
+    int64_t dilation; /* 1 */
+    int64_t dilation_hw[2];
+    int64_t groups; /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l2, bias_l2;
+    const char *name;
+} iso_conv2d_options;
+iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
+#define iso_conv2d(...)                                                                                        \
+    iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
+
+/* Normalises over all dimensions but the last. In training functions by mean and (biased) variance of the global batch, which
+ * also move the moving statistics: moving = momentum * moving + (1 - momentum) * batch; elsewhere by these.
+ * Variables: gamma, beta, moving_mean, moving_variance: [c]. */
+typedef struct iso_batch_norm_options {
+    char begin_;
+    iso_tensor *x;
+    bool no_scale, no_center;
+    double momentum; /* 0.99; ISO_ZERO for 0 */
+    double epsilon;  /* 1e-3 */
+    const char *name;
+} iso_batch_norm_options;
+iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
+#define iso_batch_norm(...)                                                                                    \
+    iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
+
+/* Normalises each row over its last `axes` dimensions. Variables: gamma, beta, of their shape. */
+typedef struct iso_layer_norm_options {
+    char begin_;
+    iso_tensor *x;
+    bool no_scale, no_center;
+    double epsilon; /* 1e-3 */
+    int axes;       /* 1: the last dimension */
+    const char *name;
+} iso_layer_norm_options;
+iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
+#define iso_layer_norm(...)                                                                                    \
+    iso_layer_norm_with(&(iso_layer_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_layer_norm_options))
+
+/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside is an error of
+ * the step. */
+typedef struct iso_embedding_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t input_dim;
+    int64_t output_dim;
+    iso_initializer embeddings_initializer; /* uniform, -0.05 to 0.05 */
+    const char *name;
+} iso_embedding_options;
+iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
+#define iso_embedding(...)                                                                                     \
+    iso_embedding_with(&(iso_embedding_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_embedding_options))
+
+/* In training functions each element is kept with probability 1 - rate and divided by it; elsewhere nothing happens. */
+typedef struct iso_dropout_options {
+    char begin_;
+    iso_tensor *x;
+    double rate; /* 0 <= rate < 1 */
+    const char *name;
+} iso_dropout_options;
+iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
+#define iso_dropout(...)                                                                                       \
+    iso_dropout_with(&(iso_dropout_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dropout_options))
+
+/* An activation as a layer of its own. The bare ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h. */
+typedef struct iso_activation_options {
+    char begin_;
+    iso_tensor *x;
+    iso_activation_kind kind;
+    const char *name;
+} iso_activation_options;
+iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
+#define iso_activation(...)                                                                                    \
+    iso_activation_with(&(iso_activation_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_activation_options))
+
+/* x: [batch, h, w, c] -> [batch, h', w', c] */
+typedef struct iso_pooling2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t pool_size; /* 2 */
+    int64_t pool_size_hw[2];
+    int64_t strides; /* as pool_size */
+    int64_t strides_hw[2];
+    iso_padding padding;
+    const char *name;
+} iso_pooling2d_options;
+iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+#define iso_max_pooling2d(...)                                                                                 \
+    iso_max_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
+#define iso_average_pooling2d(...)                                                                             \
+    iso_average_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
+
+/* [batch, h, w, c] -> [batch, c], or [batch, 1, 1, c] */
+typedef struct iso_global_pooling2d_options {
+    char begin_;
+    iso_tensor *x;
+    bool keep_dims;
+    const char *name;
+} iso_global_pooling2d_options;
+iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
+iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
+#define iso_global_average_pooling2d(...)                                                                      \
+    iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},               \
+                                      sizeof(iso_global_pooling2d_options))
+#define iso_global_max_pooling2d(...)                                                                          \
+    iso_global_max_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},                   \
+                                  sizeof(iso_global_pooling2d_options))
+
+/* Sum, product (with broadcasting) and concatenation of several tensors, as layers with names: iso_merge_add(parts, 3). The
+ * bare ops of two operands are iso_add and iso_multiply. */
+typedef struct iso_merge_options {
+    char begin_;
+    iso_tensor *const *x;
+    int count;
+    int axis; /* of concatenation; 0: the last dimension */
+    const char *name;
+} iso_merge_options;
+iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
+#define iso_merge_add(...)                                                                                     \
+    iso_merge_add_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_multiply(...)                                                                                \
+    iso_merge_multiply_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_concatenate(...)                                                                                   \
+    iso_concatenate_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+
+/* x after an activation (what layers do with their `.activation`). */
+iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* Callbacks: what iso_fit() calls between batches and epochs; and the history of a training. */
+#ifndef ISO_TRAIN_CALLBACKS_H
+#define ISO_TRAIN_CALLBACKS_H
+
+#include "runtime/base/hash.h"
+#include "runtime/base/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_model iso_model;
+typedef struct iso_callback iso_callback;
+typedef struct iso_history iso_history;
+
+/* Named numbers: running means of loss and metrics in an epoch; at its end also those of the validation data, "val_loss". */
+typedef struct iso_logs {
+    int count;
+    const char *const *name;
+    const double *value;
+} iso_logs;
+/* The value of a name; NaN where there is none. */
+double iso_logs_get(const iso_logs *logs, const char *name);
+
+/* What a callback is told. Lent. */
+typedef struct iso_fit_state {
+    iso_model *model;
+    int epochs, epoch;    /* in all (with those before .initial_epoch); the current one, from 0 */
+    int64_t steps, batch; /* in an epoch (-1: not known before its end); of the last batch, from 0 */
+    iso_logs logs;
+    bool stop; /* a callback sets it, on any rank: training ends after this epoch */
+} iso_fit_state;
+
+typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
+
+/* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every rank. An error ends the
+ * training: at once at the beginning and end of an epoch, at the epoch's end where it came from a batch. */
+typedef struct iso_callback_options {
+    char begin_;
+    iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
+    void *user;                 /* first argument of all */
+    void (*destroy)(void *user); /* when fit is done with it */
+} iso_callback_options;
+/* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on, whatever it returns. */
+iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
+#define iso_callback_create(...)                                                                               \
+    iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
+void iso_callback_destroy(iso_callback *callback);
+
+/* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the fingerprint of the weights. The
+ * file is made anew when training begins; ISO_IO where it cannot be. */
+iso_callback *iso_history_file(const char *path);
+
+/* ---- history: losses and metrics of each epoch ---- */
+void iso_history_destroy(iso_history *history);
+int iso_history_epochs(const iso_history *history);
+/* The logs of an epoch, 0 being the first that was trained. Lent. */
+iso_logs iso_history_logs(const iso_history *history, int epoch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
