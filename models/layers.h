@@ -1,9 +1,10 @@
 /* Layers in the manner of Keras 3: each makes its variables and ops in the graph of its input.
  *
- * Every layer is a macro over a function that takes its options as a struct: x and what it cannot do without come first,
- * without names; all else is optional and zero means Keras's default. Names: `.name`, else Keras's automatic one ("dense",
- * "dense_1", counted per graph). A layer named d1 has the variables d1/kernel, d1/bias, and its result is the tensor
- * d1/output. Shapes are global; a wrong one is an error in the graph that names the layer and the shapes. */
+ * Every layer is a macro over a function that takes its options as a struct: x and what it cannot do without
+ * come first, without names; all else is optional and zero means Keras's default. Names: `.name`, else
+ * Keras's automatic one ("dense", "dense_1", counted per graph). A layer named d1 has the variables
+ * d1/kernel, d1/bias, and its result is the tensor d1/output. Shapes are global; a wrong one is an error in
+ * the graph that names the layer and the shapes. */
 #ifndef ISO_MODELS_LAYERS_H
 #define ISO_MODELS_LAYERS_H
 
@@ -42,7 +43,7 @@ typedef struct iso_rescaling_options {
     const char *name;
 } iso_rescaling_options;
 iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
-#define iso_rescaling(...)                                                                                     \
+#define iso_rescaling(...)                                                                                   \
     iso_rescaling_with(&(iso_rescaling_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rescaling_options))
 
 /* [batch, ...] -> [batch, product of the others] */
@@ -52,7 +53,7 @@ typedef struct iso_flatten_options {
     const char *name;
 } iso_flatten_options;
 iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
-#define iso_flatten(...)                                                                                       \
+#define iso_flatten(...)                                                                                     \
     iso_flatten_with(&(iso_flatten_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_flatten_options))
 
 /* [batch, ...] -> [batch, shape...]; one dimension of the shape may be -1 */
@@ -63,10 +64,11 @@ typedef struct iso_reshape_options {
     const char *name;
 } iso_reshape_options;
 iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
-#define iso_reshape(...)                                                                                       \
+#define iso_reshape(...)                                                                                     \
     iso_reshape_with(&(iso_reshape_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_reshape_options))
 
-/* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units] */
+/* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units]
+ */
 typedef struct iso_dense_options {
     char begin_;
     iso_tensor *x;
@@ -79,11 +81,11 @@ typedef struct iso_dense_options {
     const char *name;
 } iso_dense_options;
 iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
-#define iso_dense(...)                                                                                         \
+#define iso_dense(...)                                                                                       \
     iso_dense_with(&(iso_dense_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dense_options))
 
-/* x: [batch, h, w, c] -> [batch, h', w', filters]; kernel: [height, width, c / groups, filters], bias: [filters].
- * Sizes are for both dimensions; where height and width differ, the members that end in _hw. */
+/* x: [batch, h, w, c] -> [batch, h', w', filters]; kernel: [height, width, c / groups, filters], bias:
+ * [filters]. Sizes are for both dimensions; where height and width differ, the members that end in _hw. */
 typedef struct iso_conv2d_options {
     char begin_;
     iso_tensor *x;
@@ -104,12 +106,12 @@ typedef struct iso_conv2d_options {
     const char *name;
 } iso_conv2d_options;
 iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
-#define iso_conv2d(...)                                                                                        \
+#define iso_conv2d(...)                                                                                      \
     iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
 
-/* Normalises over all dimensions but the last. In training functions by mean and (biased) variance of the global batch, which
- * also move the moving statistics: moving = momentum * moving + (1 - momentum) * batch; elsewhere by these.
- * Variables: gamma, beta, moving_mean, moving_variance: [c]. */
+/* Normalises over all dimensions but the last. In training functions by mean and (biased) variance of the
+ * global batch, which also move the moving statistics: moving = momentum * moving + (1 - momentum) * batch;
+ * elsewhere by these. Variables: gamma, beta, moving_mean, moving_variance: [c]. */
 typedef struct iso_batch_norm_options {
     char begin_;
     iso_tensor *x;
@@ -119,7 +121,7 @@ typedef struct iso_batch_norm_options {
     const char *name;
 } iso_batch_norm_options;
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
-#define iso_batch_norm(...)                                                                                    \
+#define iso_batch_norm(...)                                                                                  \
     iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
 
 /* Normalises each row over its last `axes` dimensions. Variables: gamma, beta, of their shape. */
@@ -132,11 +134,11 @@ typedef struct iso_layer_norm_options {
     const char *name;
 } iso_layer_norm_options;
 iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
-#define iso_layer_norm(...)                                                                                    \
+#define iso_layer_norm(...)                                                                                  \
     iso_layer_norm_with(&(iso_layer_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_layer_norm_options))
 
-/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside is an error of
- * the step. */
+/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside
+ * is an error of the step. */
 typedef struct iso_embedding_options {
     char begin_;
     iso_tensor *x;
@@ -146,10 +148,11 @@ typedef struct iso_embedding_options {
     const char *name;
 } iso_embedding_options;
 iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
-#define iso_embedding(...)                                                                                     \
+#define iso_embedding(...)                                                                                   \
     iso_embedding_with(&(iso_embedding_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_embedding_options))
 
-/* In training functions each element is kept with probability 1 - rate and divided by it; elsewhere nothing happens. */
+/* In training functions each element is kept with probability 1 - rate and divided by it; elsewhere nothing
+ * happens. */
 typedef struct iso_dropout_options {
     char begin_;
     iso_tensor *x;
@@ -157,10 +160,11 @@ typedef struct iso_dropout_options {
     const char *name;
 } iso_dropout_options;
 iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
-#define iso_dropout(...)                                                                                       \
+#define iso_dropout(...)                                                                                     \
     iso_dropout_with(&(iso_dropout_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dropout_options))
 
-/* An activation as a layer of its own. The bare ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h. */
+/* An activation as a layer of its own. The bare ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h.
+ */
 typedef struct iso_activation_options {
     char begin_;
     iso_tensor *x;
@@ -168,7 +172,7 @@ typedef struct iso_activation_options {
     const char *name;
 } iso_activation_options;
 iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
-#define iso_activation(...)                                                                                    \
+#define iso_activation(...)                                                                                  \
     iso_activation_with(&(iso_activation_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_activation_options))
 
 /* x: [batch, h, w, c] -> [batch, h', w', c] */
@@ -184,10 +188,11 @@ typedef struct iso_pooling2d_options {
 } iso_pooling2d_options;
 iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
 iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
-#define iso_max_pooling2d(...)                                                                                 \
+#define iso_max_pooling2d(...)                                                                               \
     iso_max_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
-#define iso_average_pooling2d(...)                                                                             \
-    iso_average_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
+#define iso_average_pooling2d(...)                                                                           \
+    iso_average_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__},                           \
+                               sizeof(iso_pooling2d_options))
 
 /* [batch, h, w, c] -> [batch, c], or [batch, 1, 1, c] */
 typedef struct iso_global_pooling2d_options {
@@ -198,15 +203,15 @@ typedef struct iso_global_pooling2d_options {
 } iso_global_pooling2d_options;
 iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
 iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
-#define iso_global_average_pooling2d(...)                                                                      \
-    iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},               \
+#define iso_global_average_pooling2d(...)                                                                    \
+    iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},             \
                                       sizeof(iso_global_pooling2d_options))
-#define iso_global_max_pooling2d(...)                                                                          \
-    iso_global_max_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},                   \
+#define iso_global_max_pooling2d(...)                                                                        \
+    iso_global_max_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},                 \
                                   sizeof(iso_global_pooling2d_options))
 
-/* Sum, product (with broadcasting) and concatenation of several tensors, as layers with names: iso_merge_add(parts, 3). The
- * bare ops of two operands are iso_add and iso_multiply. */
+/* Sum, product (with broadcasting) and concatenation of several tensors, as layers with names:
+ * iso_merge_add(parts, 3). The bare ops of two operands are iso_add and iso_multiply. */
 typedef struct iso_merge_options {
     char begin_;
     iso_tensor *const *x;
@@ -217,11 +222,11 @@ typedef struct iso_merge_options {
 iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size);
 iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size);
 iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
-#define iso_merge_add(...)                                                                                     \
+#define iso_merge_add(...)                                                                                   \
     iso_merge_add_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_multiply(...)                                                                                \
+#define iso_merge_multiply(...)                                                                              \
     iso_merge_multiply_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_concatenate(...)                                                                                   \
+#define iso_concatenate(...)                                                                                 \
     iso_concatenate_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
 
 /* x after an activation (what layers do with their `.activation`). */

@@ -1,11 +1,13 @@
 /* Options of calls: plain structs in which zero means the default.
  *
- * A macro fills the struct: iso_dense(x, 200, .no_bias = true). Its first member is `begin_`, which the macro designates, so
- * that a list may end early, or be empty, without a compiler's warning about members left out. */
+ * A macro fills the struct: iso_dense(x, 200, .no_bias = true). Its first member is `begin_`, which the macro
+ * designates, so that a list may end early, or be empty, without a compiler's warning about members left out.
+ */
 #ifndef ISO_BASE_OPTIONS_H
 #define ISO_BASE_OPTIONS_H
 
-/* For any number in an options struct whose zero means something else: the number zero itself (.momentum = ISO_ZERO). */
+/* For any number in an options struct whose zero means something else: the number zero itself (.momentum =
+ * ISO_ZERO). */
 #define ISO_ZERO (-2147483647 - 1)
 
 /* A number given in options: `fallback` where it was left out, 0 where it is ISO_ZERO. */

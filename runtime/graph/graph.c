@@ -46,6 +46,7 @@ void iso_graph_destroy(iso_graph *graph)
     iso_free(graph->op);
     iso_free(graph->variable);
     iso_free(graph->name);
+    iso_free(graph->layer);
     iso_free(graph);
 }
 
@@ -401,4 +402,25 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
         if (strcmp(graph->variable[i]->path, path) == 0)
             return graph->variable[i];
     return NULL;
+}
+
+void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output)
+{
+    if (graph->status != ISO_OK)
+        return;
+    iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
+    if (!record)
+        return;
+    *record = (iso_layer_record){.type = type, .name = name, .output = output};
+    append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
+}
+
+int iso_graph_layer_count(const iso_graph *graph)
+{
+    return graph->layers;
+}
+
+const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
+{
+    return graph->layer[index];
 }

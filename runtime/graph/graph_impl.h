@@ -45,6 +45,8 @@ struct iso_graph {
     const char **name; /* of layers */
     int kept, kept_capacity;
     void **keep; /* everything to free with the graph */
+    int layers, layer_capacity;
+    iso_layer_record **layer;
     iso_update *training_update;
     iso_tensor *losses;
     iso_tensor bad; /* what calls on a broken graph return */

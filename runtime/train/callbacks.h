@@ -13,7 +13,8 @@ typedef struct iso_model iso_model;
 typedef struct iso_callback iso_callback;
 typedef struct iso_history iso_history;
 
-/* Named numbers: running means of loss and metrics in an epoch; at its end also those of the validation data, "val_loss". */
+/* Named numbers: running means of loss and metrics in an epoch; at its end also those of the validation data,
+ * "val_loss". */
 typedef struct iso_logs {
     int count;
     const char *const *name;
@@ -33,22 +34,24 @@ typedef struct iso_fit_state {
 
 typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
 
-/* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every rank. An error ends the
- * training: at once at the beginning and end of an epoch, at the epoch's end where it came from a batch. */
+/* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every
+ * rank. An error ends the training: at once at the beginning and end of an epoch, at the epoch's end where it
+ * came from a batch. */
 typedef struct iso_callback_options {
     char begin_;
     iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
-    void *user;                 /* first argument of all */
+    void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* when fit is done with it */
 } iso_callback_options;
-/* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on, whatever it returns. */
+/* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
+ * whatever it returns. */
 iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
-#define iso_callback_create(...)                                                                               \
+#define iso_callback_create(...)                                                                             \
     iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
 void iso_callback_destroy(iso_callback *callback);
 
-/* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the fingerprint of the weights. The
- * file is made anew when training begins; ISO_IO where it cannot be. */
+/* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
+ * fingerprint of the weights. The file is made anew when training begins; ISO_IO where it cannot be. */
 iso_callback *iso_history_file(const char *path);
 
 /* ---- history: losses and metrics of each epoch ---- */

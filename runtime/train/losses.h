@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* ---- losses as functions: the loss of each row (of each position, where predictions have more dimensions) ----
- * y_pred: [batch, ..., n]; result: [batch, ...]. Probabilities are clipped to [1e-7, 1 - 1e-7]. */
+/* ---- losses as functions: the loss of each row (of each position, where predictions have more dimensions)
+ * ---- y_pred: [batch, ..., n]; result: [batch, ...]. Probabilities are clipped to [1e-7, 1 - 1e-7]. */
 
 /* y_true: as y_pred */
 iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred);
@@ -30,14 +30,14 @@ iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *options
 iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 /* y_true: 0 to 1, as y_pred; the mean over the last dimension */
 iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options, size_t size);
-#define ISO_CROSSENTROPY_(function, ...)                                                                       \
+#define ISO_CROSSENTROPY_(function, ...)                                                                     \
     function(&(iso_crossentropy_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_crossentropy_options))
 #define iso_sparse_crossentropy(...) ISO_CROSSENTROPY_(iso_sparse_crossentropy_with, __VA_ARGS__)
 #define iso_categorical_crossentropy(...) ISO_CROSSENTROPY_(iso_categorical_crossentropy_with, __VA_ARGS__)
 #define iso_binary_crossentropy(...) ISO_CROSSENTROPY_(iso_binary_crossentropy_with, __VA_ARGS__)
 
-/* Keras's reduction "sum_over_batch_size": sum(values * weights) / number of values. weights: NULL, [batch] or what broadcasts to
- * the values. */
+/* Keras's reduction "sum_over_batch_size": sum(values * weights) / number of values. weights: NULL, [batch]
+ * or what broadcasts to the values. */
 iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
 
 /* ---- losses by name ---- */
@@ -56,7 +56,8 @@ typedef enum iso_loss {
 } iso_loss;
 /* "sparse_crossentropy_logits"; NULL outside the range. */
 const char *iso_loss_name(iso_loss loss);
-/* Takes our names and Keras's ("mean_squared_error", "sparse_categorical_crossentropy"); ISO_INVALID offers the nearest. */
+/* Takes our names and Keras's ("mean_squared_error", "sparse_categorical_crossentropy"); ISO_INVALID offers
+ * the nearest. */
 iso_status iso_loss_find(const char *name, iso_loss *loss);
 /* The targets' part in a batch for a model with this output: element type and shape of a row. */
 iso_dtype iso_loss_target_dtype(iso_loss loss);
@@ -85,14 +86,15 @@ typedef struct iso_metric_options {
     int k;               /* of top-k; 5 */
     double threshold;    /* of binary accuracy; 0.5 */
 } iso_metric_options;
-/* A metric of one batch: the sum of its values times weights and the sum of the weights, scalars; over several batches
- * it is the quotient of the sums. Without weights `weight` is NULL and every value counts `per_row` times a row. */
+/* A metric of one batch: the sum of its values times weights and the sum of the weights, scalars; over
+ * several batches it is the quotient of the sums. Without weights `weight` is NULL and every value counts
+ * `per_row` times a row. */
 typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;
 } iso_metric_sums;
 iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
-#define iso_metric_build(...)                                                                                  \
+#define iso_metric_build(...)                                                                                \
     iso_metric_build_with(&(iso_metric_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_metric_options))
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3. They are plain data: what
- * iso_compile() and iso_minimize() take. Zero means Keras's default, ISO_ZERO the number zero. */
+/* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3. They are plain
+ * data: what iso_compile() and iso_minimize() take. Zero means Keras's default, ISO_ZERO the number zero. */
 #ifndef ISO_TRAIN_OPTIMIZERS_H
 #define ISO_TRAIN_OPTIMIZERS_H
 
@@ -13,12 +13,12 @@ extern "C" {
 /* What every optimizer's options have.
  *   schedule: instead of a learning rate
  *   weight_decay: decoupled: variable -= variable * weight_decay * learning rate, before the step
- *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each element): at most one
- *   accumulation: gradients of so many steps are averaged before one update */
-#define ISO_OPTIMIZER_OPTIONS                                                                                  \
-    iso_schedule schedule;                                                                                     \
-    double weight_decay;                                                                                       \
-    double clip_norm, global_clip_norm, clip_value;                                                            \
+ *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each
+ * element): at most one accumulation: gradients of so many steps are averaged before one update */
+#define ISO_OPTIMIZER_OPTIONS                                                                                \
+    iso_schedule schedule;                                                                                   \
+    double weight_decay;                                                                                     \
+    double clip_norm, global_clip_norm, clip_value;                                                          \
     int accumulation
 
 typedef struct iso_sgd_options {
@@ -41,14 +41,14 @@ typedef struct iso_rmsprop_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_rmsprop_options;
 iso_optimizer iso_rmsprop_with(const iso_rmsprop_options *options, size_t size);
-#define iso_rmsprop(...)                                                                                       \
+#define iso_rmsprop(...)                                                                                     \
     iso_rmsprop_with(&(iso_rmsprop_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rmsprop_options))
 
 typedef struct iso_adam_options {
     char begin_;
-    double learning_rate;   /* 0.001 */
-    double beta_1, beta_2;  /* 0.9, 0.999 */
-    double epsilon;         /* 1e-7 */
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
     bool amsgrad;
     ISO_OPTIMIZER_OPTIONS; /* weight_decay of AdamW: 0.004 */
 } iso_adam_options;
@@ -65,7 +65,7 @@ typedef struct iso_adagrad_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_adagrad_options;
 iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
-#define iso_adagrad(...)                                                                                       \
+#define iso_adagrad(...)                                                                                     \
     iso_adagrad_with(&(iso_adagrad_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adagrad_options))
 
 /* initial * rate ^ (iteration / decay_steps); with staircase the exponent is rounded down. */
@@ -77,12 +77,12 @@ typedef struct iso_exponential_decay_options {
     bool staircase;
 } iso_exponential_decay_options;
 iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *options, size_t size);
-#define iso_exponential_decay(...)                                                                             \
-    iso_exponential_decay_with(&(iso_exponential_decay_options){.begin_ = 0, __VA_ARGS__},                     \
+#define iso_exponential_decay(...)                                                                           \
+    iso_exponential_decay_with(&(iso_exponential_decay_options){.begin_ = 0, __VA_ARGS__},                   \
                                sizeof(iso_exponential_decay_options))
 
-/* From initial_learning_rate linearly to warmup_target in warmup_steps (where these are given), then by half a cosine down to
- * alpha times that rate in decay_steps. */
+/* From initial_learning_rate linearly to warmup_target in warmup_steps (where these are given), then by half
+ * a cosine down to alpha times that rate in decay_steps. */
 typedef struct iso_cosine_decay_options {
     char begin_;
     double initial_learning_rate;
@@ -92,17 +92,21 @@ typedef struct iso_cosine_decay_options {
     int64_t warmup_steps;
 } iso_cosine_decay_options;
 iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
-#define iso_cosine_decay(...)                                                                                  \
-    iso_cosine_decay_with(&(iso_cosine_decay_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_cosine_decay_options))
+#define iso_cosine_decay(...)                                                                                \
+    iso_cosine_decay_with(&(iso_cosine_decay_options){.begin_ = 0, __VA_ARGS__},                             \
+                          sizeof(iso_cosine_decay_options))
 
-/* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most ISO_MAX_PIECES. */
+/* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most
+ * ISO_MAX_PIECES. */
 iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
 
-/* "sgd", "rmsprop", "adam", "adamw", "adagrad" with Keras's defaults; ISO_INVALID names those that there are. */
+/* "sgd", "rmsprop", "adam", "adamw", "adagrad" with Keras's defaults; ISO_INVALID names those that there are.
+ */
 iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
 int iso_optimizer_count(void);
 const char *iso_optimizer_name(int index);
-/* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its value. */
+/* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its
+ * value. */
 iso_status iso_optimizer_check(const iso_optimizer *optimizer);
 
 #ifdef __cplusplus

@@ -15,20 +15,22 @@ enum { ISO_MAX_PROGRESS = 64 };
 
 typedef struct iso_progress_options {
     char begin_;
-    int64_t steps;                         /* in an epoch; 0: not known */
-    const char *names[ISO_MAX_PROGRESS];   /* of the values, in the order of iso_progress_update; ends at NULL */
-    int verbose;                           /* 1 (default): a bar on a terminal, else as 2: a line at the end; ISO_ZERO: nothing */
-    bool latest;                           /* show the last values instead of their mean over the updates */
+    int64_t steps; /* in an epoch; 0: not known */
+    const char
+        *names[ISO_MAX_PROGRESS]; /* of the values, in the order of iso_progress_update; ends at NULL */
+    int verbose; /* 1 (default): a bar on a terminal, else as 2: a line at the end; ISO_ZERO: nothing */
+    bool latest; /* show the last values instead of their mean over the updates */
 } iso_progress_options;
 
 /* Only the chief prints, to stdout. Not collective. */
-iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress, const iso_progress_options *options,
-                                    size_t size);
-#define iso_progress_create(ctx, progress, ...)                                                                \
-    iso_progress_create_with(ctx, progress, &(iso_progress_options){.begin_ = 0, __VA_ARGS__},                 \
+iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
+                                    const iso_progress_options *options, size_t size);
+#define iso_progress_create(ctx, progress, ...)                                                              \
+    iso_progress_create_with(ctx, progress, &(iso_progress_options){.begin_ = 0, __VA_ARGS__},               \
                              sizeof(iso_progress_options))
 void iso_progress_destroy(iso_progress *progress);
-/* One step is done; values: one for each name. A terminal is redrawn at most ten times a second. Takes nanoseconds otherwise. */
+/* One step is done; values: one for each name. A terminal is redrawn at most ten times a second. Takes
+ * nanoseconds otherwise. */
 void iso_progress_update(iso_progress *progress, const double *values);
 /* Ends the line and begins anew with the next update. */
 void iso_progress_finish(iso_progress *progress);

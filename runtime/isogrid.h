@@ -1,0 +1,21 @@
+/* Isogrid: one header for those who use it. What takes an MPI_Comm is in isogrid_mpi.h. */
+#ifndef ISOGRID_H
+#define ISOGRID_H
+
+#include "models/layers.h"
+#include "models/models.h"
+#include "runtime/base/build.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/options.h"
+#include "runtime/base/pieces.h"
+#include "runtime/base/status.h"
+#include "runtime/base/types.h"
+#include "runtime/exec/function.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/optimizer.h"
+#include "runtime/session/session.h"
+#include "runtime/spmd/spmd.h"
+#include "runtime/train/train.h"
+
+#endif

@@ -1,0 +1,110 @@
+/* Models: a graph with an input and an output, what it is trained for, and Keras's compile, fit and evaluate.
+ */
+#ifndef ISO_TRAIN_MODEL_H
+#define ISO_TRAIN_MODEL_H
+
+#include <stdio.h>
+
+#include "runtime/exec/function.h"
+#include "runtime/spmd/spmd.h"
+#include "runtime/train/callbacks.h"
+#include "runtime/train/losses.h"
+#include "runtime/train/optimizers.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_dataset iso_dataset;
+
+/* A model from x, an iso_input of g, to y. Owns g. Never NULL: the first error made while building stays in
+ * the model, and iso_compile returns it on every rank. Not collective, but every rank must build the same
+ * model. */
+iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
+void iso_model_destroy(iso_model *model);
+iso_graph *iso_model_graph(iso_model *model);
+iso_tensor *iso_model_input(iso_model *model);
+iso_tensor *iso_model_output(iso_model *model);
+/* By path ("d1/kernel"); NULL where there is none. Lent; read and assigned after iso_compile. */
+iso_variable *iso_model_variable(iso_model *model, const char *path);
+/* Keras's table of layers, output shapes and parameters. Any rank may print. */
+void iso_model_summary(iso_model *model, FILE *out);
+
+enum { ISO_MAX_METRICS = 8 };
+
+/* A metric of one's own: a value for each row (or each element) of a batch; it is averaged. */
+typedef struct iso_custom_metric {
+    const char *name;
+    iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
+} iso_custom_metric;
+
+typedef struct iso_compile_options {
+    char begin_;
+    iso_optimizer optimizer; /* rmsprop */
+    iso_loss loss;           /* this or loss_function must be given */
+    iso_tensor *(*loss_function)(iso_tensor *y_true, iso_tensor *y_pred); /* -> the loss of each row */
+    iso_metric metrics[ISO_MAX_METRICS]; /* end at the first 0; they ignore sample weights, as in Keras */
+    iso_metric weighted_metrics[ISO_MAX_METRICS]; /* with sample weights */
+    iso_custom_metric custom_metrics[ISO_MAX_METRICS];
+    int top_k;        /* of the top-k metrics; 5 */
+    double threshold; /* of binary accuracy; 0.5 */
+    double label_smoothing;
+    double huber_delta;  /* 1 */
+    bool sample_weights; /* data sets have a third component: a weight for each row */
+    /* Of a row of targets, for loss_function: float and the output's shape where dtype is 0. */
+    iso_dtype target_dtype;
+    iso_shape target_shape;
+    iso_distribution *distribution; /* NULL: every slot there is, data parallel; must outlive the model */
+} iso_compile_options;
+
+/* Builds the training and the evaluation function. Returns the model's own error where building failed;
+ * ISO_INVALID for options that make no sense or differ between ranks. Once per model. Collective. */
+iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
+#define iso_compile(model, ...)                                                                              \
+    iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
+
+typedef struct iso_fit_options {
+    char begin_;
+    int epochs;              /* 1; in all, counted from 0: training goes from initial_epoch to epochs */
+    iso_dataset *validation; /* evaluated after each epoch; NULL: none */
+    iso_callback *
+        *callbacks; /* a list that ends at NULL; fit owns its members from the call on, whatever it returns */
+    int64_t steps_per_epoch; /* the data set's */
+    int initial_epoch;
+    int verbose; /* 1 (default): a bar on a terminal, else as 2: a line an epoch; ISO_ZERO: nothing */
+    iso_history **history; /* where not NULL, receives losses and metrics (also of the epochs before an
+                              error); the caller's */
+} iso_fit_options;
+
+/* Trains. A data set without a batch size is batched by 32. ISO_INVALID where the data does not fit the model
+ * (names both shapes) or holds what it must not (a label outside the classes). Collective. */
+iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *options, size_t size);
+#define iso_fit(model, data, ...)                                                                            \
+    iso_fit_with(model, data, &(iso_fit_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_fit_options))
+
+typedef struct iso_evaluate_options {
+    char begin_;
+    double *loss;    /* receives the loss */
+    double *metrics; /* receives the metrics, in the order of iso_compile: metrics, weighted, custom */
+    int verbose;     /* as of iso_fit */
+} iso_evaluate_options;
+
+/* Loss and metrics on a data set, exact for any batch size and mesh: sums over rows divided by counts.
+ * Collective. */
+iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
+                             size_t size);
+#define iso_evaluate(model, data, ...)                                                                       \
+    iso_evaluate_with(model, data, &(iso_evaluate_options){.begin_ = 0, __VA_ARGS__},                        \
+                      sizeof(iso_evaluate_options))
+
+/* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent. */
+iso_function *iso_model_training_function(iso_model *model);
+iso_function *iso_model_evaluation_function(iso_model *model);
+/* Names of the values that training gives: "loss", then the metrics. */
+int iso_model_value_count(const iso_model *model);
+const char *iso_model_value_name(const iso_model *model, int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,11 @@
+/* Training: everything of this folder that users see. */
+#ifndef ISO_TRAIN_TRAIN_H
+#define ISO_TRAIN_TRAIN_H
+
+#include "runtime/train/callbacks.h"
+#include "runtime/train/losses.h"
+#include "runtime/train/model.h"
+#include "runtime/train/optimizers.h"
+#include "runtime/train/progress.h"
+
+#endif
