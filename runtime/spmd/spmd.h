@@ -12,12 +12,15 @@ typedef struct iso_mesh iso_mesh;
 typedef struct iso_layout_map iso_layout_map;
 typedef struct iso_distribution iso_distribution;
 
-/* "data=2,model=4": named axes, row-major; one axis may be "*": the slots that are left so that every rank (or, in a single
- * process, every thread) hosts one. Slots go to ranks in contiguous blocks. ISO_INVALID (naming the text and the number of ranks) where it
- * does not parse, has fewer slots than ranks, or overflows. Collective. */
+/* "data=2,model=4": named axes, row-major; one axis may be "*": the slots that are left so that every rank
+ * (or, in a single process, every thread) hosts one. Slots go to ranks in contiguous blocks. ISO_INVALID
+ * (naming the text and the number of ranks) where it does not parse, has fewer slots than ranks, or
+ * overflows. Collective. */
 iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
-/* As iso_mesh_create, with the rank of every slot from the caller, in mesh order: any permutation or subset of the ranks. */
-iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count, iso_mesh **mesh);
+/* As iso_mesh_create, with the rank of every slot from the caller, in mesh order: any permutation or subset
+ * of the ranks. */
+iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
+                              iso_mesh **mesh);
 void iso_mesh_destroy(iso_mesh *mesh);
 int iso_mesh_axes(const iso_mesh *mesh);
 const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis);
@@ -27,28 +30,31 @@ int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot);
 /* "data=2,model=4"; lent. */
 const char *iso_mesh_text(const iso_mesh *mesh);
 
-/* Layouts by variable path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular expression
- * against the whole path. The mesh must outlive the map. */
+/* Layouts by variable path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a
+ * regular expression against the whole path. The mesh must outlive the map. */
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 void iso_layout_map_destroy(iso_layout_map *map);
-/* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -". */
+/* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
+ */
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
 /* A key that matches nothing is an error instead of a warning. */
 void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
-/* The batch split over every axis of the mesh (its first dimension of all inputs), weights replicated. mesh NULL: data=<every slot there is>,
- * and the distribution owns it. */
-iso_status iso_data_parallel_create(iso_context *ctx, iso_mesh *mesh, iso_distribution **distribution);
+/* The batch split over every axis of the mesh (the first dimension of all inputs), weights replicated. mesh
+ * NULL: data=<every slot there is>, one on each rank, or on each thread of a single process. */
+iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 typedef struct iso_model_parallel_options {
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                           const iso_model_parallel_options *options, size_t size);
-#define iso_model_parallel_create(map, distribution, ...)                                                      \
-    iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__}, sizeof(iso_model_parallel_options))
+#define iso_model_parallel_create(map, distribution, ...)                                                    \
+    iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__},            \
+                                   sizeof(iso_model_parallel_options))
 void iso_distribution_destroy(iso_distribution *distribution);
 iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
-/* How the functions of this graph are distributed; before the first function. The distribution must outlive the graph's functions. */
+/* How the functions of this graph are distributed; before the first function. The distribution must outlive
+ * the graph's functions. */
 void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution);
 
 #ifdef __cplusplus

@@ -1,0 +1,45 @@
+/* Layouts: what each mesh axis does to a tensor. */
+#ifndef ISO_SPMD_LAYOUT_H
+#define ISO_SPMD_LAYOUT_H
+
+#include "runtime/base/types.h"
+#include "runtime/spmd/spmd.h"
+
+enum { ISO_MAX_AXES = 6 };
+
+/* The axes that shard one dimension, the first cutting it, each next cutting the parts. */
+typedef struct iso_sharding {
+    int8_t count;
+    int8_t axis[ISO_MAX_AXES];
+} iso_sharding;
+
+/* Plain data. An axis shards at most one dimension, or is in `partial`, or replicates. */
+typedef struct iso_layout {
+    int rank;
+    iso_sharding dim[ISO_MAX_RANK];
+    uint32_t partial; /* bit a: along axis a the slots hold addends (or, with partial_max, candidates) of the
+                         tensor */
+    bool partial_max;
+} iso_layout;
+
+/* Everything replicated. */
+iso_layout iso_layout_whole(int rank);
+bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
+/* The axes that shard some dimension, as bits. */
+uint32_t iso_layout_sharded_axes(const iso_layout *layout);
+/* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
+iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
+/* "data+model, -; partial(data)" into text; returns text. */
+char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text, size_t size);
+/* The box that a slot holds of a tensor of this shape (rows fixed). */
+iso_box iso_layout_box(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape, int slot);
+/* Elements of the largest box of any slot. */
+int64_t iso_layout_largest(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape);
+
+/* A slot's coordinate along an axis, and the slot that differs from it in that coordinate. */
+int iso_mesh_coordinate(const iso_mesh *mesh, int slot, int axis);
+int iso_mesh_with_coordinate(const iso_mesh *mesh, int slot, int axis, int coordinate);
+/* An axis by name, -1 where there is none. */
+int iso_mesh_find_axis(const iso_mesh *mesh, const char *name);
+
+#endif
