@@ -8,19 +8,19 @@
 #include "runtime/base/text.h"
 #include "runtime/spmd/spmd_impl.h"
 
-typedef struct entry {
+typedef struct map_entry {
     char *key;
     char *text;
     iso_layout layout;
     pcre2_code *pattern; /* NULL: the key is no regular expression and matches exactly only */
     bool used, reported;
-} entry;
+} map_entry;
 
 struct iso_layout_map {
     iso_mesh *mesh;
     bool strict;
     int count, capacity;
-    entry *entries;
+    map_entry *entries;
 };
 
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
@@ -72,11 +72,11 @@ static iso_status compile_key(const char *key, pcre2_code **pattern)
                      (char *)why, position + 1);
 }
 
-static iso_status add_entry(iso_layout_map *map, entry fresh)
+static iso_status add_entry(iso_layout_map *map, map_entry fresh)
 {
     if (map->count == map->capacity) {
         size_t wanted = map->capacity ? (size_t)map->capacity * 2 : 8;
-        entry *grown = iso_grow(map->entries, (size_t)map->count, wanted, sizeof *grown);
+        map_entry *grown = iso_grow(map->entries, (size_t)map->count, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a layout map of %zu keys", wanted);
         map->entries = grown;
@@ -89,7 +89,7 @@ static iso_status add_entry(iso_layout_map *map, entry fresh)
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout)
 {
     iso_status status;
-    entry fresh = {0};
+    map_entry fresh = {0};
     for (int i = 0; i < map->count; i++)
         if (strcmp(map->entries[i].key, key) == 0)
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,
@@ -109,7 +109,7 @@ done:
     return iso_error_prefix(status, "layout key '%s': ", key);
 }
 
-static bool matches(const entry *entry, const char *path)
+static bool matches(const map_entry *entry, const char *path)
 {
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(entry->pattern, NULL);
     int found =
@@ -119,7 +119,7 @@ static bool matches(const entry *entry, const char *path)
 }
 
 /* The entry for a path in *found, NULL where none matches. */
-static iso_status look_up(iso_layout_map *map, const char *path, entry **found)
+static iso_status look_up(iso_layout_map *map, const char *path, map_entry **found)
 {
     *found = NULL;
     for (int i = 0; i < map->count; i++)
@@ -141,7 +141,7 @@ static iso_status look_up(iso_layout_map *map, const char *path, entry **found)
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched)
 {
-    entry *found = NULL;
+    map_entry *found = NULL;
     char text[160];
     if (matched)
         *matched = NULL;
@@ -169,7 +169,7 @@ iso_status iso_layout_map_report_unused(iso_layout_map *map, const char *const *
 {
     iso_status status = ISO_OK;
     for (int i = 0; map && i < map->count && status == ISO_OK; i++) {
-        entry *entry = &map->entries[i];
+        map_entry *entry = &map->entries[i];
         if (entry->used || entry->reported)
             continue;
         entry->reported = true;
