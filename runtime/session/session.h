@@ -8,12 +8,14 @@
 extern "C" {
 #endif
 
-/* Begins: MPI where a launcher started us and nobody has begun it (a program without mpirun runs without MPI). Takes Isogrid's options (--mesh, --seed,
- * --threads, ...: `--name value` or `--name=value`) out of argv; what is left stays. argc and argv may be NULL. Never leaves *ctx NULL unless
- * memory ends; on an error iso_finish(ctx, status) still works. Collective. */
+/* Begins: MPI where a launcher started us and nobody has begun it (a program without mpirun runs without
+ * MPI). Takes Isogrid's options (--mesh, --seed,
+ * --threads, ...: `--name value` or `--name=value`) out of argv; what is left stays. argc and argv may be
+ * NULL. Never leaves *ctx NULL unless memory ends; on an error iso_finish(ctx, status) still works.
+ * Collective. */
 iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
-/* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank fails alone); frees ctx; returns the
- * exit code. ctx may be NULL. */
+/* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
+ * fails alone); frees ctx; returns the exit code. ctx may be NULL. */
 int iso_finish(iso_context *ctx, iso_status status);
 
 int iso_rank(const iso_context *ctx);
@@ -22,7 +24,8 @@ int iso_ranks(const iso_context *ctx);
 int iso_host_ranks(const iso_context *ctx);
 int iso_hosts(const iso_context *ctx);
 int iso_host_of_rank(const iso_context *ctx, int rank);
-/* Cores this rank may use, shared with the other ranks of its host: at least 1. --threads or ISOGRID_THREADS overrides. */
+/* Cores this rank may use, shared with the other ranks of its host: at least 1. --threads or ISOGRID_THREADS
+ * overrides. */
 int iso_threads(const iso_context *ctx);
 uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
 /* The value of an option taken by iso_init, else `fallback`. Lent. */
@@ -33,10 +36,12 @@ iso_role_kind iso_role(const iso_context *ctx);
 /* True on rank 0 of the workers: it prints. */
 bool iso_is_chief(const iso_context *ctx);
 
-/* A pointer to the MPI_Comm of the workers, NULL where there is no MPI (opaque here, so that mpi.h is not needed). */
+/* A pointer to the MPI_Comm of the workers, NULL where there is no MPI (opaque here, so that mpi.h is not
+ * needed). */
 void *iso_communicator(const iso_context *ctx);
 
-/* Broadcast from rank 0 of bytes; gathers `bytes` of every rank into all (in rank order). Collective; for set-up, not for steps. */
+/* Broadcast from rank 0 of bytes; gathers `bytes` of every rank into all (in rank order). Collective; for
+ * set-up, not for steps. */
 iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
 

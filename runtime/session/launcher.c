@@ -1,0 +1,82 @@
+/* Who started this process. A program that nobody launched must not begin MPI: it costs a quarter of a
+ * second, and inside an allocation of Slurm it could wait for a daemon that is not there. So only what
+ * launchers set for each rank counts, never what an allocation's shell has in its environment. ISOGRID_MPI=0
+ * or 1 overrides: a program started by a rank of another job inherits its variables. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session_impl.h"
+
+/* Set by mpirun and its daemons, by PMIx servers (srun --mpi=pmix), and by PMI-1 and 2 (MPICH's mpiexec, srun
+ * --mpi=pmi2). */
+static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+static const char *const size_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value;
+}
+
+static long number_of(const char *name, long fallback)
+{
+    const char *text = getenv(name);
+    char *end;
+    long value = text ? strtol(text, &end, 10) : 0;
+    return text && *text && !*end ? value : fallback;
+}
+
+/* True in a task of an srun that started several. The batch script, an interactive step and the shell of
+ * salloc have step numbers from 0xfffffff0 up, or none. */
+static bool in_parallel_step(void)
+{
+    long step = number_of("SLURM_STEP_ID", -1);
+    return step >= 0 && step < 0xfffffff0L && number_of("SLURM_STEP_NUM_TASKS", 1) > 1 &&
+           is_set("SLURM_PROCID");
+}
+
+iso_status iso_launcher_find(bool *found)
+{
+    *found = false;
+    if (is_set("ISOGRID_MPI")) {
+        *found = strcmp(getenv("ISOGRID_MPI"), "0") != 0;
+        return ISO_OK;
+    }
+    for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++)
+        *found = *found || is_set(rank_variables[i]);
+    if (!*found && in_parallel_step())
+        return iso_error(ISO_INVALID,
+                         "srun started %s tasks without a way for MPI to start; try srun --mpi=pmix (srun "
+                         "--mpi=list shows what there is)",
+                         getenv("SLURM_STEP_NUM_TASKS"));
+    return ISO_OK;
+}
+
+int iso_launcher_ranks(void)
+{
+    for (size_t i = 0; i < sizeof size_variables / sizeof *size_variables; i++)
+        if (is_set(size_variables[i]))
+            return (int)number_of(size_variables[i], 0);
+    return 0;
+}
+
+/* Whether all ranks were started on one machine. */
+static bool on_one_machine(void)
+{
+    long ranks = number_of("OMPI_COMM_WORLD_SIZE", 0);
+    return (ranks > 0 && number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks) ||
+           number_of("SLURM_STEP_NUM_NODES", 0) == 1;
+}
+
+void iso_launcher_prepare(void)
+{
+    /* Open MPI's own MPI-IO leaves a semaphore behind when a rank dies in MPI_File_open, and the next open
+     * hangs on it. */
+    setenv("OMPI_MCA_io", "romio321", 0);
+    /* On one machine shared memory is all there is; not looking for networks makes starting several times
+     * quicker. */
+    if (on_one_machine() && !is_set("OMPI_MCA_pml") && !is_set("OMPI_MCA_btl")) {
+        setenv("OMPI_MCA_pml", "ob1", 1);
+        setenv("OMPI_MCA_btl", "self,vader", 1);
+    }
+}

@@ -1,0 +1,21 @@
+/* Isogrid within a program that has an MPI communicator of its own. */
+#ifndef ISO_SESSION_MPI_H
+#define ISO_SESSION_MPI_H
+
+#include <mpi.h>
+
+#include "runtime/session/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As iso_init, on the ranks of a caller's communicator (an intracommunicator; it is duplicated, so the
+ * caller's messages and ours never meet). MPI must be running, with at least MPI_THREAD_FUNNELED where slots
+ * run on threads. iso_finish leaves MPI running and never aborts the job. Collective over `communicator`. */
+iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
