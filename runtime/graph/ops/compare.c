@@ -1,0 +1,153 @@
+/* Comparisons, logic, choice and casts. */
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+static bool infer_comparison(iso_op *op)
+{
+    if (!iso_infer_broadcast(op))
+        return false;
+    op->output[0]->dtype = ISO_BOOL;
+    return true;
+}
+
+static bool infer_logical(iso_op *op)
+{
+    for (int i = 0; i < op->inputs; i++)
+        if (op->input[i]->dtype != ISO_BOOL)
+            return iso_op_refuse(op, "takes bool");
+    return iso_infer_broadcast(op);
+}
+
+/* The type that holds the values of both, as NumPy promotes them. */
+static iso_dtype wider(iso_dtype a, iso_dtype b)
+{
+    static const iso_dtype order[] = {ISO_BOOL, ISO_U8, ISO_I32, ISO_I64, ISO_F32, ISO_F64};
+    int at[2] = {0, 0};
+    for (int i = 0; i < 6; i++) {
+        at[0] = order[i] == a ? i : at[0];
+        at[1] = order[i] == b ? i : at[1];
+    }
+    int low = at[0] < at[1] ? at[0] : at[1], high = at[0] < at[1] ? at[1] : at[0];
+    bool loses = order[high] == ISO_F32 && (order[low] == ISO_I32 || order[low] == ISO_I64);
+    return loses ? ISO_F64 : order[high];
+}
+
+static iso_tensor *compare(const iso_op_type *type, iso_tensor *a, iso_tensor *b)
+{
+    if (iso_tensor_good(a) && iso_tensor_good(b) && a->dtype != b->dtype) {
+        iso_dtype dtype = wider(a->dtype, b->dtype);
+        a = iso_cast(a, dtype);
+        b = iso_cast(b, dtype);
+    }
+    return iso_op_2(type, a, b, NULL);
+}
+
+#define COMPARISON(NAME)                                                                                       \
+    const iso_op_type iso_op_##NAME = {.name = #NAME, .infer = infer_comparison, .rule = "...,...->..."};      \
+    iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                       \
+    {                                                                                                          \
+        return compare(&iso_op_##NAME, a, b);                                                                  \
+    }
+
+COMPARISON(equal)
+COMPARISON(not_equal)
+COMPARISON(less)
+COMPARISON(less_equal)
+COMPARISON(greater)
+COMPARISON(greater_equal)
+
+const iso_op_type iso_op_logical_and = {
+    .name = "logical_and", .infer = infer_logical, .rule = "...,...->...", .in_place = 3};
+const iso_op_type iso_op_logical_or = {
+    .name = "logical_or", .infer = infer_logical, .rule = "...,...->...", .in_place = 3};
+const iso_op_type iso_op_logical_not = {
+    .name = "logical_not", .infer = infer_logical, .rule = "...->...", .in_place = 1};
+
+iso_tensor *iso_logical_and(iso_tensor *a, iso_tensor *b)
+{
+    return iso_op_2(&iso_op_logical_and, a, b, NULL);
+}
+
+iso_tensor *iso_logical_or(iso_tensor *a, iso_tensor *b)
+{
+    return iso_op_2(&iso_op_logical_or, a, b, NULL);
+}
+
+iso_tensor *iso_logical_not(iso_tensor *a)
+{
+    return iso_op_1(&iso_op_logical_not, a, NULL);
+}
+
+/* condition, a, b -> y */
+static bool infer_where(iso_op *op)
+{
+    const iso_tensor *a = op->input[1], *b = op->input[2];
+    iso_shape shape;
+    if (op->input[0]->dtype != ISO_BOOL)
+        return iso_op_refuse(op, "the condition must be bool");
+    if (a->dtype != b->dtype)
+        return iso_op_refuse(op, "the alternatives have different types; iso_cast makes them one");
+    if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) || !iso_shape_broadcast(&op->input[0]->shape, &shape, &shape))
+        return iso_op_refuse(op, "shapes do not broadcast to one");
+    return iso_op_gives(op, a->dtype, &shape);
+}
+
+static void where_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_tensor *zero = iso_number(op->graph, dy[0]->dtype, 0);
+    dx[1] = iso_sum_to_shape(iso_where(op->input[0], dy[0], zero), &op->input[1]->shape);
+    dx[2] = iso_sum_to_shape(iso_where(op->input[0], zero, dy[0]), &op->input[2]->shape);
+}
+
+const iso_op_type iso_op_where = {
+    .name = "where",
+    .infer = infer_where,
+    .gradient = where_backward,
+    .rule = "...,...,...->...",
+    .linear = 6,
+    .jointly = true,
+    .in_place = 6,
+};
+
+iso_tensor *iso_where(iso_tensor *condition, iso_tensor *a, iso_tensor *b)
+{
+    return iso_op_3(&iso_op_where, condition, a, b, NULL);
+}
+
+static bool infer_cast(iso_op *op)
+{
+    const iso_cast_attrs *attrs = op->attrs;
+    if (attrs->dtype == ISO_DTYPE_NONE)
+        return iso_op_refuse(op, "no element type to cast to");
+    return iso_op_gives(op, attrs->dtype, &op->input[0]->shape);
+}
+
+static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    if (iso_dtype_is_float(op->input[0]->dtype) && iso_dtype_is_float(op->output[0]->dtype))
+        dx[0] = iso_cast(dy[0], op->input[0]->dtype);
+}
+
+/* Sums pass through casts that lose nothing. Were float64 to float32 linear too, partial sums would be added between slots in
+ * float32, for it moves fewer bytes, and losses would lose what their accumulation in float64 is for. */
+static void cast_rule(const iso_op *op, iso_rule *rule)
+{
+    iso_dtype from = op->input[0]->dtype, to = op->output[0]->dtype;
+    iso_rule_parse(op, "...->...", rule);
+    rule->linear = iso_dtype_is_float(from) && (from == to || to == ISO_F64);
+}
+
+const iso_op_type iso_op_cast = {
+    .name = "cast",
+    .attr_size = sizeof(iso_cast_attrs),
+    .infer = infer_cast,
+    .gradient = cast_backward,
+    .rule_of = cast_rule,
+};
+
+iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
+{
+    iso_cast_attrs attrs = {dtype};
+    return iso_tensor_good(x) && x->dtype == dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
+}

@@ -1,0 +1,275 @@
+/* Ops of one operand, element by element: the functions of calculus and the activations. */
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+/* Whether the derivative is made from y rather than from x, so that x need not be kept. */
+static bool derivative_of_output(iso_unary_kind kind)
+{
+    return kind == ISO_UNARY_EXP || kind == ISO_UNARY_SQRT || kind == ISO_UNARY_RSQRT || kind == ISO_UNARY_RELU ||
+           kind == ISO_UNARY_SIGMOID || kind == ISO_UNARY_TANH;
+}
+
+static void unary_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_unary_attrs *attrs = op->attrs;
+    iso_tensor *saved = derivative_of_output(attrs->kind) ? op->output[0] : op->input[0];
+    dx[0] = iso_op_2(&iso_op_unary_gradient, saved, dy[0], attrs);
+}
+
+/* One descriptor and one way to make it; all of these are as cheap as one pass over memory. */
+#define UNARY(NAME, ...)                                                                                       \
+    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                          \
+                                       .attr_size = sizeof(iso_unary_attrs),                                   \
+                                       .infer = iso_infer_same_float,                                          \
+                                       .rule = "...->...",                                                     \
+                                       .in_place = 1,                                                          \
+                                       __VA_ARGS__};                                                           \
+    static iso_tensor *make_##NAME(iso_tensor *x, iso_unary_kind kind, double alpha)                           \
+    {                                                                                                          \
+        iso_unary_attrs attrs = {kind, alpha};                                                                 \
+        return iso_op_1(&iso_op_##NAME, x, &attrs);                                                            \
+    }
+
+static void negate_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    (void)op;
+    dx[0] = iso_negate(dy[0]);
+}
+
+UNARY(negate, .gradient = negate_backward, .linear = 1)
+UNARY(abs, .gradient = unary_backward)
+UNARY(sign, .gradient = NULL)
+UNARY(exp, .gradient = unary_backward)
+UNARY(log, .gradient = unary_backward)
+UNARY(sqrt, .gradient = unary_backward)
+UNARY(rsqrt, .gradient = unary_backward)
+UNARY(square, .gradient = unary_backward)
+UNARY(relu, .gradient = unary_backward)
+UNARY(leaky_relu, .gradient = unary_backward)
+UNARY(elu, .gradient = unary_backward)
+UNARY(sigmoid, .gradient = unary_backward)
+UNARY(tanh, .gradient = unary_backward)
+UNARY(gelu, .gradient = unary_backward)
+UNARY(silu, .gradient = unary_backward)
+UNARY(softplus, .gradient = unary_backward)
+
+iso_tensor *iso_negate(iso_tensor *x)
+{
+    return make_negate(x, ISO_UNARY_NEGATE, 0);
+}
+
+iso_tensor *iso_abs(iso_tensor *x)
+{
+    return make_abs(x, ISO_UNARY_ABS, 0);
+}
+
+iso_tensor *iso_sign(iso_tensor *x)
+{
+    return make_sign(x, ISO_UNARY_SIGN, 0);
+}
+
+iso_tensor *iso_exp(iso_tensor *x)
+{
+    return make_exp(x, ISO_UNARY_EXP, 0);
+}
+
+iso_tensor *iso_log(iso_tensor *x)
+{
+    return make_log(x, ISO_UNARY_LOG, 0);
+}
+
+iso_tensor *iso_sqrt(iso_tensor *x)
+{
+    return make_sqrt(x, ISO_UNARY_SQRT, 0);
+}
+
+iso_tensor *iso_rsqrt(iso_tensor *x)
+{
+    return make_rsqrt(x, ISO_UNARY_RSQRT, 0);
+}
+
+iso_tensor *iso_square(iso_tensor *x)
+{
+    return make_square(x, ISO_UNARY_SQUARE, 0);
+}
+
+iso_tensor *iso_relu(iso_tensor *x)
+{
+    return make_relu(x, ISO_UNARY_RELU, 0);
+}
+
+iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope)
+{
+    return make_leaky_relu(x, ISO_UNARY_LEAKY_RELU, negative_slope);
+}
+
+iso_tensor *iso_elu(iso_tensor *x, double alpha)
+{
+    return make_elu(x, ISO_UNARY_ELU, alpha);
+}
+
+iso_tensor *iso_sigmoid(iso_tensor *x)
+{
+    return make_sigmoid(x, ISO_UNARY_SIGMOID, 0);
+}
+
+iso_tensor *iso_tanh(iso_tensor *x)
+{
+    return make_tanh(x, ISO_UNARY_TANH, 0);
+}
+
+iso_tensor *iso_gelu(iso_tensor *x, bool approximate)
+{
+    return make_gelu(x, approximate ? ISO_UNARY_GELU_APPROXIMATE : ISO_UNARY_GELU, 0);
+}
+
+iso_tensor *iso_silu(iso_tensor *x)
+{
+    return make_silu(x, ISO_UNARY_SILU, 0);
+}
+
+iso_tensor *iso_softplus(iso_tensor *x)
+{
+    return make_softplus(x, ISO_UNARY_SOFTPLUS, 0);
+}
+
+/* ---- derivatives ---- */
+static bool infer_unary_gradient(iso_op *op)
+{
+    const iso_tensor *s = op->input[0], *dy = op->input[1];
+    if (s->dtype != dy->dtype || !iso_shape_equal(&s->shape, &dy->shape))
+        return iso_op_refuse(op, "gradient and value differ in type or shape");
+    return iso_infer_same_float(op);
+}
+
+static iso_tensor *times(iso_tensor *a, iso_tensor *b)
+{
+    return iso_multiply(a, b);
+}
+
+/* s' of the sigmoid s */
+static iso_tensor *sigmoid_slope(iso_tensor *sigmoid)
+{
+    return times(sigmoid, iso_affine(sigmoid, -1, 1));
+}
+
+/* x^2 -> the density of the normal distribution */
+static iso_tensor *normal_density(iso_tensor *square)
+{
+    return iso_affine(iso_exp(iso_affine(square, -0.5, 0)), 0.39894228040143267794, 0);
+}
+
+/* What the derivative in unary_gradient, a function of s, has as its own derivative to s. NULL: it is 0 almost everywhere. */
+static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s)
+{
+    iso_tensor *t;
+    switch (attrs->kind) {
+    case ISO_UNARY_EXP:
+        return iso_affine(s, 0, 1);
+    case ISO_UNARY_LOG:
+        return iso_negate(iso_square(iso_exp(iso_negate(iso_log(s)))));
+    case ISO_UNARY_SQRT:
+        return iso_divide(iso_affine(s, 0, -0.5), iso_square(s));
+    case ISO_UNARY_RSQRT:
+        return iso_affine(iso_square(s), -1.5, 0);
+    case ISO_UNARY_SQUARE:
+        return iso_affine(s, 0, 2);
+    case ISO_UNARY_ELU:
+        t = iso_affine(iso_exp(s), attrs->alpha, 0);
+        return iso_where(iso_greater(s, iso_number(s->graph, s->dtype, 0)), iso_affine(s, 0, 0), t);
+    case ISO_UNARY_SIGMOID:
+        return iso_affine(s, -2, 1);
+    case ISO_UNARY_TANH:
+        return iso_affine(s, -2, 0);
+    case ISO_UNARY_SOFTPLUS:
+        return sigmoid_slope(iso_sigmoid(s));
+    case ISO_UNARY_SILU: /* g (2 + x (1 - 2 g')): g the sigmoid's slope */
+        t = iso_sigmoid(s);
+        return times(sigmoid_slope(t), iso_affine(times(s, iso_affine(t, -2, 1)), 1, 2));
+    case ISO_UNARY_GELU:
+        t = iso_square(s);
+        return times(normal_density(t), iso_affine(t, -1, 2));
+    case ISO_UNARY_GELU_APPROXIMATE:
+        iso_graph_fail(s->graph, "second derivatives of the approximate gelu are not available; the exact one has them");
+        return NULL;
+    default: /* straight lines */
+        return NULL;
+    }
+}
+
+static void unary_gradient_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_unary_attrs *attrs = op->attrs;
+    iso_tensor *second = second_derivative(attrs, op->input[0]);
+    if (second)
+        dx[0] = times(times(second, op->input[1]), dy[0]);
+    dx[1] = iso_op_2(&iso_op_unary_gradient, op->input[0], dy[0], attrs);
+}
+
+const iso_op_type iso_op_unary_gradient = {
+    .name = "unary_gradient",
+    .attr_size = sizeof(iso_unary_attrs),
+    .infer = infer_unary_gradient,
+    .gradient = unary_gradient_backward,
+    .rule = "...,...->...",
+    .linear = 2,
+    .in_place = 3,
+};
+
+/* ---- straight lines ---- */
+static void affine_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_affine_attrs *attrs = op->attrs;
+    dx[0] = iso_affine(dy[0], attrs->scale, 0);
+}
+
+static void affine_rule(const iso_op *op, iso_rule *rule)
+{
+    const iso_affine_attrs *attrs = op->attrs;
+    iso_rule_parse(op, "...->...", rule);
+    rule->linear = attrs->shift == 0;
+}
+
+const iso_op_type iso_op_affine = {
+    .name = "affine",
+    .attr_size = sizeof(iso_affine_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = affine_backward,
+    .rule_of = affine_rule,
+    .in_place = 1,
+};
+
+iso_tensor *iso_affine(iso_tensor *x, double scale, double shift)
+{
+    iso_affine_attrs attrs = {scale, shift};
+    return iso_op_1(&iso_op_affine, x, &attrs);
+}
+
+static void scale_by_count_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_op_1(&iso_op_scale_by_count, dy[0], op->attrs);
+}
+
+const iso_op_type iso_op_scale_by_count = {
+    .name = "scale_by_count",
+    .attr_size = sizeof(iso_count_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = scale_by_count_backward,
+    .rule = "...->...",
+    .linear = 1,
+    .in_place = 1,
+};
+
+const iso_op_type iso_op_stop_gradient = {
+    .name = "stop_gradient",
+    .infer = iso_infer_same,
+    .rule = "...->...",
+    .linear = 1,
+    .in_place = 1,
+};
+
+iso_tensor *iso_stop_gradient(iso_tensor *x)
+{
+    return iso_op_1(&iso_op_stop_gradient, x, NULL);
+}
