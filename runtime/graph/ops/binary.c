@@ -75,16 +75,16 @@ static void minimum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     choose_backward(op, iso_less_equal(op->input[0], op->input[1]), dy[0], dx);
 }
 
-#define BINARY(NAME, INFER, ...)                                                                               \
-    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                          \
-                                       .infer = INFER,                                                         \
-                                       .gradient = NAME##_backward,                                            \
-                                       .rule = "...,...->...",                                                 \
-                                       .in_place = 3,                                                          \
-                                       __VA_ARGS__};                                                           \
-    iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                       \
-    {                                                                                                          \
-        return iso_op_2(&iso_op_##NAME, a, b, NULL);                                                           \
+#define BINARY(NAME, INFER, ...)                                                                             \
+    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
+                                       .infer = INFER,                                                       \
+                                       .gradient = NAME##_backward,                                          \
+                                       .rule = "...,...->...",                                               \
+                                       .in_place = 3,                                                        \
+                                       __VA_ARGS__};                                                         \
+    iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                     \
+    {                                                                                                        \
+        return iso_op_2(&iso_op_##NAME, a, b, NULL);                                                         \
     }
 
 BINARY(add, infer_numbers, .linear = 3, .jointly = true)

@@ -43,11 +43,11 @@ static iso_tensor *compare(const iso_op_type *type, iso_tensor *a, iso_tensor *b
     return iso_op_2(type, a, b, NULL);
 }
 
-#define COMPARISON(NAME)                                                                                       \
-    const iso_op_type iso_op_##NAME = {.name = #NAME, .infer = infer_comparison, .rule = "...,...->..."};      \
-    iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                       \
-    {                                                                                                          \
-        return compare(&iso_op_##NAME, a, b);                                                                  \
+#define COMPARISON(NAME)                                                                                     \
+    const iso_op_type iso_op_##NAME = {.name = #NAME, .infer = infer_comparison, .rule = "...,...->..."};    \
+    iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                     \
+    {                                                                                                        \
+        return compare(&iso_op_##NAME, a, b);                                                                \
     }
 
 COMPARISON(equal)
@@ -88,7 +88,8 @@ static bool infer_where(iso_op *op)
         return iso_op_refuse(op, "the condition must be bool");
     if (a->dtype != b->dtype)
         return iso_op_refuse(op, "the alternatives have different types; iso_cast makes them one");
-    if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) || !iso_shape_broadcast(&op->input[0]->shape, &shape, &shape))
+    if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) ||
+        !iso_shape_broadcast(&op->input[0]->shape, &shape, &shape))
         return iso_op_refuse(op, "shapes do not broadcast to one");
     return iso_op_gives(op, a->dtype, &shape);
 }
@@ -129,8 +130,9 @@ static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
         dx[0] = iso_cast(dy[0], op->input[0]->dtype);
 }
 
-/* Sums pass through casts that lose nothing. Were float64 to float32 linear too, partial sums would be added between slots in
- * float32, for it moves fewer bytes, and losses would lose what their accumulation in float64 is for. */
+/* Sums pass through casts that lose nothing. Were float64 to float32 linear too, partial sums would be added
+ * between slots in float32, for it moves fewer bytes, and losses would lose what their accumulation in
+ * float64 is for. */
 static void cast_rule(const iso_op *op, iso_rule *rule)
 {
     iso_dtype from = op->input[0]->dtype, to = op->output[0]->dtype;
@@ -148,6 +150,7 @@ const iso_op_type iso_op_cast = {
 
 iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
 {
-    iso_cast_attrs attrs = {dtype};
-    return iso_tensor_good(x) && x->dtype == dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
+    /* in a graph of precision float64 there is no float32 */
+    iso_cast_attrs attrs = {dtype == ISO_F32 ? iso_graph_precision(x->graph) : dtype};
+    return iso_tensor_good(x) && x->dtype == attrs.dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
 }

@@ -6,8 +6,8 @@
 /* Whether the derivative is made from y rather than from x, so that x need not be kept. */
 static bool derivative_of_output(iso_unary_kind kind)
 {
-    return kind == ISO_UNARY_EXP || kind == ISO_UNARY_SQRT || kind == ISO_UNARY_RSQRT || kind == ISO_UNARY_RELU ||
-           kind == ISO_UNARY_SIGMOID || kind == ISO_UNARY_TANH;
+    return kind == ISO_UNARY_EXP || kind == ISO_UNARY_SQRT || kind == ISO_UNARY_RSQRT ||
+           kind == ISO_UNARY_RELU || kind == ISO_UNARY_SIGMOID || kind == ISO_UNARY_TANH;
 }
 
 static void unary_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -18,17 +18,17 @@ static void unary_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 }
 
 /* One descriptor and one way to make it; all of these are as cheap as one pass over memory. */
-#define UNARY(NAME, ...)                                                                                       \
-    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                          \
-                                       .attr_size = sizeof(iso_unary_attrs),                                   \
-                                       .infer = iso_infer_same_float,                                          \
-                                       .rule = "...->...",                                                     \
-                                       .in_place = 1,                                                          \
-                                       __VA_ARGS__};                                                           \
-    static iso_tensor *make_##NAME(iso_tensor *x, iso_unary_kind kind, double alpha)                           \
-    {                                                                                                          \
-        iso_unary_attrs attrs = {kind, alpha};                                                                 \
-        return iso_op_1(&iso_op_##NAME, x, &attrs);                                                            \
+#define UNARY(NAME, ...)                                                                                     \
+    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
+                                       .attr_size = sizeof(iso_unary_attrs),                                 \
+                                       .infer = iso_infer_same_float,                                        \
+                                       .rule = "...->...",                                                   \
+                                       .in_place = 1,                                                        \
+                                       __VA_ARGS__};                                                         \
+    static iso_tensor *make_##NAME(iso_tensor *x, iso_unary_kind kind, double alpha)                         \
+    {                                                                                                        \
+        iso_unary_attrs attrs = {kind, alpha};                                                               \
+        return iso_op_1(&iso_op_##NAME, x, &attrs);                                                          \
     }
 
 static void negate_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -160,7 +160,8 @@ static iso_tensor *normal_density(iso_tensor *square)
     return iso_affine(iso_exp(iso_affine(square, -0.5, 0)), 0.39894228040143267794, 0);
 }
 
-/* What the derivative in unary_gradient, a function of s, has as its own derivative to s. NULL: it is 0 almost everywhere. */
+/* What the derivative in unary_gradient, a function of s, has as its own derivative to s. NULL: it is 0
+ * almost everywhere. */
 static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s)
 {
     iso_tensor *t;
@@ -191,7 +192,8 @@ static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s
         t = iso_square(s);
         return times(normal_density(t), iso_affine(t, -1, 2));
     case ISO_UNARY_GELU_APPROXIMATE:
-        iso_graph_fail(s->graph, "second derivatives of the approximate gelu are not available; the exact one has them");
+        iso_graph_fail(
+            s->graph, "second derivatives of the approximate gelu are not available; the exact one has them");
         return NULL;
     default: /* straight lines */
         return NULL;

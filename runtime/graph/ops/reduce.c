@@ -1,0 +1,291 @@
+/* Reductions over axes: sums, means, extremes, the place of the largest. */
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+static bool is_reduced(const iso_reduce_attrs *attrs, int dim)
+{
+    return attrs->axes >> dim & 1;
+}
+
+/* The shape with the reduced dimensions as 1, or without them. */
+static iso_shape reduced_shape(const iso_shape *x, const iso_reduce_attrs *attrs, bool keep)
+{
+    iso_shape shape = {0};
+    for (int i = 0; i < x->rank; i++)
+        if (!is_reduced(attrs, i))
+            shape.dim[shape.rank++] = x->dim[i];
+        else if (keep)
+            shape.dim[shape.rank++] = 1;
+    return shape;
+}
+
+static bool infer_reduce(iso_op *op)
+{
+    const iso_reduce_attrs *attrs = op->attrs;
+    iso_shape shape = reduced_shape(&op->input[0]->shape, attrs, attrs->keep);
+    return iso_op_gives(op, attrs->dtype, &shape);
+}
+
+static bool infer_extreme(iso_op *op)
+{
+    if (op->input[0]->dtype == ISO_BOOL)
+        return iso_op_refuse(op, "takes numbers, not bool");
+    return infer_reduce(op);
+}
+
+/* Kept dimensions have one factor in input and output. What is reduced has a factor that is contracted, or is
+ * whole. */
+static void reduce_factors(const iso_op *op, iso_rule *rule, bool contract)
+{
+    const iso_reduce_attrs *attrs = op->attrs;
+    iso_rule_clear(op, rule);
+    for (int i = 0, o = 0; i < op->input[0]->shape.rank; i++) {
+        bool reduced = is_reduced(attrs, i);
+        if (!reduced || contract)
+            rule->input[0][i] = iso_rule_factor(rule);
+        if (!reduced)
+            rule->output[0][o] = rule->input[0][i];
+        o += !reduced || attrs->keep;
+    }
+}
+
+static void sum_rule(const iso_op *op, iso_rule *rule)
+{
+    reduce_factors(op, rule, true);
+    rule->linear = 1;
+}
+
+static void max_rule(const iso_op *op, iso_rule *rule)
+{
+    reduce_factors(op, rule, true);
+    rule->contract_max = true;
+}
+
+static void min_rule(const iso_op *op, iso_rule *rule)
+{
+    reduce_factors(op, rule, false);
+}
+
+/* A tensor of the output's shape, with the reduced dimensions back as 1, so that it broadcasts against the
+ * input. */
+static iso_tensor *with_ones(const iso_op *op, iso_tensor *y)
+{
+    const iso_reduce_attrs *attrs = op->attrs;
+    const iso_shape *x = &op->input[0]->shape;
+    bool leading = true; /* only dimensions in front are missing: they broadcast as it is */
+    for (int i = 1; i < x->rank; i++)
+        leading &= is_reduced(attrs, i - 1) || !is_reduced(attrs, i);
+    return attrs->keep || leading ? y : iso_reshape_to(y, reduced_shape(x, attrs, true));
+}
+
+static void sum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_reduce_attrs *attrs = op->attrs;
+    if (!iso_dtype_is_float(op->input[0]->dtype))
+        return;
+    iso_tensor *d = attrs->scale == 1 ? dy[0] : iso_affine(dy[0], attrs->scale, 0);
+    d = with_ones(op, iso_cast(d, op->input[0]->dtype));
+    dx[0] = iso_broadcast_to(d, op->input[0]->shape);
+}
+
+/* Equal extremes share the gradient evenly, as in TensorFlow. */
+static void extreme_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_tensor *x = op->input[0];
+    if (!iso_dtype_is_float(x->dtype))
+        return;
+    iso_reduce_attrs sum = *(const iso_reduce_attrs *)op->attrs;
+    iso_tensor *hit = iso_cast(iso_equal(x, with_ones(op, op->output[0])), x->dtype);
+    iso_tensor *hits = iso_op_1(&iso_op_reduce_sum, hit, &sum);
+    dx[0] = iso_multiply(hit, with_ones(op, iso_divide(dy[0], hits)));
+}
+
+/* One addition, or comparison, for each element that is read. */
+static double reduce_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op;
+    (void)outputs;
+    return (double)iso_box_count(&inputs[0]);
+}
+
+const iso_op_type iso_op_reduce_sum = {
+    .name = "reduce_sum",
+    .attr_size = sizeof(iso_reduce_attrs),
+    .infer = infer_reduce,
+    .gradient = sum_backward,
+    .rule_of = sum_rule,
+    .flops = reduce_flops,
+};
+const iso_op_type iso_op_reduce_max = {
+    .name = "reduce_max",
+    .attr_size = sizeof(iso_reduce_attrs),
+    .infer = infer_extreme,
+    .gradient = extreme_backward,
+    .rule_of = max_rule,
+    .flops = reduce_flops,
+};
+const iso_op_type iso_op_reduce_min = {
+    .name = "reduce_min",
+    .attr_size = sizeof(iso_reduce_attrs),
+    .infer = infer_extreme,
+    .gradient = extreme_backward,
+    .rule_of = min_rule,
+    .flops = reduce_flops,
+};
+
+/* The axes as bits; an axis that is out of range fails in the graph. */
+static uint32_t axis_bits(iso_tensor *x, const int *axes, int count)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < count; i++) {
+        int axis = iso_axis(x, axes[i]);
+        if (axis >= 0 && bits >> axis & 1)
+            iso_graph_fail(x->graph, "axis %d is named twice", axis);
+        if (axis >= 0)
+            bits |= 1u << axis;
+    }
+    return count ? bits : (1u << x->shape.rank) - 1;
+}
+
+static iso_tensor *reduce(const iso_op_type *type, iso_tensor *x, uint32_t axes, bool keep, iso_dtype dtype,
+                          double scale)
+{
+    iso_reduce_attrs attrs = {.axes = axes, .keep = keep, .scale = scale, .dtype = dtype};
+    return iso_op_1(type, x, &attrs);
+}
+
+static iso_dtype sum_type(const iso_tensor *x)
+{
+    return x->dtype == ISO_BOOL || x->dtype == ISO_U8 ? ISO_I32 : x->dtype;
+}
+
+iso_tensor *iso_reduce_sum(iso_tensor *x, const int *axes, int count, bool keep)
+{
+    return reduce(&iso_op_reduce_sum, x, axis_bits(x, axes, count), keep, sum_type(x), 1);
+}
+
+iso_tensor *iso_reduce_max(iso_tensor *x, const int *axes, int count, bool keep)
+{
+    return reduce(&iso_op_reduce_max, x, axis_bits(x, axes, count), keep, x->dtype, 1);
+}
+
+iso_tensor *iso_reduce_min(iso_tensor *x, const int *axes, int count, bool keep)
+{
+    return reduce(&iso_op_reduce_min, x, axis_bits(x, axes, count), keep, x->dtype, 1);
+}
+
+/* Over fixed dimensions: a scaled sum. Over the batch: the sums of all slots in float64, then divided by the
+ * rows that a plan knows. */
+static iso_tensor *mean(iso_tensor *x, uint32_t axes, bool keep)
+{
+    if (!iso_dtype_is_float(x->dtype))
+        x = iso_cast(x, iso_graph_precision(x->graph));
+    iso_count_attrs of = {.count = 1};
+    for (int i = 0; i < x->shape.rank; i++)
+        if (axes >> i & 1) {
+            of.batch |= x->shape.dim[i] == ISO_BATCH;
+            of.count *= x->shape.dim[i] == ISO_BATCH ? 1 : (double)x->shape.dim[i];
+        }
+    if (!of.batch)
+        return reduce(&iso_op_reduce_sum, x, axes, keep, x->dtype, 1 / of.count);
+    iso_tensor *sum = reduce(&iso_op_reduce_sum, x, axes, keep, ISO_F64, 1);
+    return iso_cast(iso_op_1(&iso_op_scale_by_count, sum, &of), x->dtype);
+}
+
+iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep)
+{
+    return mean(x, axis_bits(x, axes, count), keep);
+}
+
+iso_tensor *iso_sum(iso_tensor *x)
+{
+    uint32_t all = axis_bits(x, NULL, 0);
+    if (!iso_dtype_is_float(x->dtype))
+        return reduce(&iso_op_reduce_sum, x, all, false, sum_type(x), 1);
+    return iso_cast(reduce(&iso_op_reduce_sum, x, all, false, ISO_F64, 1), x->dtype);
+}
+
+iso_tensor *iso_mean(iso_tensor *x)
+{
+    return mean(x, axis_bits(x, NULL, 0), false);
+}
+
+/* Sums x over those dimensions in which `shape`, aligned from the right, has 1 or none. */
+iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape)
+{
+    if (!iso_tensor_good(x) || iso_shape_equal(&x->shape, shape))
+        return x;
+    int missing = x->shape.rank - shape->rank;
+    uint32_t axes = missing > 0 ? (1u << missing) - 1 : 0, in_front = axes;
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->dim[i] == 1 && x->shape.dim[i + missing] != 1)
+            axes |= 1u << (i + missing);
+    if (axes == in_front)
+        return reduce(&iso_op_reduce_sum, x, axes, false, x->dtype, 1);
+    iso_tensor *sum = reduce(&iso_op_reduce_sum, x, axes, true, x->dtype, 1);
+    return missing ? iso_reshape_to(sum, *shape) : sum;
+}
+
+/* ---- argmax, top k ---- */
+static bool infer_argmax(iso_op *op)
+{
+    const iso_axis_attrs *attrs = op->attrs;
+    iso_reduce_attrs as_reduction = {.axes = 1u << attrs->axis};
+    iso_shape shape = reduced_shape(&op->input[0]->shape, &as_reduction, false);
+    if (op->input[0]->shape.dim[attrs->axis] == ISO_BATCH)
+        return iso_op_refuse(op, "the axis may not be the batch");
+    return iso_op_gives(op, ISO_I32, &shape);
+}
+
+static void argmax_rule(const iso_op *op, iso_rule *rule)
+{
+    const iso_axis_attrs *attrs = op->attrs;
+    iso_rule_clear(op, rule);
+    for (int i = 0, o = 0; i < op->input[0]->shape.rank; i++)
+        if (i != attrs->axis)
+            rule->output[0][o++] = rule->input[0][i] = iso_rule_factor(rule);
+}
+
+const iso_op_type iso_op_argmax = {
+    .name = "argmax",
+    .attr_size = sizeof(iso_axis_attrs),
+    .infer = infer_argmax,
+    .rule_of = argmax_rule,
+    .flops = reduce_flops,
+};
+
+iso_tensor *iso_argmax(iso_tensor *x, int axis)
+{
+    iso_axis_attrs attrs = {iso_axis(x, axis)};
+    return attrs.axis < 0 ? iso_graph_bad_tensor(x->graph) : iso_op_1(&iso_op_argmax, x, &attrs);
+}
+
+/* predictions: [rows, classes], targets: [rows] -> [rows] */
+static bool infer_in_top_k(iso_op *op)
+{
+    const iso_top_k_attrs *attrs = op->attrs;
+    const iso_tensor *predictions = op->input[0], *targets = op->input[1];
+    if (predictions->shape.rank != 2 || targets->shape.rank != 1 ||
+        predictions->shape.dim[0] != targets->shape.dim[0])
+        return iso_op_refuse(op, "takes predictions [rows, classes] and targets [rows]");
+    if (!iso_dtype_is_float(predictions->dtype) || targets->dtype == ISO_BOOL)
+        return iso_op_refuse(op, "takes predictions of float32 or float64 and targets that are numbers");
+    if (attrs->k < 1)
+        return iso_op_refuse(op, "k is %d, it must be positive", attrs->k);
+    return iso_op_gives(op, ISO_BOOL, &targets->shape);
+}
+
+const iso_op_type iso_op_in_top_k = {
+    .name = "in_top_k",
+    .attr_size = sizeof(iso_top_k_attrs),
+    .infer = infer_in_top_k,
+    .rule = "r.,r->r",
+    .flops = reduce_flops,
+};
+
+iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k)
+{
+    iso_top_k_attrs attrs = {k};
+    return iso_op_2(&iso_op_in_top_k, predictions, targets, &attrs);
+}

@@ -1,0 +1,376 @@
+/* Ops that move elements and compute nothing: reshape, transpose, slice, concat, broadcasting, one-hot. */
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+static double no_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op;
+    (void)inputs;
+    (void)outputs;
+    return 0;
+}
+
+/* ---- reshape ---- */
+static bool infer_reshape(iso_op *op)
+{
+    const iso_shape *x = &op->input[0]->shape, *y = &((const iso_shape_attrs *)op->attrs)->shape;
+    bool x_batch, y_batch;
+    int64_t have = iso_shape_product(x, 0, x->rank, &x_batch),
+            want = iso_shape_product(y, 0, y->rank, &y_batch);
+    char text[160];
+    if (have != want || x_batch != y_batch || (x_batch && (x->dim[0] != ISO_BATCH || y->dim[0] != ISO_BATCH)))
+        return iso_op_refuse(op, "cannot be seen as %s", iso_shape_text(y, text, sizeof(text)));
+    return iso_op_gives(op, op->input[0]->dtype, y);
+}
+
+static void reshape_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_reshape_to(dy[0], op->input[0]->shape);
+}
+
+/* A dimension that has the same extent and as many elements before it on both sides may be sharded: the part
+ * that a slot holds is then one row-major block of both. */
+static void reshape_rule(const iso_op *op, iso_rule *rule)
+{
+    const iso_shape *x = &op->input[0]->shape, *y = &op->output[0]->shape;
+    iso_rule_clear(op, rule);
+    rule->linear = 1;
+    int i = 0, o = 0;
+    while (i < x->rank && o < y->rank) {
+        int64_t before_x = iso_shape_product(x, 0, i, NULL), before_y = iso_shape_product(y, 0, o, NULL);
+        if (before_x == before_y && x->dim[i] == y->dim[o] && x->dim[i] != 1) {
+            rule->input[0][i] = rule->output[0][o] = iso_rule_factor(rule);
+            i++, o++;
+        } else if (before_x * (x->dim[i] < 0 ? 1 : x->dim[i]) <= before_y * (y->dim[o] < 0 ? 1 : y->dim[o]))
+            i++;
+        else
+            o++;
+    }
+}
+
+const iso_op_type iso_op_reshape = {
+    .name = "reshape",
+    .attr_size = sizeof(iso_shape_attrs),
+    .infer = infer_reshape,
+    .gradient = reshape_backward,
+    .rule_of = reshape_rule,
+    .flops = no_flops,
+    .no_kernel = true,
+};
+
+/* Fills in the one dimension that is -1, the batch in front not counted. False where there are several, or
+ * none can be. */
+static bool complete(const iso_shape *x, iso_shape *shape)
+{
+    bool batch = x->rank > 0 && x->dim[0] == ISO_BATCH;
+    int open = -1;
+    int64_t known = 1;
+    for (int i = batch; i < shape->rank; i++) {
+        if (shape->dim[i] == -1) {
+            if (open >= 0)
+                return false;
+            open = i;
+        } else
+            known *= shape->dim[i];
+    }
+    int64_t count = iso_shape_product(x, 0, x->rank, NULL);
+    if (open >= 0 && (known <= 0 || count % known != 0))
+        return false;
+    if (open >= 0)
+        shape->dim[open] = count / known;
+    return !batch || (shape->rank > 0 && shape->dim[0] == ISO_BATCH);
+}
+
+iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape)
+{
+    if (!iso_tensor_good(x))
+        return iso_graph_bad_tensor(x->graph);
+    char have[160], want[160];
+    iso_shape_attrs attrs = {shape};
+    if (complete(&x->shape, &attrs.shape))
+        return iso_shape_equal(&x->shape, &attrs.shape) ? x : iso_op_1(&iso_op_reshape, x, &attrs);
+    iso_graph_fail(
+        x->graph,
+        "reshape: %s %s cannot be seen as %s (the batch stays in front; one -1 stands for what is left)",
+        iso_tensor_name(x), iso_shape_text(&x->shape, have, sizeof(have)),
+        iso_shape_text(&shape, want, sizeof(want)));
+    return iso_graph_bad_tensor(x->graph);
+}
+
+/* ---- transpose ---- */
+static bool infer_transpose(iso_op *op)
+{
+    const iso_transpose_attrs *attrs = op->attrs;
+    const iso_shape *x = &op->input[0]->shape;
+    iso_shape shape = {.rank = x->rank};
+    uint32_t seen = 0;
+    for (int i = 0; i < x->rank; i++) {
+        int from = attrs->permutation[i];
+        if (from < 0 || from >= x->rank || seen >> from & 1)
+            return iso_op_refuse(op, "entry %d of the permutation is %d", i, from);
+        seen |= 1u << from;
+        shape.dim[i] = x->dim[from];
+    }
+    return iso_op_gives(op, op->input[0]->dtype, &shape);
+}
+
+static void transpose_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_transpose_attrs *attrs = op->attrs;
+    int inverse[ISO_MAX_RANK] = {0};
+    for (int i = 0; i < op->input[0]->shape.rank; i++)
+        inverse[attrs->permutation[i]] = i;
+    dx[0] = iso_transpose(dy[0], inverse);
+}
+
+static void transpose_rule(const iso_op *op, iso_rule *rule)
+{
+    const iso_transpose_attrs *attrs = op->attrs;
+    iso_rule_clear(op, rule);
+    rule->linear = 1;
+    for (int i = 0; i < op->input[0]->shape.rank; i++)
+        rule->output[0][i] = rule->input[0][attrs->permutation[i]] = iso_rule_factor(rule);
+}
+
+const iso_op_type iso_op_transpose = {
+    .name = "transpose",
+    .attr_size = sizeof(iso_transpose_attrs),
+    .infer = infer_transpose,
+    .gradient = transpose_backward,
+    .rule_of = transpose_rule,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_transpose(iso_tensor *x, const int *permutation)
+{
+    iso_transpose_attrs attrs = {{0}};
+    for (int i = 0; i < x->shape.rank; i++)
+        attrs.permutation[i] = permutation[i] < 0 ? permutation[i] + x->shape.rank : permutation[i];
+    return iso_op_1(&iso_op_transpose, x, &attrs);
+}
+
+/* ---- slice and pad ---- */
+static bool fits_inside(const iso_shape *small, const iso_shape *large, const int64_t *begin)
+{
+    for (int i = 0; i < small->rank; i++) {
+        if (small->dim[i] == ISO_BATCH || large->dim[i] == ISO_BATCH) {
+            if (small->dim[i] != large->dim[i] || begin[i] != 0)
+                return false;
+        } else if (begin[i] < 0 || small->dim[i] < 0 || begin[i] > large->dim[i] - small->dim[i])
+            return false;
+    }
+    return small->rank == large->rank;
+}
+
+static bool infer_slice(iso_op *op)
+{
+    const iso_slice_attrs *attrs = op->attrs;
+    iso_shape begin = {.rank = attrs->shape.rank};
+    char size_text[160], begin_text[160];
+    for (int i = 0; i < begin.rank; i++)
+        begin.dim[i] = attrs->begin[i];
+    if (!fits_inside(&attrs->shape, &op->input[0]->shape, attrs->begin))
+        return iso_op_refuse(op, "the part %s from %s on is not inside",
+                             iso_shape_text(&attrs->shape, size_text, sizeof(size_text)),
+                             iso_shape_text(&begin, begin_text, sizeof(begin_text)));
+    return iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+}
+
+static bool infer_pad(iso_op *op)
+{
+    const iso_slice_attrs *attrs = op->attrs;
+    if (!fits_inside(&op->input[0]->shape, &attrs->shape, attrs->begin))
+        return iso_op_refuse(op, "the padded shape is too small");
+    return iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+}
+
+static void slice_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_slice_attrs attrs = *(const iso_slice_attrs *)op->attrs;
+    attrs.shape = op->input[0]->shape;
+    dx[0] = iso_op_1(&iso_op_pad, dy[0], &attrs);
+}
+
+static void pad_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_slice_attrs attrs = *(const iso_slice_attrs *)op->attrs;
+    attrs.shape = op->input[0]->shape;
+    dx[0] = iso_op_1(&iso_op_slice, dy[0], &attrs);
+}
+
+/* Dimensions that are taken in full may be sharded. */
+static void slice_rule(const iso_op *op, iso_rule *rule)
+{
+    iso_rule_clear(op, rule);
+    rule->linear = 1;
+    for (int i = 0; i < op->input[0]->shape.rank; i++)
+        if (op->input[0]->shape.dim[i] == op->output[0]->shape.dim[i])
+            rule->output[0][i] = rule->input[0][i] = iso_rule_factor(rule);
+}
+
+const iso_op_type iso_op_slice = {
+    .name = "slice",
+    .attr_size = sizeof(iso_slice_attrs),
+    .infer = infer_slice,
+    .gradient = slice_backward,
+    .rule_of = slice_rule,
+    .flops = no_flops,
+};
+const iso_op_type iso_op_pad = {
+    .name = "pad",
+    .attr_size = sizeof(iso_slice_attrs),
+    .infer = infer_pad,
+    .gradient = pad_backward,
+    .rule_of = slice_rule,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size)
+{
+    iso_slice_attrs attrs = {.shape = x->shape};
+    for (int i = 0, entry = 0; i < x->shape.rank; i++) {
+        if (x->shape.dim[i] == ISO_BATCH)
+            continue;
+        attrs.begin[i] = begin[entry];
+        attrs.shape.dim[i] = size[entry] == -1 ? x->shape.dim[i] - begin[entry] : size[entry];
+        if (attrs.shape.dim[i] < 0) /* would be taken for the batch */
+            iso_graph_fail(x->graph, "slice: entry %d takes %lld elements from %lld on", entry,
+                           (long long)size[entry], (long long)begin[entry]);
+        entry++;
+    }
+    return iso_op_1(&iso_op_slice, x, &attrs);
+}
+
+/* ---- concat ---- */
+static bool infer_concat(iso_op *op)
+{
+    int axis = ((const iso_axis_attrs *)op->attrs)->axis;
+    iso_shape shape = op->input[0]->shape;
+    if (shape.dim[axis] == ISO_BATCH)
+        return iso_op_refuse(op, "the axis may not be the batch");
+    for (int i = 1; i < op->inputs; i++) {
+        const iso_tensor *x = op->input[i];
+        if (x->dtype != op->input[0]->dtype || x->shape.rank != shape.rank || x->shape.dim[axis] == ISO_BATCH)
+            return iso_op_refuse(op, "operands differ in type or number of dimensions");
+        for (int d = 0; d < shape.rank; d++)
+            if (d != axis && x->shape.dim[d] != shape.dim[d])
+                return iso_op_refuse(op, "dimensions other than axis %d differ", axis);
+        shape.dim[axis] += x->shape.dim[axis];
+    }
+    return iso_op_gives(op, op->input[0]->dtype, &shape);
+}
+
+static void concat_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    int axis = ((const iso_axis_attrs *)op->attrs)->axis;
+    iso_slice_attrs attrs = {.begin = {0}};
+    for (int i = 0; i < op->inputs; i++) {
+        attrs.shape = op->input[i]->shape;
+        dx[i] = iso_op_1(&iso_op_slice, dy[0], &attrs);
+        attrs.begin[axis] += attrs.shape.dim[axis];
+    }
+}
+
+static void concat_rule(const iso_op *op, iso_rule *rule)
+{
+    int axis = ((const iso_axis_attrs *)op->attrs)->axis;
+    iso_rule_clear(op, rule);
+    rule->linear = (1u << op->inputs) - 1;
+    rule->jointly = true;
+    for (int d = 0; d < op->output[0]->shape.rank; d++) {
+        if (d == axis)
+            continue;
+        rule->output[0][d] = iso_rule_factor(rule);
+        for (int i = 0; i < op->inputs; i++)
+            rule->input[i][d] = rule->output[0][d];
+    }
+}
+
+const iso_op_type iso_op_concat = {
+    .name = "concat",
+    .attr_size = sizeof(iso_axis_attrs),
+    .infer = infer_concat,
+    .gradient = concat_backward,
+    .rule_of = concat_rule,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis)
+{
+    iso_axis_attrs attrs = {iso_axis(x[0], axis)};
+    if (attrs.axis < 0)
+        return iso_graph_bad_tensor(x[0]->graph);
+    return iso_op_create(x[0]->graph, &iso_op_concat, x, count, &attrs);
+}
+
+/* ---- broadcasting ---- */
+static bool infer_broadcast_to(iso_op *op)
+{
+    const iso_shape *to = &((const iso_shape_attrs *)op->attrs)->shape;
+    iso_shape both;
+    char text[160];
+    if (!iso_shape_broadcast(&op->input[0]->shape, to, &both) || !iso_shape_equal(&both, to))
+        return iso_op_refuse(op, "does not broadcast to %s", iso_shape_text(to, text, sizeof(text)));
+    return iso_op_gives(op, op->input[0]->dtype, to);
+}
+
+static void broadcast_to_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_sum_to_shape(dy[0], &op->input[0]->shape);
+}
+
+const iso_op_type iso_op_broadcast_to = {
+    .name = "broadcast_to",
+    .attr_size = sizeof(iso_shape_attrs),
+    .infer = infer_broadcast_to,
+    .gradient = broadcast_to_backward,
+    .rule = "...->...",
+    .linear = 1,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape)
+{
+    iso_shape_attrs attrs = {shape};
+    return iso_tensor_good(x) && iso_shape_equal(&x->shape, &shape)
+               ? x
+               : iso_op_1(&iso_op_broadcast_to, x, &attrs);
+}
+
+/* ---- one-hot ---- */
+static bool infer_one_hot(iso_op *op)
+{
+    const iso_one_hot_attrs *attrs = op->attrs;
+    iso_shape shape = op->input[0]->shape;
+    if (!iso_dtype_is_float(attrs->dtype) || op->input[0]->dtype == ISO_BOOL)
+        return iso_op_refuse(op, "takes numbers and gives float32 or float64");
+    if (attrs->classes < 1 || shape.rank == ISO_MAX_RANK)
+        return iso_op_refuse(op, "%lld classes (at least 1), at most %d dimensions",
+                             (long long)attrs->classes, ISO_MAX_RANK - 1);
+    shape.dim[shape.rank++] = attrs->classes;
+    return iso_op_gives(op, attrs->dtype, &shape);
+}
+
+static void one_hot_rule(const iso_op *op, iso_rule *rule)
+{
+    int rank = op->input[0]->shape.rank;
+    iso_rule_clear(op, rule);
+    for (int i = 0; i < rank; i++)
+        rule->output[0][i] = rule->input[0][i] = iso_rule_factor(rule);
+    rule->output[0][rank] = iso_rule_factor(rule);
+}
+
+const iso_op_type iso_op_one_hot = {
+    .name = "one_hot",
+    .attr_size = sizeof(iso_one_hot_attrs),
+    .infer = infer_one_hot,
+    .rule_of = one_hot_rule,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dtype)
+{
+    iso_one_hot_attrs attrs = {classes, dtype == ISO_F32 ? iso_graph_precision(index->graph) : dtype};
+    return iso_op_1(&iso_op_one_hot, index, &attrs);
+}
