@@ -5,6 +5,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/library.h"
 #include "runtime/backend/cpu/list.h"
 
 static const iso_kernel *const kernels[] = {
@@ -53,7 +54,9 @@ static char description[160];
 
 static void describe(void)
 {
-    snprintf(description, sizeof description, "cpu: %s", iso_isa_name(iso_cpu_isa()));
+    char libraries[80];
+    iso_library_describe(libraries, sizeof libraries);
+    snprintf(description, sizeof description, "cpu: %s%s", iso_isa_name(iso_cpu_isa()), libraries);
 }
 
 const iso_backend *iso_backend_cpu(void)

@@ -10,7 +10,14 @@
     /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
     FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
     FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                        \
-    FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))
+    FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))                           \
+    /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j] */       \
+    FUNCTION(void, gemm_f32,                                                                                 \
+             (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,          \
+              const float *b, int64_t b_k, float *c))                                                        \
+    /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
+    FUNCTION(void, transpose_f32,                                                                            \
+             (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

@@ -6,5 +6,7 @@
 #endif
 // clang-format off
 
+KERNEL(matmul_library) KERNEL(matmul_tiles) KERNEL(matmul_double)
+
 // clang-format on
 #undef KERNEL

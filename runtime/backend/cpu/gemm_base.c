@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/gemm_body.h"

@@ -1,0 +1,97 @@
+#include "runtime/backend/cpu/library.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#if ISO_WITH_DNNL
+#include <oneapi/dnnl/dnnl.h>
+
+/* oneDNN shares its work out over OpenMP's threads, whose number is a setting of the calling thread: it is
+ * set to 1 for the call only, for the thread may be a user's. The functions are looked up since programs do
+ * not link to OpenMP themselves. */
+static struct {
+    pthread_once_t once;
+    int (*most)(void);
+    void (*set)(int);
+} openmp = {.once = PTHREAD_ONCE_INIT};
+
+static void find_openmp(void)
+{
+    void *most = dlsym(RTLD_DEFAULT, "omp_get_max_threads"),
+         *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    if (most && set) {
+        memcpy(&openmp.most, &most, sizeof most);
+        memcpy(&openmp.set, &set, sizeof set);
+    }
+}
+
+bool iso_library_sgemm(const iso_product *p, const float *a, const float *b, float *c)
+{
+    pthread_once(&openmp.once, find_openmp);
+    int threads = openmp.most ? openmp.most() : 1;
+    if (threads != 1)
+        openmp.set(1);
+    dnnl_status_t status =
+        dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', p->m, p->n, p->k, 1, a,
+                   p->transpose_a ? p->m : p->k, b, p->transpose_b ? p->k : p->n, 0, c, p->n);
+    if (threads != 1)
+        openmp.set(threads);
+    return status == dnnl_success;
+}
+
+void iso_library_limit_isa(iso_isa isa)
+{
+    if (isa < iso_cpu_isa())
+        dnnl_set_max_cpu_isa(isa == ISO_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+}
+
+static int describe_dnnl(char *text, size_t size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    return snprintf(text, size, ", oneDNN %d.%d", version->major, version->minor);
+}
+#else
+bool iso_library_sgemm(const iso_product *p, const float *a, const float *b, float *c)
+{
+    (void)p, (void)a, (void)b, (void)c;
+    return false;
+}
+
+void iso_library_limit_isa(iso_isa isa)
+{
+    (void)isa;
+}
+
+static int describe_dnnl(char *text, size_t size)
+{
+    return snprintf(text, size, "%s", "");
+}
+#endif
+
+static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
+
+static void one_thread(void)
+{
+    openblas_set_num_threads(1);
+}
+
+void iso_library_dgemm(const iso_product *p, const double *a, const double *b, double *c)
+{
+    pthread_once(&openblas_once, one_thread);
+    cblas_dgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
+                p->transpose_b ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
+                (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c,
+                (blasint)p->n);
+}
+
+/* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */
+void iso_library_describe(char *text, size_t size)
+{
+    int length = describe_dnnl(text, size);
+    char version[32] = "";
+    if (sscanf(openblas_get_config(), "OpenBLAS %31s", version) == 1)
+        snprintf(text + length, size - (size_t)length, ", OpenBLAS %s %s", version, openblas_get_corename());
+}

@@ -1,0 +1,22 @@
+/* The libraries for matrix products, always on the one thread that calls: row-major c [m, n] = op(a) op(b),
+ * where a is [m, k], or [k, m] with transpose_a, and so b. */
+#ifndef ISO_CPU_LIBRARY_H
+#define ISO_CPU_LIBRARY_H
+
+#include "runtime/backend/backend.h"
+
+typedef struct iso_product {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+} iso_product;
+
+/* oneDNN; where the build has none, false and nothing is done. */
+bool iso_library_sgemm(const iso_product *product, const float *a, const float *b, float *c);
+/* OpenBLAS */
+void iso_library_dgemm(const iso_product *product, const double *a, const double *b, double *c);
+/* Keeps the libraries to an instruction set, as far as they have not begun to work. */
+void iso_library_limit_isa(iso_isa isa);
+/* ", oneDNN 2.6.0, OpenBLAS 0.3.21" into text. */
+void iso_library_describe(char *text, size_t size);
+
+#endif

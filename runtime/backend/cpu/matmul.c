@@ -1,0 +1,140 @@
+/* Kernels of "matmul": one call of a library, or our own tiles, for each product. */
+#include <string.h>
+
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/library.h"
+#include "runtime/graph/ops/attrs.h"
+
+/* The product, and how many of them lie behind each other. */
+typedef struct layout {
+    iso_product product;
+    int64_t count;
+} layout;
+
+static int64_t product_of(const iso_array *array, int from, int to)
+{
+    int64_t count = 1;
+    for (int i = from; i < to; i++)
+        count *= array->dim[i];
+    return count;
+}
+
+static layout layout_of(const iso_call *call)
+{
+    const iso_matmul_attrs *attrs = call->attrs;
+    const iso_array *a = &call->in[0], *b = &call->in[1];
+    layout l = {.count = 1};
+    iso_product *p = &l.product;
+    p->transpose_a = attrs->transpose_a || attrs->contract;
+    p->transpose_b = attrs->transpose_b;
+    if (attrs->contract) { /* a [l..., m], b [l..., n] */
+        p->k = product_of(a, 0, a->rank - 1);
+        p->m = a->dim[a->rank - 1];
+        p->n = b->dim[b->rank - 1];
+        return l;
+    }
+    p->n = b->dim[b->rank - (p->transpose_b ? 2 : 1)];
+    p->k = b->dim[b->rank - (p->transpose_b ? 1 : 2)];
+    if (b->rank == 2 && !p->transpose_a) { /* a [l..., m, k]: all rows in one product */
+        p->m = product_of(a, 0, a->rank - 1);
+        return l;
+    }
+    p->m = a->dim[a->rank - (p->transpose_a ? 1 : 2)];
+    l.count = product_of(b, 0, b->rank - 2);
+    return l;
+}
+
+static bool has_type(const iso_call *call, iso_dtype dtype)
+{
+    return call->in[0].dtype == dtype && call->in[1].dtype == dtype && call->out[0].dtype == dtype;
+}
+
+/* What oneDNN does faster than tiles: measured on Sapphire Rapids, see docs/speed.md. Its call costs 0.2
+ * microseconds. */
+static bool large(const iso_product *p)
+{
+    return p->n > 16 && p->m > 1 && (double)p->m * (double)p->n * (double)p->k > 100e3;
+}
+
+static bool library_fits(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return ISO_WITH_DNNL && has_type(call, ISO_F32) && large(&l.product);
+}
+
+static void empty(const iso_call *call)
+{
+    memset(call->out[0].data, 0,
+           (size_t)product_of(&call->out[0], 0, call->out[0].rank) * iso_dtype_size(call->out[0].dtype));
+}
+
+static void run_library(const iso_call *call)
+{
+    layout l = layout_of(call);
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    float *c = call->out[0].data;
+    for (int64_t i = 0; i < l.count;
+         i++, a += l.product.m * l.product.k, b += l.product.k * l.product.n, c += l.product.m * l.product.n)
+        if (!iso_library_sgemm(&l.product, a, b, c))
+            iso_fault_raise(call->fault, "oneDNN failed on a product of %lld x %lld x %lld",
+                            (long long)l.product.m, (long long)l.product.n, (long long)l.product.k);
+}
+
+static bool tiles_fit(const iso_call *call)
+{
+    return has_type(call, ISO_F32);
+}
+
+/* A transposed b is made straight first. */
+static size_t tiles_scratch(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return l.product.transpose_b ? (size_t)(l.product.n * l.product.k) * sizeof(float) + 64 : 0;
+}
+
+static void run_tiles(const iso_call *call)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    if (p->k == 0)
+        empty(call);
+    for (int64_t i = 0; i < l.count && p->k > 0; i++) {
+        const float *a = (const float *)call->in[0].data + i * p->m * p->k;
+        const float *b = (const float *)call->in[1].data + i * p->k * p->n;
+        if (p->transpose_b) {
+            f->transpose_f32(p->n, p->k, b, p->k, call->scratch, p->n);
+            b = call->scratch;
+        }
+        f->gemm_f32(p->m, p->n, p->k, a, p->transpose_a ? 1 : p->k, p->transpose_a ? p->m : 1, b, p->n,
+                    (float *)call->out[0].data + i * p->m * p->n);
+    }
+}
+
+static bool double_fits(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return has_type(call, ISO_F64) && l.product.m <= INT32_MAX && l.product.n <= INT32_MAX &&
+           l.product.k <= INT32_MAX;
+}
+
+static void run_double(const iso_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    if (p->k == 0 || p->m == 0 || p->n == 0) {
+        empty(call);
+        return;
+    }
+    for (int64_t i = 0; i < l.count; i++)
+        iso_library_dgemm(p, (const double *)call->in[0].data + i * p->m * p->k,
+                          (const double *)call->in[1].data + i * p->k * p->n,
+                          (double *)call->out[0].data + i * p->m * p->n);
+}
+
+const iso_kernel iso_cpu_matmul_library = {
+    .op = "matmul", .name = "dnnl_sgemm", .fits = library_fits, .run = run_library};
+const iso_kernel iso_cpu_matmul_tiles = {
+    .op = "matmul", .name = "tiles", .fits = tiles_fit, .scratch = tiles_scratch, .run = run_tiles};
+const iso_kernel iso_cpu_matmul_double = {
+    .op = "matmul", .name = "cblas_dgemm", .fits = double_fits, .run = run_double};

@@ -1,0 +1,106 @@
+/* Tiles of every size that fits the registers; see tile.h. Included by the files that use them, so all is
+ * static. */
+#include "runtime/backend/cpu/tile.h"
+#include "runtime/backend/cpu/vector.h"
+
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 24")
+#endif
+
+enum { TILE_VECTORS = VREGISTERS == 32 ? 5 : 3 };
+
+/* The most rows of a tile of so many vectors: accumulators, one row of B and a broadcast fit the registers.
+ */
+INLINE int tile_rows(int vectors)
+{
+#if defined(__AVX512F__)
+    static const int rows[] = {16, 14, 9, 6, 5};
+#else
+    static const int rows[] = {12, 6, 4};
+#endif
+    return rows[vectors - 1];
+}
+
+/* Rows of equal tiles: as few tiles as possible, then as few rows. */
+INLINE int64_t tile_rows_of(int64_t rows, int vectors)
+{
+    int64_t most = tile_rows(vectors), tiles = (rows + most - 1) / most;
+    return tiles ? (rows + tiles - 1) / tiles : 1;
+}
+
+INLINE void tile_store(const iso_tile *t, const int rows, const int vectors, vf acc[][5])
+{
+    float *c = t->c;
+    const int last = t->last;
+    for (int i = 0; i < rows; i++, c += t->c_row)
+        for (int j = 0; j < vectors; j++) {
+            bool whole = j < vectors - 1 || last == VL;
+            vf v = acc[i][j];
+            if (t->add)
+                v += whole ? vf_load(c + j * VL) : vf_load_n(c + j * VL, last);
+            if (whole)
+                vf_store(c + j * VL, v);
+            else
+                vf_store_n(c + j * VL, v, last);
+        }
+}
+
+/* Rows are reached from one pointer for each three, so that few registers and no multiplications are needed.
+ */
+INLINE void tile_run(const iso_tile *t, const int rows, const int vectors)
+{
+    vf acc[16][5];
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = vf_zero();
+    const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k, count = t->k;
+    for (int64_t p = 0; p < t->planes; p++)
+        for (int64_t s = 0; s < t->segments; s++) {
+            const float *b = t->b + p * t->b_plane + s * t->b_segment;
+            const float *a[6];
+            UNROLL for (int g = 0; g < (rows + 2) / 3; g++) a[g] =
+                t->a + p * t->a_plane + s * t->a_segment + 3 * g * a_row;
+            for (int64_t k = 0; k < count; k++) {
+                vf y[5];
+                UNROLL for (int j = 0; j < vectors; j++) y[j] = vf_load(b + j * VL);
+                UNROLL for (int i = 0; i < rows; i++)
+                {
+                    vf x = vf_set(a[i / 3][i % 3 * a_row]);
+                    UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = vf_fma(x, y[j], acc[i][j]);
+                }
+                UNROLL for (int g = 0; g < (rows + 2) / 3; g++) a[g] += a_k;
+                b += b_k;
+            }
+        }
+    tile_store(t, rows, vectors, acc);
+}
+
+#define TILE(rows, vectors)                                                                                  \
+    static __attribute__((noinline)) void tile_##vectors##_##rows(const iso_tile *t)                         \
+    {                                                                                                        \
+        tile_run(t, rows, vectors);                                                                          \
+    }
+/* clang-format off */
+#define TILES_4(T, v) T(1, v) T(2, v) T(3, v) T(4, v)
+#define TILES_6(T, v) TILES_4(T, v) T(5, v) T(6, v)
+#define TILES_9(T, v) TILES_6(T, v) T(7, v) T(8, v) T(9, v)
+#define TILES_12(T, v) TILES_9(T, v) T(10, v) T(11, v) T(12, v)
+#define TILES_14(T, v) TILES_12(T, v) T(13, v) T(14, v)
+#define TILES_16(T, v) TILES_14(T, v) T(15, v) T(16, v)
+#define POINTER(rows, vectors) tile_##vectors##_##rows,
+#if defined(__AVX512F__)
+TILES_16(TILE, 1) TILES_14(TILE, 2) TILES_9(TILE, 3) TILES_6(TILE, 4) TILES_4(TILE, 5) TILE(5, 5)
+static void (*const tiles[][16])(const iso_tile *) = {
+    {TILES_16(POINTER, 1)}, {TILES_14(POINTER, 2)}, {TILES_9(POINTER, 3)}, {TILES_6(POINTER, 4)},
+    {TILES_4(POINTER, 5) POINTER(5, 5)}};
+#else
+TILES_12(TILE, 1) TILES_6(TILE, 2) TILES_4(TILE, 3)
+static void (*const tiles[][12])(const iso_tile *) = {{TILES_12(POINTER, 1)}, {TILES_6(POINTER, 2)}, {TILES_4(POINTER, 3)}};
+#endif
+/* clang-format on */
+
+/* Runs a tile of 1 to tile_rows(vectors) rows and 1 to TILE_VECTORS vectors. */
+INLINE void tile_do(const iso_tile *t, int64_t rows, int vectors)
+{
+    tiles[vectors - 1][rows - 1](t);
+}
