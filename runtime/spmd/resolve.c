@@ -1,0 +1,37 @@
+/* Resolving the mode of a function: which tensor stands for which, and which are absent.
+ *
+ * A gate lets its input through in one mode. In the other its output is absent: a zero that nobody computes. It comes up in the
+ * backward pass only, where ops are linear in the gradient: a sum drops the absent term, anything else of an absent gradient is absent. */
+#include <string.h>
+
+#include "runtime/spmd/program.h"
+
+static void resolve_all(const iso_op *op, iso_tensor *value, iso_tensor **resolved)
+{
+    for (int i = 0; i < op->outputs; i++)
+        resolved[op->output[i]->id] = value ? op->output[i] : NULL;
+}
+
+static void resolve_op(const iso_op *op, bool training, iso_tensor **resolved)
+{
+    iso_tensor *in[ISO_MAX_INPUTS];
+    int absent = 0;
+    for (int i = 0; i < op->inputs; i++)
+        absent += (in[i] = resolved[op->input[i]->id]) == NULL;
+    if (op->type == &iso_op_by_mode) {
+        resolved[op->output[0]->id] = in[training ? 0 : 1];
+    } else if (op->type == &iso_op_gate) {
+        const iso_gate_attrs *attrs = op->attrs;
+        resolved[op->output[0]->id] = attrs->training == training ? in[0] : NULL;
+    } else if (absent == 1 && op->inputs == 2 && strcmp(op->type->name, "add") == 0) {
+        resolved[op->output[0]->id] = in[0] ? in[0] : in[1];
+    } else {
+        resolve_all(op, absent ? NULL : op->output[0], resolved);
+    }
+}
+
+void iso_resolve(const iso_graph *graph, bool training, iso_tensor **resolved)
+{
+    for (int k = 0; k < graph->ops; k++)
+        resolve_op(graph->op[k], training, resolved);
+}
