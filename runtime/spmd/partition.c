@@ -1,8 +1,9 @@
-/* The partitioner: gives every tensor of a function a layout, op by op, and inserts reshards where layouts meet.
+/* The partitioner: gives every tensor of a function a layout, op by op, and inserts reshards where layouts
+ * meet.
  *
- * For each op it lists what its rule allows along each mesh axis - shard one of the factors that its inputs are already sharded by, let
- * a partial sum pass through where the op is linear, or do the same work on every slot - and takes the assignment that shares the work most
- * widely and then moves the fewest bytes. */
+ * For each op it lists what its rule allows along each mesh axis - shard one of the factors that its inputs
+ * are already sharded by, let a partial sum pass through where the op is linear, or do the same work on every
+ * slot - and takes the assignment that shares the work most widely and then moves the fewest bytes. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@ typedef struct partitioner {
 
 /* ---- storage ---- */
 
-static iso_status add_value(partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step, int *value)
+static iso_status add_value(partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
+                            int *value)
 {
     iso_program *program = p->program;
     if (program->values == program->value_capacity) {
@@ -62,7 +64,8 @@ static iso_shape nominal(const partitioner *p, const iso_tensor *tensor)
     return iso_shape_with_rows(&tensor->shape, p->nominal_rows);
 }
 
-/* The value of this tensor in this layout: one that exists, or a reshard of the one from which it is cheapest. */
+/* The value of this tensor in this layout: one that exists, or a reshard of the one from which it is
+ * cheapest. */
 static iso_status in_layout(partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value)
 {
     iso_program *program = p->program;
@@ -144,7 +147,8 @@ static bool shards(const iso_layout *layout, int dim, int axis)
     return false;
 }
 
-/* A factor is offered along an axis where an input is sharded so, or where it is the batch of an output that no input has. */
+/* A factor is offered along an axis where an input is sharded so, or where it is the batch of an output that
+ * no input has. */
 static bool offered(const chooser *c, int factor, int axis)
 {
     bool in_inputs = false;
@@ -254,7 +258,8 @@ static bool complete(const chooser *c, assignment *a)
         lay_out(by_factor, c->rule.output[o], c->op->output[o]->shape.rank, layout);
         uint32_t contracted = 0;
         for (int axis = 0; axis < c->p->mesh->axes; axis++)
-            if (a->axis[axis] >= 0 && !has_factor(c->rule.output[o], c->op->output[o]->shape.rank, a->axis[axis]))
+            if (a->axis[axis] >= 0 &&
+                !has_factor(c->rule.output[o], c->op->output[o]->shape.rank, a->axis[axis]))
                 contracted |= 1u << axis;
         if (contracted && sums && c->rule.contract_max)
             return false;
@@ -274,7 +279,8 @@ static double bytes_of(const chooser *c, const assignment *a)
         iso_layout reduced = a->output[o];
         reduced.partial = 0;
         iso_shape shape = nominal(c->p, c->op->output[o]);
-        bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) * (double)iso_dtype_size(c->op->output[o]->dtype);
+        bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) *
+                 (double)iso_dtype_size(c->op->output[o]->dtype);
     }
     return bytes;
 }
@@ -296,7 +302,7 @@ static void consider(chooser *c, assignment *a)
 
 static void enumerate(chooser *c, assignment *a, int axis)
 {
-    if (axis == c->p->mesh->axes) {
+    if (axis >= ISO_MAX_AXES || axis == c->p->mesh->axes) {
         consider(c, a);
         return;
     }
@@ -346,7 +352,8 @@ static iso_status pin_outputs(partitioner *p, const iso_op *op)
         int value;
         if (!tensor->name || !p->program->distribution->map)
             continue;
-        ISO_TRY(iso_layout_map_find(p->program->distribution->map, tensor->name, &tensor->shape, &layout, &key));
+        ISO_TRY(
+            iso_layout_map_find(p->program->distribution->map, tensor->name, &tensor->shape, &layout, &key));
         if (!key)
             continue;
         ISO_TRY(in_layout(p, tensor, &layout, &value));
@@ -437,7 +444,8 @@ static iso_status check_inputs(const partitioner *p)
         for (int i = 0; !given && i < p->program->inputs; i++)
             given = p->program->input[i] == op->output[0];
         if (!given)
-            return iso_error(ISO_INVALID, "the function needs the input '%s', which is not among its inputs", iso_tensor_name(op->output[0]));
+            return iso_error(ISO_INVALID, "the function needs the input '%s', which is not among its inputs",
+                             iso_tensor_name(op->output[0]));
     }
     return ISO_OK;
 }
@@ -450,7 +458,8 @@ static iso_status finish_outputs(partitioner *p, const iso_program_request *requ
     for (int i = 0; i < request->outputs && status == ISO_OK; i++) {
         iso_tensor *tensor = p->resolved[request->output[i]->id];
         if (!tensor)
-            return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i, iso_tensor_name(request->output[i]));
+            return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
+                             iso_tensor_name(request->output[i]));
         iso_layout whole = iso_layout_whole(tensor->shape.rank);
         status = in_layout(p, tensor, &whole, &p->program->output_value[i]);
     }
@@ -462,7 +471,8 @@ static iso_status finish_change(partitioner *p, const iso_change *change, iso_pr
     iso_layout layout = p->program->variable_layout[change->variable->id];
     iso_tensor *value = p->resolved[(change->apply ? change->apply->input[1] : change->value)->id];
     if (!value)
-        return iso_error(ISO_INVALID, "the update of '%s' depends on the other mode only", change->variable->path);
+        return iso_error(ISO_INVALID, "the update of '%s' depends on the other mode only",
+                         change->variable->path);
     if (change->apply)
         layout.partial = ((1u << p->mesh->axes) - 1) & ~iso_layout_sharded_axes(&layout);
     *out = (iso_program_change){.variable = change->variable, .apply = change->apply};
@@ -473,12 +483,14 @@ static iso_status finish_changes(partitioner *p, const iso_update *update)
 {
     iso_status status = ISO_OK;
     void *memory;
-    ISO_TRY(iso_alloc((size_t)update->count * sizeof(iso_program_change), "the updates of a function", &memory));
+    ISO_TRY(
+        iso_alloc((size_t)update->count * sizeof(iso_program_change), "the updates of a function", &memory));
     p->program->change = memory;
     for (int i = 0; i < update->count; i++) {
         for (int j = 0; j < i; j++)
             if (update->change[j].variable == update->change[i].variable)
-                ISO_TRY(iso_error(ISO_INVALID, "a function updates the variable '%s' twice", update->change[i].variable->path));
+                ISO_TRY(iso_error(ISO_INVALID, "a function updates the variable '%s' twice",
+                                  update->change[i].variable->path));
         ISO_TRY(finish_change(p, &update->change[i], &p->program->change[i]));
         p->program->changes = i + 1;
     }
@@ -493,11 +505,12 @@ static iso_status lay_out_variables(partitioner *p)
     iso_graph *graph = p->graph;
     iso_status status = ISO_OK;
     void *memory;
-    ISO_TRY(iso_alloc(((size_t)graph->variables + 1) * sizeof(iso_layout), "the layouts of variables", &memory));
+    ISO_TRY(
+        iso_alloc(((size_t)graph->variables + 1) * sizeof(iso_layout), "the layouts of variables", &memory));
     p->program->variable_layout = memory;
     for (int i = 0; i < graph->variables; i++)
-        ISO_TRY(iso_layout_map_find(p->program->distribution->map, graph->variable[i]->path, &graph->variable[i]->shape,
-                                    &p->program->variable_layout[i], NULL));
+        ISO_TRY(iso_layout_map_find(p->program->distribution->map, graph->variable[i]->path,
+                                    &graph->variable[i]->shape, &p->program->variable_layout[i], NULL));
 done:
     return status;
 }
@@ -511,7 +524,8 @@ static iso_status partition(partitioner *p, const iso_program_request *request, 
     ISO_TRY(lay_out_variables(p));
     for (int k = 0; k < p->graph->ops; k++)
         if (p->needed[k])
-            ISO_TRY(is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k]) : partition_op(p, p->graph->op[k]));
+            ISO_TRY(is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
+                                               : partition_op(p, p->graph->op[k]));
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
 done:
@@ -544,11 +558,13 @@ static iso_status set_up(partitioner *p, iso_program *program, const iso_program
         program->input[i] = request->input[i];
         program->input_value[i] = -1;
     }
-    return p->resolved && p->needed && p->first_value ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to partition %d ops", graph->ops);
+    return p->resolved && p->needed && p->first_value
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory to partition %d ops", graph->ops);
 }
 
-iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution, const iso_program_request *request,
-                              iso_program **out)
+iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
+                              const iso_program_request *request, iso_program **out)
 {
     iso_status status = ISO_OK;
     partitioner p = {0};
@@ -556,7 +572,10 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     iso_program *program = iso_new(sizeof *program);
     if (!program)
         return iso_error(ISO_NO_MEMORY, "no memory for a program");
-    *program = (iso_program){.graph = graph, .distribution = distribution, .mesh = distribution->mesh, .training = request->training};
+    *program = (iso_program){.graph = graph,
+                             .distribution = distribution,
+                             .mesh = distribution->mesh,
+                             .training = request->training};
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(set_up(&p, program, request));
     ISO_TRY(partition(&p, request, update));

@@ -14,14 +14,16 @@ typedef struct iso_value {
 } iso_value;
 
 typedef struct iso_program_step {
-    iso_op *op;                   /* NULL: a reshard of value input[0] into value output[0] */
-    int input[ISO_MAX_INPUTS];    /* values */
+    iso_op *op;                /* NULL: a reshard of value input[0] into value output[0] */
+    int input[ISO_MAX_INPUTS]; /* values */
     int output[ISO_MAX_OUTPUTS];
-    double replicas;              /* slots that compute the same part: 1 where the work is shared out over the whole mesh */
+    double
+        replicas; /* slots that compute the same part: 1 where the work is shared out over the whole mesh */
 } iso_program_step;
 
-/* A change of state: an assignment of `value` in the variable's layout, or an optimizer's update with the gradient `value`, whose dimensions
- * are laid out as the variable's and which is partial over every axis along which the variable is replicated. */
+/* A change of state: an assignment of `value` in the variable's layout, or an optimizer's update with the
+ * gradient `value`, whose dimensions are laid out as the variable's and which is partial over every axis
+ * along which the variable is replicated. */
 typedef struct iso_program_change {
     iso_variable *variable;
     iso_op *apply; /* NULL: an assignment */
@@ -54,16 +56,18 @@ typedef struct iso_program_request {
     iso_update *const *update;
 } iso_program_request;
 
-/* Extracts what the outputs and updates need in this mode, chooses a layout for every tensor and inserts the reshards. The result depends on
- * graph, mesh and layouts only. */
-iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution, const iso_program_request *request,
-                              iso_program **program);
+/* Extracts what the outputs and updates need in this mode, chooses a layout for every tensor and inserts the
+ * reshards. The result depends on graph, mesh and layouts only. */
+iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
+                              const iso_program_request *request, iso_program **program);
 void iso_program_destroy(iso_program *program);
-/* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base). */
+/* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
+ */
 uint64_t iso_program_hash(const iso_program *program);
 
 /* ---- resolving a function's mode (resolve.c) ---- */
-/* What stands for each tensor of the graph in this mode: itself, another, or NULL: absent, a zero that nobody computes. */
+/* What stands for each tensor of the graph in this mode: itself, another, or NULL: absent, a zero that nobody
+ * computes. */
 void iso_resolve(const iso_graph *graph, bool training, iso_tensor **resolved);
 
 /* ---- resharding (reshard.c) ---- */
@@ -75,13 +79,14 @@ typedef struct iso_region {
     const iso_box *source_box; /* [sources] what these hold under the old layout */
 } iso_region;
 typedef iso_status (*iso_region_visit)(void *arg, const iso_region *region);
-/* Visits the regions of which `slot` composes its box under `to`. Parts that no region covers are zero (where `to` is partial along more axes
- * than `from`). shape: rows fixed. */
-iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to, const iso_shape *shape, int slot,
-                             iso_region_visit visit, void *arg);
+/* Visits the regions of which `slot` composes its box under `to`. Parts that no region covers are zero (where
+ * `to` is partial along more axes than `from`). shape: rows fixed. */
+iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, int slot, iso_region_visit visit, void *arg);
 /* True where every slot makes its new box from its own old one. */
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to);
 /* Elements that a slot takes from others, about; for comparing choices. */
-double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to, const iso_shape *shape);
+double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reshards: from whom a slot takes what, by intersecting boxes. All-gather, slice, all-to-all, all-reduce and reduce-scatter are
- * the cases in which the two layouts differ in one way. */
+/* Reshards: from whom a slot takes what, by intersecting boxes. All-gather, slice, all-to-all, all-reduce and
+ * reduce-scatter are the cases in which the two layouts differ in one way. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -89,8 +89,8 @@ static iso_status search(visitor *v, int slot, int axis)
     return status;
 }
 
-iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to, const iso_shape *shape, int slot,
-                             iso_region_visit visit, void *arg)
+iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, int slot, iso_region_visit visit, void *arg)
 {
     visitor v = {.mesh = mesh, .from = from, .shape = shape, .visit = visit, .arg = arg};
     v.want = iso_layout_box(mesh, to, shape, slot);
@@ -106,7 +106,9 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     }
     v.slot = iso_new((size_t)sums * sizeof *v.slot);
     v.box = iso_new((size_t)sums * sizeof *v.box);
-    iso_status status = v.slot && v.box ? search(&v, start, 0) : iso_error(ISO_NO_MEMORY, "no memory for a reshard of %d slots", sums);
+    iso_status status = v.slot && v.box
+                            ? search(&v, start, 0)
+                            : iso_error(ISO_NO_MEMORY, "no memory for a reshard of %d slots", sums);
     iso_free(v.slot);
     iso_free(v.box);
     return status;
@@ -137,17 +139,21 @@ static double parts(const iso_mesh *mesh, const iso_sharding *sharding)
     return count;
 }
 
-double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to, const iso_shape *shape)
+double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape)
 {
     double wanted = 1, had = 1, addends = 1, whole = 1;
     bool scattered = false;
     if (iso_reshard_local(mesh, from, to))
         return 0;
     for (int d = 0; d < shape->rank; d++) {
-        double n = (double)shape->dim[d], after = n / parts(mesh, &to->dim[d]), before = n / parts(mesh, &from->dim[d]);
+        double n = (double)shape->dim[d], after = n / parts(mesh, &to->dim[d]),
+               before = n / parts(mesh, &from->dim[d]);
         wanted *= after;
         whole *= before;
-        had *= refines(&from->dim[d], &to->dim[d]) ? after : refines(&to->dim[d], &from->dim[d]) ? before : before * after / (n > 0 ? n : 1);
+        had *= refines(&from->dim[d], &to->dim[d])   ? after
+               : refines(&to->dim[d], &from->dim[d]) ? before
+                                                     : before * after / (n > 0 ? n : 1);
     }
     for (int a = 0; a < mesh->axes; a++)
         if (role_of(from, to, a) == SUM) {
@@ -157,5 +163,6 @@ double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_
     if (addends == 1)
         return wanted - had;
     /* reduce-scatter takes (k - 1) times its own part; an all-reduce is that and a gather */
-    return scattered ? (addends - 1) * wanted : 2 * (addends - 1) / addends * (wanted > whole ? wanted : whole);
+    return scattered ? (addends - 1) * wanted
+                     : 2 * (addends - 1) / addends * (wanted > whole ? wanted : whole);
 }
