@@ -1,64 +1,66 @@
-/* The ops of networks: names, inputs, outputs and attributes, for those who write their kernels. Not for
- * users.
+// clang-format off
+/* The ops of networks: names, inputs, outputs and attributes, for those who write their kernels.
  *
- * Sizes come from the arrays of a call, never from the attributes: a slot may hold a part of the rows and,
- * where a rule leaves them free, of the channels. Types: F32 or F64, one for all arrays of a call, unless a
- * line says otherwise. "c*" marks a dimension that every slot holds whole; height and width always are.
+ * Sizes come from the arrays of a call, never from the attributes: a slot may hold a part of the rows and, where
+ * a rule leaves them free, of the channels. Types: F32 or F64, one for all arrays of a call, unless it says
+ * otherwise. "c*" marks a dimension that every slot holds whole; height and width always are.
  *
- * name                     inputs -> outputs (attributes)
+ * ---- convolutions (iso_conv_attrs) ----
+ * Tap (i, j) of place (p, q) meets row p * stride - pad_before + i * dilation of x, and so the columns; outside
+ * x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); with G > 1 c, f are whole.
+ *   conv2d              x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
+ *   conv2d_grad_input   kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
+ *   conv2d_grad_kernel  x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n
  *
- * convolutions (iso_conv_attrs), out_y * stride - pad_before + r * dilation being the row that tap r meets;
- * taps outside x meet zeros; group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); with G >
- * 1 c and f are whole conv2d                 x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
- *   conv2d_grad_input      kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
- *   conv2d_grad_kernel     x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n
+ * ---- pools (iso_pool_attrs) ----
+ *   max_pool2d          x [n, h, w, c] -> y [n, h', w', c], the largest element of the window that lies inside
+ *                       x; NaN where one is NaN
+ *   max_pool2d_grad     x, y, dy -> dx. dy goes to the first element of its window, row by row, that is not less
+ *                       than y (XLA's select-and-scatter with GE); where windows overlap they add up
+ *   average_pool2d      x -> y, the mean of the window's elements that lie inside x
+ *   average_pool2d_grad dy [n, h', w', c] -> dx [n, h, w, c]
  *
- * pools (iso_pool_attrs)
- *   max_pool2d             x [n, h, w, c] -> y [n, h', w', c]: the largest of the window's elements inside x;
- * NaN if any is max_pool2d_grad        x, y, dy -> dx: dy goes to the first element of its window (row by
- * row) that is not less than y, as XLA's select-and-scatter with GE has it; windows that overlap add up
- *   average_pool2d         x -> y: the mean of the window's elements inside x
- *   average_pool2d_grad    dy [n, h', w', c] -> dx [n, h, w, c]
+ * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
+ *   softmax             x -> y
+ *   log_softmax         x -> y = x - max - log(sum(exp(x - max)))
+ *   softmax_grad        y, dy -> dx = y (dy - sum(y dy))
+ *   log_softmax_grad    y, dy -> dx = dy - exp(y) sum(dy)
  *
- * softmax (iso_softmax_attrs), along attrs->axis, which is whole
- *   softmax                x -> y
- *   log_softmax            x -> y = x - max - log(sum(exp(x - max)))
- *   softmax_grad           y, dy -> dx = y (dy - sum(y dy))
- *   log_softmax_grad       y, dy -> dx = dy - exp(y) sum(dy)
+ * ---- cross-entropy from logits (no attributes) ----
+ * A label that is no integer of 0..c-1 is iso_index_fault(.., c, "label", "classes"), loss 0 and gradient 0.
+ *   sparse_crossentropy       labels [...] (I32, I64, U8, F32, F64), logits [..., c*] ->
+ *                             loss [...] = log(sum(exp(x - max))) + max - x[label]
+ *   sparse_crossentropy_grad  labels, logits, dloss [...] -> dlogits = (softmax(x) - onehot(label)) dloss
+ *   crossentropy              labels t [..., c*], logits [..., c*] -> loss [...] = -sum(t log_softmax(x)); terms
+ *                             with t = 0 are 0
+ *   crossentropy_grad         labels, logits, dloss -> dlogits = (softmax(x) sum(t) - t) dloss
  *
- * cross-entropy from logits (no attributes)
- *   sparse_crossentropy       labels [...] (I32, I64, U8, F32 or F64), logits [..., c*] -> loss [...] =
- * log(sum(exp(x))) - x[label]. A label that is no integer of 0..c-1: iso_index_fault() (backend/index.h), loss 0
- *   sparse_crossentropy_grad  labels, logits, dloss [...] -> dlogits = (softmax(x) - onehot) dloss; a bad
- * label: as above, a row of 0 crossentropy              labels [..., c*], logits [..., c*] -> loss [...] =
- * sum(t (log(sum(exp(x))) - x)), terms with t = 0 being 0 crossentropy_grad         labels, logits, dloss ->
- * dlogits = (softmax(x) sum(t) - t) dloss
+ * ---- normalisation: the last dimension is the channel; rstd = 1 / sqrt(variance + epsilon) ----
+ *   batch_moments        x [..., c] -> sum [c], sum of squares [c]: F64, accumulated in double (no attributes)
+ *   moments_finish       sum [c], sum of squares [c] -> mean, variance, all F64 (iso_moments_attrs), with
+ *                        variance = max(0, squares / count - mean^2), count = iso_moments_count()
+ *   moments_finish_grad  mean, dmean, dvariance -> dsum, dsquares, all F64 [c] (iso_moments_attrs)
+ *   batch_norm           x [..., c], mean [c], variance [c] (both F32 or both F64), gamma [c] if has_gamma,
+ *                        beta [c] if has_beta -> y = (x - mean) rstd gamma + beta, then the activation
+ *                        (iso_batch_norm_attrs, as the next two)
+ *   batch_norm_grad_sums x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c]: F64; xhat = (x - mean) rstd
+ *   batch_norm_grad      x, dy, mean, variance, sum(dy), sum(dy xhat), gamma if has_gamma -> dx = gamma rstd (dy
+ *                        - sum(dy) / count - xhat sum(dy xhat) / count), count = iso_moments_count(&moments)
+ *   layer_norm           x [..., c*], gamma [c*] if has_gamma, beta [c*] if has_beta -> y (iso_layer_norm_attrs,
+ *                        as the next two)
+ *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
+ *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
  *
- * normalisation; the last dimension is the channel
- *   batch_moments          x [..., c] -> sum [c], sum of squares [c], both F64 whatever x is, accumulated in
- * double (no attributes) moments_finish         sum [c], square sum [c] -> mean, variance, all F64
- * (iso_moments_attrs): variance = max(0, squares / count - mean^2), count = iso_moments_count()
- *   moments_finish_grad    mean, dmean, dvariance -> dsum, dsquare sum, all F64 [c] (iso_moments_attrs)
- *   batch_norm             x [..., c], mean [c], variance [c], then gamma [c] and beta [c] where the
- * attributes say so -> y (iso_batch_norm_attrs). mean and variance are F32 or F64, both of one type; gamma
- * and beta as x. y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, then the activation
- *   batch_norm_grad_sums   x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c], both F64
- * (iso_batch_norm_attrs: epsilon) batch_norm_grad        x, dy, mean, variance, sum(dy), sum(dy xhat), then
- * gamma where has_gamma -> dx, the paths through mean and variance included: dx = gamma rstd (dy -
- * sum(dy)/count - xhat sum(dy xhat)/count) layer_norm             x [..., c*], gamma [c*], beta [c*] where
- * the attributes say so -> y (iso_layer_norm_attrs) layer_norm_grad        x, dy, then gamma where has_gamma
- * -> dx layer_norm_grad_sums   x, dy -> dgamma [c], dbeta [c], of x's type, accumulated in double
- *
- * indices
- *   embedding              table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d]. A slot may hold
- * rows [offset, offset + extent) of the table: other rows give zeros. No integer of 0..v-1 (global):
- * iso_index_fault() (backend/index.h), zeros embedding_grad         index [...], dy [..., d] -> dtable [v, d]
- * (iso_embedding_attrs); of v those rows that the output's box has; bad indices add nothing one_hot index
- * [...] -> [..., classes] (iso_one_hot_attrs); classes may be split; a bad index: zeros, no fault
- *
- *   dropout                x -> y (iso_dropout_attrs): element i, the row-major index in the GLOBAL tensor,
- * is kept iff (iso_random_word(key, info->step, i) >> 8) >= threshold; kept ones are x * (type)scale, others
- * 0. Element i's word is word i % 4 of block i / 4. Its gradient is the same op on dy. */
+ * ---- indices and random numbers ----
+ *   embedding            table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d] (no attributes). A slot
+ *                        may hold rows [offset, offset + extent) of the table; other rows give zeros. What is no
+ *                        integer of 0..v-1, v global, is iso_index_fault(.., v, "index", "rows"), and zeros
+ *   embedding_grad       index [...], dy [..., d] -> dtable [v, d] (iso_embedding_attrs): of the rows those in
+ *                        the output's box; a wrong index adds nothing and is the same fault
+ *   dropout              x -> y (iso_dropout_attrs). Element i, the row-major index in the GLOBAL tensor, is kept
+ *                        iff iso_random_word(key, info->step, i) >> 8 >= threshold, and is then x * (type)scale;
+ *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy */
+// clang-format on
 #ifndef ISO_GRAPH_OPS_NETWORK_H
 #define ISO_GRAPH_OPS_NETWORK_H
 
@@ -110,11 +112,6 @@ typedef struct iso_layer_norm_attrs {
 typedef struct iso_embedding_attrs {
     int64_t rows; /* v, global */
 } iso_embedding_attrs;
-
-typedef struct iso_one_hot_attrs {
-    int64_t classes; /* global */
-    iso_dtype dtype;
-} iso_one_hot_attrs;
 
 typedef struct iso_dropout_attrs {
     uint64_t key;       /* iso_random_key(seed of the graph, path) */

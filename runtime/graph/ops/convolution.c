@@ -1,0 +1,179 @@
+/* Convolutions over [n, h, w, c] and their gradients. */
+#include "runtime/graph/ops/network_impl.h"
+
+#include <string.h>
+
+enum { N, C, F }; /* the factors of the rules */
+
+static iso_tensor *create(const iso_op_type *type, iso_tensor *a, iso_tensor *b,
+                          const iso_conv_geometry *geometry, const iso_shape *shape)
+{
+    iso_conv_attrs attrs = {.geometry = *geometry};
+    if (shape)
+        attrs.shape = *shape;
+    return iso_op_2(type, a, b, &attrs);
+}
+
+static bool inputs_fit(iso_op *op)
+{
+    return iso_expect_float(op, 0, 4) && iso_expect_float(op, 1, 4) && iso_expect_same_type(op, 0, 1);
+}
+
+/* x: [n, h, w, c], kernel: [r, s, c / groups, f] */
+static bool channels_fit(iso_op *op, const iso_shape *x, const iso_shape *kernel, int64_t groups)
+{
+    int64_t c = x->dim[3], f = kernel->dim[3];
+    if (groups < 1 || c < 1 || f < 1 || c % groups != 0 || f % groups != 0)
+        return iso_op_refuse(op, "%lld channels and %lld filters cannot be split into %lld groups",
+                             (long long)c, (long long)f, (long long)groups);
+    if (kernel->dim[2] != c / groups)
+        return iso_op_refuse(op, "the kernel is for %lld channels a group; x has %lld in %lld groups",
+                             (long long)kernel->dim[2], (long long)c, (long long)groups);
+    return true;
+}
+
+static bool infer(iso_op *op)
+{
+    const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
+    if (!inputs_fit(op))
+        return false;
+    const iso_shape *x = &op->input[0]->shape, *kernel = &op->input[1]->shape;
+    if (!channels_fit(op, x, kernel, g->groups))
+        return false;
+    iso_shape y = {4, {x->dim[0], 0, 0, kernel->dim[3]}}; /* [n, h', w', f] */
+    for (int i = 0; i < 2; i++) {
+        iso_window window = {x->dim[1 + i],  kernel->dim[i],   g->stride[i],
+                             g->dilation[i], g->pad_before[i], g->pad_after[i]};
+        if (!iso_window_places(op, i ? "width" : "height", &window, &y.dim[1 + i]))
+            return false;
+    }
+    return iso_op_gives(op, op->input[0]->dtype, &y);
+}
+
+static bool infer_gradient(iso_op *op)
+{
+    const iso_conv_attrs *attrs = op->attrs;
+    return inputs_fit(op) && iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+}
+
+static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
+    iso_tensor *x = op->input[0], *kernel = op->input[1];
+    dx[0] = create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
+    dx[1] = create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
+}
+
+/* The three are one trilinear form in x, kernel and dy, each its derivative by one of them. */
+static void input_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
+{
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
+    iso_tensor *kernel = op->input[0], *dy = op->input[1];
+    dx[0] = create(&iso_op_conv2d_grad_kernel, d[0], dy, geometry, &kernel->shape);
+    dx[1] = create(&iso_op_conv2d, d[0], kernel, geometry, NULL);
+}
+
+static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
+{
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
+    iso_tensor *x = op->input[0], *dy = op->input[1];
+    dx[0] = create(&iso_op_conv2d_grad_input, d[0], dy, geometry, &x->shape);
+    dx[1] = create(&iso_op_conv2d, x, d[0], geometry, NULL);
+}
+
+/* What the dimensions run over; channels of grouped convolutions stay whole. */
+typedef struct conv_dims {
+    int8_t x[4], kernel[4], y[4];
+} conv_dims;
+
+static conv_dims begin_rule(const iso_op *op, iso_rule *rule)
+{
+    bool grouped = ((const iso_conv_attrs *)op->attrs)->geometry.groups > 1;
+    int8_t c = grouped ? ISO_WHOLE : C, f = grouped ? ISO_WHOLE : F;
+    *rule = (iso_rule){.factors = grouped ? 1 : 3, .linear = 3};
+    return (conv_dims){
+        .x = {N, ISO_WHOLE, ISO_WHOLE, c},
+        .kernel = {ISO_WHOLE, ISO_WHOLE, c, f},
+        .y = {N, ISO_WHOLE, ISO_WHOLE, f},
+    };
+}
+
+static void rule_of(const iso_op *op, iso_rule *rule)
+{
+    conv_dims dims = begin_rule(op, rule);
+    memcpy(rule->input[0], dims.x, sizeof dims.x);
+    memcpy(rule->input[1], dims.kernel, sizeof dims.kernel);
+    memcpy(rule->output[0], dims.y, sizeof dims.y);
+}
+
+static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
+{
+    conv_dims dims = begin_rule(op, rule);
+    memcpy(rule->input[0], dims.kernel, sizeof dims.kernel);
+    memcpy(rule->input[1], dims.y, sizeof dims.y);
+    memcpy(rule->output[0], dims.x, sizeof dims.x);
+}
+
+static void rule_of_kernel_gradient(const iso_op *op, iso_rule *rule)
+{
+    conv_dims dims = begin_rule(op, rule);
+    memcpy(rule->input[0], dims.x, sizeof dims.x);
+    memcpy(rule->input[1], dims.y, sizeof dims.y);
+    memcpy(rule->output[0], dims.kernel, sizeof dims.kernel);
+}
+
+/* A multiplication and an addition for each kernel element and place; taps on padding are counted. */
+static double operations(const iso_box *kernel, const iso_box *y)
+{
+    return 2 * iso_box_elements(kernel) * (double)y->extent[0] * (double)y->extent[1] * (double)y->extent[2];
+}
+
+static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op;
+    return operations(&inputs[1], &outputs[0]);
+}
+
+static double flops_of_input_gradient(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op, (void)outputs;
+    return operations(&inputs[0], &inputs[1]);
+}
+
+static double flops_of_kernel_gradient(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op;
+    return operations(&outputs[0], &inputs[1]);
+}
+
+const iso_op_type iso_op_conv2d = {
+    .name = "conv2d",
+    .attr_size = sizeof(iso_conv_attrs),
+    .infer = infer,
+    .gradient = gradient,
+    .rule_of = rule_of,
+    .flops = flops,
+};
+
+const iso_op_type iso_op_conv2d_grad_input = {
+    .name = "conv2d_grad_input",
+    .attr_size = sizeof(iso_conv_attrs),
+    .infer = infer_gradient,
+    .gradient = input_gradient,
+    .rule_of = rule_of_input_gradient,
+    .flops = flops_of_input_gradient,
+};
+
+const iso_op_type iso_op_conv2d_grad_kernel = {
+    .name = "conv2d_grad_kernel",
+    .attr_size = sizeof(iso_conv_attrs),
+    .infer = infer_gradient,
+    .gradient = kernel_gradient,
+    .rule_of = rule_of_kernel_gradient,
+    .flops = flops_of_kernel_gradient,
+};
+
+iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry)
+{
+    return create(&iso_op_conv2d, x, kernel, geometry, NULL);
+}

@@ -1,0 +1,36 @@
+/* Dropout: which elements stay depends on seed, path, step and global index alone. */
+#include <math.h>
+
+#include "runtime/base/random.h"
+#include "runtime/graph/ops/network_impl.h"
+
+/* The same elements of the gradient stay. */
+static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_op_1(&iso_op_dropout, dy[0], op->attrs);
+}
+
+const iso_op_type iso_op_dropout = {
+    .name = "dropout",
+    .attr_size = sizeof(iso_dropout_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = gradient,
+    .rule = "...->...",
+    .linear = 1 << 0,
+    .in_place = 1 << 0,
+    .random = true,
+};
+
+iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
+{
+    if (!(rate >= 0 && rate <= 1)) {
+        iso_graph_fail(x->graph, "dropout '%s': rate %g is not between 0 and 1", path, rate);
+        return iso_graph_bad_tensor(x->graph);
+    }
+    iso_dropout_attrs attrs = {
+        .key = iso_random_key(iso_graph_seed(x->graph), path),
+        .threshold = (uint32_t)ceil(rate * 0x1p24),
+        .scale = rate < 1 ? 1 / (1 - rate) : 0,
+    };
+    return iso_op_1(&iso_op_dropout, x, &attrs);
+}

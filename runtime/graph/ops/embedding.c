@@ -1,0 +1,85 @@
+/* Rows of a table, looked up by index. A slot that holds a part of the table finds the rows it has; the
+ * others are zeros, so that the slots' results add up. */
+#include "runtime/graph/ops/network_impl.h"
+
+static bool infer(iso_op *op)
+{
+    const iso_tensor *table = op->input[0], *index = op->input[1];
+    if (!iso_expect_float(op, 0, 2) || !iso_expect_index(op, 1))
+        return false;
+    if (index->shape.rank + 1 > ISO_MAX_RANK)
+        return iso_op_refuse(op, "the result would have more than %d dimensions", ISO_MAX_RANK);
+    iso_shape y = index->shape; /* [..., d] */
+    y.dim[y.rank++] = table->shape.dim[1];
+    return iso_op_gives(op, table->dtype, &y);
+}
+
+static bool infer_gradient(iso_op *op)
+{
+    const iso_embedding_attrs *attrs = op->attrs;
+    const iso_tensor *dy = op->input[1];
+    if (!iso_expect_index(op, 0) || !iso_expect_float(op, 1, op->input[0]->shape.rank + 1))
+        return false;
+    return iso_op_gives(op, dy->dtype, &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
+}
+
+static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_embedding_attrs attrs = {.rows = op->input[0]->shape.dim[0]};
+    dx[0] = iso_op_2(&iso_op_embedding_grad, op->input[1], dy[0], &attrs);
+}
+
+static void gradient_of_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
+{
+    dx[1] = iso_embedding_op(d[0], op->input[0]);
+}
+
+/* Factors: the index's dimensions, the table's rows, its columns. The rows are contracted. */
+static void rule_of(const iso_op *op, iso_rule *rule)
+{
+    int rank = op->input[1]->shape.rank;
+    *rule = (iso_rule){.factors = rank + 2, .linear = 1 << 0};
+    iso_rule_run_over(rule->input[0], rank, 2);
+    iso_rule_run_over(rule->input[1], 0, rank);
+    iso_rule_run_over(rule->output[0], 0, rank);
+    rule->output[0][rank] = (int8_t)(rank + 1);
+}
+
+/* The index's dimensions are contracted; rows of the result may be split, each slot adding up its own. */
+static void rule_of_gradient(const iso_op *op, iso_rule *rule)
+{
+    int rank = op->input[0]->shape.rank;
+    *rule = (iso_rule){.factors = rank + 2, .linear = 1 << 1};
+    iso_rule_run_over(rule->input[0], 0, rank);
+    iso_rule_run_over(rule->input[1], 0, rank);
+    rule->input[1][rank] = (int8_t)(rank + 1);
+    iso_rule_run_over(rule->output[0], rank, 2);
+}
+
+/* An addition for each element of dy. */
+static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op, (void)outputs;
+    return iso_box_elements(&inputs[1]);
+}
+
+const iso_op_type iso_op_embedding = {
+    .name = "embedding",
+    .infer = infer,
+    .gradient = gradient,
+    .rule_of = rule_of,
+};
+
+const iso_op_type iso_op_embedding_grad = {
+    .name = "embedding_grad",
+    .attr_size = sizeof(iso_embedding_attrs),
+    .infer = infer_gradient,
+    .gradient = gradient_of_gradient,
+    .rule_of = rule_of_gradient,
+    .flops = gradient_flops,
+};
+
+iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index)
+{
+    return iso_op_2(&iso_op_embedding, table, index, NULL);
+}

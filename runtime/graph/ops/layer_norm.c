@@ -1,0 +1,121 @@
+/* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450). */
+#include "runtime/graph/ops/network_impl.h"
+
+static const iso_layer_norm_attrs *attrs_of(const iso_op *op)
+{
+    return op->attrs;
+}
+
+static bool x_fits(iso_op *op)
+{
+    const iso_shape *x = &op->input[0]->shape;
+    return iso_expect_float(op, 0, -1) &&
+           ((x->rank > 0 && x->dim[x->rank - 1] != ISO_BATCH) ||
+            iso_op_refuse(op, "input 0 should have channels as its last dimension"));
+}
+
+/* Vectors from input `first` on. */
+static bool vectors_fit(iso_op *op, int first)
+{
+    for (int i = first; i < op->inputs; i++)
+        if (!iso_expect_same_type(op, 0, i) || !iso_expect_channels(op, i))
+            return false;
+    return true;
+}
+
+static bool dy_fits(iso_op *op)
+{
+    return iso_expect_same_type(op, 0, 1) && iso_expect_same_shape(op, 0, 1);
+}
+
+static bool infer(iso_op *op)
+{
+    return x_fits(op) && vectors_fit(op, 1) && iso_infer_same(op);
+}
+
+static bool infer_gradient(iso_op *op)
+{
+    return x_fits(op) && dy_fits(op) && vectors_fit(op, 2) && iso_infer_same(op);
+}
+
+static bool infer_sums(iso_op *op)
+{
+    if (!x_fits(op) || !dy_fits(op))
+        return false;
+    const iso_tensor *x = op->input[0];
+    iso_shape channels = {1, {x->shape.dim[x->shape.rank - 1]}};
+    iso_set_output(op, 0, x->dtype, &channels);
+    iso_set_output(op, 1, x->dtype, &channels);
+    return true;
+}
+
+static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    const iso_layer_norm_attrs *attrs = attrs_of(op);
+    iso_tensor *inputs[] = {op->input[0], dy[0], attrs->has_gamma ? op->input[1] : NULL};
+    dx[0] = iso_op_create(op->graph, &iso_op_layer_norm_grad, inputs, attrs->has_gamma ? 3 : 2, attrs);
+    if (op->inputs == 1)
+        return;
+    iso_tensor *sum = iso_op_2(&iso_op_layer_norm_grad_sums, op->input[0], dy[0], attrs);
+    if (!iso_tensor_good(sum))
+        return;
+    int next = 1;
+    if (attrs->has_gamma)
+        dx[next++] = sum;
+    if (attrs->has_beta)
+        dx[next] = sum->producer->output[1];
+}
+
+static void whole_channels(const iso_op *op, iso_rule *rule)
+{
+    iso_rule_by_channel(op, true, rule);
+}
+
+/* Mean, variance and the scaling: about this many operations for each element. */
+static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)outputs;
+    return (op->type == &iso_op_layer_norm ? 8 : 12) * iso_box_elements(&inputs[0]);
+}
+
+const iso_op_type iso_op_layer_norm = {
+    .name = "layer_norm",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = infer,
+    .gradient = gradient,
+    .rule_of = whole_channels,
+    .flops = flops,
+    .in_place = 1 << 0,
+};
+
+const iso_op_type iso_op_layer_norm_grad = {
+    .name = "layer_norm_grad",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = infer_gradient,
+    .rule_of = whole_channels,
+    .linear = 1 << 1,
+    .flops = flops,
+    .in_place = 1 << 0 | 1 << 1,
+};
+
+const iso_op_type iso_op_layer_norm_grad_sums = {
+    .name = "layer_norm_grad_sums",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = infer_sums,
+    .outputs = 2,
+    .rule_of = whole_channels,
+    .linear = 1 << 1,
+    .flops = flops,
+};
+
+iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon)
+{
+    iso_layer_norm_attrs attrs = {.epsilon = epsilon, .has_gamma = gamma != NULL, .has_beta = beta != NULL};
+    iso_tensor *inputs[3] = {x};
+    int count = 1;
+    if (gamma)
+        inputs[count++] = gamma;
+    if (beta)
+        inputs[count++] = beta;
+    return iso_op_create(x->graph, &iso_op_layer_norm, inputs, count, &attrs);
+}

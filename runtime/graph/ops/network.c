@@ -1,0 +1,96 @@
+#include "runtime/graph/ops/network_impl.h"
+
+bool iso_expect_float(iso_op *op, int i, int rank)
+{
+    const iso_tensor *x = op->input[i];
+    if (!iso_dtype_is_float(x->dtype))
+        return iso_op_refuse(op, "input %d should be floating point", i);
+    if (rank >= 0 && x->shape.rank != rank)
+        return iso_op_refuse(op, "input %d should have %d dimensions", i, rank);
+    return true;
+}
+
+bool iso_expect_same_type(iso_op *op, int i, int j)
+{
+    return op->input[i]->dtype == op->input[j]->dtype ||
+           iso_op_refuse(op, "inputs %d and %d should be of one type", i, j);
+}
+
+bool iso_expect_same_shape(iso_op *op, int i, int j)
+{
+    return iso_shape_equal(&op->input[i]->shape, &op->input[j]->shape) ||
+           iso_op_refuse(op, "inputs %d and %d should have one shape", i, j);
+}
+
+bool iso_expect_channels(iso_op *op, int i)
+{
+    const iso_shape *x = &op->input[0]->shape, *v = &op->input[i]->shape;
+    return (v->rank == 1 && x->rank > 0 && v->dim[0] == x->dim[x->rank - 1]) ||
+           iso_op_refuse(op, "input %d should have one element for each channel of input 0", i);
+}
+
+bool iso_expect_index(iso_op *op, int i)
+{
+    return op->input[i]->dtype != ISO_BOOL || iso_op_refuse(op, "input %d should hold numbers", i);
+}
+
+/* Small enough that sums and products of two fit 64 bits. */
+static bool in_range(int64_t value, int64_t low)
+{
+    return value >= low && value <= INT32_MAX;
+}
+
+bool iso_window_places(iso_op *op, const char *what, const iso_window *w, int64_t *places)
+{
+    if (!in_range(w->size, 1) || !in_range(w->stride, 1) || !in_range(w->dilation, 1) ||
+        !in_range(w->before, 0) || !in_range(w->after, 0))
+        return iso_op_refuse(op, "%s: window %lld, stride %lld, dilation %lld, padding %lld and %lld", what,
+                             (long long)w->size, (long long)w->stride, (long long)w->dilation,
+                             (long long)w->before, (long long)w->after);
+    int64_t span = (w->size - 1) * w->dilation + 1;
+    int64_t room = w->extent + w->before + w->after;
+    if (w->extent < 1 || room < span)
+        return iso_op_refuse(op, "%s: a window of %lld does not fit into %lld with padding %lld and %lld",
+                             what, (long long)span, (long long)w->extent, (long long)w->before,
+                             (long long)w->after);
+    *places = (room - span) / w->stride + 1;
+    return true;
+}
+
+void iso_set_output(iso_op *op, int i, iso_dtype dtype, const iso_shape *shape)
+{
+    op->output[i]->dtype = dtype;
+    op->output[i]->shape = *shape;
+}
+
+void iso_rule_run_over(int8_t *dims, int first, int count)
+{
+    for (int d = 0; d < count; d++)
+        dims[d] = (int8_t)(first + d);
+}
+
+static void by_channel(int8_t *dims, int rank, int rank_of_x, bool whole)
+{
+    if (rank == rank_of_x)
+        iso_rule_run_over(dims, 0, rank - 1);
+    dims[rank - 1] = whole ? ISO_WHOLE : (int8_t)(rank_of_x - 1);
+}
+
+void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule)
+{
+    int rank = op->input[0]->shape.rank;
+    *rule = (iso_rule){
+        .factors = whole ? rank - 1 : rank, .linear = op->type->linear, .jointly = op->type->jointly};
+    for (int i = 0; i < op->inputs; i++)
+        by_channel(rule->input[i], op->input[i]->shape.rank, rank, whole);
+    for (int i = 0; i < op->outputs; i++)
+        by_channel(rule->output[i], op->output[i]->shape.rank, rank, whole);
+}
+
+double iso_box_elements(const iso_box *box)
+{
+    double count = 1;
+    for (int d = 0; d < box->rank; d++)
+        count *= (double)box->extent[d];
+    return count;
+}

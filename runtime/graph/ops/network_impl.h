@@ -1,0 +1,39 @@
+/* What the network ops share. */
+#ifndef ISO_GRAPH_OPS_NETWORK_IMPL_H
+#define ISO_GRAPH_OPS_NETWORK_IMPL_H
+
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/network.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+/* Each of these refuses the op (iso_op_refuse) and returns false where it does not hold. */
+
+/* Input i is floating point and, with rank >= 0, of that rank. */
+bool iso_expect_float(iso_op *op, int i, int rank);
+/* Inputs i and j have one type. */
+bool iso_expect_same_type(iso_op *op, int i, int j);
+bool iso_expect_same_shape(iso_op *op, int i, int j);
+/* Input i is a vector [c] for the last dimension of input 0. */
+bool iso_expect_channels(iso_op *op, int i);
+/* Input i may hold indices: integers or integral floats. */
+bool iso_expect_index(iso_op *op, int i);
+
+/* One direction of a window that slides over `extent` elements. */
+typedef struct iso_window {
+    int64_t extent, size, stride, dilation, before, after;
+} iso_window;
+/* The number of places of the window; it refuses numbers out of range and a window larger than what it slides
+ * over. */
+bool iso_window_places(iso_op *op, const char *what, const iso_window *window, int64_t *places);
+
+/* Makes output i of this type and shape. */
+void iso_set_output(iso_op *op, int i, iso_dtype dtype, const iso_shape *shape);
+/* Factors first, first + 1, ... for `count` dimensions. */
+void iso_rule_run_over(int8_t *dims, int first, int count);
+/* The rule of an op over x [..., c] that goes by channels: what has x's rank runs over factors 0.. rank-1,
+ * what has rank 1 over the last of them; with `whole` the channels stay whole. */
+void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
+/* Elements of a box, for counting operations. */
+double iso_box_elements(const iso_box *box);
+
+#endif

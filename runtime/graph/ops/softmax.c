@@ -1,0 +1,97 @@
+/* Softmax and its logarithm along one axis. */
+#include "runtime/graph/ops/network_impl.h"
+
+static bool infer_gradient(iso_op *op)
+{
+    return iso_expect_same_type(op, 0, 1) && iso_expect_same_shape(op, 0, 1) && iso_infer_same_float(op);
+}
+
+static void softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_op_2(&iso_op_softmax_grad, op->output[0], dy[0], op->attrs);
+}
+
+static void log_softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_op_2(&iso_op_log_softmax_grad, op->output[0], dy[0], op->attrs);
+}
+
+/* Every dimension but the axis is free. */
+static void rule_of(const iso_op *op, iso_rule *rule)
+{
+    int rank = op->input[0]->shape.rank, axis = ((const iso_softmax_attrs *)op->attrs)->axis;
+    *rule = (iso_rule){.factors = rank, .linear = op->type->linear};
+    for (int i = 0; i < op->inputs; i++) {
+        iso_rule_run_over(rule->input[i], 0, rank);
+        rule->input[i][axis] = ISO_WHOLE;
+    }
+    iso_rule_run_over(rule->output[0], 0, rank);
+    rule->output[0][axis] = ISO_WHOLE;
+}
+
+/* Maximum, difference, exponential, sum, quotient; of a gradient product, sum, difference, product. */
+static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)inputs;
+    return (op->inputs == 1 ? 5 : 4) * iso_box_elements(&outputs[0]);
+}
+
+const iso_op_type iso_op_softmax = {
+    .name = "softmax",
+    .attr_size = sizeof(iso_softmax_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = softmax_gradient,
+    .rule_of = rule_of,
+    .flops = flops,
+    .in_place = 1 << 0,
+};
+
+const iso_op_type iso_op_log_softmax = {
+    .name = "log_softmax",
+    .attr_size = sizeof(iso_softmax_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = log_softmax_gradient,
+    .rule_of = rule_of,
+    .flops = flops,
+    .in_place = 1 << 0,
+};
+
+const iso_op_type iso_op_softmax_grad = {
+    .name = "softmax_grad",
+    .attr_size = sizeof(iso_softmax_attrs),
+    .infer = infer_gradient,
+    .rule_of = rule_of,
+    .linear = 1 << 1,
+    .flops = flops,
+    .in_place = 1 << 0 | 1 << 1,
+};
+
+const iso_op_type iso_op_log_softmax_grad = {
+    .name = "log_softmax_grad",
+    .attr_size = sizeof(iso_softmax_attrs),
+    .infer = infer_gradient,
+    .rule_of = rule_of,
+    .linear = 1 << 1,
+    .flops = flops,
+    .in_place = 1 << 0 | 1 << 1,
+};
+
+static iso_tensor *along(iso_tensor *x, int axis, const iso_op_type *type)
+{
+    if (!iso_tensor_good(x))
+        return iso_graph_bad_tensor(x->graph);
+    iso_softmax_attrs attrs = {.axis = iso_axis(x, axis)};
+    if (attrs.axis == 0 && x->shape.dim[0] == ISO_BATCH)
+        iso_graph_fail(x->graph, "%s: the axis is that of the batch", type->name);
+    return iso_op_1(type, x, &attrs);
+}
+
+iso_tensor *iso_softmax(iso_tensor *x, int axis)
+{
+    return along(x, axis, &iso_op_softmax);
+}
+
+iso_tensor *iso_log_softmax(iso_tensor *x, int axis)
+{
+    return along(x, axis, &iso_op_log_softmax);
+}
