@@ -1,0 +1,134 @@
+/* The built-in models: the networks of the guides that Isogrid follows. A new one is a function and a row of
+ * the table. */
+#include <string.h>
+
+#include "models/models.h"
+#include "runtime/base/text.h"
+#include "runtime/session/session.h"
+
+/* The multi-worker guide of Keras. */
+static iso_tensor *mlp(iso_tensor *x)
+{
+    x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
+    x = iso_dense(x, 256, .activation = ISO_RELU);
+    x = iso_dense(x, 256, .activation = ISO_RELU);
+    return iso_dense(x, 10); /* logits: [batch, 10] */
+}
+
+/* The guide "Multi-GPU distributed training with JAX". */
+static iso_tensor *convnet(iso_tensor *x)
+{
+    x = iso_rescaling(x, 1.0 / 255);
+    x = iso_conv2d(x, 12, 3, .padding = ISO_SAME, .no_bias = true);
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_conv2d(x, 24, 6, .strides = 2, .no_bias = true);
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_conv2d(x, 32, 6, .padding = ISO_SAME, .strides = 2, .name = "large_k");
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_global_average_pooling2d(x); /* [batch, 32] */
+    x = iso_dense(x, 256, .activation = ISO_RELU);
+    x = iso_dropout(x, 0.5);
+    return iso_dense(x, 10); /* logits: [batch, 10] */
+}
+
+/* The guide "Distributed training with Keras 3". */
+static iso_tensor *dense(iso_tensor *x)
+{
+    x = iso_flatten(x); /* [batch, 784] */
+    x = iso_dense(x, 200, .no_bias = true, .activation = ISO_RELU, .name = "d1");
+    x = iso_dropout(x, 0.4);
+    return iso_dense(x, 10, .activation = ISO_SOFTMAX, .name = "d2"); /* [batch, 10] */
+}
+
+/* The tutorial "Using DTensors with Keras". */
+static iso_tensor *dtensor(iso_tensor *x)
+{
+    x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
+    x = iso_dense(x, 128, .activation = ISO_RELU, .name = "d1");
+    return iso_dense(x, 10, .name = "d2"); /* logits: [batch, 10] */
+}
+
+static iso_optimizer adam(void)
+{
+    return iso_adam(1e-3);
+}
+
+static iso_optimizer fast_adam(void)
+{
+    return iso_adam(0.01);
+}
+
+static iso_optimizer rmsprop(void)
+{
+    return iso_rmsprop();
+}
+
+static const iso_builtin_model models[] = {
+    {"mlp",
+     "784-256-256-10 perceptron of the multi-worker guide; Adam",
+     mlp,
+     adam,
+     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     {ISO_METRIC_SPARSE_ACCURACY},
+     32},
+    {"convnet",
+     "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
+     convnet,
+     adam,
+     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     {ISO_METRIC_SPARSE_ACCURACY},
+     64},
+    {"dense",
+     "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
+     dense,
+     rmsprop,
+     ISO_LOSS_MSE,
+     {ISO_METRIC_NONE},
+     16},
+    {"dtensor",
+     "784-128-10 perceptron of the DTensor tutorial; Adam 0.01",
+     dtensor,
+     fast_adam,
+     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     {ISO_METRIC_SPARSE_ACCURACY},
+     250},
+};
+
+int iso_builtin_model_count(void)
+{
+    return (int)(sizeof models / sizeof models[0]);
+}
+
+const iso_builtin_model *iso_builtin_model_at(int index)
+{
+    return &models[index];
+}
+
+iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model)
+{
+    enum { COUNT = sizeof models / sizeof models[0] };
+    const char *names[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        names[i] = models[i].name;
+        if (strcmp(models[i].name, name) == 0) {
+            *model = &models[i];
+            return ISO_OK;
+        }
+    }
+    iso_text text = {0};
+    iso_text_add_nearest(&text, name, names, COUNT);
+    iso_status status = iso_error(ISO_INVALID, "unknown model '%s'%s", name, iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
+                                    iso_dtype precision)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    if (ctx)
+        iso_graph_set_seed(graph, iso_seed(ctx));
+    iso_graph_set_precision(graph, precision);
+    iso_tensor *x = iso_input(graph, "image", ISO_F32, shape);
+    return iso_model_create(graph, x, model->build(x));
+}

@@ -1,0 +1,35 @@
+/* Layers described by data: every layer type with a builder that takes Keras's arguments by name. Files and
+ * tests build layers so; programs call the functions of models/layers.h. */
+#ifndef ISO_MODELS_LAYERS_CONFIG_H
+#define ISO_MODELS_LAYERS_CONFIG_H
+
+#include "models/layers.h"
+
+/* Arguments of a layer under their names in Keras, wherever they are kept. */
+typedef struct iso_layer_config iso_layer_config;
+struct iso_layer_config {
+    const char *name; /* of the layer; NULL: automatic */
+    /* Writes at most `capacity` numbers (booleans as 0 and 1) of a key and returns how many it has; 0 where
+     * it is missing. */
+    int (*numbers)(const iso_layer_config *config, const char *key, double *values, int capacity);
+    /* The text of a key; NULL where it is missing. Lent. */
+    const char *(*text)(const iso_layer_config *config, const char *key);
+    void *impl;
+};
+
+typedef struct iso_layer_type {
+    const char *keras; /* the class in Keras: "Dense" */
+    /* x: the inputs, `count` of them. Errors stay in their graph. */
+    iso_tensor *(*build)(const iso_layer_config *config, iso_tensor *const *x, int count);
+} iso_layer_type;
+
+/* Every layer type (list.h). */
+int iso_layer_type_count(void);
+const iso_layer_type *iso_layer_type_at(int index);
+const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
+
+/* "relu", "gelu_tanh", ...: Keras's names; false where there is no such activation. */
+bool iso_activation_find(const char *name, iso_activation_kind *kind);
+const char *iso_activation_name(iso_activation_kind kind);
+
+#endif

@@ -1,0 +1,135 @@
+/* What the layers share: names, variables, options. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/layers/layer_impl.h"
+
+void iso_layer_copy_options(void *options, size_t options_size, const void *given, size_t given_size)
+{
+    memcpy(options, given, given_size < options_size ? given_size : options_size);
+}
+
+iso_tensor *iso_layer_broken(iso_tensor *x)
+{
+    return x ? iso_graph_bad_tensor(iso_tensor_graph(x)) : NULL;
+}
+
+bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name)
+{
+    if (!x || !iso_tensor_good(x))
+        return false;
+    layer->graph = iso_tensor_graph(x);
+    layer->type = type;
+    layer->name = name ? iso_graph_take_name(layer->graph, name) : iso_graph_unique_name(layer->graph, base);
+    return iso_tensor_good(x);
+}
+
+iso_tensor *iso_layer_end(const iso_layer *layer, iso_tensor *y)
+{
+    char name[300];
+    if (!iso_tensor_good(y))
+        return iso_graph_bad_tensor(layer->graph);
+    snprintf(name, sizeof name, "%s/output", layer->name);
+    if (!y->name) /* else the layer passes on what came in */
+        iso_tensor_set_name(y, name);
+    iso_graph_add_layer(layer->graph, layer->type, layer->name, y);
+    return y;
+}
+
+iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    iso_graph_fail(layer->graph, "layer '%s' (%s): %s", layer->name, layer->type, message);
+    return iso_graph_bad_tensor(layer->graph);
+}
+
+bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const char *form)
+{
+    char text[160];
+    const iso_shape *shape = iso_tensor_shape(x);
+    if (shape->rank == rank)
+        return true;
+    iso_layer_fail(layer, "its input has the shape %s where %s is wanted",
+                   iso_shape_text(shape, text, sizeof text), form);
+    return false;
+}
+
+iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
+                                 iso_initializer chosen, iso_initializer_kind usual, bool trainable)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", layer->name, what);
+    if (chosen.kind == ISO_INIT_DEFAULT)
+        chosen = (iso_initializer){.kind = usual};
+    return iso_variable_create(layer->graph, path, iso_graph_precision(layer->graph), shape, chosen,
+                               trainable);
+}
+
+iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
+                             iso_initializer chosen, iso_initializer_kind usual, double l2)
+{
+    iso_tensor *weight = iso_variable_value(iso_layer_variable(layer, what, shape, chosen, usual, true));
+    if (l2 < 0)
+        iso_layer_fail(layer, "%s_l2 is %g, it must not be negative", what, l2);
+    else if (l2 > 0)
+        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_square(weight)), l2, 0));
+    return weight;
+}
+
+void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2])
+{
+    bool given = pair[0] || pair[1];
+    for (int i = 0; i < 2; i++)
+        out[i] = given ? pair[i] : both ? both : usual;
+}
+
+void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
+                   int64_t *after)
+{
+    int64_t outputs = (n + stride - 1) / stride;
+    int64_t total = (outputs - 1) * stride + window - n;
+    if (padding == ISO_VALID || total < 0)
+        total = 0;
+    *before = total / 2;
+    *after = total - *before;
+}
+
+double iso_config_number(const iso_layer_config *config, const char *key, double usual)
+{
+    double value;
+    return config->numbers(config, key, &value, 1) ? value : usual;
+}
+
+bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual)
+{
+    return iso_config_number(config, key, usual) != 0;
+}
+
+void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2])
+{
+    double value[2] = {(double)usual, (double)usual};
+    if (config->numbers(config, key, value, 2) == 1)
+        value[1] = value[0];
+    pair[0] = (int64_t)value[0];
+    pair[1] = (int64_t)value[1];
+}
+
+iso_padding iso_config_padding(const iso_layer_config *config)
+{
+    const char *text = config->text(config, "padding");
+    return text && strcmp(text, "same") == 0 ? ISO_SAME : ISO_VALID;
+}
+
+iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph)
+{
+    iso_activation_kind kind = ISO_LINEAR;
+    const char *text = config->text(config, "activation");
+    if (text && !iso_activation_find(text, &kind))
+        iso_graph_fail(graph, "unknown activation '%s'", text);
+    return kind;
+}

@@ -1,0 +1,56 @@
+/* What the layers share: names, variables, options. For models/layers only. */
+#ifndef ISO_MODELS_LAYERS_LAYER_IMPL_H
+#define ISO_MODELS_LAYERS_LAYER_IMPL_H
+
+#include "models/layers/config.h"
+#include "runtime/graph/op.h"
+
+/* A layer while it is being built. */
+typedef struct iso_layer {
+    iso_graph *graph;
+    const char *type; /* Keras's class */
+    const char *name;
+} iso_layer;
+
+/* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
+ * zero. */
+#define ISO_LAYER_OPTIONS(type, options, given, size)                                                        \
+    type options = {0};                                                                                      \
+    iso_layer_copy_options(&options, sizeof options, given, size)
+void iso_layer_copy_options(void *options, size_t options_size, const void *given, size_t given_size);
+
+/* Begins a layer on x: takes its name, or finds one from `base`. False where the graph is broken or x is
+ * NULL: the layer then returns iso_layer_broken(x). */
+bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name);
+iso_tensor *iso_layer_broken(iso_tensor *x);
+/* Names the result "<layer>/output", notes the layer in its graph and returns the result. */
+iso_tensor *iso_layer_end(const iso_layer *layer, iso_tensor *y);
+/* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
+iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* False, and an error that names the layer and both, where x has not `rank` dimensions, named by `form`
+ * ("[batch, height, width, channels]"). */
+bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const char *form);
+
+/* The variable "<layer>/<what>" of the graph's precision; `usual` is its initializer where none is chosen. */
+iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
+                                 iso_initializer chosen, iso_initializer_kind usual, bool trainable);
+/* The value of a trainable variable, whose l2 * sum(w^2) is added to the graph's losses. */
+iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
+                             iso_initializer chosen, iso_initializer_kind usual, double l2);
+/* Makes *h and *w the two numbers of `pair`, or both `both`, or both `usual`: whichever is first given. */
+void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2]);
+/* Padding of a window over n elements in Keras's sense. */
+void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
+                   int64_t *after);
+
+/* ---- arguments of a config, with what they are where they are missing ---- */
+double iso_config_number(const iso_layer_config *config, const char *key, double usual);
+bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual);
+/* One number stands for both. */
+void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2]);
+iso_padding iso_config_padding(const iso_layer_config *config);
+/* The argument "activation"; an unknown name is an error in the graph. */
+iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph);
+
+#endif

@@ -1,0 +1,30 @@
+/* Every layer type, one a line: LAYER(name) stands for the descriptor iso_layer_name. Included plainly this
+ * declares them; with LAYER defined it is the list itself. */
+#ifndef LAYER
+#include "models/layers/config.h"
+#define LAYER(name) extern const iso_layer_type iso_layer_##name;
+#endif
+// clang-format off
+LAYER(rescaling)
+LAYER(flatten)
+LAYER(reshape)
+LAYER(dense)
+LAYER(conv2d)
+LAYER(batch_norm)
+LAYER(layer_norm)
+LAYER(embedding)
+LAYER(dropout)
+LAYER(activation)
+LAYER(relu)
+LAYER(leaky_relu)
+LAYER(elu)
+LAYER(softmax)
+LAYER(max_pooling2d)
+LAYER(average_pooling2d)
+LAYER(global_average_pooling2d)
+LAYER(global_max_pooling2d)
+LAYER(add)
+LAYER(multiply)
+LAYER(concatenate)
+// clang-format on
+#undef LAYER

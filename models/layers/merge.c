@@ -1,0 +1,74 @@
+/* Layers of several inputs: Add, Multiply, Concatenate. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+/* Begins a layer of several inputs; false where it cannot be built. */
+static bool begin(iso_layer *layer, const iso_merge_options *options, const char *type, const char *base)
+{
+    if (options->count < 1 || !iso_layer_begin(layer, options->x[0], type, base, options->name))
+        return false;
+    for (int i = 0; i < options->count; i++) {
+        if (!options->x[i])
+            iso_layer_fail(layer, "its input %d is NULL", i);
+        else if (iso_tensor_graph(options->x[i]) != layer->graph)
+            iso_layer_fail(layer, "its input %d belongs to another graph", i);
+    }
+    return iso_graph_error(layer->graph) == ISO_OK;
+}
+
+static iso_tensor *broken(const iso_merge_options *options)
+{
+    return options->count < 1 ? NULL : iso_layer_broken(options->x[0]);
+}
+
+static iso_tensor *fold(const iso_merge_options *given, size_t size, const char *type, const char *base,
+                        iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
+{
+    ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
+    iso_layer layer;
+    if (!begin(&layer, &options, type, base))
+        return broken(&options);
+    iso_tensor *y = options.x[0];
+    for (int i = 1; i < options.count; i++)
+        y = op(y, options.x[i]);
+    return iso_layer_end(&layer, y);
+}
+
+iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size)
+{
+    return fold(options, size, "Add", "add", iso_add);
+}
+
+iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size)
+{
+    return fold(options, size, "Multiply", "multiply", iso_multiply);
+}
+
+iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
+    iso_layer layer;
+    if (!begin(&layer, &options, "Concatenate", "concatenate"))
+        return broken(&options);
+    return iso_layer_end(&layer, iso_concat(options.x, options.count, options.axis ? options.axis : -1));
+}
+
+static iso_tensor *build_add(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_add(x, count, .name = config->name);
+}
+
+static iso_tensor *build_multiply(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_multiply(x, count, .name = config->name);
+}
+
+static iso_tensor *build_concatenate(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_concatenate(x, count, .name = config->name,
+                           .axis = (int)iso_config_number(config, "axis", -1));
+}
+
+const iso_layer_type iso_layer_add = {.keras = "Add", .build = build_add};
+const iso_layer_type iso_layer_multiply = {.keras = "Multiply", .build = build_multiply};
+const iso_layer_type iso_layer_concatenate = {.keras = "Concatenate", .build = build_concatenate};

@@ -1,0 +1,63 @@
+/* Layers without weights that scale or reshape: Rescaling, Flatten, Reshape. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+iso_tensor *iso_rescaling_with(const iso_rescaling_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_rescaling_options, options, given, size);
+    iso_layer layer;
+    if (!iso_layer_begin(&layer, options.x, "Rescaling", "rescaling", options.name))
+        return iso_layer_broken(options.x);
+    return iso_layer_end(&layer, iso_affine(options.x, options.scale, options.offset));
+}
+
+iso_tensor *iso_flatten_with(const iso_flatten_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_flatten_options, options, given, size);
+    iso_layer layer;
+    if (!iso_layer_begin(&layer, options.x, "Flatten", "flatten", options.name))
+        return iso_layer_broken(options.x);
+    return iso_layer_end(&layer, iso_reshape_to(options.x, ISO_SHAPE(ISO_BATCH, -1)));
+}
+
+iso_tensor *iso_reshape_with(const iso_reshape_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_reshape_options, options, given, size);
+    iso_layer layer;
+    if (!iso_layer_begin(&layer, options.x, "Reshape", "reshape", options.name))
+        return iso_layer_broken(options.x);
+    if (options.shape.rank < 0 || options.shape.rank >= ISO_MAX_RANK)
+        return iso_layer_fail(&layer, "its shape has %d dimensions, at most %d are possible",
+                              options.shape.rank, ISO_MAX_RANK - 1);
+    iso_shape shape = {.rank = options.shape.rank + 1, .dim = {ISO_BATCH}};
+    for (int i = 0; i < options.shape.rank; i++)
+        shape.dim[i + 1] = options.shape.dim[i];
+    return iso_layer_end(&layer, iso_reshape_to(options.x, shape));
+}
+
+static iso_tensor *build_rescaling(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    (void)count;
+    return iso_rescaling(x[0], iso_config_number(config, "scale", 1), iso_config_number(config, "offset", 0),
+                         .name = config->name);
+}
+
+static iso_tensor *build_flatten(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    (void)count;
+    return iso_flatten(x[0], .name = config->name);
+}
+
+static iso_tensor *build_reshape(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    double dim[ISO_MAX_RANK];
+    iso_shape shape = {.rank = config->numbers(config, "target_shape", dim, ISO_MAX_RANK)};
+    (void)count;
+    for (int i = 0; i < shape.rank && i < ISO_MAX_RANK; i++)
+        shape.dim[i] = (int64_t)dim[i];
+    return iso_reshape(x[0], shape, .name = config->name);
+}
+
+const iso_layer_type iso_layer_rescaling = {.keras = "Rescaling", .build = build_rescaling};
+const iso_layer_type iso_layer_flatten = {.keras = "Flatten", .build = build_flatten};
+const iso_layer_type iso_layer_reshape = {.keras = "Reshape", .build = build_reshape};
