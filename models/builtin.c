@@ -4,7 +4,6 @@
 
 #include "models/models.h"
 #include "runtime/base/text.h"
-#include "runtime/session/session.h"
 
 /* The multi-worker guide of Keras. */
 static iso_tensor *mlp(iso_tensor *x)
@@ -126,8 +125,6 @@ iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *m
                                     iso_dtype precision)
 {
     iso_graph *graph = iso_graph_create(ctx);
-    if (ctx)
-        iso_graph_set_seed(graph, iso_seed(ctx));
     iso_graph_set_precision(graph, precision);
     iso_tensor *x = iso_input(graph, "image", ISO_F32, shape);
     return iso_model_create(graph, x, model->build(x));

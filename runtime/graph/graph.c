@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/random.h"
 #include "runtime/graph/graph_impl.h"
 
 enum { DEFAULT_SEED = 1337 };
@@ -12,7 +13,7 @@ static void set_up(iso_graph *graph, iso_context *ctx)
 {
     graph->ctx = ctx;
     graph->precision = ISO_F32;
-    graph->seed = DEFAULT_SEED;
+    graph->seed = ctx ? iso_seed(ctx) : DEFAULT_SEED;
     graph->bad = (iso_tensor){.graph = graph, .id = -1, .dtype = ISO_F32, .name = "(broken graph)"};
     graph->bad_variable =
         (iso_variable){.graph = graph, .id = -1, .path = "(broken graph)", .value = &graph->bad};
