@@ -19,6 +19,30 @@ const iso_kernel *const *iso_cpu_kernels(void)
     return kernels;
 }
 
+int64_t iso_cpu_product(const iso_array *array, int from, int to)
+{
+    int64_t count = 1;
+    for (int i = from; i < to; i++)
+        count *= array->dim[i];
+    return count;
+}
+
+int64_t iso_cpu_count(const iso_array *array)
+{
+    return iso_cpu_product(array, 0, array->rank);
+}
+
+bool iso_cpu_has_type(const iso_call *call, iso_dtype dtype)
+{
+    for (int i = 0; i < call->inputs; i++)
+        if (call->in[i].dtype != dtype)
+            return false;
+    for (int i = 0; i < call->outputs; i++)
+        if (call->out[i].dtype != dtype)
+            return false;
+    return true;
+}
+
 static const iso_kernel *find(const char *op, const iso_call *call)
 {
     for (int i = 0; kernels[i]; i++)

@@ -5,6 +5,16 @@
 #define ISO_CPU_FUNCTIONS_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/graph/ops/attrs.h"
+
+typedef enum iso_cpu_binary {
+    ISO_CPU_ADD,
+    ISO_CPU_SUBTRACT,
+    ISO_CPU_MULTIPLY,
+    ISO_CPU_DIVIDE,
+    ISO_CPU_MAXIMUM,
+    ISO_CPU_MINIMUM,
+} iso_cpu_binary;
 
 #define ISO_CPU_FUNCTIONS(FUNCTION)                                                                          \
     /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
@@ -17,7 +27,16 @@
               const float *b, int64_t b_k, float *c))                                                        \
     /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
     FUNCTION(void, transpose_f32,                                                                            \
-             (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))
+             (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))        \
+    /* Ops element by element; y may be x. Every kind but ISO_UNARY_GELU, which these loops lack. */         \
+    FUNCTION(void, unary_f32, (iso_unary_kind kind, float alpha, int64_t n, const float *x, float *y))       \
+    FUNCTION(void, unary_gradient_f32,                                                                       \
+             (iso_unary_kind kind, float alpha, int64_t n, const float *s, const float *dy, float *dx))      \
+    FUNCTION(void, affine_f32, (int64_t n, float scale, float shift, const float *x, float *y))              \
+    /* y[i] = a[i * a_step] op b[i * b_step], steps 0 or 1 */                                                \
+    FUNCTION(                                                                                                \
+        void, binary_f32,                                                                                    \
+        (iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b, int b_step, float *y))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

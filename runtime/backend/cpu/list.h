@@ -6,6 +6,10 @@
 #endif
 // clang-format off
 
+KERNEL(negate) KERNEL(abs) KERNEL(sign) KERNEL(exp) KERNEL(log) KERNEL(sqrt) KERNEL(rsqrt) KERNEL(square) KERNEL(relu)
+KERNEL(leaky_relu) KERNEL(elu) KERNEL(sigmoid) KERNEL(tanh) KERNEL(gelu) KERNEL(silu) KERNEL(softplus) KERNEL(unary_gradient)
+KERNEL(affine) KERNEL(scale_by_count)
+KERNEL(add) KERNEL(subtract) KERNEL(multiply) KERNEL(divide) KERNEL(maximum) KERNEL(minimum)
 KERNEL(matmul_library) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on

@@ -1,6 +1,7 @@
 /* Kernels of "matmul": one call of a library, or our own tiles, for each product. */
 #include <string.h>
 
+#include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/library.h"
 #include "runtime/graph/ops/attrs.h"
@@ -11,14 +12,6 @@ typedef struct layout {
     int64_t count;
 } layout;
 
-static int64_t product_of(const iso_array *array, int from, int to)
-{
-    int64_t count = 1;
-    for (int i = from; i < to; i++)
-        count *= array->dim[i];
-    return count;
-}
-
 static layout layout_of(const iso_call *call)
 {
     const iso_matmul_attrs *attrs = call->attrs;
@@ -28,7 +21,7 @@ static layout layout_of(const iso_call *call)
     p->transpose_a = attrs->transpose_a || attrs->contract;
     p->transpose_b = attrs->transpose_b;
     if (attrs->contract) { /* a [l..., m], b [l..., n] */
-        p->k = product_of(a, 0, a->rank - 1);
+        p->k = iso_cpu_product(a, 0, a->rank - 1);
         p->m = a->dim[a->rank - 1];
         p->n = b->dim[b->rank - 1];
         return l;
@@ -36,17 +29,12 @@ static layout layout_of(const iso_call *call)
     p->n = b->dim[b->rank - (p->transpose_b ? 2 : 1)];
     p->k = b->dim[b->rank - (p->transpose_b ? 1 : 2)];
     if (b->rank == 2 && !p->transpose_a) { /* a [l..., m, k]: all rows in one product */
-        p->m = product_of(a, 0, a->rank - 1);
+        p->m = iso_cpu_product(a, 0, a->rank - 1);
         return l;
     }
     p->m = a->dim[a->rank - (p->transpose_a ? 1 : 2)];
-    l.count = product_of(b, 0, b->rank - 2);
+    l.count = iso_cpu_product(b, 0, b->rank - 2);
     return l;
-}
-
-static bool has_type(const iso_call *call, iso_dtype dtype)
-{
-    return call->in[0].dtype == dtype && call->in[1].dtype == dtype && call->out[0].dtype == dtype;
 }
 
 /* What oneDNN does faster than tiles: measured on Sapphire Rapids, see docs/speed.md. Its call costs 0.2
@@ -59,13 +47,12 @@ static bool large(const iso_product *p)
 static bool library_fits(const iso_call *call)
 {
     layout l = layout_of(call);
-    return ISO_WITH_DNNL && has_type(call, ISO_F32) && large(&l.product);
+    return ISO_WITH_DNNL && iso_cpu_has_type(call, ISO_F32) && large(&l.product);
 }
 
 static void empty(const iso_call *call)
 {
-    memset(call->out[0].data, 0,
-           (size_t)product_of(&call->out[0], 0, call->out[0].rank) * iso_dtype_size(call->out[0].dtype));
+    memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
 
 static void run_library(const iso_call *call)
@@ -82,7 +69,7 @@ static void run_library(const iso_call *call)
 
 static bool tiles_fit(const iso_call *call)
 {
-    return has_type(call, ISO_F32);
+    return iso_cpu_has_type(call, ISO_F32);
 }
 
 /* A transposed b is made straight first. */
@@ -114,7 +101,7 @@ static void run_tiles(const iso_call *call)
 static bool double_fits(const iso_call *call)
 {
     layout l = layout_of(call);
-    return has_type(call, ISO_F64) && l.product.m <= INT32_MAX && l.product.n <= INT32_MAX &&
+    return iso_cpu_has_type(call, ISO_F64) && l.product.m <= INT32_MAX && l.product.n <= INT32_MAX &&
            l.product.k <= INT32_MAX;
 }
 

@@ -1,0 +1,134 @@
+/* Kernels of the ops of two operands, in float32, with broadcasting. */
+#include <string.h>
+
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/functions.h"
+
+/* The operands' dimensions, those merged over which both run in one way; a step of 0: broadcast. */
+typedef struct loops {
+    int rank;
+    int64_t extent[ISO_MAX_RANK], a[ISO_MAX_RANK], b[ISO_MAX_RANK];
+} loops;
+
+/* The step of an operand in dimension i of the output, and its elements from there on. */
+static int64_t step_of(const iso_array *x, const iso_array *out, int i, int64_t *behind)
+{
+    int own = i - (out->rank - x->rank);
+    if (own < 0 || x->dim[own] != out->dim[i] || x->dim[own] == 1)
+        return 0;
+    int64_t step = *behind;
+    *behind *= x->dim[own];
+    return step;
+}
+
+static loops loops_of(const iso_call *call)
+{
+    const iso_array *out = &call->out[0];
+    loops l = {0};
+    int64_t behind_a = 1, behind_b = 1;
+    for (int i = out->rank - 1; i >= 0; i--) { /* l has the innermost first */
+        int64_t a = step_of(&call->in[0], out, i, &behind_a), b = step_of(&call->in[1], out, i, &behind_b);
+        int last = l.rank - 1;
+        if (out->dim[i] == 1)
+            continue;
+        if (last >= 0 && a == l.a[last] * l.extent[last] && b == l.b[last] * l.extent[last]) {
+            l.extent[last] *= out->dim[i];
+            continue;
+        }
+        l.extent[l.rank] = out->dim[i];
+        l.a[l.rank] = a;
+        l.b[l.rank++] = b;
+    }
+    if (l.rank == 0)
+        l = (loops){.rank = 1, .extent = {1}, .a = {1}, .b = {1}};
+    return l;
+}
+
+/* A short row that is repeated (a bias of few channels) is written out several times, so that loops are long.
+ */
+enum { LONG_ROW = 256 };
+
+static int64_t repeats_of(const loops *l)
+{
+    bool repeats = l->rank == 2 && l->a[0] == 1 && l->b[0] == 1 && (l->a[1] == 0 || l->b[1] == 0);
+    return repeats && l->extent[0] < LONG_ROW ? LONG_ROW / l->extent[0] + 1 : 1;
+}
+
+static size_t scratch(const iso_call *call)
+{
+    loops l = loops_of(call);
+    return l.rank > 0 ? (size_t)(repeats_of(&l) * l.extent[0]) * sizeof(float) + 64 : 0;
+}
+
+static void run_repeated(const iso_call *call, iso_cpu_binary kind, const loops *l, int64_t repeats)
+{
+    bool repeated_a = l->a[1] == 0;
+    const float *row = call->in[repeated_a ? 0 : 1].data;
+    float *rows = call->scratch;
+    for (int64_t i = 0; i < repeats; i++)
+        memcpy(rows + i * l->extent[0], row, (size_t)l->extent[0] * sizeof *rows);
+    const float *other = call->in[repeated_a ? 1 : 0].data;
+    float *out = call->out[0].data;
+    for (int64_t i = 0; i < l->extent[1]; i += repeats) {
+        int64_t left = l->extent[1] - i, n = (left < repeats ? left : repeats) * l->extent[0];
+        const float *x = other + i * l->extent[0];
+        iso_cpu_functions()->binary_f32(kind, n, repeated_a ? rows : x, 1, repeated_a ? x : rows, 1,
+                                        out + i * l->extent[0]);
+    }
+}
+
+/* Any other: the innermost loop for each index of the outer ones. */
+static void run_rows(const iso_call *call, iso_cpu_binary kind, const loops *l)
+{
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    float *out = call->out[0].data, *end = out + iso_cpu_count(&call->out[0]);
+    int64_t index[ISO_MAX_RANK] = {0};
+    while (out < end) {
+        iso_cpu_functions()->binary_f32(kind, l->extent[0], a, (int)l->a[0], b, (int)l->b[0], out);
+        out += l->extent[0];
+        for (int i = 1; i < l->rank; i++) {
+            a += l->a[i];
+            b += l->b[i];
+            if (++index[i] < l->extent[i])
+                break;
+            index[i] = 0;
+            a -= l->a[i] * l->extent[i];
+            b -= l->b[i] * l->extent[i];
+        }
+    }
+}
+
+static void run(const iso_call *call, iso_cpu_binary kind)
+{
+    if (iso_cpu_count(&call->out[0]) == 0)
+        return;
+    loops l = loops_of(call);
+    int64_t repeats = repeats_of(&l);
+    if (repeats > 1)
+        run_repeated(call, kind, &l, repeats);
+    else
+        run_rows(call, kind, &l);
+}
+
+static bool fits(const iso_call *call)
+{
+    return iso_cpu_has_type(call, ISO_F32);
+}
+
+#define BINARY(NAME, KIND)                                                                                   \
+    static void run_##NAME(const iso_call *call)                                                             \
+    {                                                                                                        \
+        run(call, KIND);                                                                                     \
+    }                                                                                                        \
+    const iso_kernel iso_cpu_##NAME = {.op = #NAME,                                                          \
+                                       .name = "vector",                                                     \
+                                       .fits = fits,                                                         \
+                                       .scratch = scratch,                                                   \
+                                       .run = run_##NAME,                                                    \
+                                       .in_place = true};
+BINARY(add, ISO_CPU_ADD)
+BINARY(subtract, ISO_CPU_SUBTRACT)
+BINARY(multiply, ISO_CPU_MULTIPLY)
+BINARY(divide, ISO_CPU_DIVIDE)
+BINARY(maximum, ISO_CPU_MAXIMUM)
+BINARY(minimum, ISO_CPU_MINIMUM)

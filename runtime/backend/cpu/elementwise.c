@@ -1,0 +1,76 @@
+/* Kernels of the ops element by element, in float32. */
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/functions.h"
+
+static bool unary_fits(const iso_call *call)
+{
+    const iso_unary_attrs *attrs = call->attrs;
+    return call->in[0].dtype == ISO_F32 && attrs->kind != ISO_UNARY_GELU;
+}
+
+static void run_unary(const iso_call *call)
+{
+    const iso_unary_attrs *attrs = call->attrs;
+    iso_cpu_functions()->unary_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
+                                   call->in[0].data, call->out[0].data);
+}
+
+static void run_unary_gradient(const iso_call *call)
+{
+    const iso_unary_attrs *attrs = call->attrs;
+    iso_cpu_functions()->unary_gradient_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
+                                            call->in[0].data, call->in[1].data, call->out[0].data);
+}
+
+#define UNARY(NAME)                                                                                          \
+    const iso_kernel iso_cpu_##NAME = {                                                                      \
+        .op = #NAME, .name = "vector", .fits = unary_fits, .run = run_unary, .in_place = true};
+UNARY(negate)
+UNARY(abs)
+UNARY(sign)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(square)
+UNARY(relu)
+UNARY(leaky_relu)
+UNARY(elu)
+UNARY(sigmoid)
+UNARY(tanh)
+UNARY(gelu)
+UNARY(silu)
+UNARY(softplus)
+const iso_kernel iso_cpu_unary_gradient = {.op = "unary_gradient",
+                                           .name = "vector",
+                                           .fits = unary_fits,
+                                           .run = run_unary_gradient,
+                                           .in_place = true};
+
+static bool single_fits(const iso_call *call)
+{
+    return iso_cpu_has_type(call, ISO_F32);
+}
+
+static void run_affine(const iso_call *call)
+{
+    const iso_affine_attrs *attrs = call->attrs;
+    iso_cpu_functions()->affine_f32(iso_cpu_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
+                                    call->in[0].data, call->out[0].data);
+}
+const iso_kernel iso_cpu_affine = {
+    .op = "affine", .name = "vector", .fits = single_fits, .run = run_affine, .in_place = true};
+
+static void run_scale_by_count(const iso_call *call)
+{
+    const iso_count_attrs *attrs = call->attrs;
+    double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1.0);
+    float divisor = (float)count;
+    iso_cpu_functions()->binary_f32(ISO_CPU_DIVIDE, iso_cpu_count(&call->in[0]), call->in[0].data, 1,
+                                    &divisor, 0, call->out[0].data);
+}
+const iso_kernel iso_cpu_scale_by_count = {.op = "scale_by_count",
+                                           .name = "vector",
+                                           .fits = single_fits,
+                                           .run = run_scale_by_count,
+                                           .in_place = true};

@@ -1,0 +1,181 @@
+/* Ops element by element; see functions.h. */
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/math.h"
+
+/* y[i] = EXPRESSION of v = x[i]: whole vectors, then a part of one. */
+#define MAP(EXPRESSION)                                                                                      \
+    do {                                                                                                     \
+        int64_t i = 0;                                                                                       \
+        for (; i + VL <= n; i += VL) {                                                                       \
+            vf v = vf_load(x + i);                                                                           \
+            vf_store(y + i, EXPRESSION);                                                                     \
+        }                                                                                                    \
+        if (i < n) {                                                                                         \
+            vf v = vf_load_n(x + i, n - i);                                                                  \
+            vf_store_n(y + i, EXPRESSION, n - i);                                                            \
+        }                                                                                                    \
+        return;                                                                                              \
+    } while (0)
+
+/* 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
+INLINE vf gelu_inner(vf x)
+{
+    return 0.7978845608028654f * vf_fma(x * x * x, vf_set(0.044715f), x);
+}
+
+INLINE vf sign_of(vf v)
+{
+    vf one = vf_set(1), zero = vf_zero();
+    vf sign = vf_select(vf_gt(v, zero), one, vf_select(vf_gt(zero, v), -one, zero));
+    return vf_select(vf_unordered(v, v), v, sign);
+}
+
+void ISO_SIMD(unary_f32)(iso_unary_kind kind, float alpha, int64_t n, const float *x, float *y)
+{
+    const vf zero = vf_zero();
+    switch (kind) {
+    case ISO_UNARY_NEGATE:
+        MAP(-v);
+    case ISO_UNARY_ABS:
+        MAP(vf_abs(v));
+    case ISO_UNARY_SIGN:
+        MAP(sign_of(v));
+    case ISO_UNARY_EXP:
+        MAP(vf_exp(v));
+    case ISO_UNARY_LOG:
+        MAP(vf_log(v));
+    case ISO_UNARY_SQRT:
+        MAP(vf_sqrt(v));
+    case ISO_UNARY_RSQRT:
+        MAP(1.0f / vf_sqrt(v));
+    case ISO_UNARY_SQUARE:
+        MAP(v * v);
+    case ISO_UNARY_RELU:
+        MAP(vf_max(zero, v)); /* a NaN stays */
+    case ISO_UNARY_LEAKY_RELU:
+        MAP(vf_select(vf_gt(zero, v), v * alpha, v));
+    case ISO_UNARY_ELU:
+        MAP(vf_select(vf_gt(v, zero), v, alpha * vf_expm1_negative(vf_min(zero, v))));
+    case ISO_UNARY_SIGMOID:
+        MAP(vf_sigmoid(v));
+    case ISO_UNARY_TANH:
+        MAP(vf_tanh(v));
+    case ISO_UNARY_GELU_APPROXIMATE:
+        MAP(0.5f * v * (1.0f + vf_tanh(gelu_inner(v))));
+    case ISO_UNARY_SILU:
+        MAP(v * vf_sigmoid(v));
+    case ISO_UNARY_SOFTPLUS:
+        MAP(vf_max(zero, v) + vf_log1p(vf_exp(-vf_abs(v))));
+    case ISO_UNARY_GELU:
+        return;
+    }
+}
+
+#define MAP_GRADIENT(EXPRESSION)                                                                             \
+    do {                                                                                                     \
+        int64_t i = 0;                                                                                       \
+        for (; i + VL <= n; i += VL) {                                                                       \
+            vf v = vf_load(s + i), d = vf_load(dy + i);                                                      \
+            vf_store(dx + i, EXPRESSION);                                                                    \
+        }                                                                                                    \
+        if (i < n) {                                                                                         \
+            vf v = vf_load_n(s + i, n - i), d = vf_load_n(dy + i, n - i);                                    \
+            vf_store_n(dx + i, EXPRESSION, n - i);                                                           \
+        }                                                                                                    \
+        return;                                                                                              \
+    } while (0)
+
+INLINE vf silu_slope(vf x)
+{
+    vf g = vf_sigmoid(x);
+    return g * (1.0f + x * (1.0f - g));
+}
+
+INLINE vf gelu_slope(vf x)
+{
+    vf t = vf_tanh(gelu_inner(x));
+    vf inner = 0.7978845608028654f * vf_fma(x * x, vf_set(3 * 0.044715f), vf_set(1));
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+}
+
+void ISO_SIMD(unary_gradient_f32)(iso_unary_kind kind, float alpha, int64_t n, const float *s,
+                                  const float *dy, float *dx)
+{
+    const vf zero = vf_zero();
+    switch (kind) {
+    case ISO_UNARY_NEGATE:
+        MAP_GRADIENT(((void)v, -d));
+    case ISO_UNARY_ABS:
+        MAP_GRADIENT(d * sign_of(v));
+    case ISO_UNARY_SIGN:
+        MAP_GRADIENT(0.0f * v * d);
+    case ISO_UNARY_EXP:
+        MAP_GRADIENT(d * v);
+    case ISO_UNARY_LOG:
+        MAP_GRADIENT(d / v);
+    case ISO_UNARY_SQRT:
+        MAP_GRADIENT(0.5f * d / v);
+    case ISO_UNARY_RSQRT:
+        MAP_GRADIENT(-0.5f * d * v * v * v);
+    case ISO_UNARY_SQUARE:
+        MAP_GRADIENT(2.0f * d * v);
+    case ISO_UNARY_RELU:
+        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, zero));
+    case ISO_UNARY_LEAKY_RELU:
+        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, d * alpha));
+    case ISO_UNARY_ELU:
+        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, d * alpha * vf_exp(v)));
+    case ISO_UNARY_SIGMOID:
+        MAP_GRADIENT(d * v * (1.0f - v));
+    case ISO_UNARY_TANH:
+        MAP_GRADIENT(d * (1.0f - v * v));
+    case ISO_UNARY_GELU_APPROXIMATE:
+        MAP_GRADIENT(d * gelu_slope(v));
+    case ISO_UNARY_SILU:
+        MAP_GRADIENT(d * silu_slope(v));
+    case ISO_UNARY_SOFTPLUS:
+        MAP_GRADIENT(d * vf_sigmoid(v));
+    case ISO_UNARY_GELU:
+        return;
+    }
+}
+
+void ISO_SIMD(affine_f32)(int64_t n, float scale, float shift, const float *x, float *y)
+{
+    MAP(v * scale + shift);
+}
+
+/* One operand may be a single number. */
+#define MAP_BINARY(EXPRESSION)                                                                               \
+    do {                                                                                                     \
+        int64_t i = 0;                                                                                       \
+        vf one_a = vf_set(n ? *a : 0), one_b = vf_set(n ? *b : 0);                                           \
+        for (; i + VL <= n; i += VL) {                                                                       \
+            vf u = a_step ? vf_load(a + i) : one_a, v = b_step ? vf_load(b + i) : one_b;                     \
+            vf_store(y + i, EXPRESSION);                                                                     \
+        }                                                                                                    \
+        if (i < n) {                                                                                         \
+            vf u = a_step ? vf_load_n(a + i, n - i) : one_a, v = b_step ? vf_load_n(b + i, n - i) : one_b;   \
+            vf_store_n(y + i, EXPRESSION, n - i);                                                            \
+        }                                                                                                    \
+        return;                                                                                              \
+    } while (0)
+
+void ISO_SIMD(binary_f32)(iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b,
+                          int b_step, float *y)
+{
+    switch (kind) {
+    case ISO_CPU_ADD:
+        MAP_BINARY(u + v);
+    case ISO_CPU_SUBTRACT:
+        MAP_BINARY(u - v);
+    case ISO_CPU_MULTIPLY:
+        MAP_BINARY(u * v);
+    case ISO_CPU_DIVIDE:
+        MAP_BINARY(u / v);
+    case ISO_CPU_MAXIMUM:
+        MAP_BINARY(vf_select(vf_unordered(u, u), u, vf_max(u, v)));
+    case ISO_CPU_MINIMUM:
+        MAP_BINARY(vf_select(vf_unordered(u, u), u, vf_min(u, v)));
+    }
+}

@@ -1,0 +1,117 @@
+/* exp, log and tanh of vectors, to about 2 units in the last place. Range reductions and polynomials are
+ * those of the Cephes library (Moshier, netlib.org/cephes, single precision: expf, logf, tanhf). */
+#ifndef ISO_CPU_MATH_H
+#define ISO_CPU_MATH_H
+
+#include <math.h>
+
+#include "runtime/backend/cpu/vector.h"
+
+INLINE vi vi_from(vf x)
+{
+    return __builtin_convertvector(x, vi);
+}
+INLINE vf vf_from(vi x)
+{
+    return __builtin_convertvector(x, vf);
+}
+/* 2^n for -126 <= n <= 127 */
+INLINE vf vf_power_of_two(vi n)
+{
+    return (vf)((n + 127) << 23);
+}
+
+INLINE vf vf_abs(vf x)
+{
+    return (vf)((vi)x & 0x7fffffff);
+}
+
+/* Results below the least normal number come out denormal or 0, above the largest inf; NaN stays. */
+INLINE vf vf_exp(vf x)
+{
+    x = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x)); /* a NaN in the second operand stays */
+    vf n = vf_round(x * 1.44269504088896341f);
+    vf r = vf_fma(n, vf_set(-0.693359375f), x);
+    r = vf_fma(n, vf_set(2.12194440e-4f), r);
+    vf p = vf_set(1.9875691500e-4f);
+    p = vf_fma(p, r, vf_set(1.3981999507e-3f));
+    p = vf_fma(p, r, vf_set(8.3334519073e-3f));
+    p = vf_fma(p, r, vf_set(4.1665795894e-2f));
+    p = vf_fma(p, r, vf_set(1.6666665459e-1f));
+    p = vf_fma(p, r, vf_set(5.0000001201e-1f));
+    p = vf_fma(p, r * r, r) + 1.0f;
+    vi whole = vi_from(n), half = whole >> 1; /* in two steps, for 2^n alone may leave the range */
+    return p * vf_power_of_two(half) * vf_power_of_two(whole - half);
+}
+
+/* The polynomial of log(1 + x), sqrt(1/2) <= 1 + x < sqrt(2), plus e times log(2). */
+INLINE vf vf_log_polynomial(vf x, vf e)
+{
+    vf p = vf_set(7.0376836292e-2f);
+    p = vf_fma(p, x, vf_set(-1.1514610310e-1f));
+    p = vf_fma(p, x, vf_set(1.1676998740e-1f));
+    p = vf_fma(p, x, vf_set(-1.2420140846e-1f));
+    p = vf_fma(p, x, vf_set(1.4249322787e-1f));
+    p = vf_fma(p, x, vf_set(-1.6668057665e-1f));
+    p = vf_fma(p, x, vf_set(2.0000714765e-1f));
+    p = vf_fma(p, x, vf_set(-2.4999993993e-1f));
+    p = vf_fma(p, x, vf_set(3.3333331174e-1f));
+    vf square = x * x, y = p * x * square;
+    y = vf_fma(e, vf_set(-2.12194440e-4f), y);
+    y = vf_fma(square, vf_set(-0.5f), y);
+    return vf_fma(e, vf_set(0.693359375f), x + y);
+}
+
+/* log(0) = -inf, of negative numbers NaN. */
+INLINE vf vf_log(vf x)
+{
+    const vf least = vf_set(0x1p-126f), zero = vf_zero();
+    vm small = vf_gt(least, x);
+    vf scaled = vf_select(small, x * 0x1p23f, x);
+    vi bits = (vi)scaled;
+    vf e = vf_from(((bits >> 23) & 0xff) - 126) - vf_select(small, vf_set(23.0f), zero);
+    vf m = (vf)((bits & 0x007fffff) | 0x3f000000); /* [1/2, 1) */
+    vm below = vf_gt(vf_set(0.707106781186547524f), m);
+    e = e - vf_select(below, vf_set(1.0f), zero);
+    vf y = vf_log_polynomial(m + vf_select(below, m, zero) - 1.0f, e);
+    y = vf_select(vf_gt(x, vf_set(0x1.fffffep127f)), x, y); /* inf */
+    y = vf_select(vf_gt(x, zero), y, vf_set(-INFINITY));    /* 0 */
+    y = vf_select(vf_gt(zero, x), vf_set(NAN), y);
+    return vf_select(vf_unordered(x, x), x, y);
+}
+
+/* log(1 + z), z >= 0, exact for small z: 1 + z loses what (1 + z - 1 - z) brings back. */
+INLINE vf vf_log1p(vf z)
+{
+    vf u = z + 1.0f;
+    vf correction = ((u - 1.0f) - z) / u;
+    return vf_select(vf_gt(u, vf_set(0x1.fffffep127f)), z, vf_log(u) - correction);
+}
+
+INLINE vf vf_tanh(vf x)
+{
+    vf square = x * x, size = vf_abs(x);
+    vf p = vf_set(-5.70498872745e-3f);
+    p = vf_fma(p, square, vf_set(2.06390887954e-2f));
+    p = vf_fma(p, square, vf_set(-5.37397155531e-2f));
+    p = vf_fma(p, square, vf_set(1.33314422036e-1f));
+    p = vf_fma(p, square, vf_set(-3.33332819422e-1f));
+    vf near = vf_fma(p * square, x, x);
+    vf far = 1.0f - 2.0f / (vf_exp(size + size) + 1.0f);
+    far = (vf)((vi)far | ((vi)x & (int32_t)0x80000000));
+    return vf_select(vf_gt(size, vf_set(0.625f)), far, near);
+}
+
+INLINE vf vf_sigmoid(vf x)
+{
+    return 1.0f / (1.0f + vf_exp(-x));
+}
+
+/* exp(x) - 1 for x <= 0, without cancellation: 2 t / (1 - t), t = tanh(x / 2). */
+INLINE vf vf_expm1_negative(vf x)
+{
+    vf t = vf_tanh(x * 0.5f);
+    return 2.0f * t / (1.0f - t);
+}
+
+#endif
