@@ -1,0 +1,71 @@
+/* Conversions of element types: to integers by truncation, limited to what they hold, NaN giving 0; to bool:
+ * not 0. */
+#include "runtime/backend/cpu/reference/list.h"
+#include "runtime/backend/cpu/reference/reference.h"
+#include "runtime/graph/ops/attrs.h"
+
+static double limited(double x, double low, double high)
+{
+    return x != x ? 0 : x < low ? low : x > high ? high : x;
+}
+
+#define AS_FLOAT(x) ((float)(x))
+#define AS_DOUBLE(x) ((double)(x))
+#define AS_I32(x) ((int32_t)limited((double)(x), INT32_MIN, INT32_MAX))
+#define AS_U8(x) ((uint8_t)limited((double)(x), 0, UINT8_MAX))
+#define AS_BOOL(x) ((x) != 0)
+
+/* 2^63 itself does not fit, nor does any double between it and the largest that does. */
+static int64_t as_i64(double x)
+{
+    return x >= 0x1p63 ? INT64_MAX : (int64_t)limited(x, -0x1p63, 0x1p63);
+}
+#define AS_I64_OF_FLOAT(x) as_i64((double)(x))
+#define AS_I64(x) ((int64_t)(x))
+
+#define CONVERT(FROM, TO, AS)                                                                                \
+    {                                                                                                        \
+        const FROM *x = call->in[0].data;                                                                    \
+        TO *y = call->out[0].data;                                                                           \
+        for (int64_t i = 0; i < n; i++)                                                                      \
+            y[i] = AS(x[i]);                                                                                 \
+    }                                                                                                        \
+    break;
+
+#define FROM_TYPE(NAME, FROM, TO_I64)                                                                        \
+    static void from_##NAME(const iso_call *call, int64_t n)                                                 \
+    {                                                                                                        \
+        switch (call->out[0].dtype) {                                                                        \
+        case ISO_F32:                                                                                        \
+            CONVERT(FROM, float, AS_FLOAT)                                                                   \
+        case ISO_F64:                                                                                        \
+            CONVERT(FROM, double, AS_DOUBLE)                                                                 \
+        case ISO_I32:                                                                                        \
+            CONVERT(FROM, int32_t, AS_I32)                                                                   \
+        case ISO_I64:                                                                                        \
+            CONVERT(FROM, int64_t, TO_I64)                                                                   \
+        case ISO_U8:                                                                                         \
+            CONVERT(FROM, uint8_t, AS_U8)                                                                    \
+        case ISO_BOOL:                                                                                       \
+            CONVERT(FROM, uint8_t, AS_BOOL)                                                                  \
+        case ISO_DTYPE_NONE:                                                                                 \
+            break;                                                                                           \
+        }                                                                                                    \
+    }
+
+FROM_TYPE(f32, float, AS_I64_OF_FLOAT)
+FROM_TYPE(f64, double, AS_I64_OF_FLOAT)
+FROM_TYPE(i32, int32_t, AS_I64)
+FROM_TYPE(i64, int64_t, AS_I64)
+FROM_TYPE(u8, uint8_t, AS_I64)
+
+static void run_cast(const iso_call *call)
+{
+    static void (*const from[])(const iso_call *, int64_t) = {
+        [ISO_F32] = from_f32, [ISO_F64] = from_f64, [ISO_I32] = from_i32,
+        [ISO_I64] = from_i64, [ISO_U8] = from_u8,   [ISO_BOOL] = from_u8,
+    };
+    from[call->in[0].dtype](call, iso_array_count(&call->out[0]));
+}
+
+const iso_kernel iso_reference_cast = {.op = "cast", .name = "reference", .run = run_cast};
