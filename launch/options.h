@@ -1,0 +1,48 @@
+/* The options of `isogrid train`, read from the command line without looking at anything else. */
+#ifndef ISO_LAUNCH_OPTIONS_H
+#define ISO_LAUNCH_OPTIONS_H
+
+#include "launch/arguments.h"
+#include "runtime/graph/optimizer.h"
+
+/* Texts are lent from argv. NULL, or 0 where nothing else is said: not given. */
+typedef struct iso_train_options {
+    const char *model, *data, *x, *y;
+    const char *validation_data, *test_data;
+    double validation_split;
+    int64_t validation_rows;
+    const char *mesh;
+    iso_argument_list layouts; /* KEY=LAYOUT; the key ends at the last '=' */
+    bool strict_layouts;
+    int64_t zero;
+    int64_t batch_size, epochs, steps_per_epoch; /* defaults 32, 1, 0: all */
+    const char *shuffle;
+    int64_t shuffle_rows; /* of the buffer; 0: the whole data set, -1: no shuffling */
+    bool drop_remainder;
+    const char *optimizer, *schedule, *loss, *metrics;
+    double learning_rate, weight_decay, clip_norm, global_clip_norm,
+        clip_value;     /* learning_rate -1: not given */
+    iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
+    const char *precision;
+    bool check_data;
+    int64_t seed, threads, verbose; /* the session reads them too */
+    double timeout;
+    const char *collectives, *backend, *history;
+    bool help;
+} iso_train_options;
+
+/* Reads argv[1..argc). ISO_INVALID names the option and its value; also where options do not go together. */
+iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options);
+/* Adds what the options mean. */
+void iso_train_options_help(iso_text *text);
+
+/* A schedule from text: "constant", "exponential:decay_steps=1000,decay_rate=0.9,staircase=1",
+ * "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01", or
+ * "piecewise:1000=0.01,2000=0.001" (the learning rate up to step 1000, then 0.01 up to step 2000, then
+ * 0.001). Keras's names and meaning. */
+iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
+
+/* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout is lent from text. */
+iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);
+
+#endif

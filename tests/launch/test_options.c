@@ -1,0 +1,184 @@
+/* The command line of `isogrid train`: values, defaults, and a message that names the option and the value
+ * for all that is wrong. Ranks: 1 */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/options.h"
+
+enum { MAX_WORDS = 80 };
+
+/* Parses words separated by spaces ('_' stands for a space within one). */
+static iso_status parse(const char *line, iso_train_options *options)
+{
+    static char text[4096];
+    char *argv[MAX_WORDS + 1] = {(char *)"train"};
+    int argc = 1;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
+        for (char *c = word; *c; c++)
+            *c = *c == '_' && c != word ? ' ' : *c;
+        ck_assert_int_lt(argc, MAX_WORDS);
+        argv[argc++] = word;
+    }
+    return iso_train_options_parse(argc, argv, options);
+}
+
+START_TEST(test_defaults)
+{
+    iso_train_options options;
+    ck_assert_int_eq(parse("", &options), ISO_OK);
+    ck_assert_int_eq(options.batch_size, 32);
+    ck_assert_int_eq(options.epochs, 1);
+    ck_assert_int_eq(options.seed, 1337);
+    ck_assert_int_eq(options.shuffle_rows, 0);
+    ck_assert_str_eq(options.precision, "float32");
+    ck_assert_ptr_null(options.mesh);
+    ck_assert(options.learning_rate < 0 && !options.drop_remainder);
+}
+END_TEST
+
+START_TEST(test_values)
+{
+    iso_train_options options;
+    ck_assert_int_eq(
+        parse("--model convnet --batch-size=64 --learning-rate 2.5e-3 --drop-remainder --shuffle 100 "
+              "--layout a/kernel=-,_model --layout b=model --mesh=data=4,model=2 --precision float64",
+              &options),
+        ISO_OK);
+    ck_assert_str_eq(options.model, "convnet");
+    ck_assert_int_eq(options.batch_size, 64);
+    ck_assert_double_eq(options.learning_rate, 2.5e-3);
+    ck_assert(options.drop_remainder);
+    ck_assert_int_eq(options.shuffle_rows, 100);
+    ck_assert_int_eq(options.layouts.count, 2);
+    ck_assert_str_eq(options.mesh, "data=4,model=2");
+    ck_assert_str_eq(options.precision, "float64");
+}
+END_TEST
+
+START_TEST(test_layout_is_split_at_its_last_equals_sign)
+{
+    char key[16];
+    const char *layout;
+    ck_assert_int_eq(iso_layout_option_split("d(?=1)/k=-, model", key, sizeof key, &layout), ISO_OK);
+    ck_assert_str_eq(key, "d(?=1)/k");
+    ck_assert_str_eq(layout, "-, model");
+}
+END_TEST
+
+START_TEST(test_schedules)
+{
+    iso_schedule schedule;
+    ck_assert_int_eq(iso_schedule_parse("exponential:decay_steps=10,decay_rate=0.5,staircase=1", &schedule),
+                     ISO_OK);
+    ck_assert_int_eq(schedule.kind, ISO_SCHEDULE_EXPONENTIAL);
+    ck_assert_int_eq(schedule.decay_steps, 10);
+    ck_assert_double_eq(schedule.rate, 0.5);
+    ck_assert(schedule.staircase);
+    ck_assert_int_eq(iso_schedule_parse("cosine:decay_steps=7,warmup_steps=3,warmup_target=0.1", &schedule),
+                     ISO_OK);
+    ck_assert_int_eq(schedule.warmup_steps, 3);
+    ck_assert_double_eq(schedule.warmup_target, 0.1);
+    ck_assert_int_eq(iso_schedule_parse("piecewise:10=0.5,20=0.25", &schedule), ISO_OK);
+    ck_assert_int_eq(schedule.boundaries, 2);
+    ck_assert_int_eq(schedule.boundary[1], 20);
+    ck_assert_double_eq(schedule.value[2], 0.25);
+    ck_assert_int_eq(iso_schedule_parse("constant", &schedule), ISO_OK);
+    ck_assert_int_eq(schedule.kind, ISO_SCHEDULE_CONSTANT);
+}
+END_TEST
+
+/* What is wrong, and what its message must hold. */
+static const struct wrong {
+    const char *line, *first, *second;
+} wrong[] = {
+    {"--epoch 3", "'--epoch'", "epochs"},
+    {"--batchsize=64", "'--batchsize=64'", "batch-size"},
+    {"-e 3", "'-e'", "unknown option"},
+    {"--epochs", "'--epochs'", "needs a value"},
+    {"--drop-remainder=yes", "'--drop-remainder=yes'", "takes no value"},
+    {"--epochs 0", "--epochs '0'", "at least 1"},
+    {"--epochs -3", "--epochs '-3'", "at least 1"},
+    {"--epochs 3x", "--epochs '3x'", "not a whole number"},
+    {"--epochs 99999999999999999999999", "--epochs '9999", "at least 1"},
+    {"--model=", "--model", "empty"},
+    {"--optimizer adan", "--optimizer 'adan'", "adam"},
+    {"--precision mixed_bfloat16", "--precision 'mixed bfloat16'", "float32"},
+    {"--backend cuda", "--backend 'cuda'", "cpu"},
+    {"--collectives nccl", "--collectives 'nccl'", "auto"},
+    {"--zero 2", "--zero '2'", "between 1 and 1"},
+    {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
+    {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},
+    {"--learning-rate -1", "--learning-rate '-1'", "between 0 and"},
+    {"--validation-split 1", "--validation-split '1'", "between 0 and 0.999999"},
+    {"--shuffle some", "--shuffle 'some'", "not a whole number"},
+    {"--shuffle 0", "--shuffle '0'", "at least 1"},
+    {"--clip-norm 1 --clip-value 2", "--clip-norm", "--clip-value"},
+    {"--validation-rows 5 --validation-data test", "--validation-data", "--validation-rows"},
+    {"--layout d1/kernel", "--layout 'd1/kernel'", "KEY=LAYOUT"},
+    {"--layout =model", "--layout '=model'", "KEY=LAYOUT"},
+    {"--schedule expo:decay_steps=3", "'expo:decay_steps=3'", "exponential"},
+    {"--schedule exponential:decay_steps=3", "exponential", "needs decay_rate"},
+    {"--schedule exponential:decay_step=3", "'decay_step'", "decay_steps"},
+    {"--schedule cosine", "'cosine'", "needs decay_steps"},
+    {"--schedule piecewise:", "'piecewise:'", "boundary"},
+    {"--schedule piecewise:20=1,10=2", "boundary 10", "does not come after"},
+    {"--schedule piecewise:x=1", "'x'", "not a whole number"},
+    {"convnet", "'convnet'", "unexpected argument"},
+    {"--tensorboard logs", "'--tensorboard'", "unknown option"},
+    {"--verbose 3", "--verbose '3'", "between 0 and 2"},
+};
+
+/* An underscore in a word became a space: undo it where messages are compared. */
+static void spaces(char *text)
+{
+    for (; *text; text++)
+        *text = *text == '_' ? ' ' : *text;
+}
+
+START_TEST(test_wrong)
+{
+    const struct wrong *row = &wrong[_i];
+    char message[1024], first[128], second[128];
+    iso_train_options options = {.epochs = 77};
+    ck_assert_int_eq(parse(row->line, &options), ISO_INVALID);
+    ck_assert_int_eq(options.epochs, 77);
+    snprintf(message, sizeof message, "%s", iso_error_message());
+    snprintf(first, sizeof first, "%s", row->first);
+    snprintf(second, sizeof second, "%s", row->second);
+    spaces(message);
+    spaces(first);
+    spaces(second);
+    ck_assert_msg(strstr(message, first) && strstr(message, second), "%s: '%s'", row->line, message);
+}
+END_TEST
+
+START_TEST(test_help_names_every_option)
+{
+    iso_text text = {0};
+    iso_train_options_help(&text);
+    ck_assert_ptr_nonnull(strstr(iso_text_get(&text), "--strict-layouts\n"));
+    ck_assert_ptr_nonnull(strstr(iso_text_get(&text), "one of: sgd, rmsprop"));
+    iso_text_free(&text);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("options");
+    tcase_add_test(cases, test_defaults);
+    tcase_add_test(cases, test_values);
+    tcase_add_test(cases, test_layout_is_split_at_its_last_equals_sign);
+    tcase_add_test(cases, test_schedules);
+    tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
+    tcase_add_test(cases, test_help_names_every_option);
+    Suite *suite = suite_create("options");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
