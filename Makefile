@@ -8,13 +8,12 @@ DNNL ?= 1
 MPICC ?= mpicc
 export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
 BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
-VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/version.h)
+VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/build.h)
 
 PACKAGES := hdf5-openmpi libpcre2-8 zlib openblas
 CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES)) -DISO_WITH_DNNL=$(DNNL)
 CFLAGS += -std=c11 -O3 -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
-LDFLAGS += -Wl,--build-id # by which ranks notice that they run different builds
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread
 ifdef SANITIZE
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
@@ -24,7 +23,7 @@ endif
 SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) -name "*.[ch]" | LC_ALL=C sort)
 LIBRARY_SOURCES := $(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES))
 PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
-LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o)
+LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
 all: $(BUILD)/libisogrid.a $(if $(filter launch/isogrid.c,$(PROGRAM_SOURCES)),$(BUILD)/isogrid)
@@ -42,6 +41,14 @@ $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# What tells one build from another, so that ranks that run different ones notice: a hash of the sources and of how they are compiled.
+$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) Makefile
+	@mkdir -p $(@D)
+	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
+	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@
+$(BUILD)/build_id.o: $(BUILD)/build_id.c
+	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 demo:
 	launch/demo
@@ -69,7 +76,7 @@ FUZZ_OBJECTS := $(patsubst %.c,$(BUILD)/fuzz/%.o,$(LIBRARY_SOURCES) $(filter-out
 $(BUILD)/fuzz/%.o: %.c
 	@mkdir -p $(@D) && echo '  $< (fuzz)'
 	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS)
+$(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS) $(BUILD)/build_id.o
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a
 	@mkdir -p $(@D)

@@ -11,7 +11,9 @@
 
 static iso_status out_of_range(const char *what, const char *text, double low, double high)
 {
-    if (high == INFINITY || high >= 0x1p53)
+    if (low == high)
+        return iso_error(ISO_INVALID, "%s '%s': must be %g", what, text, low);
+    if (high >= 0x1p40)
         return iso_error(ISO_INVALID, "%s '%s': must be at least %g", what, text, low);
     return iso_error(ISO_INVALID, "%s '%s': must be between %g and %g", what, text, low, high);
 }
