@@ -75,7 +75,7 @@ static int nearness(const char *wrong, const char *name)
     int edits = distance(wrong, name);
     if (length >= 3 && (strcasestr(name, wrong) || (strlen(name) >= 3 && strcasestr(wrong, name))))
         return edits < 2 ? edits : 2;
-    return edits <= 1 + (int)(length / 4) ? edits : -1;
+    return edits <= 1 + (int)strnlen(wrong, LONGEST_NAME) / 4 ? edits : -1;
 }
 
 static void add_all(iso_text *text, const char *const *names, int count)
@@ -89,8 +89,8 @@ static void add_all(iso_text *text, const char *const *names, int count)
 
 void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count)
 {
-    int found = 0;
-    for (int near = 0; near < LONGEST_NAME && found < NEAREST; near++)
+    int found = 0, farthest = 2 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* nearness() gives no more */
+    for (int near = 0; near <= farthest && found < NEAREST; near++)
         for (int i = 0; i < count && found < NEAREST; i++)
             if (nearness(wrong, names[i]) == near)
                 iso_text_add(text, "%s'%s'", found++ ? ", " : "; did you mean ", names[i]);
