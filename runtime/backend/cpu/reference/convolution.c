@@ -1,0 +1,170 @@
+/* Convolutions by their definition: every output is one sum, accumulated in double. */
+#include "runtime/backend/cpu/reference/floats.h"
+#include "runtime/graph/ops/network.h"
+
+enum { BLOCK = 64 }; /* sums in progress at once */
+
+typedef struct conv {
+    const iso_array *x, *kernel, *y; /* or dx, dkernel, dy */
+    const iso_conv_geometry *geometry;
+    int64_t h, w, c, r, s, cg, fg, f, places_h, places_w; /* cg, fg: channels and filters of a group */
+} conv;
+
+static conv conv_of(const iso_call *call, const iso_array *x, const iso_array *kernel, const iso_array *y)
+{
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
+    return (conv){
+        .x = x,
+        .kernel = kernel,
+        .y = y,
+        .geometry = geometry,
+        .h = x->dim[1],
+        .w = x->dim[2],
+        .c = x->dim[3],
+        .r = kernel->dim[0],
+        .s = kernel->dim[1],
+        .cg = kernel->dim[2],
+        .f = kernel->dim[3],
+        .fg = kernel->dim[3] / geometry->groups,
+        .places_h = y->dim[1],
+        .places_w = y->dim[2],
+    };
+}
+
+/* The row (axis 0) or column (axis 1) of x that a tap meets from a place; false outside x. */
+static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *at)
+{
+    const iso_conv_geometry *g = v->geometry;
+    *at = place * g->stride[axis] - g->pad_before[axis] + tap * g->dilation[axis];
+    return *at >= 0 && *at < (axis ? v->w : v->h);
+}
+
+/* The place from which a tap meets this row or column; false where there is none. */
+static bool met_from(const conv *v, int axis, int64_t at, int64_t tap, int64_t *place)
+{
+    const iso_conv_geometry *g = v->geometry;
+    int64_t shift = at + g->pad_before[axis] - tap * g->dilation[axis];
+    *place = shift / g->stride[axis];
+    return shift >= 0 && shift % g->stride[axis] == 0 && *place < (axis ? v->places_w : v->places_h);
+}
+
+static int64_t index_x(const conv *v, int64_t n, int64_t row, int64_t column)
+{
+    return ((n * v->h + row) * v->w + column) * v->c;
+}
+
+static int64_t index_y(const conv *v, int64_t n, int64_t p, int64_t q)
+{
+    return ((n * v->places_h + p) * v->places_w + q) * v->f;
+}
+
+static int64_t index_kernel(const conv *v, int64_t i, int64_t j, int64_t channel)
+{
+    return ((i * v->s + j) * v->cg + channel) * v->f;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Filters [f, f + count) at one place, all of one group. */
+static void filter_place(const conv *v, int64_t n, int64_t p, int64_t q, int64_t f, int64_t count)
+{
+    double sum[BLOCK] = {0};
+    int64_t row, column, first = f / v->fg * v->cg; /* the group's first channel */
+    for (int64_t i = 0; i < v->r; i++)
+        for (int64_t j = 0; j < v->s; j++) {
+            if (!meets(v, 0, p, i, &row) || !meets(v, 1, q, j, &column))
+                continue;
+            for (int64_t k = 0; k < v->cg; k++) {
+                double x = iso_get(v->x, index_x(v, n, row, column) + first + k);
+                int64_t tap = index_kernel(v, i, j, k) + f;
+                for (int64_t t = 0; t < count; t++)
+                    sum[t] += x * iso_get(v->kernel, tap + t);
+            }
+        }
+    for (int64_t t = 0; t < count; t++)
+        iso_put(v->y, index_y(v, n, p, q) + f + t, sum[t]);
+}
+
+static void run(const iso_call *call)
+{
+    conv v = conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
+    for (int64_t n = 0; n < v.x->dim[0]; n++)
+        for (int64_t p = 0; p < v.places_h; p++)
+            for (int64_t q = 0; q < v.places_w; q++)
+                for (int64_t f = 0, count; f < v.f; f += count) {
+                    count = lesser(BLOCK, v.fg - f % v.fg);
+                    filter_place(&v, n, p, q, f, count);
+                }
+}
+
+/* Channels [c, c + count) of dx at one element, all of one group. */
+static void gather_element(const conv *v, int64_t n, int64_t row, int64_t column, int64_t c, int64_t count)
+{
+    double sum[BLOCK] = {0};
+    int64_t p, q, first = c / v->cg * v->fg; /* the group's first filter */
+    for (int64_t i = 0; i < v->r; i++)
+        for (int64_t j = 0; j < v->s; j++) {
+            if (!met_from(v, 0, row, i, &p) || !met_from(v, 1, column, j, &q))
+                continue;
+            for (int64_t k = 0; k < v->fg; k++) {
+                double dy = iso_get(v->y, index_y(v, n, p, q) + first + k);
+                int64_t tap = index_kernel(v, i, j, c % v->cg) + first + k;
+                for (int64_t t = 0; t < count; t++)
+                    sum[t] += dy * iso_get(v->kernel, tap + t * v->f);
+            }
+        }
+    for (int64_t t = 0; t < count; t++)
+        iso_put(v->x, index_x(v, n, row, column) + c + t, sum[t]);
+}
+
+static void run_input_gradient(const iso_call *call)
+{
+    conv v = conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
+    for (int64_t n = 0; n < v.x->dim[0]; n++)
+        for (int64_t row = 0; row < v.h; row++)
+            for (int64_t column = 0; column < v.w; column++)
+                for (int64_t c = 0, count; c < v.c; c += count) {
+                    count = lesser(BLOCK, v.cg - c % v.cg);
+                    gather_element(&v, n, row, column, c, count);
+                }
+}
+
+/* One tap's weights from channel k of their group to filters [f, f + count), over all rows and places. */
+static void correlate_tap(const conv *v, int64_t i, int64_t j, int64_t k, int64_t f, int64_t count)
+{
+    double sum[BLOCK] = {0};
+    int64_t row, column, channel = f / v->fg * v->cg + k;
+    for (int64_t n = 0; n < v->x->dim[0]; n++)
+        for (int64_t p = 0; p < v->places_h; p++)
+            for (int64_t q = 0; q < v->places_w; q++) {
+                if (!meets(v, 0, p, i, &row) || !meets(v, 1, q, j, &column))
+                    continue;
+                double x = iso_get(v->x, index_x(v, n, row, column) + channel);
+                int64_t dy = index_y(v, n, p, q) + f;
+                for (int64_t t = 0; t < count; t++)
+                    sum[t] += x * iso_get(v->y, dy + t);
+            }
+    for (int64_t t = 0; t < count; t++)
+        iso_put(v->kernel, index_kernel(v, i, j, k) + f + t, sum[t]);
+}
+
+static void run_kernel_gradient(const iso_call *call)
+{
+    conv v = conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
+    for (int64_t i = 0; i < v.r; i++)
+        for (int64_t j = 0; j < v.s; j++)
+            for (int64_t k = 0; k < v.cg; k++)
+                for (int64_t f = 0, count; f < v.f; f += count) {
+                    count = lesser(BLOCK, v.fg - f % v.fg);
+                    correlate_tap(&v, i, j, k, f, count);
+                }
+}
+
+const iso_kernel iso_reference_conv2d = {.op = "conv2d", .name = "reference", .run = run};
+const iso_kernel iso_reference_conv2d_grad_input = {
+    .op = "conv2d_grad_input", .name = "reference", .run = run_input_gradient};
+const iso_kernel iso_reference_conv2d_grad_kernel = {
+    .op = "conv2d_grad_kernel", .name = "reference", .run = run_kernel_gradient};

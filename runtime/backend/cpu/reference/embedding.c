@@ -1,0 +1,46 @@
+/* Look-up in a table of which this slot may hold some rows, and its gradient. */
+#include "runtime/backend/cpu/reference/floats.h"
+#include "runtime/backend/index.h"
+#include "runtime/graph/ops/network.h"
+
+/* The local row of `table` that element i of the index means, out of `rows` in all; -1: another slot's, or
+ * none, which is reported. */
+static int64_t local_row(const iso_call *call, const iso_array *index, int64_t i, int64_t rows,
+                         const iso_array *table)
+{
+    int64_t row = iso_index_read(index, i, rows);
+    if (row < 0) {
+        iso_index_fault(call->fault, index, i, rows, "index", "rows");
+        return -1;
+    }
+    row -= table->offset[0];
+    return row >= 0 && row < table->dim[0] ? row : -1;
+}
+
+static void run(const iso_call *call)
+{
+    const iso_array *table = &call->in[0], *index = &call->in[1], *y = &call->out[0];
+    int64_t columns = table->dim[1];
+    for (int64_t i = 0; i < iso_array_count(index); i++) {
+        int64_t row = local_row(call, index, i, table->global[0], table);
+        for (int64_t k = 0; k < columns; k++)
+            iso_put(y, i * columns + k, row < 0 ? 0 : iso_get(table, row * columns + k));
+    }
+}
+
+static void run_gradient(const iso_call *call)
+{
+    const iso_array *index = &call->in[0], *dy = &call->in[1], *dtable = &call->out[0];
+    int64_t columns = dtable->dim[1], rows = ((const iso_embedding_attrs *)call->attrs)->rows;
+    iso_put_zeros(dtable);
+    for (int64_t i = 0; i < iso_array_count(index); i++) {
+        int64_t row = local_row(call, index, i, rows, dtable);
+        for (int64_t k = 0; row >= 0 && k < columns; k++)
+            iso_put(dtable, row * columns + k,
+                    iso_get(dtable, row * columns + k) + iso_get(dy, i * columns + k));
+    }
+}
+
+const iso_kernel iso_reference_embedding = {.op = "embedding", .name = "reference", .run = run};
+const iso_kernel iso_reference_embedding_grad = {
+    .op = "embedding_grad", .name = "reference", .run = run_gradient};
