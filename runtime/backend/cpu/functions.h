@@ -5,6 +5,7 @@
 #define ISO_CPU_FUNCTIONS_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/conv.h"
 #include "runtime/graph/ops/attrs.h"
 
 typedef enum iso_cpu_binary {
@@ -36,7 +37,17 @@ typedef enum iso_cpu_binary {
     /* y[i] = a[i * a_step] op b[i * b_step], steps 0 or 1 */                                                \
     FUNCTION(                                                                                                \
         void, binary_f32,                                                                                    \
-        (iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b, int b_step, float *y))
+        (iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b, int b_step, float *y))  \
+    /* Convolutions; x, y, kernel as in iso_conv. Scratch: bytes, aligned to 64. */                          \
+    FUNCTION(size_t, conv_scratch, (const iso_conv *conv))                                                   \
+    FUNCTION(void, conv,                                                                                     \
+             (const iso_conv *conv, const float *x, const float *kernel, float *y, void *scratch))           \
+    FUNCTION(size_t, conv_grad_input_scratch, (const iso_conv *conv))                                        \
+    FUNCTION(void, conv_grad_input,                                                                          \
+             (const iso_conv *conv, const float *kernel, const float *dy, float *dx, void *scratch))         \
+    FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                       \
+    FUNCTION(void, conv_grad_kernel,                                                                         \
+             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

@@ -1,5 +1,8 @@
 /* Tiles of every size that fits the registers; see tile.h. Included by the files that use them, so all is
  * static. */
+#ifndef ISO_CPU_TILE_BODY_H
+#define ISO_CPU_TILE_BODY_H
+
 #include "runtime/backend/cpu/tile.h"
 #include "runtime/backend/cpu/vector.h"
 
@@ -26,8 +29,39 @@ INLINE int tile_rows(int vectors)
 /* Rows of equal tiles: as few tiles as possible, then as few rows. */
 INLINE int64_t tile_rows_of(int64_t rows, int vectors)
 {
-    int64_t most = tile_rows(vectors), tiles = (rows + most - 1) / most;
-    return tiles ? (rows + tiles - 1) / tiles : 1;
+    int64_t most = tile_rows(vectors), count = (rows + most - 1) / most;
+    return count ? (rows + count - 1) / count : 1;
+}
+
+/* Quarter cycles that a tile takes for each k: two multiply-adds or two loads in a cycle, and at least the 4
+ * cycles until a sum can be added to again. A vector of b counts as one load and a half, for it often crosses
+ * a cache line. */
+INLINE int64_t tile_cost(int64_t rows, int64_t vectors)
+{
+    int64_t sums = 2 * rows * vectors, loads = 2 * rows + 3 * vectors;
+    int64_t cost = sums > loads ? sums : loads;
+    return cost > 16 ? cost : 16;
+}
+
+/* The cost for each k of a whole product of so many rows and vectors in tiles of a width. */
+INLINE int64_t tile_cost_of(int64_t rows, int64_t vectors, int width)
+{
+    int64_t step = tile_rows_of(rows, width), last = vectors % width, cost = 0;
+    for (int64_t i = 0; i < rows; i += step) {
+        int64_t m = rows - i < step ? rows - i : step;
+        cost += vectors / width * tile_cost(m, width) + (last ? tile_cost(m, last) : 0);
+    }
+    return cost;
+}
+
+/* The width that costs least. */
+INLINE int tile_width(int64_t rows, int64_t vectors)
+{
+    int best = 1;
+    for (int width = 2; width <= TILE_VECTORS && width <= vectors; width++)
+        if (tile_cost_of(rows, vectors, width) < tile_cost_of(rows, vectors, best))
+            best = width;
+    return best;
 }
 
 INLINE void tile_store(const iso_tile *t, const int rows, const int vectors, vf acc[][5])
@@ -104,3 +138,23 @@ INLINE void tile_do(const iso_tile *t, int64_t rows, int vectors)
 {
     tiles[vectors - 1][rows - 1](t);
 }
+
+/* All of C: rows x columns in tiles of a width; t has everything but a, b, c of the tiles and `last`. */
+INLINE void tile_all(const iso_tile *whole, int64_t rows, int64_t columns, int width)
+{
+    iso_tile t = *whole;
+    int64_t vectors = (columns + VL - 1) / VL, step = tile_rows_of(rows, width);
+    for (int64_t j = 0; j < vectors; j += width) {
+        int64_t w = vectors - j < width ? vectors - j : width;
+        int64_t left = columns - (j + w - 1) * VL;
+        t.last = left < VL ? (int)left : VL;
+        t.b = whole->b + j * VL;
+        for (int64_t i = 0; i < rows; i += step) {
+            t.a = whole->a + i * t.a_row;
+            t.c = whole->c + i * t.c_row + j * VL;
+            tile_do(&t, rows - i < step ? rows - i : step, (int)w);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/conv_body.h"
