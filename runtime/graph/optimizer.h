@@ -46,21 +46,33 @@ typedef struct iso_optimizer {
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
 } iso_optimizer;
 
-/* What a rule is. A row of the list in graph/ops/optimizers.c. */
+/* What a rule is. A row of the list in graph/ops/optimizers.c, which says what its slots and hyper hold. */
 typedef struct iso_optimizer_rule {
     const char *name;
-    int (*slots)(const iso_optimizer *optimizer, const char **names,
-                 double *initial); /* e.g. "momentum", "velocity"; initial values */
-    /* hyper[0..] for the kernel in the step that follows `iterations` completed ones; rate: of this step. */
-    void (*prepare)(const iso_optimizer *optimizer, int64_t iterations, double rate, double *hyper);
+    /* How many slots; their names ("momentum", "velocity") and initial values, in the kernel's order. */
+    int (*slots)(const iso_optimizer *optimizer, const char **names, double *initial);
+    /* hyper[0..] for the kernel in the step that follows `updates` completed ones; rate: of this step. */
+    void (*prepare)(const iso_optimizer *optimizer, int64_t updates, double rate, double *hyper);
 } iso_optimizer_rule;
+/* NULL where there is none of that name; a NULL name is Keras's default, rmsprop. */
 const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
+/* The rate of the step that follows `iterations` completed ones. learning_rate: what the variable of that
+ * name holds. */
 double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
+
+/* The first places of the hyper that kernels get, of every rule; its own follow. */
+enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
+/* Fills hyper (ISO_MAX_HYPER) for the kernels of the step that follows `iterations` completed ones. False
+ * where this step only accumulates gradients: then no kernel is to run. */
+bool iso_optimizer_prepare(const iso_optimizer *optimizer, int64_t iterations, double learning_rate,
+                           double *hyper);
 
 /* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
  * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's
  * slots, named "optimizer/<rule>/<variable path>/<slot>", which live split over the holders of each variable.
- */
+ * Clipping and the accumulation of gradients (variables "optimizer/<rule>/<variable
+ * path>/gradient_accumulator") are ops of the graph. Fails in the graph where no trainable variable is
+ * reached or a setting makes no sense. A second call numbers its variables: "optimizer_1/iteration". */
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
 
 #ifdef __cplusplus

@@ -1,13 +1,105 @@
-/* The update rules of the optimizers, element by element. The rows of graph/ops/optimizers.c say what slots
- * and hyper hold. */
-#include "runtime/backend/cpu/reference/reference.h"
-
+/* The update rules of the optimizers, element by element, in the order of Keras's operations. The rows of
+ * graph/ops/optimizers.c give the formulas and say what slots and hyper hold. */
 #include <math.h>
 #include <string.h>
 
+#include "runtime/backend/cpu/reference/reference.h"
+#include "runtime/graph/optimizer.h"
+
+#define SGD(T, SQRT)                                                                                         \
+    {                                                                                                        \
+        const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
+        const T momentum = (T)hyper[ISO_HYPER_OWN];                                                          \
+        const bool nesterov = hyper[ISO_HYPER_OWN + 1] != 0;                                                 \
+        T *w = weights, *m = momentum != 0 ? slots[0] : NULL;                                                \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay, step = -(g[i] * rate);                                                \
+            if (m) {                                                                                         \
+                m[i] = m[i] * momentum + step;                                                               \
+                step = nesterov ? m[i] * momentum + step : m[i];                                             \
+            }                                                                                                \
+            w[i] = x + step;                                                                                 \
+        }                                                                                                    \
+    }
+
+#define RMSPROP(T, SQRT)                                                                                     \
+    {                                                                                                        \
+        const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
+        const T rho = (T)hyper[ISO_HYPER_OWN], rest = (T)(1 - hyper[ISO_HYPER_OWN]);                         \
+        const T momentum = (T)hyper[ISO_HYPER_OWN + 1], epsilon = (T)hyper[ISO_HYPER_OWN + 2];               \
+        T *w = weights, *v = slots[0], *m = momentum > 0 ? slots[1] : NULL;                                  \
+        T *a = hyper[ISO_HYPER_OWN + 3] != 0 ? slots[m ? 2 : 1] : NULL;                                      \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay, below;                                                                \
+            v[i] = rho * v[i] + rest * (g[i] * g[i]);                                                        \
+            below = v[i];                                                                                    \
+            if (a) {                                                                                         \
+                a[i] = rho * a[i] + rest * g[i];                                                             \
+                below -= a[i] * a[i];                                                                        \
+            }                                                                                                \
+            T step = rate * g[i] / SQRT(below + epsilon);                                                    \
+            if (m)                                                                                           \
+                step = m[i] = momentum * m[i] + step;                                                        \
+            w[i] = x - step;                                                                                 \
+        }                                                                                                    \
+    }
+
+#define ADAM(T, SQRT)                                                                                        \
+    {                                                                                                        \
+        const T alpha = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                         \
+        const T rest_1 = (T)hyper[ISO_HYPER_OWN], rest_2 = (T)hyper[ISO_HYPER_OWN + 1];                      \
+        const T epsilon = (T)hyper[ISO_HYPER_OWN + 2];                                                       \
+        T *w = weights, *m = slots[0], *v = slots[1], *u = hyper[ISO_HYPER_OWN + 3] != 0 ? slots[2] : NULL;  \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay;                                                                       \
+            m[i] += (g[i] - m[i]) * rest_1;                                                                  \
+            v[i] += (g[i] * g[i] - v[i]) * rest_2;                                                           \
+            T size = v[i];                                                                                   \
+            if (u)                                                                                           \
+                size = u[i] = u[i] > size ? u[i] : size;                                                     \
+            w[i] = x - m[i] * alpha / (SQRT(size) + epsilon);                                                \
+        }                                                                                                    \
+    }
+
+#define ADAGRAD(T, SQRT)                                                                                     \
+    {                                                                                                        \
+        const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
+        const T epsilon = (T)hyper[ISO_HYPER_OWN];                                                           \
+        T *w = weights, *a = slots[0];                                                                       \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay;                                                                       \
+            a[i] += g[i] * g[i];                                                                             \
+            w[i] = x - rate * g[i] / SQRT(a[i] + epsilon);                                                   \
+        }                                                                                                    \
+    }
+
+#define RULE(NAME, BODY)                                                                                     \
+    static void NAME##_f32(int64_t n, void *weights, void *const *slots, const void *gradient,               \
+                           const double *hyper)                                                              \
+        BODY(float, sqrtf) static void NAME##_f64(int64_t n, void *weights, void *const *slots,              \
+                                                  const void *gradient, const double *hyper)                 \
+            BODY(double, sqrt)
+
+RULE(sgd, SGD)
+RULE(rmsprop, RMSPROP)
+RULE(adam, ADAM)
+RULE(adagrad, ADAGRAD)
+
 iso_rule_run iso_reference_optimizer(const char *rule, iso_dtype dtype)
 {
-    (void)rule;
-    (void)dtype;
+    static const struct {
+        const char *name;
+        iso_rule_run f32, f64;
+    } rules[] = {
+        {"sgd", sgd_f32, sgd_f64},     {"rmsprop", rmsprop_f32, rmsprop_f64}, {"adam", adam_f32, adam_f64},
+        {"adamw", adam_f32, adam_f64}, {"adagrad", adagrad_f32, adagrad_f64},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (strcmp(rules[i].name, rule ? rule : "rmsprop") == 0)
+            return dtype == ISO_F32 ? rules[i].f32 : dtype == ISO_F64 ? rules[i].f64 : NULL;
     return NULL;
 }

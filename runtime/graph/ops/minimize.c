@@ -1,0 +1,203 @@
+/* Minimising a loss: gradients of the trainable variables, clipping, accumulation over steps, and the
+ * updates. */
+#include <stdio.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/graph/graph_impl.h"
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/ops_impl.h"
+
+typedef struct minimizer {
+    iso_graph *graph;
+    const iso_optimizer *optimizer;
+    char prefix[32]; /* "optimizer" */
+    int count;       /* of variables that the loss depends on */
+    iso_variable **variable;
+    iso_tensor **gradient;
+    iso_variable *iteration, *rate;
+} minimizer;
+
+/* ---- settings ---- */
+static bool check(iso_graph *graph, const iso_optimizer *optimizer)
+{
+    static const char *const names[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad"};
+    int clips =
+        (optimizer->clip_norm != 0) + (optimizer->global_clip_norm != 0) + (optimizer->clip_value != 0);
+    if (!iso_optimizer_rule_find(optimizer->rule)) {
+        iso_text nearest = {0};
+        iso_text_add_nearest(&nearest, optimizer->rule, names, 5);
+        iso_graph_fail(graph, "there is no optimizer '%s'%s", optimizer->rule, iso_text_get(&nearest));
+        iso_text_free(&nearest);
+    } else if (clips > 1)
+        iso_graph_fail(
+            graph, "optimizer: at most one of clip_norm %g, global_clip_norm %g and clip_value %g can be set",
+            optimizer->clip_norm, optimizer->global_clip_norm, optimizer->clip_value);
+    else if (optimizer->clip_norm < 0 || optimizer->global_clip_norm < 0 || optimizer->clip_value < 0)
+        iso_graph_fail(
+            graph,
+            "optimizer: clipping to a negative value (clip_norm %g, global_clip_norm %g, clip_value %g)",
+            optimizer->clip_norm, optimizer->global_clip_norm, optimizer->clip_value);
+    else if (optimizer->accumulation < 0)
+        iso_graph_fail(graph, "optimizer: accumulation over %d steps", optimizer->accumulation);
+    return iso_graph_error(graph) == ISO_OK;
+}
+
+/* ---- which variables ---- */
+static bool find_gradients(minimizer *m, iso_tensor *loss)
+{
+    int all = iso_graph_variable_count(m->graph), trainable = 0;
+    m->variable = iso_new((size_t)all * sizeof(void *) + 1);
+    m->gradient = iso_new((size_t)all * sizeof(void *) + 1);
+    iso_tensor **value = iso_new((size_t)all * sizeof(void *) + 1);
+    if (!m->variable || !m->gradient || !value) {
+        iso_free(value);
+        iso_graph_fail(m->graph, "no memory for the gradients of %d variables", all);
+        return false;
+    }
+    for (int i = 0; i < all; i++) {
+        iso_variable *variable = iso_graph_variable(m->graph, i);
+        if (!iso_variable_trainable(variable))
+            continue;
+        m->variable[trainable] = variable;
+        value[trainable++] = iso_variable_value(variable);
+    }
+    iso_gradients(loss, value, trainable, m->gradient);
+    iso_free(value);
+    for (int i = 0; i < trainable; i++) {
+        if (!m->gradient[i])
+            continue;
+        m->variable[m->count] = m->variable[i];
+        m->gradient[m->count++] = m->gradient[i];
+    }
+    if (m->count == 0)
+        iso_graph_fail(m->graph, "the loss '%s' depends on no trainable variable", iso_tensor_name(loss));
+    return iso_graph_error(m->graph) == ISO_OK;
+}
+
+/* ---- the optimizer's own variables ---- */
+static iso_variable *own_variable(minimizer *m, const char *name, iso_dtype dtype, double value)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", m->prefix, name);
+    return iso_variable_create(m->graph, path, dtype, ISO_SCALAR,
+                               (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = value}, false);
+}
+
+static void make_variables(minimizer *m)
+{
+    char path[64];
+    for (int i = 0;; i++) {
+        snprintf(m->prefix, sizeof m->prefix, i ? "optimizer_%d" : "optimizer", i);
+        snprintf(path, sizeof path, "%s/iteration", m->prefix);
+        if (!iso_graph_find_variable(m->graph, path))
+            break;
+    }
+    m->iteration = own_variable(m, "iteration", ISO_I64, 0);
+    m->rate = own_variable(m, "learning_rate", ISO_F64, m->optimizer->learning_rate);
+}
+
+static iso_update *count_iteration(const minimizer *m)
+{
+    iso_tensor *now = iso_variable_value(m->iteration);
+    return iso_assign(m->iteration, iso_add(now, iso_number(m->graph, ISO_I64, 1)));
+}
+
+/* ---- accumulation: the gradient becomes the mean over the steps that end with this one ---- */
+
+/* Whether this step ends with an update: iteration + 1 is a multiple of the steps. Exact in float64. */
+static iso_tensor *updates_now(const minimizer *m)
+{
+    iso_tensor *steps = iso_number(m->graph, ISO_F64, m->optimizer->accumulation);
+    iso_tensor *done = iso_affine(iso_cast(iso_variable_value(m->iteration), ISO_F64), 1, 1);
+    iso_tensor *whole = iso_cast(iso_cast(iso_divide(done, steps), ISO_I64), ISO_F64);
+    return iso_equal(iso_multiply(whole, steps), done);
+}
+
+static iso_update *accumulate(minimizer *m, iso_update *update)
+{
+    const char *rule = iso_optimizer_rule_find(m->optimizer->rule)->name;
+    iso_tensor *now = updates_now(m);
+    for (int i = 0; i < m->count; i++) {
+        iso_variable *variable = m->variable[i];
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s/%s/gradient_accumulator", m->prefix, rule,
+                 iso_variable_path(variable));
+        iso_variable *gathered =
+            iso_variable_create(m->graph, path, iso_variable_dtype(variable), *iso_variable_shape(variable),
+                                (iso_initializer){.kind = ISO_INIT_ZEROS}, false);
+        iso_tensor *sum = iso_add(m->gradient[i], iso_variable_value(gathered));
+        iso_tensor *zero = iso_number(m->graph, iso_variable_dtype(variable), 0);
+        update = iso_update_join(update, iso_assign(gathered, iso_where(now, zero, sum)));
+        m->gradient[i] = iso_affine(sum, 1.0 / m->optimizer->accumulation, 0);
+    }
+    return update;
+}
+
+/* ---- clipping ---- */
+
+/* The sum of squares of a gradient, a float64 scalar that counts each element once however it is sharded. */
+static iso_tensor *squared_norm(iso_tensor *gradient)
+{
+    iso_reduce_attrs all = {.axes = (1u << gradient->shape.rank) - 1, .scale = 1, .dtype = ISO_F64};
+    return iso_op_1(&iso_op_reduce_sum, iso_square(gradient), &all);
+}
+
+/* g * limit / max(norm, limit) */
+static void scale_to(iso_tensor **gradient, iso_tensor *norm, double limit)
+{
+    iso_tensor *most = iso_number(norm->graph, ISO_F64, limit);
+    iso_tensor *scale = iso_divide(most, iso_maximum(norm, most));
+    *gradient = iso_multiply(*gradient, iso_cast(scale, (*gradient)->dtype));
+}
+
+static void clip_together(minimizer *m)
+{
+    iso_tensor *sum = squared_norm(m->gradient[0]);
+    for (int i = 1; i < m->count; i++)
+        sum = iso_add(sum, squared_norm(m->gradient[i]));
+    iso_tensor *norm = iso_sqrt(sum);
+    for (int i = 0; i < m->count; i++)
+        scale_to(&m->gradient[i], norm, m->optimizer->global_clip_norm);
+}
+
+static void clip_value(iso_tensor **gradient, double limit)
+{
+    iso_graph *graph = (*gradient)->graph;
+    iso_dtype dtype = (*gradient)->dtype;
+    *gradient = iso_minimum(iso_maximum(*gradient, iso_number(graph, dtype, -limit)),
+                            iso_number(graph, dtype, limit));
+}
+
+static void clip(minimizer *m)
+{
+    if (m->optimizer->global_clip_norm != 0)
+        clip_together(m);
+    for (int i = 0; i < m->count; i++) {
+        if (m->optimizer->clip_norm != 0)
+            scale_to(&m->gradient[i], iso_sqrt(squared_norm(m->gradient[i])), m->optimizer->clip_norm);
+        if (m->optimizer->clip_value != 0)
+            clip_value(&m->gradient[i], m->optimizer->clip_value);
+    }
+}
+
+iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
+{
+    iso_graph *graph = iso_tensor_graph(loss);
+    minimizer m = {.graph = graph, .optimizer = &optimizer};
+    iso_update *update = NULL;
+    if (iso_tensor_good(loss) && check(graph, &optimizer) && find_gradients(&m, loss)) {
+        make_variables(&m);
+        update = count_iteration(&m);
+        if (optimizer.accumulation > 1)
+            update = accumulate(&m, update);
+        clip(&m);
+        for (int i = 0; i < m.count; i++)
+            update = iso_update_join(
+                update, iso_update_apply(m.variable[i], m.gradient[i], m.iteration, m.rate, &optimizer));
+    }
+    iso_free(m.variable);
+    iso_free(m.gradient);
+    return iso_graph_error(graph) == ISO_OK ? update : &graph->bad_update;
+}
