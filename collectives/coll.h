@@ -1,13 +1,13 @@
 /* Collectives: the slots of a job, the memory they share, and exchanges of boxes between them.
  *
- * A fabric is the set of all slots of one mesh. The ranks of a host share a window: in it every slot has an area of
- * equal size in which a buffer lies at the same offset for every slot, and the host has one area for what all its slots share
- * (replicated weights). Slots of one host read each other's memory directly; between hosts, thread 0 of each rank sends MPI
- * messages.
+ * A fabric is the set of all slots of one mesh. The ranks of a host share a window: in it every slot has an
+ * area of equal size in which a buffer lies at the same offset for every slot, and the host has one area for
+ * what all its slots share (replicated weights). Slots of one host read each other's memory directly; between
+ * hosts, thread 0 of each rank sends MPI messages.
  *
- * An exchange is one step of communication, fixed while planning: each slot takes (pulls) regions from the buffers of
- * others, summing them in the fixed binary tree over slot numbers where a region has several sources. All-reduce, all-gather,
- * reduce-scatter, all-to-all, slices and halos are all made of it. */
+ * An exchange is one step of communication, fixed while planning: each slot takes (pulls) regions from the
+ * buffers of others, summing them in the fixed binary tree over slot numbers where a region has several
+ * sources. All-reduce, all-gather, reduce-scatter, all-to-all, slices and halos are all made of it. */
 #ifndef ISO_COLL_H
 #define ISO_COLL_H
 
@@ -24,30 +24,32 @@ typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
 /* Where each slot lives. */
 typedef struct iso_topology {
-    int slots, ranks, rank;       /* this process's rank */
-    const int *rank_of_slot;      /* [slots] */
-    const int *host_of_rank;      /* [ranks], hosts numbered from 0 in order of their lowest rank */
-    int threads;                  /* of this rank that run slots, at least 1 */
+    int slots, ranks, rank;  /* this process's rank */
+    const int *rank_of_slot; /* [slots] */
+    const int *host_of_rank; /* [ranks], hosts numbered from 0 in order of their lowest rank */
+    int threads;             /* of this rank that run slots, at least 1 */
 } iso_topology;
 
 /* The sum routines of the backend in use. */
 typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
 
-/* `communicator` points to an MPI_Comm of the ranks of the topology (NULL: a job of one rank without MPI). Collective. The
- * topology is copied. threads may differ between ranks. */
-iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum, iso_combine maximum,
-                             iso_fabric **fabric);
+/* `communicator` points to an MPI_Comm of the ranks of the topology (NULL: a job of one rank without MPI).
+ * Collective. The topology is copied. threads may differ between ranks. */
+iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
+                             iso_combine maximum, iso_fabric **fabric);
 /* Collective. */
 void iso_fabric_destroy(iso_fabric *fabric);
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
-/* Makes (or grows, keeping contents of the host area) the window: slot_bytes for each slot's area, host_bytes for the host's
- * shared area. Collective; no step may run. Pointers obtained earlier are void. host_bytes may differ between hosts. */
+/* Makes (or grows, keeping contents of the host area) the window: slot_bytes for each slot's area, host_bytes
+ * for the host's shared area. Collective; no step may run. Pointers obtained earlier are void. host_bytes may
+ * differ between hosts. */
 iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes);
 /* A slot's area, NULL where the slot is on another host; the host's area. */
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot);
 void *iso_fabric_host_area(const iso_fabric *fabric);
 
-/* Waits until every thread (of all ranks) on this host that runs slots has come here. thread: 0..threads-1. Release and acquire. */
+/* Waits until every thread (of all ranks) on this host that runs slots has come here. thread: 0..threads-1.
+ * Release and acquire. */
 void iso_fabric_barrier(iso_fabric *fabric, int thread);
 /* The same among the threads of this rank only. */
 void iso_fabric_rank_barrier(iso_fabric *fabric, int thread);
@@ -66,43 +68,59 @@ typedef struct iso_source {
     iso_box box;
 } iso_source;
 
-/* Ranks that build the same exchange must make the same calls in the same order, on every rank, for every slot (so that senders
- * know what they send); only those of local slots are kept besides the messages. */
+/* Ranks that build the same exchange must make the same calls in the same order, on every rank, for every
+ * slot (so that senders know what they send); only those of local slots are kept besides the messages. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
 void iso_exchange_destroy(iso_exchange *exchange);
-/* Slot `slot` takes `region` (global coordinates): the combination of `count` sources, given in increasing order of slot number, whose
- * boxes all contain it. It goes to the slot's buffer number `target`, which holds target_box densely. Returns in *pull (where not NULL)
- * its number among this slot's pulls, for iso_exchange_pull_source. */
-iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box, iso_dtype dtype,
-                            iso_reduce reduce, const iso_box *region, const iso_source *sources, int count, int *pull);
+/* Slot `slot` takes `region` (global coordinates): the combination of `count` sources, given in increasing
+ * order of slot number, whose boxes all contain it. It goes to the slot's buffer number `target`, which holds
+ * target_box densely. Returns in *pull (where not NULL) its number among this slot's pulls, for
+ * iso_exchange_pull_source. */
+iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box,
+                            iso_dtype dtype, iso_reduce reduce, const iso_box *region,
+                            const iso_source *sources, int count, int *pull);
 /* After the last add: makes messages and landing buffers. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
-/* The address of a slot's target buffer, for local slots: before the first run, or changed between runs. */
+/* The address of a slot's target buffer, for slots of this rank: after the last add and before the first run,
+ * or changed between runs. A target that is not bound (NULL) is not written: its pulls are left to
+ * iso_exchange_combine. */
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data);
 
 /* Runs in every thread that hosts slots, in the same order everywhere:
- *   begin: waits until all sources are written (barrier of the host), moves what crosses hosts (thread 0), barrier of the rank;
- *   pull:  one slot's pulls, by the thread that hosts it;
- *   end:   after it, sources may be written again (barrier of the host). */
+ *   begin: waits until all sources are written (barrier of the host), moves what crosses hosts (thread 0),
+ * barrier of the rank; pull:  one slot's pulls, by the thread that hosts it; end:   after it, sources may be
+ * written again (barrier of the host). */
 void iso_exchange_begin(iso_exchange *exchange, int thread);
 void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
-/* For those who combine themselves (the optimizer): number of sources of a slot's pull, and the address of the region's first element
- * in each, valid between begin and end. The region must be one contiguous run in every source (rank-1 boxes are).
- * Sources on other hosts that form a complete subtree may arrive summed: then `count` is smaller than what was added and the
- * tree over the addresses is given by iso_exchange_combine. */
-int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address, int capacity);
-/* out[0..n) = elements [begin, begin + n) of the region of this pull, combined in tree order. n at most 4096. Thread-safe for distinct slots. */
-void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n, void *out);
+/* For those who combine themselves (the optimizer): number of sources of a slot's pull, and the address of
+ * the region's first element in each, valid between begin and end. The region must be one contiguous run in
+ * every source (rank-1 boxes are). Sources on other hosts that form a complete subtree may arrive summed:
+ * then `count` is smaller than what was added and the tree over the addresses is given by
+ * iso_exchange_combine. */
+int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
+                              int capacity);
+/* out[0..n) = elements [begin, begin + n) of the region of this pull, combined in tree order. n at most 4096.
+ * Thread-safe for distinct slots. */
+void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
+                          void *out);
 
-/* Bytes that left this rank's slots for other slots so far (each pulled element of another slot counts once), and the
- * part of it that crossed hosts. */
+/* The same without a copy: the address of these elements where the pull has but one source (or came summed),
+ * else NULL. */
+const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);
+/* Whether the region is one contiguous run in every source and in the target's box, as these three need. */
+bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);
+
+/* Bytes that left this rank's slots for other slots so far (each pulled element of another slot counts once),
+ * and the part of it that crossed hosts. */
 typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
 /* What one run of the exchange pulls for a slot, from the plan. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
+/* Bytes of this rank's buffers for messages (0 where the exchange stays on the host). */
+size_t iso_exchange_bytes(const iso_exchange *exchange);
 
 #ifdef __cplusplus
 }

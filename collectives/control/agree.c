@@ -13,10 +13,9 @@
 
 enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
-static const iso_channel *channel_of(const iso_context *ctx)
+static bool is_alone(const iso_channel *channel)
 {
-    const iso_channel *channel = (const iso_channel *)ctx; /* its first member */
-    return channel && channel->communicator != MPI_COMM_NULL && channel->ranks > 1 ? channel : NULL;
+    return !channel || channel->communicator == MPI_COMM_NULL || channel->ranks == 1;
 }
 
 /* The lowest rank for which `mine` is true; -1 where it is on none. */
@@ -36,10 +35,9 @@ static void share_text(const iso_channel *channel, int from, const char *text, c
     out[MESSAGE_BYTES - 1] = 0;
 }
 
-iso_status iso_agree(iso_context *ctx, iso_status status)
+iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
 {
-    const iso_channel *channel = channel_of(ctx);
-    if (!channel)
+    if (is_alone(channel))
         return status;
     int failing = lowest_rank(channel, status != ISO_OK);
     if (failing < 0)
@@ -52,6 +50,12 @@ iso_status iso_agree(iso_context *ctx, iso_status status)
     if (lowest_rank(channel, !alike) < 0)
         return status; /* every rank has said the same */
     return iso_error((iso_status)code, "rank %d: %s", failing, message);
+}
+
+/* A channel is the first member of a context. */
+iso_status iso_agree(iso_context *ctx, iso_status status)
+{
+    return iso_channel_agree((const iso_channel *)ctx, status);
 }
 
 /* "1, 2 and 5 more": the ranks whose value is not that of rank 0. Returns the lowest of them. */
@@ -101,8 +105,8 @@ static iso_status report_difference(const iso_channel *channel, const char *what
 
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text)
 {
-    const iso_channel *channel = channel_of(ctx);
-    if (!channel)
+    const iso_channel *channel = (const iso_channel *)ctx;
+    if (is_alone(channel))
         return ISO_OK;
     uint64_t range[2] = {value, ~value}, least[2];
     MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator);

@@ -6,9 +6,14 @@
 
 #include <mpi.h>
 
+#include "runtime/base/status.h"
+
 typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
     int rank, ranks;
 } iso_channel;
+
+/* As iso_agree (control.h), over a channel. */
+iso_status iso_channel_agree(const iso_channel *channel, iso_status status);
 
 #endif

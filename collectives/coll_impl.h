@@ -1,0 +1,76 @@
+/* The insides of fabrics and exchanges. */
+#ifndef ISO_COLL_IMPL_H
+#define ISO_COLL_IMPL_H
+
+#include <mpi.h>
+
+#include "collectives/coll.h"
+#include "collectives/control/channel.h"
+#include "collectives/gather_impl.h"
+#include "collectives/mpi/messages_impl.h"
+#include "collectives/shm/barrier_impl.h"
+#include "collectives/shm/window_impl.h"
+
+/* Counted by the thread that runs the slot, hence lines of its own. */
+typedef struct iso_counter {
+    _Alignas(64) iso_traffic traffic;
+} iso_counter;
+
+struct iso_fabric {
+    iso_topology topology;
+    int *rank_of_slot, *host_of_rank; /* the topology's, ours */
+    iso_combine combine[2];           /* by iso_reduce */
+    iso_channel channel;              /* all ranks; MPI_COMM_NULL where there is no MPI */
+    MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL where there is no MPI */
+    int host_number, host_slots;
+    int *place; /* [slots] number of the slot's area on this host; -1: on another */
+    int *local; /* [slots] number among this rank's slots; -1: on another rank */
+    int local_slots;
+    iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
+    iso_barrier host_barrier, rank_barrier;
+    int first_flag; /* of this rank's threads in the host's barrier */
+    size_t slot_bytes, slot_stride, host_bytes;
+    iso_counter *counters; /* [local slots] */
+    iso_exchange *exchanges;
+    int exchanges_made; /* so far: numbers tags */
+};
+
+/* A slot's pull. */
+typedef struct iso_pull {
+    iso_gather gather;
+    int target;
+    size_t target_offset;
+    int foreign; /* sources in other slots */
+    int crossed; /* operands that come in messages and are first pulled here */
+} iso_pull;
+
+typedef struct iso_slot_pulls {
+    iso_pull *pull;
+    int pulls, room;
+} iso_slot_pulls;
+
+/* What this rank combines for a part of a message. */
+typedef struct iso_pack {
+    iso_gather gather;
+    int message;
+    size_t offset;
+} iso_pack;
+
+struct iso_exchange {
+    iso_fabric *fabric;
+    char *what;
+    int tag;
+    bool committed;
+    bool active; /* slots of this host take part in more than copies of their own: the host has to meet */
+    iso_slot_pulls *slots; /* [local slots] */
+    iso_messages messages;
+    iso_pack *packs;
+    int pack_count, pack_room;
+    iso_exchange *next; /* of the fabric's */
+};
+
+int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
+/* Finds the addresses of all operands anew, once messages have been placed or areas have moved. */
+void iso_exchange_resolve(iso_exchange *exchange);
+
+#endif

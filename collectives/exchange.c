@@ -1,0 +1,373 @@
+/* The making of exchanges.
+ *
+ * Every rank hears of every slot's pulls. Of each it keeps what concerns it: the whole pull where the slot is
+ * its own; a part of a message to pack where it is the one that sends sources to another host; and that the
+ * host has to meet, where its slots take part at all. Sources are cut into operands (tree.h): those on the
+ * slot's host are read where they lie, the others come summed as far as one host can sum them. The rank of a
+ * node's lowest slot sends it, reading its neighbours' memory in the window. */
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "collectives/tree_impl.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+
+enum { MOST_SOURCES = 1 << 20, TAGS = 32767 /* every MPI has as many */ };
+
+static iso_status no_memory(const iso_exchange *exchange)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", exchange->what);
+}
+
+iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **out)
+{
+    iso_exchange *exchange = iso_new(sizeof *exchange);
+    if (!exchange)
+        return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
+    exchange->fabric = fabric;
+    exchange->tag = fabric->exchanges_made++ % TAGS;
+    exchange->what = iso_strdup(what);
+    exchange->slots = iso_new(((size_t)fabric->local_slots + 1) * sizeof *exchange->slots);
+    exchange->next = fabric->exchanges;
+    fabric->exchanges = exchange;
+    if (!exchange->what || !exchange->slots) {
+        iso_exchange_destroy(exchange);
+        return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
+    }
+    *out = exchange;
+    return ISO_OK;
+}
+
+static void free_slot(iso_slot_pulls *slot)
+{
+    for (int i = 0; i < slot->pulls; i++)
+        iso_gather_free(&slot->pull[i].gather);
+    iso_free(slot->pull);
+}
+
+void iso_exchange_destroy(iso_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    iso_exchange **link = &exchange->fabric->exchanges;
+    while (*link != exchange)
+        link = &(*link)->next;
+    *link = exchange->next;
+    for (int i = 0; exchange->slots && i < exchange->fabric->local_slots; i++)
+        free_slot(&exchange->slots[i]);
+    for (int i = 0; i < exchange->pack_count; i++)
+        iso_gather_free(&exchange->packs[i].gather);
+    iso_messages_free(&exchange->messages);
+    iso_free(exchange->packs);
+    iso_free(exchange->slots);
+    iso_free(exchange->what);
+    iso_free(exchange);
+}
+
+/* ---- one pull ---- */
+
+/* What iso_exchange_add was given, and what it finds out. */
+typedef struct request {
+    iso_exchange *exchange;
+    int slot;
+    iso_dtype dtype;
+    iso_reduce reduce;
+    const iso_box *region;
+    const iso_source *sources;
+    int count;
+    int *host;            /* [count] of each source */
+    iso_tree_node *nodes; /* [count] */
+    int operands;         /* of the slot, and so nodes */
+} request;
+
+static bool contains(const iso_box *box, const iso_box *region)
+{
+    if (box->rank != region->rank)
+        return false;
+    for (int d = 0; d < box->rank; d++)
+        if (region->extent[d] < 0 || region->offset[d] < box->offset[d] ||
+            region->offset[d] + region->extent[d] > box->offset[d] + box->extent[d])
+            return false;
+    return true;
+}
+
+static iso_status check_request(const request *r, const iso_box *target_box)
+{
+    const iso_exchange *exchange = r->exchange;
+    int slots = exchange->fabric->topology.slots;
+    const char *what = exchange->what;
+    if (exchange->committed)
+        return iso_error(ISO_INVALID, "exchange '%s': a pull after the commit", what);
+    if (r->slot < 0 || r->slot >= slots || r->count < 1 || r->count > MOST_SOURCES ||
+        iso_dtype_size(r->dtype) == 0)
+        return iso_error(ISO_INVALID, "exchange '%s': slot %d of %d pulls %d sources of %s", what, r->slot,
+                         slots, r->count, iso_dtype_name(r->dtype));
+    bool empty = iso_box_count(r->region) == 0;
+    if (!empty && !contains(target_box, r->region))
+        return iso_error(ISO_INVALID, "exchange '%s': slot %d pulls a region that its target does not hold",
+                         what, r->slot);
+    for (int i = 0; i < r->count; i++) {
+        const iso_source *source = &r->sources[i];
+        if (source->slot < 0 || source->slot >= slots || (i > 0 && source->slot < source[-1].slot))
+            return iso_error(ISO_INVALID,
+                             "exchange '%s': source %d of slot %d is slot %d: not in order, or not one of %d",
+                             what, i, r->slot, source->slot, slots);
+        if (!empty && !contains(&source->box, r->region))
+            return iso_error(ISO_INVALID, "exchange '%s': slot %d pulls a region that slot %d does not hold",
+                             what, r->slot, source->slot);
+    }
+    return ISO_OK;
+}
+
+static void hash_box(iso_part_key *key, const iso_box *box)
+{
+    for (int i = 0; i < 2; i++) {
+        key->word[i] = iso_hash_bytes(key->word[i], box->offset, (size_t)box->rank * sizeof *box->offset);
+        key->word[i] = iso_hash_bytes(key->word[i], box->extent, (size_t)box->rank * sizeof *box->extent);
+    }
+}
+
+static void hash_number(iso_part_key *key, uint64_t number)
+{
+    key->word[0] = iso_hash_mix(key->word[0] ^ number);
+    key->word[1] = iso_hash_mix(key->word[1] + number);
+}
+
+/* What a node's value is: two requests of one rank for the same travel as one part. */
+static iso_part_key key_of(const request *r, const iso_tree_node *node)
+{
+    iso_part_key key = {{1, 2}};
+    hash_number(&key, (uint64_t)r->dtype);
+    hash_number(&key, (uint64_t)r->reduce);
+    hash_box(&key, r->region);
+    for (int i = node->begin; i < node->begin + node->count; i++) {
+        hash_number(&key, (uint64_t)r->sources[i].slot);
+        hash_number(&key, (uint64_t)r->sources[i].space);
+        hash_number(&key, r->sources[i].offset);
+        hash_box(&key, &r->sources[i].box);
+    }
+    return key;
+}
+
+static size_t region_bytes(const request *r)
+{
+    return (size_t)iso_box_count(r->region) * iso_dtype_size(r->dtype);
+}
+
+static iso_operand operand_in_window(const request *r, const iso_source *source)
+{
+    return (iso_operand){
+        .area = source->space == ISO_SPACE_HOST ? ISO_AREA_HOST : ISO_AREA_SLOT,
+        .number = source->slot,
+        .offset = source->offset + iso_box_offset(&source->box, r->region, iso_dtype_size(r->dtype)),
+    };
+}
+
+/* A gather of so many operands, not planned yet. */
+static iso_status begin_gather(const request *r, int operands, iso_gather *gather)
+{
+    *gather = (iso_gather){
+        .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .operands = operands};
+    gather->operand = iso_new((size_t)operands * sizeof *gather->operand);
+    return gather->operand ? ISO_OK : no_memory(r->exchange);
+}
+
+/* boxes: room for the operands' and, last, the target's. */
+static iso_status new_boxes(const request *r, int operands, const iso_box *target, const iso_box ***boxes)
+{
+    *boxes = iso_new(((size_t)operands + 1) * sizeof **boxes);
+    if (!*boxes)
+        return no_memory(r->exchange);
+    (*boxes)[operands] = target;
+    return ISO_OK;
+}
+
+/* ---- the slot's side ---- */
+
+/* The operand for a node, which is in a message where its sources are on another host. */
+static iso_status take_operand(const request *r, const iso_tree_node *node, iso_pull *pull, int i,
+                               const iso_box **box)
+{
+    iso_exchange *exchange = r->exchange;
+    const iso_source *first = &r->sources[node->begin];
+    iso_operand *operand = &pull->gather.operand[i];
+    if (r->host[node->begin] == exchange->fabric->host_number) {
+        *operand = operand_in_window(r, first);
+        *box = &first->box;
+    } else {
+        int part;
+        bool fresh;
+        iso_mailbox *in = &exchange->messages.in;
+        iso_status status = iso_mailbox_part(in, exchange->fabric->rank_of_slot[first->slot], key_of(r, node),
+                                             region_bytes(r), &part, &fresh);
+        if (status != ISO_OK)
+            return status;
+        *operand = (iso_operand){
+            .area = ISO_AREA_MESSAGE, .number = in->part[part].message, .offset = in->part[part].offset};
+        *box = r->region; /* packed */
+        pull->crossed += fresh;
+    }
+    operand->folds = node->folds;
+    return ISO_OK;
+}
+
+static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
+{
+    const iso_box **boxes;
+    iso_status status = begin_gather(r, r->operands, &pull->gather);
+    if (status == ISO_OK)
+        status = new_boxes(r, r->operands, target_box, &boxes);
+    if (status != ISO_OK)
+        return status;
+    for (int i = 0; i < r->operands && status == ISO_OK; i++)
+        status = take_operand(r, &r->nodes[i], pull, i, &boxes[i]);
+    if (status == ISO_OK)
+        status = iso_gather_plan(&pull->gather, r->region, boxes);
+    iso_free(boxes);
+    for (int i = 0; i < r->count; i++)
+        pull->foreign += r->sources[i].slot != r->slot;
+    if (pull->gather.count > 0)
+        pull->target_offset = iso_box_offset(target_box, r->region, iso_dtype_size(r->dtype));
+    return status;
+}
+
+/* Room for one more pull. */
+static iso_status grow_slot(iso_exchange *exchange, iso_slot_pulls *slot)
+{
+    if (slot->pulls == slot->room) {
+        int room = slot->room ? 2 * slot->room : 4;
+        iso_pull *pull = iso_grow(slot->pull, (size_t)slot->pulls, (size_t)room, sizeof *pull);
+        if (!pull)
+            return no_memory(exchange);
+        slot->pull = pull;
+        slot->room = room;
+    }
+    return ISO_OK;
+}
+
+static iso_status add_pull(const request *r, int target, const iso_box *target_box, int *number)
+{
+    iso_slot_pulls *slot = &r->exchange->slots[r->exchange->fabric->local[r->slot]];
+    iso_status status = grow_slot(r->exchange, slot);
+    if (status != ISO_OK)
+        return status;
+    iso_pull *pull = &slot->pull[slot->pulls];
+    *pull = (iso_pull){.target = target};
+    if (number)
+        *number = slot->pulls;
+    slot->pulls++; /* destroy frees what it has got so far */
+    return make_pull(r, target_box, pull);
+}
+
+/* ---- the sender's side ---- */
+
+/* The tree below a node, all of it in this host's memory. */
+static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gather *gather)
+{
+    const iso_box **boxes;
+    request part = *r;
+    part.host += node->begin;
+    iso_status status = begin_gather(r, node->count, gather);
+    if (status == ISO_OK)
+        status = new_boxes(r, node->count, r->region, &boxes);
+    if (status != ISO_OK)
+        return status;
+    iso_tree_node *leaves = iso_new((size_t)node->count * sizeof *leaves);
+    if (leaves) {
+        iso_tree_cut(part.host, node->count, part.host[0], leaves); /* seen from here: single sources */
+        for (int i = 0; i < node->count; i++) {
+            const iso_source *source = &r->sources[node->begin + i];
+            gather->operand[i] = operand_in_window(r, source);
+            gather->operand[i].folds = leaves[i].folds;
+            boxes[i] = &source->box;
+        }
+    }
+    status = leaves ? iso_gather_plan(gather, r->region, boxes) : no_memory(r->exchange);
+    iso_free(leaves);
+    iso_free(boxes);
+    return status;
+}
+
+static iso_status add_pack(const request *r, const iso_tree_node *node)
+{
+    iso_exchange *exchange = r->exchange;
+    iso_mailbox *out = &exchange->messages.out;
+    int part;
+    bool fresh;
+    iso_status status = iso_mailbox_part(out, exchange->fabric->rank_of_slot[r->slot], key_of(r, node),
+                                         region_bytes(r), &part, &fresh);
+    if (status != ISO_OK || !fresh)
+        return status;
+    if (exchange->pack_count == exchange->pack_room) {
+        int room = exchange->pack_room ? 2 * exchange->pack_room : 8;
+        iso_pack *packs =
+            iso_grow(exchange->packs, (size_t)exchange->pack_count, (size_t)room, sizeof *packs);
+        if (!packs)
+            return no_memory(exchange);
+        exchange->packs = packs;
+        exchange->pack_room = room;
+    }
+    iso_pack *pack = &exchange->packs[exchange->pack_count++];
+    *pack = (iso_pack){.message = out->part[part].message, .offset = out->part[part].offset};
+    return make_pack(r, node, &pack->gather);
+}
+
+/* What this rank sends to a slot of another host. */
+static iso_status add_packs(const request *r)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    for (int i = 0; i < r->operands; i++) {
+        const iso_tree_node *node = &r->nodes[i];
+        if (r->host[node->begin] != fabric->host_number)
+            continue;
+        r->exchange->active = true;
+        if (fabric->rank_of_slot[r->sources[node->begin].slot] != fabric->topology.rank)
+            continue;
+        iso_status status = add_pack(r, node);
+        if (status != ISO_OK)
+            return status;
+    }
+    return ISO_OK;
+}
+
+/* ---- add ---- */
+
+/* True where the slot only copies within its own area. */
+static bool is_private(const request *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->sources[i].slot != r->slot || r->sources[i].space != ISO_SPACE_SLOT)
+            return false;
+    return true;
+}
+
+static iso_status add(request *r, int target, const iso_box *target_box, int *number)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    int slot_host = iso_fabric_host_of_slot(fabric, r->slot);
+    bool empty = iso_box_count(r->region) == 0;
+    for (int i = 0; i < r->count; i++)
+        r->host[i] = empty ? slot_host : iso_fabric_host_of_slot(fabric, r->sources[i].slot);
+    r->operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
+    if (slot_host != fabric->host_number)
+        return empty ? ISO_OK : add_packs(r);
+    if (!empty && !is_private(r))
+        r->exchange->active = true;
+    return fabric->local[r->slot] >= 0 ? add_pull(r, target, target_box, number) : ISO_OK;
+}
+
+iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box,
+                            iso_dtype dtype, iso_reduce reduce, const iso_box *region,
+                            const iso_source *sources, int count, int *pull)
+{
+    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0};
+    iso_status status = check_request(&r, target_box);
+    if (status != ISO_OK)
+        return status;
+    r.host = iso_new((size_t)count * sizeof *r.host);
+    r.nodes = iso_new((size_t)count * sizeof *r.nodes);
+    status = r.host && r.nodes ? add(&r, target, target_box, pull) : no_memory(exchange);
+    iso_free(r.nodes);
+    iso_free(r.host);
+    return status;
+}

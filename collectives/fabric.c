@@ -1,0 +1,278 @@
+#include <sched.h>
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "runtime/base/memory.h"
+
+enum { PAGE = 4096 };
+
+/* ---- who is where ---- */
+
+int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot)
+{
+    return fabric->host_of_rank[fabric->rank_of_slot[slot]];
+}
+
+static iso_status check_topology(const iso_topology *topology)
+{
+    if (topology->slots < 1 || topology->ranks < 1 || topology->rank < 0 || topology->rank >= topology->ranks)
+        return iso_error(ISO_INVALID, "a topology of %d slots, rank %d of %d", topology->slots,
+                         topology->rank, topology->ranks);
+    if (topology->threads < 1)
+        return iso_error(ISO_INVALID, "a topology with %d threads", topology->threads);
+    for (int slot = 0; slot < topology->slots; slot++)
+        if (topology->rank_of_slot[slot] < 0 || topology->rank_of_slot[slot] >= topology->ranks)
+            return iso_error(ISO_INVALID, "slot %d is on rank %d of %d", slot, topology->rank_of_slot[slot],
+                             topology->ranks);
+    return ISO_OK;
+}
+
+static int *copy_integers(const int *from, int count)
+{
+    int *copy = iso_new((size_t)count * sizeof *copy);
+    return copy ? memcpy(copy, from, (size_t)count * sizeof *copy) : NULL;
+}
+
+static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology)
+{
+    iso_status status = check_topology(topology);
+    if (status != ISO_OK)
+        return status;
+    fabric->topology = *topology;
+    fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->slots);
+    fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->ranks);
+    fabric->place = iso_new((size_t)topology->slots * sizeof *fabric->place);
+    fabric->local = iso_new((size_t)topology->slots * sizeof *fabric->local);
+    if (!fabric->rank_of_slot || !fabric->host_of_rank || !fabric->place || !fabric->local)
+        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", topology->slots);
+    fabric->topology.rank_of_slot = fabric->rank_of_slot;
+    fabric->topology.host_of_rank = fabric->host_of_rank;
+    return ISO_OK;
+}
+
+static iso_status number_slots(iso_fabric *fabric)
+{
+    fabric->host_number = fabric->host_of_rank[fabric->topology.rank];
+    for (int slot = 0; slot < fabric->topology.slots; slot++) {
+        bool here = iso_fabric_host_of_slot(fabric, slot) == fabric->host_number;
+        bool mine = fabric->rank_of_slot[slot] == fabric->topology.rank;
+        fabric->place[slot] = here ? fabric->host_slots++ : -1;
+        fabric->local[slot] = mine ? fabric->local_slots++ : -1;
+    }
+    fabric->counters = iso_new(((size_t)fabric->local_slots + 1) * sizeof *fabric->counters);
+    return fabric->counters
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->local_slots);
+}
+
+/* ---- barriers ---- */
+
+/* Threads of this rank that take part in barriers: none where it has no slot. */
+static int taking_part(const iso_fabric *fabric)
+{
+    return fabric->local_slots > 0 ? fabric->topology.threads : 0;
+}
+
+/* Whether the threads of the whole machine (pretended hosts share one) are more than its cores, or this
+ * rank's more than it may use. */
+static bool find_crowded(const iso_fabric *fabric)
+{
+    cpu_set_t mine, all;
+    int threads = taking_part(fabric), total = threads;
+    if (sched_getaffinity(0, sizeof mine, &mine))
+        return true;
+    all = mine;
+    if (fabric->channel.communicator != MPI_COMM_NULL) {
+        MPI_Comm machine;
+        MPI_Comm_split_type(fabric->channel.communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+        MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, machine);
+        MPI_Allreduce(&mine, &all, (int)sizeof mine, MPI_BYTE, MPI_BOR, machine);
+        MPI_Comm_free(&machine);
+    }
+    return threads > CPU_COUNT(&mine) || total > CPU_COUNT(&all);
+}
+
+static iso_status make_barriers(iso_fabric *fabric)
+{
+    int threads = taking_part(fabric), before = 0, total = threads;
+    if (fabric->host != MPI_COMM_NULL) {
+        MPI_Exscan(&threads, &before, 1, MPI_INT, MPI_SUM, fabric->host);
+        MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, fabric->host);
+    }
+    iso_status status = iso_window_create(fabric->host, ((size_t)total + 1) * sizeof(iso_flag),
+                                          "the flags of threads", &fabric->flags);
+    if (status == ISO_OK)
+        status = iso_window_create(MPI_COMM_NULL, ((size_t)threads + 1) * sizeof(iso_flag),
+                                   "the flags of threads", &fabric->own_flags);
+    if (status != ISO_OK)
+        return status;
+    bool crowded = find_crowded(fabric);
+    fabric->first_flag = before;
+    fabric->host_barrier = (iso_barrier){(iso_flag *)fabric->flags.base, total, crowded};
+    fabric->rank_barrier = (iso_barrier){(iso_flag *)fabric->own_flags.base, threads, crowded};
+    return ISO_OK;
+}
+
+void iso_fabric_barrier(iso_fabric *fabric, int thread)
+{
+    if (fabric->local_slots > 0)
+        iso_barrier_wait(&fabric->host_barrier, fabric->first_flag + thread);
+}
+
+void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
+{
+    if (fabric->local_slots > 0)
+        iso_barrier_wait(&fabric->rank_barrier, thread);
+}
+
+/* ---- create and destroy ---- */
+
+static void join_communicators(iso_fabric *fabric, MPI_Comm communicator)
+{
+    iso_channel *channel = &fabric->channel;
+    MPI_Comm_dup(communicator, &channel->communicator);
+    MPI_Comm_rank(channel->communicator, &channel->rank);
+    MPI_Comm_size(channel->communicator, &channel->ranks);
+}
+
+static iso_status build(iso_fabric *fabric, const iso_topology *topology)
+{
+    iso_status status = copy_topology(fabric, topology);
+    if (status == ISO_OK && fabric->channel.ranks != topology->ranks)
+        status = iso_error(ISO_INVALID, "a topology of %d ranks on a communicator of %d", topology->ranks,
+                           fabric->channel.ranks);
+    status = iso_channel_agree(&fabric->channel, status);
+    if (status != ISO_OK)
+        return status;
+    status = iso_channel_agree(&fabric->channel, number_slots(fabric));
+    if (status != ISO_OK)
+        return status;
+    if (fabric->channel.communicator != MPI_COMM_NULL) {
+        MPI_Comm_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
+                       &fabric->host);
+        MPI_Comm_set_errhandler(fabric->host, MPI_ERRORS_RETURN); /* windows may fail */
+    }
+    return iso_channel_agree(&fabric->channel, make_barriers(fabric));
+}
+
+iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
+                             iso_combine maximum, iso_fabric **out)
+{
+    iso_fabric *fabric = iso_new(sizeof *fabric);
+    if (!fabric)
+        return iso_error(ISO_NO_MEMORY, "no memory for a fabric");
+    fabric->combine[ISO_SUM] = sum;
+    fabric->combine[ISO_MAX] = maximum;
+    fabric->host = MPI_COMM_NULL;
+    fabric->channel = (iso_channel){MPI_COMM_NULL, 0, 1};
+    fabric->flags.window = fabric->own_flags.window = fabric->memory.window = MPI_WIN_NULL;
+    if (communicator)
+        join_communicators(fabric, *(MPI_Comm *)communicator);
+    iso_status status = build(fabric, topology);
+    if (status == ISO_OK)
+        *out = fabric;
+    else
+        iso_fabric_destroy(fabric);
+    return status;
+}
+
+void iso_fabric_destroy(iso_fabric *fabric)
+{
+    if (!fabric)
+        return;
+    iso_window_destroy(&fabric->memory);
+    iso_window_destroy(&fabric->flags);
+    iso_window_destroy(&fabric->own_flags);
+    if (fabric->host != MPI_COMM_NULL)
+        MPI_Comm_free(&fabric->host);
+    if (fabric->channel.communicator != MPI_COMM_NULL)
+        MPI_Comm_free(&fabric->channel.communicator);
+    iso_free(fabric->counters);
+    iso_free(fabric->local);
+    iso_free(fabric->place);
+    iso_free(fabric->host_of_rank);
+    iso_free(fabric->rank_of_slot);
+    iso_free(fabric);
+}
+
+const iso_topology *iso_fabric_topology(const iso_fabric *fabric)
+{
+    return &fabric->topology;
+}
+
+/* ---- memory ---- */
+
+/* The window: the host's area, then those of the host's slots, each on pages of its own with room to read
+ * past its end. */
+static iso_status window_bytes(const iso_fabric *fabric, const uint64_t bytes[2], size_t *stride,
+                               size_t *host, size_t *total)
+{
+    const uint64_t most = (uint64_t)1 << 56;
+    if (bytes[0] > most || bytes[1] > most)
+        return iso_error(ISO_INVALID, "shared memory of %llu bytes for each slot and %llu for the host",
+                         (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
+    *stride = ((size_t)bytes[0] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
+    *host = ((size_t)bytes[1] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
+    iso_status status = iso_size_mul(*stride, (size_t)fabric->host_slots, "the slots' shared memory", total);
+    if (status == ISO_OK && __builtin_add_overflow(*total, *host, total))
+        status = iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot overflows", *stride);
+    return status;
+}
+
+static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
+{
+    size_t stride = 0, host, total;
+    iso_window fresh;
+    int rank = 0;
+    iso_status status = window_bytes(fabric, bytes, &stride, &host, &total);
+    if (status == ISO_OK)
+        status = iso_window_create(fabric->host, total, "buffers that slots share", &fresh);
+    if (status != ISO_OK)
+        return status;
+    if (fabric->host != MPI_COMM_NULL)
+        MPI_Comm_rank(fabric->host, &rank);
+    if (rank == 0 && fabric->memory.base)
+        memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
+    if (fabric->host != MPI_COMM_NULL)
+        MPI_Barrier(fabric->host); /* nobody unmaps or uses it before it is copied */
+    iso_window_destroy(&fabric->memory);
+    fabric->memory = fresh;
+    fabric->slot_bytes = (size_t)bytes[0];
+    fabric->host_bytes = (size_t)bytes[1];
+    fabric->slot_stride = stride;
+    return ISO_OK;
+}
+
+iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes)
+{
+    uint64_t bytes[2] = {slot_bytes > fabric->slot_bytes ? slot_bytes : fabric->slot_bytes,
+                         host_bytes > fabric->host_bytes ? host_bytes : fabric->host_bytes};
+    if (fabric->host != MPI_COMM_NULL)
+        MPI_Allreduce(MPI_IN_PLACE, bytes, 2, MPI_UINT64_T, MPI_MAX, fabric->host);
+    iso_status status = ISO_OK;
+    if (!fabric->memory.base || bytes[0] > fabric->slot_bytes || bytes[1] > fabric->host_bytes)
+        status = grow_window(fabric, bytes);
+    for (iso_exchange *exchange = fabric->exchanges; exchange; exchange = exchange->next)
+        if (exchange->committed)
+            iso_exchange_resolve(exchange);
+    return iso_channel_agree(&fabric->channel, status);
+}
+
+void *iso_fabric_host_area(const iso_fabric *fabric)
+{
+    return fabric->memory.base;
+}
+
+void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
+{
+    if (fabric->place[slot] < 0 || !fabric->memory.base)
+        return NULL;
+    size_t host = (fabric->host_bytes + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
+    return fabric->memory.base + host + (size_t)fabric->place[slot] * fabric->slot_stride;
+}
+
+iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)
+{
+    int local = fabric->local[slot];
+    return local < 0 ? (iso_traffic){0, 0} : fabric->counters[local].traffic;
+}

@@ -1,0 +1,216 @@
+/* The walk over a region is a nest of loops over runs. Dimensions that lie without gaps in all operands and
+ * in the target are merged while planning, so whole rows, planes or buffers are one run. A run with several
+ * operands is combined by blocks that stay in the first-level cache, the operands folded in the order of
+ * their tree: partial results live in a small stack of blocks, and the last combination writes to the target.
+ */
+#include "collectives/gather_impl.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+
+size_t iso_box_offset(const iso_box *box, const iso_box *region, size_t size)
+{
+    int64_t index = 0;
+    for (int d = 0; d < box->rank; d++)
+        index = index * box->extent[d] + region->offset[d] - box->offset[d];
+    return (size_t)index * size;
+}
+
+/* ---- planning ---- */
+
+/* Elements from one index of dimension d to the next in a dense box. */
+static int64_t stride_of(const iso_box *box, int d)
+{
+    int64_t stride = 1;
+    for (int inner = d + 1; inner < box->rank; inner++)
+        stride *= box->extent[inner];
+    return stride;
+}
+
+static bool strides_are(const iso_box *const *boxes, int count, int d, int below, int64_t extent)
+{
+    for (int i = 0; i < count; i++)
+        if (stride_of(boxes[i], d) != (below < 0 ? 1 : stride_of(boxes[i], below) * extent))
+            return false;
+    return true;
+}
+
+/* The loops over a region, innermost first: dims[i] is the innermost dimension of box that loop i runs
+ * through. Returns their number, at least 1; loop 0 is a run (with dims[0] = -1 where it has a single
+ * element). */
+static int nest_loops(const iso_box *region, const iso_box *const *boxes, int count, int *dims,
+                      int64_t *extents)
+{
+    int loops = 0;
+    for (int d = region->rank - 1; d >= 0; d--) {
+        if (region->extent[d] == 1)
+            continue;
+        if (loops == 0 && !strides_are(boxes, count, d, -1, 1)) {
+            dims[0] = -1;
+            extents[loops++] = 1;
+        }
+        if (loops > 0 && dims[loops - 1] >= 0 &&
+            strides_are(boxes, count, d, dims[loops - 1], extents[loops - 1])) {
+            extents[loops - 1] *= region->extent[d];
+        } else {
+            dims[loops] = d;
+            extents[loops++] = region->extent[d];
+        }
+    }
+    if (loops == 0) {
+        dims[0] = -1;
+        extents[loops++] = 1;
+    }
+    return loops;
+}
+
+iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes)
+{
+    int dims[ISO_MAX_RANK + 1], all = gather->operands + 1;
+    int64_t extents[ISO_MAX_RANK + 1];
+    gather->size = iso_dtype_size(gather->dtype);
+    gather->count = iso_box_count(region);
+    gather->rank = nest_loops(region, boxes, all, dims, extents);
+    gather->stride = iso_new((size_t)gather->rank * (size_t)all * sizeof *gather->stride);
+    gather->cursor = iso_new((size_t)all * sizeof *gather->cursor);
+    if (!gather->stride || !gather->cursor)
+        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d sources", gather->operands);
+    for (int loop = 0; loop < gather->rank; loop++) {
+        int from = gather->rank - 1 - loop;
+        gather->extent[loop] = extents[from];
+        for (int i = 0; i < all && loop < gather->rank - 1; i++)
+            gather->stride[loop * all + i] = stride_of(boxes[i], dims[from]) * (int64_t)gather->size;
+    }
+    return ISO_OK;
+}
+
+void iso_gather_free(iso_gather *gather)
+{
+    iso_free(gather->operand);
+    iso_free(gather->stride);
+    iso_free(gather->cursor);
+}
+
+/* ---- running ---- */
+
+/* out[0..n) from three operands or more, n elements of at most one block; `at`: addresses, each `skip` bytes
+ * on. */
+static void fold_block(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
+{
+    _Alignas(64) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
+    const char *stack[ISO_TREE_DEPTH];
+    int depth = 0, last = gather->operands - 1;
+    for (int i = 0; i <= last; i++) {
+        stack[depth++] = at[i] + skip;
+        for (int fold = gather->operand[i].folds; fold > 0; fold--) {
+            depth--;
+            char *into = i == last && fold == 1 ? out : partial[depth - 1];
+            gather->combine(gather->dtype, n, stack[depth - 1], stack[depth], into);
+            stack[depth - 1] = into;
+        }
+    }
+}
+
+/* out[0..n): a run of n elements. */
+static void combine_run(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
+{
+    size_t bytes = (size_t)n * gather->size;
+    if (gather->operands == 1) {
+        if (out != at[0] + skip)
+            memcpy(out, at[0] + skip, bytes);
+        return;
+    }
+    if (gather->operands == 2) {
+        gather->combine(gather->dtype, n, at[0] + skip, at[1] + skip, out);
+        return;
+    }
+    for (size_t done = 0; done < bytes; done += ISO_BLOCK_BYTES) {
+        size_t part = bytes - done < ISO_BLOCK_BYTES ? bytes - done : ISO_BLOCK_BYTES;
+        fold_block(gather, at, skip + done, (int64_t)(part / gather->size), out + done);
+    }
+}
+
+/* Rows of one operand: the memory copies of slices and halos, where rows may be a few bytes. */
+static void copy_rows(char *out, int64_t out_stride, const char *in, int64_t in_stride, int64_t rows,
+                      size_t bytes)
+{
+    if (bytes == 4)
+        for (int64_t row = 0; row < rows; row++)
+            memcpy(out + row * out_stride, in + row * in_stride, 4);
+    else if (bytes == 8)
+        for (int64_t row = 0; row < rows; row++)
+            memcpy(out + row * out_stride, in + row * in_stride, 8);
+    else
+        for (int64_t row = 0; row < rows; row++)
+            memcpy(out + row * out_stride, in + row * in_stride, bytes);
+}
+
+static void move_cursors(const iso_gather *gather, int loop, int64_t steps, char **out)
+{
+    const int64_t *stride = gather->stride + loop * (gather->operands + 1);
+    for (int i = 0; i < gather->operands; i++)
+        gather->cursor[i] += stride[i] * steps;
+    *out += stride[gather->operands] * steps;
+}
+
+/* The innermost loop over runs, at the cursors. */
+static void walk_rows(const iso_gather *gather, char *out)
+{
+    int loop = gather->rank - 2, all = gather->operands + 1;
+    int64_t rows = gather->extent[loop], run = gather->extent[loop + 1];
+    if (gather->operands == 1) {
+        const int64_t *stride = gather->stride + loop * all;
+        copy_rows(out, stride[1], gather->cursor[0], stride[0], rows, (size_t)run * gather->size);
+        return;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        combine_run(gather, gather->cursor, 0, run, out);
+        move_cursors(gather, loop, 1, &out);
+    }
+    move_cursors(gather, loop, -rows, &out);
+}
+
+/* All the loops but the inner two, as an odometer. */
+void iso_gather_run(const iso_gather *gather)
+{
+    int64_t index[ISO_MAX_RANK] = {0};
+    char *out = gather->out;
+    if (gather->count == 0 || !out)
+        return;
+    for (int i = 0; i < gather->operands; i++)
+        gather->cursor[i] = gather->operand[i].address;
+    if (gather->rank == 1) {
+        combine_run(gather, gather->cursor, 0, gather->extent[0], out);
+        return;
+    }
+    for (;;) {
+        walk_rows(gather, out);
+        int loop = gather->rank - 3;
+        while (loop >= 0 && ++index[loop] == gather->extent[loop]) {
+            move_cursors(gather, loop, 1 - gather->extent[loop], &out);
+            index[loop--] = 0;
+        }
+        if (loop < 0)
+            return;
+        move_cursors(gather, loop, 1, &out);
+    }
+}
+
+bool iso_gather_is_run(const iso_gather *gather)
+{
+    return gather->rank == 1;
+}
+
+void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *out)
+{
+    const iso_operand *operand = gather->operand;
+    size_t skip = (size_t)begin * gather->size;
+    if (gather->operands == 2) {
+        gather->combine(gather->dtype, n, operand[0].address + skip, operand[1].address + skip, out);
+        return;
+    }
+    for (int i = 0; i < gather->operands; i++)
+        gather->cursor[i] = operand[i].address;
+    combine_run(gather, gather->cursor, skip, n, out);
+}

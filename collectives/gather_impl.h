@@ -1,0 +1,50 @@
+/* Gathers: one region, combined from one or more operands in tree order, written to one target. The local
+ * work of a pull, and of packing a message. */
+#ifndef ISO_GATHER_IMPL_H
+#define ISO_GATHER_IMPL_H
+
+#include "collectives/coll.h"
+
+/* Where an operand or target lies. */
+typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_HOST, ISO_AREA_MESSAGE } iso_area;
+
+typedef struct iso_operand {
+    iso_area area;
+    int number;          /* of the slot, or of the incoming message */
+    size_t offset;       /* bytes from the area's begin to the region's first element */
+    const char *address; /* of the region's first element; found when areas are placed */
+    int folds; /* combinations to make once this operand has been taken: the tree in postfix order */
+} iso_operand;
+
+typedef struct iso_gather {
+    iso_dtype dtype;
+    size_t size; /* of an element */
+    iso_combine combine;
+    int64_t count; /* elements of the region */
+    int operands;
+    iso_operand *operand;
+    int rank;                     /* of the loop nest */
+    int64_t extent[ISO_MAX_RANK]; /* outermost first; the last is a run without gaps in all operands and the
+                                     target */
+    int64_t *stride;              /* [rank - 1][operands + 1] bytes; the target's is the last */
+    const char **cursor;          /* [operands] for the walk */
+    char *out;                    /* the region's first element in the target; NULL: not bound */
+} iso_gather;
+
+enum { ISO_TREE_DEPTH = 24, ISO_BLOCK_BYTES = 4096 };
+
+/* Bytes from the first element of `box` to the first of `region` in it. */
+size_t iso_box_offset(const iso_box *box, const iso_box *region, size_t size);
+
+/* boxes: [operands + 1], those of the operands and, last, of the target, which hold them densely. The
+ * operands are set already; they, and what this allocates, belong to the gather. */
+iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes);
+void iso_gather_free(iso_gather *gather);
+
+void iso_gather_run(const iso_gather *gather);
+/* True where the region is one run in every operand. */
+bool iso_gather_is_run(const iso_gather *gather);
+/* Combines elements [begin, begin + n) of such a region into out. */
+void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *out);
+
+#endif

@@ -1,0 +1,189 @@
+/* Persistent requests, made once. A part that several slots of a rank pull travels once. While waiting we
+ * poll with a growing patience of our own: MPI's waiting loops keep a core that the awaited rank may need. */
+#include "collectives/mpi/messages_impl.h"
+
+#include <string.h>
+
+#include "collectives/shm/barrier_impl.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+
+enum { PART_ALIGN = 64, SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the messages of an exchange");
+}
+
+/* ---- parts ---- */
+
+static bool keys_equal(const iso_part_key *a, const iso_part_key *b)
+{
+    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
+}
+
+/* Where in the table the key is, or should be. */
+static int *find_place(const iso_mailbox *box, const iso_part_key *key)
+{
+    size_t mask = (size_t)box->table_size - 1, at = (size_t)key->word[0] & mask;
+    while (box->table[at] && !keys_equal(&box->part[box->table[at] - 1].key, key))
+        at = (at + 1) & mask;
+    return &box->table[at];
+}
+
+static iso_status make_room(iso_mailbox *box)
+{
+    if (box->parts < box->room)
+        return ISO_OK;
+    int room = box->room ? 2 * box->room : 16;
+    iso_part *part = iso_grow(box->part, (size_t)box->parts, (size_t)room, sizeof *part);
+    if (!part)
+        return no_memory();
+    box->part = part;
+    int *table = iso_new((size_t)room * 2 * sizeof *table);
+    if (!table)
+        return no_memory();
+    iso_free(box->table);
+    box->table = table;
+    box->table_size = 2 * room;
+    box->room = room;
+    for (int i = 0; i < box->parts; i++)
+        *find_place(box, &part[i].key) = i + 1;
+    return ISO_OK;
+}
+
+static iso_status find_message(iso_mailbox *box, int peer, int *number)
+{
+    int i = 0;
+    while (i < box->messages && box->message[i].peer != peer)
+        i++;
+    *number = i;
+    if (i < box->messages)
+        return ISO_OK;
+    iso_message *message = iso_grow(box->message, (size_t)i, (size_t)i + 1, sizeof *message);
+    if (!message)
+        return no_memory();
+    box->message = message;
+    message[box->messages++] = (iso_message){.peer = peer};
+    return ISO_OK;
+}
+
+iso_status iso_mailbox_part(iso_mailbox *box, int peer, iso_part_key key, size_t bytes, int *number,
+                            bool *fresh)
+{
+    int message;
+    key.word[0] = iso_hash_mix(key.word[0] ^ (uint64_t)peer);
+    iso_status status = make_room(box);
+    if (status == ISO_OK)
+        status = find_message(box, peer, &message);
+    if (status != ISO_OK)
+        return status;
+    int *place = find_place(box, &key);
+    *fresh = *place == 0;
+    if (*fresh) {
+        iso_message *to = &box->message[message];
+        box->part[box->parts] = (iso_part){message, to->bytes, key};
+        to->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+        *place = ++box->parts;
+    }
+    *number = *place - 1;
+    return ISO_OK;
+}
+
+/* ---- buffers and requests ---- */
+
+static iso_status place_messages(iso_mailbox *box, const char *what, int *requests)
+{
+    for (int i = 0; i < box->messages; i++)
+        box->bytes += box->message[i].bytes;
+    iso_status status = iso_alloc(box->bytes, what, (void **)&box->data);
+    if (status != ISO_OK)
+        return status;
+    char *at = box->data;
+    for (int i = 0; i < box->messages; i++) {
+        iso_message *message = &box->message[i];
+        message->data = at;
+        message->first_request = *requests;
+        message->requests = (int)((message->bytes + SLICE - 1) / SLICE);
+        *requests += message->requests;
+        at += message->bytes;
+    }
+    return ISO_OK;
+}
+
+static void make_requests(const iso_messages *messages, const iso_mailbox *box, MPI_Comm communicator,
+                          int tag)
+{
+    for (int i = 0; i < box->messages; i++) {
+        const iso_message *message = &box->message[i];
+        for (int k = 0; k < message->requests; k++) {
+            size_t at = (size_t)k * SLICE, left = message->bytes - at;
+            int count = left < SLICE ? (int)left : SLICE;
+            MPI_Request *request = &messages->requests[message->first_request + k];
+            if (box == &messages->in)
+                MPI_Recv_init(message->data + at, count, MPI_BYTE, message->peer, tag, communicator, request);
+            else
+                MPI_Send_init(message->data + at, count, MPI_BYTE, message->peer, tag, communicator, request);
+        }
+    }
+}
+
+iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, int tag)
+{
+    int requests = 0;
+    iso_status status = place_messages(&messages->in, "what an exchange receives", &requests);
+    if (status != ISO_OK)
+        return status;
+    messages->incoming_requests = requests;
+    status = place_messages(&messages->out, "what an exchange sends", &requests);
+    if (status != ISO_OK || requests == 0)
+        return status;
+    messages->requests = iso_new((size_t)requests * sizeof *messages->requests);
+    if (!messages->requests)
+        return no_memory();
+    messages->request_count = requests;
+    make_requests(messages, &messages->in, communicator, tag);
+    make_requests(messages, &messages->out, communicator, tag);
+    return ISO_OK;
+}
+
+static void free_mailbox(iso_mailbox *box)
+{
+    iso_free(box->message);
+    iso_free(box->part);
+    iso_free(box->table);
+    iso_free(box->data);
+}
+
+void iso_messages_free(iso_messages *messages)
+{
+    for (int i = 0; i < messages->request_count; i++)
+        MPI_Request_free(&messages->requests[i]);
+    iso_free(messages->requests);
+    free_mailbox(&messages->in);
+    free_mailbox(&messages->out);
+}
+
+void iso_messages_start_receiving(iso_messages *messages)
+{
+    if (messages->incoming_requests > 0)
+        MPI_Startall(messages->incoming_requests, messages->requests);
+}
+
+void iso_messages_start_sending(iso_messages *messages, int number)
+{
+    const iso_message *message = &messages->out.message[number];
+    MPI_Startall(message->requests, messages->requests + message->first_request);
+}
+
+void iso_messages_finish(iso_messages *messages, bool crowded)
+{
+    iso_patience patience = {0};
+    int done = 0;
+    for (;;) {
+        MPI_Testall(messages->request_count, messages->requests, &done, MPI_STATUSES_IGNORE);
+        if (done)
+            return;
+        iso_patience_pass(&patience, crowded);
+    }
+}

@@ -1,0 +1,186 @@
+/* Exchanges at run time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "runtime/base/memory.h"
+
+/* ---- commit ---- */
+
+static int by_message(const void *a, const void *b)
+{
+    const iso_pack *first = a, *second = b;
+    if (first->message != second->message)
+        return first->message < second->message ? -1 : 1;
+    return (first->offset > second->offset) - (first->offset < second->offset);
+}
+
+static const char *area_address(const iso_exchange *exchange, const iso_operand *operand)
+{
+    switch (operand->area) {
+    case ISO_AREA_SLOT:
+        return iso_fabric_slot_area(exchange->fabric, operand->number);
+    case ISO_AREA_HOST:
+        return iso_fabric_host_area(exchange->fabric);
+    default:
+        return exchange->messages.in.message[operand->number].data;
+    }
+}
+
+static void resolve_gather(const iso_exchange *exchange, iso_gather *gather)
+{
+    for (int i = 0; i < gather->operands; i++) {
+        const char *area = area_address(exchange, &gather->operand[i]);
+        gather->operand[i].address = area ? area + gather->operand[i].offset : NULL;
+    }
+}
+
+void iso_exchange_resolve(iso_exchange *exchange)
+{
+    for (int s = 0; s < exchange->fabric->local_slots; s++)
+        for (int i = 0; i < exchange->slots[s].pulls; i++)
+            resolve_gather(exchange, &exchange->slots[s].pull[i].gather);
+    for (int i = 0; i < exchange->pack_count; i++) {
+        iso_pack *pack = &exchange->packs[i];
+        resolve_gather(exchange, &pack->gather);
+        pack->gather.out = exchange->messages.out.message[pack->message].data + pack->offset;
+    }
+}
+
+iso_status iso_exchange_commit(iso_exchange *exchange)
+{
+    iso_fabric *fabric = exchange->fabric;
+    iso_status status = ISO_OK;
+    if (!fabric->memory.base)
+        status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
+    if (status == ISO_OK)
+        status = iso_messages_commit(&exchange->messages, fabric->channel.communicator, exchange->tag);
+    status = iso_channel_agree(&fabric->channel, status);
+    if (status != ISO_OK)
+        return status;
+    if (exchange->pack_count > 1)
+        qsort(exchange->packs, (size_t)exchange->pack_count, sizeof *exchange->packs, by_message);
+    iso_exchange_resolve(exchange);
+    exchange->committed = true;
+    return ISO_OK;
+}
+
+void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
+{
+    iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
+    for (int i = 0; i < pulls->pulls; i++)
+        if (pulls->pull[i].target == target)
+            pulls->pull[i].gather.out = data ? (char *)data + pulls->pull[i].target_offset : NULL;
+}
+
+/* ---- a run ---- */
+
+/* Packs and sends, message by message, and waits for what others send. */
+static void move_messages(iso_exchange *exchange)
+{
+    iso_messages *messages = &exchange->messages;
+    iso_messages_start_receiving(messages);
+    int pack = 0;
+    for (int i = 0; i < messages->out.messages; i++) {
+        for (; pack < exchange->pack_count && exchange->packs[pack].message == i; pack++)
+            iso_gather_run(&exchange->packs[pack].gather);
+        iso_messages_start_sending(messages, i);
+    }
+    iso_messages_finish(messages, exchange->fabric->host_barrier.crowded);
+}
+
+void iso_exchange_begin(iso_exchange *exchange, int thread)
+{
+    if (!exchange->active)
+        return;
+    iso_fabric_barrier(exchange->fabric, thread);
+    if (exchange->messages.request_count == 0)
+        return;
+    if (thread == 0)
+        move_messages(exchange);
+    iso_fabric_rank_barrier(exchange->fabric, thread);
+}
+
+void iso_exchange_end(iso_exchange *exchange, int thread)
+{
+    if (exchange->active)
+        iso_fabric_barrier(exchange->fabric, thread);
+}
+
+static void count(const iso_exchange *exchange, int local, const iso_pull *pull, int64_t elements)
+{
+    iso_traffic *traffic = &exchange->fabric->counters[local].traffic;
+    uint64_t bytes = (uint64_t)elements * pull->gather.size;
+    traffic->pulled += bytes * (uint64_t)pull->foreign;
+    traffic->crossed += bytes * (uint64_t)pull->crossed;
+}
+
+void iso_exchange_pull(iso_exchange *exchange, int slot)
+{
+    int local = exchange->fabric->local[slot];
+    const iso_slot_pulls *pulls = &exchange->slots[local];
+    for (int i = 0; i < pulls->pulls; i++) {
+        const iso_pull *pull = &pulls->pull[i];
+        if (!pull->gather.out)
+            continue;
+        iso_gather_run(&pull->gather);
+        count(exchange, local, pull, pull->gather.count);
+    }
+}
+
+/* ---- pulls that their owner combines ---- */
+
+int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
+                              int capacity)
+{
+    const iso_gather *gather = &exchange->slots[exchange->fabric->local[slot]].pull[pull].gather;
+    for (int i = 0; i < gather->operands && i < capacity; i++)
+        address[i] = gather->operand[i].address;
+    return gather->operands;
+}
+
+void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
+                          void *out)
+{
+    int local = exchange->fabric->local[slot];
+    const iso_pull *p = &exchange->slots[local].pull[pull];
+    iso_gather_part(&p->gather, begin, n, out);
+    count(exchange, local, p, n);
+}
+
+const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)
+{
+    int local = exchange->fabric->local[slot];
+    const iso_pull *p = &exchange->slots[local].pull[pull];
+    if (p->gather.operands != 1)
+        return NULL;
+    count(exchange, local, p, n);
+    return p->gather.operand[0].address + (size_t)begin * p->gather.size;
+}
+
+bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull)
+{
+    return iso_gather_is_run(&exchange->slots[exchange->fabric->local[slot]].pull[pull].gather);
+}
+
+/* ---- what is planned ---- */
+
+iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
+{
+    iso_traffic planned = {0, 0};
+    int local = exchange->fabric->local[slot];
+    if (local < 0)
+        return planned;
+    const iso_slot_pulls *pulls = &exchange->slots[local];
+    for (int i = 0; i < pulls->pulls; i++) {
+        uint64_t bytes = (uint64_t)pulls->pull[i].gather.count * pulls->pull[i].gather.size;
+        planned.pulled += bytes * (uint64_t)pulls->pull[i].foreign;
+        planned.crossed += bytes * (uint64_t)pulls->pull[i].crossed;
+    }
+    return planned;
+}
+
+size_t iso_exchange_bytes(const iso_exchange *exchange)
+{
+    return exchange->messages.in.bytes + exchange->messages.out.bytes;
+}

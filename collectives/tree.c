@@ -1,0 +1,47 @@
+/* The tree depends on the number of sources alone, so the order of additions, and with it every bit of a sum,
+ * is the same wherever slots live. Because splits are at powers of two, an aligned block of slots is a
+ * complete node: a host that holds one adds it up and sends a single partial result. */
+#include "collectives/tree_impl.h"
+
+int iso_tree_left(int count)
+{
+    int left = 1;
+    while (left < count - left)
+        left *= 2;
+    return left;
+}
+
+typedef struct cutter {
+    const int *host;
+    int here;
+    iso_tree_node *nodes;
+    int made;
+} cutter;
+
+static bool on_one_host(const int *host, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (host[i] != host[0])
+            return false;
+    return true;
+}
+
+static void cut(cutter *c, int begin, int count)
+{
+    const int *host = c->host + begin;
+    if (count == 1 || (host[0] != c->here && on_one_host(host, count))) {
+        c->nodes[c->made++] = (iso_tree_node){begin, count, 0};
+        return;
+    }
+    int left = iso_tree_left(count);
+    cut(c, begin, left);
+    cut(c, begin + left, count - left);
+    c->nodes[c->made - 1].folds++;
+}
+
+int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes)
+{
+    cutter c = {host_of_source, here, nodes, 0};
+    cut(&c, 0, count);
+    return c.made;
+}

@@ -1,0 +1,23 @@
+/* The order in which sources are combined: one fixed binary tree over their positions, split at the largest
+ * power of two. */
+#ifndef ISO_TREE_IMPL_H
+#define ISO_TREE_IMPL_H
+
+#include <stdbool.h>
+
+/* Sources of the left child of a node with `count` sources, at least 2: the largest power of two below count.
+ */
+int iso_tree_left(int count);
+
+/* A complete node of the tree whose value is one operand: sources [begin, begin + count). */
+typedef struct iso_tree_node {
+    int begin, count;
+    int folds; /* combinations to make after this operand, in postfix order */
+} iso_tree_node;
+
+/* Cuts the tree over `count` sources, whose hosts are given, into as few operands as host `here` can have:
+ * single sources of its own, and the largest complete nodes that lie on one other host, which that host
+ * combines. nodes: room for count. Returns their number. */
+int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes);
+
+#endif
