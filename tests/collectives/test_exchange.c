@@ -119,6 +119,10 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
             *p = s->pull[i - 1];
             p->target = target;
             p->slot = (int)draw(r, 0, s->topology.slots - 1);
+            if (p->region.rank > 0 && p->region.extent[0] > 1 && draw(r, 0, 1)) { /* a part of it */
+                p->region.offset[0]++;
+                p->region.extent[0] = draw(r, 1, p->region.extent[0] - 1);
+            }
         }
     }
 }

@@ -1,0 +1,304 @@
+/* Windows, barriers, exchanges that need no meeting, and what a fabric refuses.
+ * Ranks: 1, 2, 5 */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/coll.h"
+#include "collectives/control/control.h"
+#include "collectives/tree_impl.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+
+static iso_context *ctx;
+static int rank_of_slot[64], host_of_rank[64];
+
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+{
+    (void)dtype;
+    for (int64_t i = 0; i < n; i++)
+        ((float *)out)[i] = ((const float *)a)[i] + ((const float *)b)[i];
+}
+
+/* slots_per_rank slots on every rank, in order. */
+static iso_topology topology_of(int slots_per_rank, int ranks_per_host, int threads)
+{
+    int ranks = iso_ranks(ctx);
+    for (int rank = 0; rank < ranks; rank++)
+        host_of_rank[rank] = rank / ranks_per_host;
+    for (int slot = 0; slot < ranks * slots_per_rank; slot++)
+        rank_of_slot[slot] = slot / slots_per_rank;
+    return (iso_topology){ranks * slots_per_rank, ranks, iso_rank(ctx), rank_of_slot, host_of_rank, threads};
+}
+
+static iso_fabric *make(const iso_topology *topology)
+{
+    iso_fabric *fabric = NULL;
+    ck_assert_msg(iso_fabric_create(topology, iso_communicator(ctx), sum, sum, &fabric) == ISO_OK, "%s",
+                  iso_error_message());
+    return fabric;
+}
+
+START_TEST(areas_are_shared_apart_and_grow)
+{
+    iso_topology topology = topology_of(3, 2, 1);
+    iso_fabric *fabric = make(&topology);
+    ck_assert(iso_fabric_reserve(fabric, 1000, 5000) == ISO_OK);
+    for (size_t bytes = 1000; bytes < 5000000; bytes *= 4) {
+        for (int slot = 0; slot < topology.slots; slot++) {
+            char *area = iso_fabric_slot_area(fabric, slot);
+            ck_assert((area != NULL) == (host_of_rank[rank_of_slot[slot]] == host_of_rank[topology.rank]));
+            ck_assert((uintptr_t)area % 4096 == 0);
+            if (rank_of_slot[slot] == topology.rank) {
+                ck_assert(area[0] == 0 && area[bytes - 1] == 0);
+                memset(area, slot + 1, bytes);
+            }
+        }
+        char *host = iso_fabric_host_area(fabric);
+        if (bytes == 1000 && topology.rank % 2 == 0)
+            memset(host, 77, 5000);
+        iso_fabric_barrier(fabric, 0);
+        for (int slot = 0; slot < topology.slots; slot++) {
+            const char *area = iso_fabric_slot_area(fabric, slot);
+            ck_assert(!area || (area[0] == slot + 1 && area[bytes - 1] == slot + 1));
+        }
+        ck_assert(host[0] == 77 && host[4999] == 77);
+        iso_fabric_barrier(fabric, 0);
+        ck_assert(iso_fabric_reserve(fabric, bytes * 4, bytes * 2) == ISO_OK);
+    }
+    ck_assert(iso_fabric_reserve(fabric, 1, 1) == ISO_OK); /* never shrinks */
+    memset(iso_fabric_slot_area(fabric, topology.rank * 3), 1, 4000000);
+    iso_fabric_destroy(fabric);
+}
+END_TEST
+
+/* ---- barriers ---- */
+
+enum { ROUNDS = 2000 };
+typedef struct walker {
+    iso_fabric *fabric;
+    int thread, slot, wrong;
+    bool rank_only;
+} walker;
+
+/* Each writes its round, meets, reads everybody's, meets. */
+static void *walk(void *argument)
+{
+    walker *w = argument;
+    const iso_topology *topology = iso_fabric_topology(w->fabric);
+    for (int round = 1; round <= ROUNDS; round++) {
+        *(int *)iso_fabric_slot_area(w->fabric, w->slot) = round;
+        w->rank_only ? iso_fabric_rank_barrier(w->fabric, w->thread)
+                     : iso_fabric_barrier(w->fabric, w->thread);
+        for (int slot = 0; slot < topology->slots; slot++) {
+            const int *area = iso_fabric_slot_area(w->fabric, slot);
+            bool meets = w->rank_only ? rank_of_slot[slot] == topology->rank : area != NULL;
+            w->wrong += meets && *area != round;
+        }
+        w->rank_only ? iso_fabric_rank_barrier(w->fabric, w->thread)
+                     : iso_fabric_barrier(w->fabric, w->thread);
+    }
+    return NULL;
+}
+
+static void walk_together(bool rank_only, int ranks_per_host)
+{
+    iso_topology topology = topology_of(2, ranks_per_host, 2);
+    iso_fabric *fabric = make(&topology);
+    ck_assert(iso_fabric_reserve(fabric, 64, 0) == ISO_OK);
+    walker walkers[2];
+    for (int i = 0; i < 2; i++)
+        walkers[i] = (walker){fabric, i, topology.rank * 2 + i, 0, rank_only};
+    pthread_t other;
+    ck_assert(!pthread_create(&other, NULL, walk, &walkers[1]));
+    walk(&walkers[0]);
+    pthread_join(other, NULL);
+    ck_assert_int_eq(walkers[0].wrong + walkers[1].wrong, 0);
+    iso_fabric_destroy(fabric);
+}
+
+START_TEST(threads_meet)
+{
+    walk_together(false, iso_ranks(ctx));
+    walk_together(false, 2);
+    walk_together(true, iso_ranks(ctx));
+}
+END_TEST
+
+/* ---- exchanges that concern one slot, or another host ---- */
+
+static iso_source whole_of(int slot, int64_t n)
+{
+    return (iso_source){slot, ISO_SPACE_SLOT, 0, {1, {0}, {n}}};
+}
+
+START_TEST(copies_of_ones_own_need_nobody)
+{
+    iso_topology topology = topology_of(2, iso_ranks(ctx), 2);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_exchange_create(fabric, "slice", &exchange) == ISO_OK);
+    iso_box region = {1, {3}, {5}};
+    for (int slot = 0; slot < topology.slots; slot++) {
+        iso_source source = whole_of(slot, 10);
+        ck_assert(iso_exchange_add(exchange, slot, 0, &region, ISO_F32, ISO_SUM, &region, &source, 1, NULL) ==
+                  ISO_OK);
+    }
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    float out[5] = {0};
+    int mine = topology.rank * 2;
+    for (int i = 0; i < 10; i++)
+        ((float *)iso_fabric_slot_area(fabric, mine))[i] = (float)i;
+    iso_exchange_bind(exchange, mine, 0, out);
+    for (int run = 0; run < topology.rank + 1; run++) { /* as often as it likes: a barrier would hang here */
+        iso_exchange_begin(exchange, 0);
+        iso_exchange_pull(exchange, mine);
+        iso_exchange_end(exchange, 0);
+    }
+    ck_assert(out[0] == 3 && out[4] == 7);
+    ck_assert_uint_eq(iso_fabric_traffic(fabric, mine).pulled, 0);
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+}
+END_TEST
+
+/* Every slot takes the sum of all: a host's block of slots is one partial sum, which crosses once for each
+ * rank that wants it. */
+START_TEST(a_host_sends_one_partial_sum)
+{
+    enum { N = 1000 };
+    int ranks = iso_ranks(ctx);
+    iso_topology topology = topology_of(4, 1, 1);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    iso_box whole = {1, {0}, {N}};
+    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
+    ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
+    iso_source sources[64];
+    for (int slot = 0; slot < topology.slots; slot++)
+        sources[slot] = whole_of(slot, N);
+    for (int slot = 0; slot < topology.slots; slot++)
+        ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole, sources,
+                                   topology.slots, NULL) == ISO_OK);
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    uint64_t crossed = 0;
+    for (int slot = topology.rank * 4; slot < topology.rank * 4 + 4; slot++)
+        crossed += iso_exchange_planned(exchange, slot).crossed;
+    ck_assert_uint_eq(crossed, (uint64_t)(ranks - 1) * N * sizeof(float));
+    ck_assert((iso_exchange_bytes(exchange) > 0) == (ranks > 1));
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+}
+END_TEST
+
+START_TEST(the_tree_splits_at_powers_of_two)
+{
+    const int left[] = {0, 0, 1, 2, 2, 4, 4, 4, 4, 8, 8};
+    for (int count = 2; count <= 10; count++)
+        ck_assert_int_eq(iso_tree_left(count), left[count]);
+    int hosts[] = {0, 0, 1, 1, 1, 1, 2, 2, 2, 0, 0};
+    iso_tree_node nodes[11];
+    /* 8 + 3 sources, the 3 being 2 + 1. Host 0 sees its own one by one: 0, 1, 2-3, 4-5, 6-7, 8, 9, 10. */
+    ck_assert_int_eq(iso_tree_cut(hosts, 11, 0, nodes), 8);
+    ck_assert_int_eq(iso_tree_cut(hosts, 11, 5, nodes), 7);
+    ck_assert(nodes[0].begin == 0 && nodes[0].count == 2 && nodes[1].begin == 2 && nodes[1].count == 2 &&
+              nodes[1].folds == 1);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+START_TEST(wrong_topologies_are_refused)
+{
+    iso_fabric *fabric = NULL;
+    iso_topology topology = topology_of(1, 1, 1);
+    topology.threads = 0;
+    ck_assert(iso_fabric_create(&topology, iso_communicator(ctx), sum, sum, &fabric) == ISO_INVALID);
+    topology = topology_of(1, 1, 1);
+    rank_of_slot[0] = 1000;
+    ck_assert(iso_fabric_create(&topology, iso_communicator(ctx), sum, sum, &fabric) == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "slot 0 is on rank 1000"));
+    ck_assert(fabric == NULL);
+}
+END_TEST
+
+START_TEST(wrong_pulls_are_refused)
+{
+    iso_topology topology = topology_of(2, 1, 1);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    ck_assert(iso_exchange_create(fabric, "halo", &exchange) == ISO_OK);
+    iso_box box = {1, {0}, {10}}, outside = {1, {5}, {6}}, other = {2, {0}, {2, 5}};
+    iso_source sources[2] = {whole_of(0, 10), whole_of(1, 10)}, backwards[2] = {sources[1], sources[0]};
+    ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &outside, sources, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_add(exchange, 0, 0, &outside, ISO_F32, ISO_SUM, &outside, sources, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "'halo'") && strstr(iso_error_message(), "slot 0"));
+    ck_assert(iso_exchange_add(exchange, 0, 0, &other, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, backwards, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_add(exchange, 99, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_DTYPE_NONE, ISO_SUM, &box, sources, 2, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, sources, 0, NULL) ==
+              ISO_INVALID);
+    ck_assert(iso_exchange_commit(exchange) == ISO_INVALID); /* there is no memory yet */
+    ck_assert(iso_fabric_reserve(fabric, SIZE_MAX / 2, 0) == ISO_INVALID);
+    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
+              ISO_INVALID);
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+}
+END_TEST
+
+START_TEST(nothing_is_left)
+{
+    size_t before = iso_memory_held();
+    iso_topology topology = topology_of(2, 1, 1);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    iso_box box = {1, {0}, {10}};
+    iso_source sources[2] = {whole_of(0, 10), whole_of(1, 10)};
+    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_exchange_create(fabric, "all", &exchange) == ISO_OK);
+    for (int slot = 0; slot < topology.slots; slot++)
+        ck_assert(iso_exchange_add(exchange, slot, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
+                  ISO_OK);
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    ck_assert(iso_memory_held() > before);
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+    ck_assert_uint_eq(iso_memory_held(), before);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    Suite *suite = suite_create("fabric");
+    TCase *cases = tcase_create("fabric");
+    tcase_add_test(cases, areas_are_shared_apart_and_grow);
+    tcase_add_test(cases, threads_meet);
+    tcase_add_test(cases, copies_of_ones_own_need_nobody);
+    tcase_add_test(cases, a_host_sends_one_partial_sum);
+    tcase_add_test(cases, the_tree_splits_at_powers_of_two);
+    tcase_add_test(cases, wrong_topologies_are_refused);
+    tcase_add_test(cases, wrong_pulls_are_refused);
+    tcase_add_test(cases, nothing_is_left);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+}
