@@ -1,0 +1,150 @@
+#include "runtime/data/dataset_impl.h"
+
+#include "collectives/control/control.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/session/session.h"
+
+#include <inttypes.h>
+
+enum { DEFAULT_SEED = 1337 };
+
+iso_status iso_data_agree(iso_context *ctx, iso_status status)
+{
+    return ctx ? iso_agree(ctx, status) : status;
+}
+
+int iso_data_rank(const iso_context *ctx)
+{
+    return ctx ? iso_rank(ctx) : 0;
+}
+
+int iso_data_ranks(const iso_context *ctx)
+{
+    return ctx ? iso_ranks(ctx) : 1;
+}
+
+uint64_t iso_data_seed(const iso_context *ctx)
+{
+    return ctx ? iso_seed(ctx) : DEFAULT_SEED;
+}
+
+iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset **dataset)
+{
+    iso_dataset *ds = iso_new(sizeof *ds);
+    if (!ds) {
+        iso_level_release(source);
+        return iso_error(ISO_NO_MEMORY, "no memory for a data set");
+    }
+    ds->ctx = ctx;
+    ds->seed = iso_data_seed(ctx);
+    ds->top = source;
+    iso_order_begin(&ds->order, &source->spans);
+    *dataset = ds;
+    return ISO_OK;
+}
+
+void iso_dataset_destroy(iso_dataset *ds)
+{
+    if (!ds)
+        return;
+    iso_feeder_destroy(ds->feeder);
+    iso_order_free(&ds->order);
+    iso_level_release(ds->top);
+    iso_free(ds->message);
+    iso_free(ds);
+}
+
+/* "60000 rows of u8 [28, 28, 1], u8 []" */
+static void describe(const iso_dataset *ds, iso_text *text)
+{
+    char shape[128];
+    iso_text_add(text, "%" PRId64 " rows of", ds->top->spans.rows);
+    for (int i = 0; i < ds->top->spec.components; i++)
+        iso_text_add(text, "%s %s %s", i ? "," : "", iso_dtype_name(ds->top->spec.dtype[i]),
+                     iso_shape_text(&ds->top->spec.shape[i], shape, sizeof shape));
+}
+
+static iso_status agree_same(iso_context *ctx, const iso_dataset *ds)
+{
+    iso_text text = {0};
+    describe(ds, &text);
+    const char *told = iso_text_get(&text);
+    iso_status status = iso_agree_same(ctx, "the data set", iso_hash_text(0, told), told);
+    iso_text_free(&text);
+    return status;
+}
+
+iso_status iso_dataset_settle(iso_context *ctx, iso_status status, iso_dataset **dataset)
+{
+    status = iso_data_agree(ctx, status);
+    if (status == ISO_OK && ctx)
+        status = agree_same(ctx, *dataset);
+    if (status != ISO_OK) {
+        iso_dataset_destroy(*dataset);
+        *dataset = NULL;
+    }
+    return status;
+}
+
+iso_status iso_dataset_edit(iso_dataset *ds)
+{
+    if (ds->failed != ISO_OK)
+        return iso_error(ds->failed, "%s", ds->message ? ds->message : "a stage of the data set failed");
+    iso_feeder_destroy(ds->feeder);
+    ds->feeder = NULL;
+    ds->started = false;
+    ds->next = 0;
+    return ISO_OK;
+}
+
+iso_status iso_dataset_keep(iso_dataset *ds, iso_status status)
+{
+    if (status != ISO_OK && ds->failed == ISO_OK) {
+        status = iso_error_prefix(status, "%s: ", ds->top->name);
+        ds->failed = status;
+        ds->message = iso_strdup(iso_error_message());
+    }
+    return status;
+}
+
+int64_t iso_dataset_rows(const iso_dataset *ds)
+{
+    return ds->order.spans.rows;
+}
+
+int64_t iso_dataset_batch_size(const iso_dataset *ds)
+{
+    return ds->order.spans.batch ? ds->order.spans.batch : 1;
+}
+
+int64_t iso_dataset_batches(const iso_dataset *ds)
+{
+    return ds->order.spans.elements;
+}
+
+bool iso_dataset_batched(const iso_dataset *ds)
+{
+    return ds->order.spans.batch != 0;
+}
+
+int iso_dataset_components(const iso_dataset *ds)
+{
+    return ds->top->spec.components;
+}
+
+const iso_shape *iso_dataset_shape(const iso_dataset *ds, int component)
+{
+    return &ds->top->spec.shape[component];
+}
+
+iso_dtype iso_dataset_dtype(const iso_dataset *ds, int component)
+{
+    return ds->top->spec.dtype[component];
+}
+
+const char *iso_dataset_source(const iso_dataset *ds)
+{
+    return ds->top->name;
+}

@@ -1,0 +1,44 @@
+/* What a data set is inside, for the files of this folder. */
+#ifndef ISO_DATA_DATASET_IMPL_H
+#define ISO_DATA_DATASET_IMPL_H
+
+#include "runtime/data/data.h"
+#include "runtime/data/level_impl.h"
+#include "runtime/data/slab_impl.h"
+
+struct iso_dataset {
+    iso_context *ctx; /* lent; may be NULL */
+    uint64_t seed;
+    iso_level *top;  /* held */
+    iso_order order; /* from top's rows to those that are given out */
+    int shuffles;    /* so far: each has a key of its own */
+    int64_t prefetch;
+    iso_status failed; /* the first error of a stage, */
+    char *message;     /* and what it said */
+
+    bool started; /* `order` is that of `epoch`, and feeder is as the stages want it */
+    int64_t epoch;
+    int64_t next;     /* number of the batch in the epoch that next gives */
+    int64_t begin;    /* first row of the batch that was given last, in the order of the epoch */
+    iso_batch batch;  /* it */
+    iso_feeder *feeder; /* NULL where rows are read where they lie */
+};
+
+/* A data set over a source, which it takes over. On an error the source is released. Not collective. */
+iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset **dataset);
+/* Ends a collective function that opens data: all ranks get the same status; on success they have the same data (rows, shapes and types).
+ * On an error of any rank the data set is destroyed. */
+iso_status iso_dataset_settle(iso_context *ctx, iso_status status, iso_dataset **dataset);
+/* Before a stage is added: the error that the data set has, else iteration ends. */
+iso_status iso_dataset_edit(iso_dataset *dataset);
+/* Works out the order of the epoch that it is at, unless that is done. */
+iso_status iso_dataset_start(iso_dataset *dataset);
+/* Keeps the error of a stage in the data set. */
+iso_status iso_dataset_keep(iso_dataset *dataset, iso_status status);
+/* A NULL context is a program of one rank. */
+iso_status iso_data_agree(iso_context *ctx, iso_status status);
+int iso_data_rank(const iso_context *ctx);
+int iso_data_ranks(const iso_context *ctx);
+uint64_t iso_data_seed(const iso_context *ctx);
+
+#endif

@@ -1,0 +1,130 @@
+/* Epochs, batches and the cursor. */
+#include <inttypes.h>
+
+#include "runtime/data/dataset_impl.h"
+
+static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype)
+{
+    if (component < 0 || component >= batch->components)
+        return iso_error(ISO_INVALID, "component %d of a batch that has %d", component, batch->components);
+    if (begin < 0 || count < 0 || begin > batch->rows || count > batch->rows - begin)
+        return iso_error(ISO_INVALID, "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") of a batch of %" PRId64, begin, begin,
+                         count, batch->rows);
+    if (iso_dtype_size(dtype) == 0)
+        return iso_error(ISO_INVALID, "a batch read as type %d", dtype);
+    return ISO_OK;
+}
+
+static iso_status read_in_place(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype,
+                                void *out)
+{
+    const iso_dataset *ds = batch->impl;
+    iso_status status = check_range(batch, component, begin, count, dtype);
+    if (status != ISO_OK)
+        return status;
+    iso_rows rows = iso_order_rows(&ds->order, ds->begin + begin, count, ds->epoch);
+    return ds->top->ops->gather(ds->top, component, &rows, dtype, out);
+}
+
+static iso_status read_made(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype, void *out)
+{
+    const iso_dataset *ds = batch->impl;
+    iso_status status = check_range(batch, component, begin, count, dtype);
+    return status == ISO_OK ? iso_feeder_read(ds->feeder, component, begin, count, dtype, out) : status;
+}
+
+/* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the others gain only by being
+ * made beforehand. */
+static iso_status start_feeder(iso_dataset *ds)
+{
+    const iso_level *top = ds->top;
+    int threads = top->threads > 0 || ds->prefetch == 0 ? top->threads : 1;
+    if (top->cheap || (top->ops->gather && threads == 0))
+        return ISO_OK;
+    return iso_feeder_create(ds->top, &ds->order, ds->prefetch, threads, &ds->feeder);
+}
+
+static void describe_batch(iso_dataset *ds)
+{
+    const iso_spec *spec = &ds->top->spec;
+    iso_batch *batch = &ds->batch;
+    *batch = (iso_batch){.components = spec->components, .impl = ds};
+    for (int i = 0; i < spec->components; i++) {
+        batch->shape[i] = spec->shape[i];
+        batch->dtype[i] = spec->dtype[i];
+    }
+    batch->read = ds->feeder ? read_made : read_in_place;
+}
+
+/* Does the order depend on the epoch, so that it must be worked out anew? */
+static bool must_order(const iso_dataset *ds, int64_t epoch)
+{
+    return !ds->started || (epoch != ds->epoch && (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top)));
+}
+
+static iso_status go_to(iso_dataset *ds, int64_t epoch, int64_t batch)
+{
+    iso_status status = ISO_OK;
+    if (ds->failed != ISO_OK)
+        return iso_dataset_edit(ds);
+    if (ds->feeder)
+        iso_feeder_stop(ds->feeder);
+    if (must_order(ds, epoch)) {
+        bool begun = ds->started;
+        ds->started = false;
+        ISO_TRY(iso_level_rewind(ds->top, epoch));
+        ISO_TRY(iso_order_build(&ds->order, &ds->top->spans, epoch));
+        if (!begun && !ds->feeder)
+            ISO_TRY(start_feeder(ds));
+        describe_batch(ds);
+        ds->started = true;
+    }
+    ds->epoch = epoch;
+    ds->next = batch;
+done:
+    return status;
+}
+
+iso_status iso_dataset_start(iso_dataset *ds)
+{
+    return ds->started ? ISO_OK : go_to(ds, ds->epoch, ds->next);
+}
+
+iso_status iso_dataset_rewind(iso_dataset *ds, int64_t epoch)
+{
+    if (epoch < 0)
+        return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64, ds->top->name, epoch);
+    return go_to(ds, epoch, 0);
+}
+
+iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
+{
+    iso_status status = iso_dataset_start(ds);
+    if (status != ISO_OK)
+        return status;
+    const iso_spans *spans = &ds->order.spans;
+    if (ds->next >= spans->elements) {
+        *batch = NULL;
+        return ISO_OK;
+    }
+    if (ds->feeder)
+        iso_feeder_advance(ds->feeder, ds->next, ds->epoch);
+    ds->begin = iso_span_begin(spans, ds->next);
+    ds->batch.rows = iso_span_rows(spans, ds->next);
+    ds->next++;
+    *batch = &ds->batch;
+    return ISO_OK;
+}
+
+int64_t iso_dataset_position(const iso_dataset *ds)
+{
+    return ds->epoch * iso_dataset_batches(ds) + ds->next;
+}
+
+iso_status iso_dataset_seek(iso_dataset *ds, int64_t position)
+{
+    int64_t batches = iso_dataset_batches(ds);
+    if (position < 0)
+        return iso_error(ISO_INVALID, "%s: seek to position %" PRId64, ds->top->name, position);
+    return go_to(ds, position / batches, position % batches);
+}

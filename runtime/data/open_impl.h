@@ -1,0 +1,25 @@
+/* Where iso_dataset_open finds rows. */
+#ifndef ISO_DATA_OPEN_IMPL_H
+#define ISO_DATA_OPEN_IMPL_H
+
+#include "runtime/data/data.h"
+#include "runtime/data/level_impl.h"
+
+/* Rows from a folder of IDX files. Not collective, like all here. */
+iso_status iso_open_folder(const char *folder, iso_part part, const char *name, iso_level **level);
+iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *options, iso_level **level);
+
+/* Continues a hash with path, size and time of a file. */
+uint64_t iso_file_identity(const char *path, uint64_t hash);
+
+/* A built-in data set: one file defines it, one line of the list in builtin.c names it. */
+typedef struct iso_builtin {
+    const char *name, *description;
+    iso_status (*open)(iso_part part, uint64_t seed, iso_level **level);
+} iso_builtin;
+const iso_builtin *iso_builtin_find(const char *name);
+
+/* Rows of random numbers as iso_dataset_random() makes them. */
+iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed, iso_level **level);
+
+#endif

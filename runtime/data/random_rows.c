@@ -1,0 +1,95 @@
+/* Data sets of random numbers. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/random.h"
+#include "runtime/data/dataset_impl.h"
+#include "runtime/data/open_impl.h"
+
+/* values[i]: a function of key and i. */
+static void fill_uniform(uint64_t key, float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += 4) {
+        iso_philox four = iso_philox_draw(key, (uint64_t)i / 4, 0);
+        for (int64_t k = 0; k < 4 && i + k < count; k++)
+            values[i + k] = iso_uniform_f32(four.word[k]);
+    }
+}
+
+static void fill_classes(uint64_t key, int64_t classes, int32_t *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += 4) {
+        iso_philox four = iso_philox_draw(key, (uint64_t)i / 4, 0);
+        for (int64_t k = 0; k < 4 && i + k < count; k++)
+            values[i + k] = (int32_t)((uint64_t)four.word[k] * (uint64_t)classes >> 32);
+    }
+}
+
+static iso_status make(const iso_dataset_random_options *options, uint64_t seed, const iso_spec *spec, int64_t rows,
+                       iso_memory_rows *memory)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < spec->components; i++) {
+        ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], "a random data set", &memory->owned[i]));
+        memory->data[i] = memory->owned[i];
+    }
+    fill_uniform(iso_random_key(seed, "random/x"), memory->owned[0], rows * spec->elements[0]);
+    if (spec->components == 1)
+        return ISO_OK;
+    if (options->classes)
+        fill_classes(iso_random_key(seed, "random/y"), options->classes, memory->owned[1], rows * spec->elements[1]);
+    else
+        fill_uniform(iso_random_key(seed, "random/y"), memory->owned[1], rows * spec->elements[1]);
+done:
+    return status;
+}
+
+iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed, iso_level **level)
+{
+    iso_memory_rows memory = {0};
+    iso_spans spans = iso_spans_of_rows(rows);
+    iso_status status = ISO_OK;
+    iso_spec spec = {.components = options->no_targets ? 1 : 2,
+                     .shape = {options->shape, options->targets},
+                     .dtype = {ISO_F32, options->classes ? ISO_I32 : ISO_F32}};
+    if (options->classes < 0 || options->classes > INT32_MAX)
+        return iso_error(ISO_INVALID, "random: %" PRId64 " classes; 1 to %d", options->classes, INT32_MAX);
+    ISO_TRY(iso_spec_finish(&spec, rows, "random"));
+    ISO_TRY(make(options, seed, &spec, rows, &memory));
+    ISO_TRY(iso_memory_level("random", &spec, &spans, &memory, level));
+    (*level)->identity = seed;
+    return ISO_OK;
+done:
+    iso_memory_rows_free(&memory);
+    return status;
+}
+
+iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options, size_t size)
+{
+    iso_dataset_random_options taken = {0};
+    iso_level *level = NULL;
+    iso_dataset *ds = NULL;
+    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
+    iso_status status = iso_open_random(rows, &taken, taken.seed ? taken.seed : iso_data_seed(ctx), &level);
+    if (status == ISO_OK)
+        status = iso_dataset_create(ctx, level, &ds);
+    status = iso_dataset_settle(ctx, status, &ds);
+    if (status == ISO_OK)
+        *taken.dataset = ds;
+    return status;
+}
+
+/* Stands in for images where there are none: it measures speed, and every program can have it. */
+static iso_status open_builtin(iso_part part, uint64_t seed, iso_level **level)
+{
+    iso_dataset_random_options options = {.shape = ISO_SHAPE(28, 28, 1), .classes = 10};
+    return iso_open_random(part == ISO_TEST ? 1000 : 6000, &options, part == ISO_TEST ? ~seed : seed, level);
+}
+
+extern const iso_builtin iso_builtin_random;
+const iso_builtin iso_builtin_random = {
+    .name = "random",
+    .description = "6,000 + 1,000 images of uniform noise in [0, 1), [28, 28, 1] float32, 10 classes at random",
+    .open = open_builtin,
+};

@@ -1,0 +1,157 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/random.h"
+#include "runtime/data/cache_file_impl.h"
+#include "runtime/data/dataset_impl.h"
+
+/* Options of a caller built against an older header are shorter; what it did not know is zero. */
+#define TAKE_OPTIONS(type, options, size)                                                                      \
+    type taken = {0};                                                                                          \
+    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken)
+
+/* The new level stands where `order` and the old one were. */
+static void put_level(iso_dataset *ds, iso_level *level)
+{
+    iso_level_release(ds->top);
+    ds->top = level;
+    iso_order_free(&ds->order);
+    iso_order_begin(&ds->order, &level->spans);
+}
+
+iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *options, size_t size)
+{
+    TAKE_OPTIONS(iso_dataset_map_options, options, size);
+    iso_level *level = NULL;
+    iso_status status = iso_dataset_edit(ds);
+    if (status != ISO_OK)
+        return status;
+    status = iso_map_level(ds->top, &ds->order, &taken, &level);
+    if (status == ISO_OK)
+        put_level(ds, level);
+    return iso_dataset_keep(ds, status);
+}
+
+iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_options *options, size_t size)
+{
+    TAKE_OPTIONS(iso_dataset_shuffle_options, options, size);
+    char path[32];
+    iso_status status = iso_dataset_edit(ds);
+    if (status != ISO_OK)
+        return status;
+    snprintf(path, sizeof path, "shuffle/%d", ds->shuffles++);
+    iso_order_op op = {.kind = ISO_ORDER_SHUFFLE,
+                       .n = taken.buffer,
+                       .key = iso_random_key(taken.seed ? taken.seed : ds->seed, path),
+                       .once = taken.once};
+    return iso_dataset_keep(ds, iso_order_add(&ds->order, &op));
+}
+
+iso_status iso_dataset_batch_with(iso_dataset *ds, const iso_dataset_batch_options *options, size_t size)
+{
+    TAKE_OPTIONS(iso_dataset_batch_options, options, size);
+    iso_order_op op = {.kind = ISO_ORDER_BATCH, .n = taken.rows, .drop = taken.drop_remainder};
+    iso_status status = iso_dataset_edit(ds);
+    return status == ISO_OK ? iso_dataset_keep(ds, iso_order_add(&ds->order, &op)) : status;
+}
+
+static iso_status freeze(iso_dataset *ds)
+{
+    iso_order_freeze(&ds->order);
+    return iso_level_freeze(ds->top);
+}
+
+static iso_status cache_in_memory(iso_dataset *ds)
+{
+    iso_level *level = NULL;
+    /* What lies in memory needs no second copy: all that a cache then does is to keep its order. */
+    if (ds->top->cheap)
+        return ISO_OK;
+    iso_status status = iso_cache_level(ds->top, &ds->order, &level);
+    if (status == ISO_OK)
+        put_level(ds, level);
+    return status;
+}
+
+/* Collective. */
+static iso_status cache_in_file(iso_dataset *ds, const char *path)
+{
+    iso_level *level = NULL;
+    iso_status status = iso_cache_file(ds->ctx, path, ds->top, &ds->order, &level);
+    if (status == ISO_OK)
+        put_level(ds, level);
+    return status;
+}
+
+iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
+{
+    iso_status status = iso_dataset_edit(ds);
+    if (status == ISO_OK)
+        status = freeze(ds);
+    if (path) {
+        status = iso_data_agree(ds->ctx, status);
+        if (status == ISO_OK)
+            status = cache_in_file(ds, path);
+    } else if (status == ISO_OK) {
+        status = cache_in_memory(ds);
+    }
+    return iso_dataset_keep(ds, status);
+}
+
+iso_status iso_dataset_prefetch(iso_dataset *ds, int64_t n)
+{
+    iso_status status = iso_dataset_edit(ds);
+    if (status != ISO_OK)
+        return status;
+    if (n < 0)
+        return iso_dataset_keep(ds, iso_error(ISO_INVALID, "prefetch of %" PRId64 " batches", n));
+    if (n > ds->prefetch)
+        ds->prefetch = n;
+    return ISO_OK;
+}
+
+static iso_status check_split(const iso_dataset *ds, int64_t rows)
+{
+    const iso_spans *spans = &ds->order.spans;
+    if (spans->batch)
+        return iso_error(ISO_INVALID, "split of %" PRId64 " rows: the rows are in batches already; split before batch", rows);
+    if (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top))
+        return iso_error(ISO_INVALID,
+                         "split of %" PRId64 " rows behind a shuffle: the two parts would exchange rows in every epoch; "
+                         "split before shuffle, or cache between them",
+                         rows);
+    if (rows < 1 || rows >= spans->rows)
+        return iso_error(ISO_INVALID, "split of %" PRId64 " rows: 1 to %" PRId64 " of the %" PRId64 " can be split off", rows,
+                         spans->rows - 1, spans->rows);
+    return ISO_OK;
+}
+
+static iso_status split(iso_dataset *ds, int64_t rows, iso_dataset **last)
+{
+    iso_order_op tail = {.kind = ISO_ORDER_TAKE, .n = ds->order.spans.rows - rows, .count = rows};
+    iso_order_op head = {.kind = ISO_ORDER_TAKE, .count = tail.n};
+    iso_dataset *rest = NULL;
+    iso_status status = check_split(ds, rows);
+    if (status != ISO_OK)
+        return status;
+    status = iso_dataset_create(ds->ctx, iso_level_hold(ds->top), &rest);
+    if (status != ISO_OK)
+        return status;
+    iso_order_copy(&ds->order, &rest->order);
+    rest->shuffles = ds->shuffles;
+    ISO_TRY(iso_order_add(&rest->order, &tail));
+    ISO_TRY(iso_order_add(&ds->order, &head));
+    *last = rest;
+    return ISO_OK;
+done:
+    iso_dataset_destroy(rest);
+    return status;
+}
+
+iso_status iso_dataset_split(iso_dataset *ds, int64_t rows, iso_dataset **last)
+{
+    iso_status status = iso_dataset_edit(ds);
+    return status == ISO_OK ? iso_dataset_keep(ds, split(ds, rows, last)) : status;
+}

@@ -1,0 +1,21 @@
+/* Bytes of a file or of memory, in order, inflated where they are gzip'd. */
+#ifndef ISO_DATA_STREAM_IMPL_H
+#define ISO_DATA_STREAM_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/status.h"
+
+typedef struct iso_stream iso_stream;
+
+/* name: for messages, and with bytes NULL the path of a file. Both lent. ISO_INVALID: a missing file, or one that is not regular. */
+iso_status iso_stream_open(const char *name, const void *bytes, size_t size, iso_stream **stream);
+void iso_stream_close(iso_stream *stream);
+/* Reads `count` bytes, fewer only at the end: *got. ISO_INVALID: broken or truncated gzip data; ISO_IO. */
+iso_status iso_stream_read(iso_stream *stream, void *out, size_t count, size_t *got);
+/* Bytes that the whole can have, uncompressed: its size, or what deflate can make of it at most. */
+size_t iso_stream_limit(const iso_stream *stream);
+bool iso_stream_is_gzip(const iso_stream *stream);
+
+#endif
