@@ -15,7 +15,8 @@ static iso_status take_shape(const iso_array *array, const char *name, int64_t *
     if (!array->data)
         return iso_error(ISO_INVALID, "arrays: %s of shape %s has no data", name, text);
     if (array->shape.rank < 1 || array->shape.rank > ISO_MAX_RANK)
-        return iso_error(ISO_INVALID, "arrays: %s has a shape of %d dimensions; 1 to %d, the first being the rows", name,
+        return iso_error(ISO_INVALID,
+                         "arrays: %s has a shape of %d dimensions; 1 to %d, the first being the rows", name,
                          array->shape.rank, ISO_MAX_RANK);
     *rows = array->shape.dim[0];
     *shape = (iso_shape){.rank = array->shape.rank - 1};
@@ -48,7 +49,8 @@ static iso_status add_array(const iso_array *array, const char *name, int64_t *r
     return ISO_OK;
 }
 
-static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options *options, iso_dataset **dataset)
+static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options *options,
+                              iso_dataset **dataset)
 {
     const iso_array *arrays[] = {&options->x, &options->y, &options->sample_weight};
     iso_memory_rows memory = {0};

@@ -25,7 +25,8 @@ static iso_status fill(iso_level *level, int64_t element)
     return iso_level_fetch(level->up, &rows, out);
 }
 
-/* True where the caller is to fill the element; false where it is full, after waiting for whoever fills it. */
+/* True where the caller is to fill the element; false where it is full, after waiting for whoever fills it.
+ */
 static bool claim(cache *c, int64_t element)
 {
     pthread_mutex_lock(&c->lock);
@@ -74,7 +75,8 @@ static iso_status gather(iso_level *level, int component, const iso_rows *rows, 
     iso_status status = ensure(level, rows);
     if (status != ISO_OK)
         return status;
-    int64_t row = iso_gather(from, c->memory.owned[component], spec->elements[component], rows, dtype, out, &element);
+    int64_t row =
+        iso_gather(from, c->memory.owned[component], spec->elements[component], rows, dtype, out, &element);
     if (row < 0)
         return ISO_OK;
     const char *bad = (const char *)c->memory.owned[component] + (size_t)row * spec->bytes[component] +

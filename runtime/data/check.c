@@ -26,10 +26,13 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
                 continue;
             iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, 0);
             char text[64];
-            iso_element_text(dtype, (const char *)c->out[k] + (size_t)i * iso_dtype_size(dtype), text, sizeof text);
+            iso_element_text(dtype, (const char *)c->out[k] + (size_t)i * iso_dtype_size(dtype), text,
+                             sizeof text);
             return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s", ds->top->name, k,
-                             k == 0 ? "inputs" : k == 1 ? "targets" : "further", iso_rows_at(&rows, i / spec->elements[k]),
-                             text);
+                             k == 0   ? "inputs"
+                             : k == 1 ? "targets"
+                                      : "further",
+                             iso_rows_at(&rows, i / spec->elements[k]), text);
         }
     }
     return ISO_OK;

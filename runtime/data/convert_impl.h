@@ -17,22 +17,16 @@ static inline int64_t iso_rows_at(const iso_rows *rows, int64_t i)
     return rows->index ? rows->index[i] : rows->begin + i;
 }
 
-/* to[i] = from[i]. Returns -1, or the number of the first element that the type `to` cannot hold: a fraction, a NaN or a
- * value out of range where an integer is wanted. Integers become the nearest float. */
+/* to[i] = from[i]. Returns -1, or the number of the first element that the type `to` cannot hold: a fraction,
+ * a NaN or a value out of range where an integer is wanted. Integers become the nearest float. */
 int64_t iso_convert(iso_dtype from, const void *source, iso_dtype to, void *target, int64_t count);
 
-/* Gathers rows of `elements` elements each out of a dense array at `base` into `out`, converted. Returns -1, or the
- * number (in base) of the row that holds a bad element, whose position in the row goes to *element. */
-int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso_rows *rows, iso_dtype to, void *out,
-                   int64_t *element);
+/* Gathers rows of `elements` elements each out of a dense array at `base` into `out`, converted. Returns -1,
+ * or the number (in base) of the row that holds a bad element, whose position in the row goes to *element. */
+int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso_rows *rows, iso_dtype to,
+                   void *out, int64_t *element);
 
 /* The value as people write it: "nan", "3.5", "-7". */
 void iso_element_text(iso_dtype dtype, const void *element, char *text, size_t size);
-
-/* Images are kept as bytes; this is the path of every step. One function for each instruction set. */
-typedef void (*iso_gather_u8_f32_fn)(const uint8_t *base, int64_t elements, const iso_rows *rows, float *out);
-void iso_gather_u8_f32_avx512(const uint8_t *base, int64_t elements, const iso_rows *rows, float *out);
-void iso_gather_u8_f32_avx2(const uint8_t *base, int64_t elements, const iso_rows *rows, float *out);
-void iso_gather_u8_f32_plain(const uint8_t *base, int64_t elements, const iso_rows *rows, float *out);
 
 #endif

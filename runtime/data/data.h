@@ -1,17 +1,18 @@
 /* Data sets: where rows come from, and the stages that they pass through before they become batches.
  *
- * A data set is a source (arrays, IDX or HDF5 files, random numbers) and a list of stages, each of which acts on the
- * elements that the stages before it give; their order has the meaning that it has in tf.data. An element is a row; behind
- * iso_dataset_batch() it is a batch. So shuffle behind batch permutes whole batches, map behind batch sees batches, cache
- * behind shuffle keeps one order for all epochs.
+ * A data set is a source (arrays, IDX or HDF5 files, random numbers) and a list of stages, each of which acts
+ * on the elements that the stages before it give; their order has the meaning that it has in tf.data. An
+ * element is a row; behind iso_dataset_batch() it is a batch. So shuffle behind batch permutes whole batches,
+ * map behind batch sees batches, cache behind shuffle keeps one order for all epochs.
  *
- * An element has components: 0 the inputs, 1 the targets, 2 the sample weights, for data sets that have them (map may give
- * others). The order of an epoch depends on the seed and the epoch alone, so every rank sees the same batches, and reads only
- * those rows of them that its slots need.
+ * An element has components: 0 the inputs, 1 the targets, 2 the sample weights, for data sets that have them
+ * (map may give others). The order of an epoch depends on the seed and the epoch alone, so every rank sees
+ * the same batches, and reads only those rows of them that its slots need.
  *
- * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the same calls. An
- * error of a stage is returned and stays in the data set: later calls return it again. Except for the `read` of a batch,
- * which threads may call at once, one thread at a time may use a data set. ctx may be NULL: a program of one rank, seed 1337. */
+ * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the
+ * same calls. An error of a stage is returned and stays in the data set: later calls return it again. Except
+ * for the `read` of a batch, which threads may call at once, one thread at a time may use a data set. ctx may
+ * be NULL: a program of one rank, seed 1337. */
 #ifndef ISO_DATA_DATA_H
 #define ISO_DATA_DATA_H
 
@@ -27,21 +28,25 @@ typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 /* ---- sources. The data set is the caller's: iso_dataset_destroy(). It must not outlive ctx. ---- */
 
 typedef struct iso_dataset_open_options {
-    iso_dataset **dataset;             /* positional: where the data set goes */
-    const char *x, *y, *sample_weight; /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one */
-    size_t memory_limit; /* HDF5: datasets of more bytes in all are read by rows when needed, others once; 0: 1 GiB */
+    iso_dataset **dataset; /* positional: where the data set goes */
+    const char *x, *y,
+        *sample_weight; /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one */
+    size_t memory_limit; /* HDF5: datasets of more bytes in all are read by rows when needed, others once; 0:
+                            1 GiB */
 } iso_dataset_open_options;
 
-/* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte, t10k-labels-idx1-ubyte
- * and so on, gzip'd or not), or an HDF5 file (which is one part: `part` is not looked at). Images [rows, h, w] become rows
- * [h, w, 1]. A built-in data set is looked for in its folder under $ISOGRID_DATA, then where Debian's package has it.
- * ISO_INVALID: an unknown name (the nearest are offered), a missing, truncated, lying or empty file, inputs and targets of
- * different numbers of rows; ranks that found different data. Collective. */
-iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part, const iso_dataset_open_options *options,
-                                 size_t size);
+/* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
+ * t10k-labels-idx1-ubyte and so on, gzip'd or not), or an HDF5 file (which is one part: `part` is not looked
+ * at). Images [rows, h, w] become rows [h, w, 1]. A built-in data set is looked for in its folder under
+ * $ISOGRID_DATA, then where Debian's package has it. ISO_INVALID: an unknown name (the nearest are offered),
+ * a missing, truncated, lying or empty file, inputs and targets of different numbers of rows; ranks that
+ * found different data. Collective. */
+iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
+                                 const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
-#define iso_dataset_open(ctx, name, part, ...)                                                                 \
-    iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){__VA_ARGS__}, sizeof(iso_dataset_open_options))
+#define iso_dataset_open(ctx, name, part, ...)                                                               \
+    iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){__VA_ARGS__},                         \
+                          sizeof(iso_dataset_open_options))
 
 typedef struct iso_dataset_random_options {
     iso_dataset **dataset; /* positional */
@@ -52,12 +57,15 @@ typedef struct iso_dataset_random_options {
     bool no_targets;       /* inputs only */
 } iso_dataset_random_options;
 
-/* `rows` rows of uniform float32 in [0, 1), as numpy.random.random gives; targets likewise, or ISO_I32 with .classes. The
- * values depend on the seed and their index alone. ISO_INVALID: zero, negative or overflowing sizes. Collective. */
-iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options, size_t size);
+/* `rows` rows of uniform float32 in [0, 1), as numpy.random.random gives; targets likewise, or ISO_I32 with
+ * .classes. The values depend on the seed and their index alone. ISO_INVALID: zero, negative or overflowing
+ * sizes. Collective. */
+iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options,
+                                   size_t size);
 /* iso_dataset_random(ctx, rows, &dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)) */
-#define iso_dataset_random(ctx, rows, ...)                                                                     \
-    iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){__VA_ARGS__}, sizeof(iso_dataset_random_options))
+#define iso_dataset_random(ctx, rows, ...)                                                                   \
+    iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){__VA_ARGS__},                           \
+                            sizeof(iso_dataset_random_options))
 
 /* A dense array in row-major order; shape: [rows, ...] as a whole. */
 typedef struct iso_array {
@@ -67,18 +75,20 @@ typedef struct iso_array {
 } iso_array;
 
 typedef struct iso_dataset_arrays_options {
-    iso_dataset **dataset; /* positional */
-    iso_array x, y;        /* y may be missing */
+    iso_dataset **dataset;   /* positional */
+    iso_array x, y;          /* y may be missing */
     iso_array sample_weight; /* [rows], needs y */
-    bool lend;             /* the arrays stay the caller's and must outlive the data set; else they are copied */
+    bool lend; /* the arrays stay the caller's and must outlive the data set; else they are copied */
 } iso_dataset_arrays_options;
 
-/* A data set of arrays in memory, which every rank must hold alike. ISO_INVALID: shapes without rows, of different numbers of rows, zero,
- * negative or overflowing sizes. Collective. */
+/* A data set of arrays in memory, which every rank must hold alike. ISO_INVALID: shapes without rows, of
+ * different numbers of rows, zero, negative or overflowing sizes. Collective. */
 iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size);
-/* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32, ISO_SHAPE(1000)}) */
-#define iso_dataset_arrays(ctx, ...)                                                                           \
-    iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){__VA_ARGS__}, sizeof(iso_dataset_arrays_options))
+/* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32,
+ * ISO_SHAPE(1000)}) */
+#define iso_dataset_arrays(ctx, ...)                                                                         \
+    iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){__VA_ARGS__},                                 \
+                            sizeof(iso_dataset_arrays_options))
 
 /* Frees the data set and ends its threads. NULL is fine. */
 void iso_dataset_destroy(iso_dataset *dataset);
@@ -101,24 +111,27 @@ typedef struct iso_element {
     iso_dtype dtype[ISO_MAX_COMPONENTS];
 } iso_element;
 
-/* Writes out[c], dense, for every component c of the element that the map gives. Threads may run it at once, in any order, and again for
- * the same element; its result must depend on the element alone. An error (iso_error) reaches whoever reads the batch. */
+/* Writes out[c], dense, for every component c of the element that the map gives. Threads may run it at once,
+ * in any order, and again for the same element; its result must depend on the element alone. An error
+ * (iso_error) reaches whoever reads the batch. */
 typedef iso_status (*iso_map_fn)(const iso_element *in, void *const *out, void *user);
 
 typedef struct iso_dataset_map_options {
-    iso_map_fn function; /* positional */
-    void *user;          /* lent, handed to the function */
-    int components;      /* 0: those of its input, of the same shapes and types */
+    iso_map_fn function;                 /* positional */
+    void *user;                          /* lent, handed to the function */
+    int components;                      /* 0: those of its input, of the same shapes and types */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row, for each component whose dtype is given */
-    iso_dtype dtype[ISO_MAX_COMPONENTS]; /* ISO_DTYPE_NONE: shape and type are those of the input's component */
-    int threads; /* at most so many elements are computed at once in the background, for this batch and those that prefetch asks for;
-                    0: in the threads that read */
+    iso_dtype
+        dtype[ISO_MAX_COMPONENTS]; /* ISO_DTYPE_NONE: shape and type are those of the input's component */
+    int threads; /* at most so many elements are computed at once in the background, for this batch and those
+                    that prefetch asks for; 0: in the threads that read */
 } iso_dataset_map_options;
 
-/* Every element becomes what the function makes of it; as many rows as before. The result does not depend on threads. */
+/* Every element becomes what the function makes of it; as many rows as before. The result does not depend on
+ * threads. */
 iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options, size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
-#define iso_dataset_map(dataset, ...)                                                                          \
+#define iso_dataset_map(dataset, ...)                                                                        \
     iso_dataset_map_with(dataset, &(iso_dataset_map_options){__VA_ARGS__}, sizeof(iso_dataset_map_options))
 
 typedef struct iso_dataset_shuffle_options {
@@ -127,35 +140,44 @@ typedef struct iso_dataset_shuffle_options {
     bool once;      /* the order of epoch 0 in every epoch */
 } iso_dataset_shuffle_options;
 
-/* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of all. Else tf.data's
- * meaning: a buffer is filled with the first elements; one of it at random is given out and replaced by the next. */
-iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options, size_t size);
-#define iso_dataset_shuffle(dataset, ...)                                                                      \
-    iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){__VA_ARGS__}, sizeof(iso_dataset_shuffle_options))
+/* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
+ * all. Else tf.data's meaning: a buffer is filled with the first elements; one of it at random is given out
+ * and replaced by the next. */
+iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
+                                    size_t size);
+#define iso_dataset_shuffle(dataset, ...)                                                                    \
+    iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){__VA_ARGS__},                           \
+                             sizeof(iso_dataset_shuffle_options))
 
 typedef struct iso_dataset_batch_options {
     int64_t rows; /* positional: of the global batch */
     bool drop_remainder;
 } iso_dataset_batch_options;
 
-/* Joins rows to batches; the last may be shorter, or is left out. ISO_INVALID: a data set that is batched already; a batch below one row; no
- * batch left. */
-iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options, size_t size);
-#define iso_dataset_batch(dataset, ...)                                                                        \
-    iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){__VA_ARGS__}, sizeof(iso_dataset_batch_options))
+/* Joins rows to batches; the last may be shorter, or is left out. ISO_INVALID: a data set that is batched
+ * already; a batch below one row; no batch left. */
+iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
+                                  size_t size);
+#define iso_dataset_batch(dataset, ...)                                                                      \
+    iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){__VA_ARGS__},                               \
+                           sizeof(iso_dataset_batch_options))
 
-/* Keeps what the stages before it give: they run once, as in epoch 0 (of a shuffle before it, all epochs have that order). path NULL: in memory,
- * each rank the rows that it has read. Else in a file: read if it is whole and was made from the same source, shapes and stages (what a map's
- * function does cannot be known: remove the file when it changes), otherwise made at once, by the chief and by one rank of each host that cannot
- * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning. With a path collective. */
+/* Keeps what the stages before it give: they run once, as in epoch 0 (of a shuffle before it, all epochs have
+ * that order). path NULL: in memory, each rank the rows that it has read. Else in a file: read if it is whole
+ * and was made from the same source, shapes and stages (what a map's function does cannot be known: remove
+ * the file when it changes), otherwise made at once, by the chief and by one rank of each host that cannot
+ * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning. With a
+ * path collective. */
 iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
-/* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier batches. Where reading rows costs no more
- * than a copy (everything in memory and no map) there is nothing to gain and this does nothing. */
+/* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier
+ * batches. Where reading rows costs no more than a copy (everything in memory and no map) there is nothing to
+ * gain and this does nothing. */
 iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
-/* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then get stages of their own.
- * ISO_INVALID: not 0 < rows < the data set's; behind batch, or behind a shuffle that changes with the epoch (the two would exchange rows). */
+/* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then
+ * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; behind batch, or behind a shuffle that
+ * changes with the epoch (the two would exchange rows). */
 iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
 
 /* ---- iteration ---- */
@@ -163,18 +185,19 @@ iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **l
 /* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. */
 iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
-/* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set without batch gives single rows.
- * Allocates nothing after the first batch of each epoch. */
+/* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
+ * without batch gives single rows. Allocates nothing after the first batch of each epoch. */
 iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
-/* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched), batches of an epoch. */
+/* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),
+ * batches of an epoch. */
 int64_t iso_dataset_rows(const iso_dataset *dataset);
 int64_t iso_dataset_batch_size(const iso_dataset *dataset);
 int64_t iso_dataset_batches(const iso_dataset *dataset);
 bool iso_dataset_batched(const iso_dataset *dataset);
 
-/* The cursor: epoch times batches plus the batches given out in the epoch. After seek to it the same batches follow. The end of an epoch
- * is the beginning of the next. ISO_INVALID: a negative position. */
+/* The cursor: epoch times batches plus the batches given out in the epoch. After seek to it the same batches
+ * follow. The end of an epoch is the beginning of the next. ISO_INVALID: a negative position. */
 int64_t iso_dataset_position(const iso_dataset *dataset);
 iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 
@@ -185,8 +208,8 @@ iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
 /* Where it comes from, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */
 const char *iso_dataset_source(const iso_dataset *dataset);
 
-/* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and value. The ranks share the rows
- * among them. Collective. */
+/* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
+ * value. The ranks share the rows among them. Collective. */
 iso_status iso_dataset_check(iso_dataset *dataset);
 
 #ifdef __cplusplus

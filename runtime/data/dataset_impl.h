@@ -18,16 +18,16 @@ struct iso_dataset {
 
     bool started; /* `order` is that of `epoch`, and feeder is as the stages want it */
     int64_t epoch;
-    int64_t next;     /* number of the batch in the epoch that next gives */
-    int64_t begin;    /* first row of the batch that was given last, in the order of the epoch */
-    iso_batch batch;  /* it */
+    int64_t next;       /* number of the batch in the epoch that next gives */
+    int64_t begin;      /* first row of the batch that was given last, in the order of the epoch */
+    iso_batch batch;    /* it */
     iso_feeder *feeder; /* NULL where rows are read where they lie */
 };
 
 /* A data set over a source, which it takes over. On an error the source is released. Not collective. */
 iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset **dataset);
-/* Ends a collective function that opens data: all ranks get the same status; on success they have the same data (rows, shapes and types).
- * On an error of any rank the data set is destroyed. */
+/* Ends a collective function that opens data: all ranks get the same status; on success they have the same
+ * data (rows, shapes and types). On an error of any rank the data set is destroyed. */
 iso_status iso_dataset_settle(iso_context *ctx, iso_status status, iso_dataset **dataset);
 /* Before a stage is added: the error that the data set has, else iteration ends. */
 iso_status iso_dataset_edit(iso_dataset *dataset);

@@ -27,7 +27,8 @@ static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_level **l
         status = iso_open_folder(debian_folder, part, "fashion-mnist", level);
     else
         status = iso_error(ISO_INVALID,
-                           "fashion-mnist: there is no folder '%s'%s%s; install Debian's package dataset-fashion-mnist, or set "
+                           "fashion-mnist: there is no folder '%s'%s%s; install Debian's package "
+                           "dataset-fashion-mnist, or set "
                            "ISOGRID_DATA to a folder that holds fashion-mnist/",
                            debian_folder, data ? " and no " : "", data ? iso_text_get(&own) : "");
     iso_text_free(&own);

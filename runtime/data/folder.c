@@ -1,4 +1,5 @@
-/* Folders of IDX files, named as MNIST's are: train-images-idx3-ubyte, t10k-labels-idx1-ubyte.gz, train-images.idx3-ubyte, ... */
+/* Folders of IDX files, named as MNIST's are: train-images-idx3-ubyte, t10k-labels-idx1-ubyte.gz,
+ * train-images.idx3-ubyte, ... */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +51,8 @@ static iso_status find_file(const char *folder, const char *stem, char **path)
         }
     closedir(dir);
     if (!best)
-        return iso_error(ISO_INVALID, "there is no '%s/%s-idx*' (as MNIST has it, gzip'd or not)", folder, stem);
+        return iso_error(ISO_INVALID, "there is no '%s/%s-idx*' (as MNIST has it, gzip'd or not)", folder,
+                         stem);
     iso_text_add(&text, "%s/%s", folder, best);
     *path = iso_strdup(iso_text_get(&text));
     iso_text_free(&text);
@@ -84,7 +86,8 @@ static iso_status load(const char *const path[2], iso_spec *spec, iso_memory_row
     }
     spec->components = 2;
     if (count[0] != count[1])
-        return iso_error(ISO_INVALID, "'%s' has %" PRId64 " rows, '%s' has %" PRId64, path[0], count[0], path[1], count[1]);
+        return iso_error(ISO_INVALID, "'%s' has %" PRId64 " rows, '%s' has %" PRId64, path[0], count[0],
+                         path[1], count[1]);
     *rows = count[0];
     ISO_TRY(iso_spec_finish(spec, *rows, path[0]));
 done:

@@ -15,7 +15,8 @@ typedef struct idx_type {
 } idx_type;
 
 static const idx_type types[] = {
-    {0x08, 1, ISO_U8}, {0x09, 1, ISO_I32}, {0x0b, 2, ISO_I32}, {0x0c, 4, ISO_I32}, {0x0d, 4, ISO_F32}, {0x0e, 8, ISO_F64},
+    {0x08, 1, ISO_U8},  {0x09, 1, ISO_I32}, {0x0b, 2, ISO_I32},
+    {0x0c, 4, ISO_I32}, {0x0d, 4, ISO_F32}, {0x0e, 8, ISO_F64},
 };
 
 static uint64_t big_endian(const uint8_t *bytes, int count)
@@ -31,7 +32,8 @@ static iso_status read_all(iso_stream *stream, const char *name, void *out, size
     size_t got = 0;
     iso_status status = iso_stream_read(stream, out, bytes, &got);
     if (status == ISO_OK && got < bytes)
-        return iso_error(ISO_INVALID, "'%s' is truncated: %zu of the %zu bytes of its %s", name, got, bytes, what);
+        return iso_error(ISO_INVALID, "'%s' is truncated: %zu of the %zu bytes of its %s", name, got, bytes,
+                         what);
     return status;
 }
 
@@ -45,13 +47,15 @@ static iso_status read_magic(iso_stream *stream, const char *name, const idx_typ
     if (got < sizeof magic)
         return iso_error(ISO_INVALID, "'%s' is no IDX file: it has %zu bytes", name, got);
     if (magic[0] || magic[1])
-        return iso_error(ISO_INVALID, "'%s' is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00", name, magic[0],
-                         magic[1], magic[2], magic[3]);
+        return iso_error(ISO_INVALID,
+                         "'%s' is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00", name,
+                         magic[0], magic[1], magic[2], magic[3]);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].code == magic[2])
             *type = &types[i];
     if (!*type)
-        return iso_error(ISO_INVALID, "'%s': element type 0x%02x is none of IDX's (08, 09, 0b, 0c, 0d, 0e)", name, magic[2]);
+        return iso_error(ISO_INVALID, "'%s': element type 0x%02x is none of IDX's (08, 09, 0b, 0c, 0d, 0e)",
+                         name, magic[2]);
     if (magic[3] < 1 || magic[3] > ISO_MAX_RANK)
         return iso_error(ISO_INVALID, "'%s' has %d dimensions; 1 to %d", name, magic[3], ISO_MAX_RANK);
     *rank = magic[3];
@@ -70,29 +74,32 @@ static iso_status read_shape(iso_stream *stream, const char *name, int rank, iso
         shape->dim[i] = (int64_t)big_endian(bytes + (size_t)i * DIMENSION_BYTES, DIMENSION_BYTES);
     for (int i = 0; i < rank; i++)
         if (shape->dim[i] == 0)
-            return iso_error(ISO_INVALID, "'%s' is empty: its shape is %s", name, iso_shape_text(shape, text, sizeof text));
+            return iso_error(ISO_INVALID, "'%s' is empty: its shape is %s", name,
+                             iso_shape_text(shape, text, sizeof text));
     return ISO_OK;
 }
 
 /* Bytes of the elements as the file has them, which it must be able to hold. */
-static iso_status check_size(const iso_stream *stream, const char *name, const iso_shape *shape, const idx_type *type,
-                             size_t *bytes)
+static iso_status check_size(const iso_stream *stream, const char *name, const iso_shape *shape,
+                             const idx_type *type, size_t *bytes)
 {
     size_t header = MAGIC_BYTES + (size_t)shape->rank * DIMENSION_BYTES, limit = iso_stream_limit(stream);
     char text[128];
     int64_t elements = 0;
     iso_shape_text(shape, text, sizeof text);
-    if (iso_shape_count(shape, &elements) != ISO_OK || __builtin_mul_overflow((size_t)elements, (size_t)type->bytes, bytes) ||
+    if (iso_shape_count(shape, &elements) != ISO_OK ||
+        __builtin_mul_overflow((size_t)elements, (size_t)type->bytes, bytes) ||
         *bytes > PTRDIFF_MAX / sizeof(int64_t))
         return iso_error(ISO_INVALID, "'%s': a shape of %s overflows", name, text);
     if (*bytes > limit || header > limit - *bytes)
-        return iso_error(ISO_INVALID, "'%s' is truncated: its header says %s, %zu bytes; it %s %zu", name, text, header + *bytes,
-                         iso_stream_is_gzip(stream) ? "can hold at most" : "has", limit);
+        return iso_error(ISO_INVALID, "'%s' is truncated: its header says %s, %zu bytes; it %s %zu", name,
+                         text, header + *bytes, iso_stream_is_gzip(stream) ? "can hold at most" : "has",
+                         limit);
     return ISO_OK;
 }
 
-/* Elements as the file has them, at the end of `data`, become the machine's, from its beginning: what is written never
- * passes what is yet to be read. */
+/* Elements as the file has them, at the end of `data`, become the machine's, from its beginning: what is
+ * written never passes what is yet to be read. */
 static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw, void *data)
 {
     for (int64_t i = 0; i < elements; i++) {
@@ -108,7 +115,8 @@ static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw
     }
 }
 
-static iso_status read_elements(iso_stream *stream, const char *name, const idx_type *type, size_t bytes, iso_idx *idx)
+static iso_status read_elements(iso_stream *stream, const char *name, const idx_type *type, size_t bytes,
+                                iso_idx *idx)
 {
     int64_t elements = (int64_t)(bytes / (size_t)type->bytes);
     size_t all = (size_t)elements * iso_dtype_size(type->dtype);

@@ -1,5 +1,5 @@
-/* IDX, the file format of MNIST: two zero bytes, the element type, the number of dimensions, the dimensions as
- * big-endian 32-bit numbers, the elements in big-endian, row-major order; possibly all of it gzip'd. */
+/* IDX, the file format of MNIST: two zero bytes, the element type, the number of dimensions, the dimensions
+ * as big-endian 32-bit numbers, the elements in big-endian, row-major order; possibly all of it gzip'd. */
 #ifndef ISO_DATA_IDX_H
 #define ISO_DATA_IDX_H
 
@@ -15,8 +15,9 @@ typedef struct iso_idx {
     void *data;      /* in the order of this machine; owned: iso_free */
 } iso_idx;
 
-/* Reads the content of an IDX file (gzip'd or not) from memory; `name` is for messages. ISO_INVALID, with name and numbers: not IDX, an
- * unknown element type, no dimension or more than ISO_MAX_RANK, a dimension of zero, sizes that overflow, fewer or more bytes than the header says. */
+/* Reads the content of an IDX file (gzip'd or not) from memory; `name` is for messages. ISO_INVALID, with
+ * name and numbers: not IDX, an unknown element type, no dimension or more than ISO_MAX_RANK, a dimension of
+ * zero, sizes that overflow, fewer or more bytes than the header says. */
 iso_status iso_idx_parse(const void *bytes, size_t size, const char *name, iso_idx *idx);
 /* The same from a file, read in pieces. A missing file is ISO_INVALID too. */
 iso_status iso_idx_load(const char *path, iso_idx *idx);

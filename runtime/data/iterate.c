@@ -3,20 +3,21 @@
 
 #include "runtime/data/dataset_impl.h"
 
-static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype)
+static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                              iso_dtype dtype)
 {
     if (component < 0 || component >= batch->components)
         return iso_error(ISO_INVALID, "component %d of a batch that has %d", component, batch->components);
     if (begin < 0 || count < 0 || begin > batch->rows || count > batch->rows - begin)
-        return iso_error(ISO_INVALID, "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") of a batch of %" PRId64, begin, begin,
-                         count, batch->rows);
+        return iso_error(ISO_INVALID, "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") of a batch of %" PRId64,
+                         begin, begin, count, batch->rows);
     if (iso_dtype_size(dtype) == 0)
         return iso_error(ISO_INVALID, "a batch read as type %d", dtype);
     return ISO_OK;
 }
 
-static iso_status read_in_place(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype,
-                                void *out)
+static iso_status read_in_place(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                iso_dtype dtype, void *out)
 {
     const iso_dataset *ds = batch->impl;
     iso_status status = check_range(batch, component, begin, count, dtype);
@@ -26,15 +27,16 @@ static iso_status read_in_place(const iso_batch *batch, int component, int64_t b
     return ds->top->ops->gather(ds->top, component, &rows, dtype, out);
 }
 
-static iso_status read_made(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype, void *out)
+static iso_status read_made(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
 {
     const iso_dataset *ds = batch->impl;
     iso_status status = check_range(batch, component, begin, count, dtype);
     return status == ISO_OK ? iso_feeder_read(ds->feeder, component, begin, count, dtype, out) : status;
 }
 
-/* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the others gain only by being
- * made beforehand. */
+/* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the
+ * others gain only by being made beforehand. */
 static iso_status start_feeder(iso_dataset *ds)
 {
     const iso_level *top = ds->top;
@@ -59,7 +61,8 @@ static void describe_batch(iso_dataset *ds)
 /* Does the order depend on the epoch, so that it must be worked out anew? */
 static bool must_order(const iso_dataset *ds, int64_t epoch)
 {
-    return !ds->started || (epoch != ds->epoch && (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top)));
+    return !ds->started ||
+           (epoch != ds->epoch && (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top)));
 }
 
 static iso_status go_to(iso_dataset *ds, int64_t epoch, int64_t batch)

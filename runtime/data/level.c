@@ -12,12 +12,15 @@ static iso_status finish_component(iso_spec *spec, int component, int64_t rows, 
     size_t all;
     iso_shape_text(shape, text, sizeof text);
     if (shape->rank < 0 || shape->rank >= ISO_MAX_RANK)
-        return iso_error(ISO_INVALID, "%s: a row of %d dimensions; at most %d", what, shape->rank, ISO_MAX_RANK - 1);
+        return iso_error(ISO_INVALID, "%s: a row of %d dimensions; at most %d", what, shape->rank,
+                         ISO_MAX_RANK - 1);
     for (int i = 0; i < shape->rank; i++)
         if (shape->dim[i] < 1)
-            return iso_error(ISO_INVALID, "%s: rows of shape %s: dimension %d is %" PRId64, what, text, i, shape->dim[i]);
+            return iso_error(ISO_INVALID, "%s: rows of shape %s: dimension %d is %" PRId64, what, text, i,
+                             shape->dim[i]);
     if (iso_dtype_size(spec->dtype[component]) == 0)
-        return iso_error(ISO_INVALID, "%s: component %d has no element type (%d)", what, component, spec->dtype[component]);
+        return iso_error(ISO_INVALID, "%s: component %d has no element type (%d)", what, component,
+                         spec->dtype[component]);
     if (iso_shape_count(shape, &spec->elements[component]) != ISO_OK ||
         __builtin_mul_overflow((size_t)spec->elements[component], iso_dtype_size(spec->dtype[component]),
                                &spec->bytes[component]) ||
@@ -31,7 +34,8 @@ iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what)
     if (rows < 1)
         return iso_error(ISO_INVALID, "%s: %" PRId64 " rows; at least 1", what, rows);
     if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
-        return iso_error(ISO_INVALID, "%s: %d components; 1 to %d", what, spec->components, ISO_MAX_COMPONENTS);
+        return iso_error(ISO_INVALID, "%s: %d components; 1 to %d", what, spec->components,
+                         ISO_MAX_COMPONENTS);
     for (int i = 0; i < spec->components; i++) {
         iso_status status = finish_component(spec, i, rows, what);
         if (status != ISO_OK)
@@ -40,8 +44,8 @@ iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what)
     return ISO_OK;
 }
 
-iso_status iso_level_create(const iso_level_ops *ops, const char *name, const iso_spec *spec, iso_level *up, iso_order *in,
-                            void *impl, iso_level **level)
+iso_status iso_level_create(const iso_level_ops *ops, const char *name, const iso_spec *spec, iso_level *up,
+                            iso_order *in, void *impl, iso_level **level)
 {
     iso_status status = ISO_OK;
     iso_level *fresh = iso_new(sizeof *fresh);
@@ -162,10 +166,11 @@ uint64_t iso_level_hash(const iso_level *level, uint64_t hash)
     return hash;
 }
 
-iso_status iso_bad_element(const iso_level *level, int component, int64_t row, const void *element, iso_dtype dtype)
+iso_status iso_bad_element(const iso_level *level, int component, int64_t row, const void *element,
+                           iso_dtype dtype)
 {
     char value[64];
     iso_element_text(level->spec.dtype[component], element, value, sizeof value);
-    return iso_error(ISO_INVALID, "%s: component %d, row %" PRId64 ": %s is no %s", level->name, component, row, value,
-                     iso_dtype_name(dtype));
+    return iso_error(ISO_INVALID, "%s: component %d, row %" PRId64 ": %s is no %s", level->name, component,
+                     row, value, iso_dtype_name(dtype));
 }

@@ -1,5 +1,6 @@
-/* A level: rows that can be asked for by number. Sources, maps and caches are levels; an order (shuffle, batch, split) lies between two
- * levels, and between the topmost one and the batches. Levels are shared by the data sets that a split makes; then their order is fixed. */
+/* A level: rows that can be asked for by number. Sources, maps and caches are levels; an order (shuffle,
+ * batch, split) lies between two levels, and between the topmost one and the batches. Levels are shared by
+ * the data sets that a split makes; then their order is fixed. */
 #ifndef ISO_DATA_LEVEL_IMPL_H
 #define ISO_DATA_LEVEL_IMPL_H
 
@@ -23,7 +24,8 @@ typedef struct iso_level iso_level;
 typedef struct iso_level_ops {
     /* One component of some rows, converted. NULL where rows are worth keeping once they are made (maps). */
     iso_status (*gather)(iso_level *level, int component, const iso_rows *rows, iso_dtype dtype, void *out);
-    /* All components of some rows, as stored. Where elements are batches: of whole elements, each as one run of rows. NULL: by gather. */
+    /* All components of some rows, as stored. Where elements are batches: of whole elements, each as one run
+     * of rows. NULL: by gather. */
     iso_status (*fetch)(iso_level *level, const iso_rows *rows, void *const *out);
     /* Where a row lies in memory; NULL: nowhere. */
     const void *(*peek)(const iso_level *level, int component, int64_t row);
@@ -37,23 +39,24 @@ struct iso_level {
     _Atomic int references;
     char *name; /* for messages */
     iso_spec spec;
-    iso_spans spans; /* of the rows it gives, in the current epoch */
-    iso_level *up;   /* NULL for a source; held */
-    iso_order in;    /* from up's rows to this level's */
-    int64_t epoch;   /* of `in` */
-    int threads;     /* that the maps in and above it may have in the background */
-    bool cheap;      /* a gather costs no more than a copy */
+    iso_spans spans;   /* of the rows it gives, in the current epoch */
+    iso_level *up;     /* NULL for a source; held */
+    iso_order in;      /* from up's rows to this level's */
+    int64_t epoch;     /* of `in` */
+    int threads;       /* that the maps in and above it may have in the background */
+    bool cheap;        /* a gather costs no more than a copy */
     uint64_t identity; /* of a source: changes when its content may have changed */
     void *impl;
 };
 
-/* Sets elements and bytes from shapes and types; ISO_INVALID, naming `what`: a dimension below one, overflow, a row rank
- * that leaves no place for the batch dimension. `rows` times a row must not overflow either. */
+/* Sets elements and bytes from shapes and types; ISO_INVALID, naming `what`: a dimension below one, overflow,
+ * a row rank that leaves no place for the batch dimension. `rows` times a row must not overflow either. */
 iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what);
 
-/* A level over `up` (held from now on; NULL for a source) through `in`, which is taken over. impl becomes the level's on success. */
-iso_status iso_level_create(const iso_level_ops *ops, const char *name, const iso_spec *spec, iso_level *up, iso_order *in,
-                            void *impl, iso_level **level);
+/* A level over `up` (held from now on; NULL for a source) through `in`, which is taken over. impl becomes the
+ * level's on success. */
+iso_status iso_level_create(const iso_level_ops *ops, const char *name, const iso_spec *spec, iso_level *up,
+                            iso_order *in, void *impl, iso_level **level);
 iso_level *iso_level_hold(iso_level *level);
 void iso_level_release(iso_level *level);
 
@@ -76,17 +79,19 @@ typedef struct iso_memory_rows {
 } iso_memory_rows;
 
 /* A source of rows in memory, which it takes over on success. */
-iso_status iso_memory_level(const char *name, const iso_spec *spec, const iso_spans *spans, const iso_memory_rows *memory,
-                            iso_level **level);
+iso_status iso_memory_level(const char *name, const iso_spec *spec, const iso_spans *spans,
+                            const iso_memory_rows *memory, iso_level **level);
 void iso_memory_rows_free(iso_memory_rows *memory);
 
 /* A level of what `function` makes of the elements of `up`. */
 struct iso_dataset_map_options;
-iso_status iso_map_level(iso_level *up, iso_order *in, const struct iso_dataset_map_options *options, iso_level **level);
+iso_status iso_map_level(iso_level *up, iso_order *in, const struct iso_dataset_map_options *options,
+                         iso_level **level);
 /* A level that keeps the rows of `up` once they were made. */
 iso_status iso_cache_level(iso_level *up, iso_order *in, iso_level **level);
 
 /* The message for a value that does not fit the type asked for. */
-iso_status iso_bad_element(const iso_level *level, int component, int64_t row, const void *element, iso_dtype dtype);
+iso_status iso_bad_element(const iso_level *level, int component, int64_t row, const void *element,
+                           iso_dtype dtype);
 
 #endif

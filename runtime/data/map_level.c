@@ -96,7 +96,9 @@ static iso_status compute(iso_level *level, int64_t element, int64_t epoch, scra
             return status;
     }
     iso_status status = m->function(&in, out, m->user);
-    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: map of element %" PRId64 ": ", level->name, element);
+    return status == ISO_OK
+               ? ISO_OK
+               : iso_error_prefix(status, "%s: map of element %" PRId64 ": ", level->name, element);
 }
 
 static iso_status fetch(iso_level *level, const iso_rows *rows, void *const *out)
@@ -131,7 +133,8 @@ static void destroy(iso_level *level)
 
 static const iso_level_ops map_ops = {.fetch = fetch, .destroy = destroy};
 
-static iso_status output_spec(const iso_level *up, const iso_order *in, const iso_dataset_map_options *options, iso_spec *spec)
+static iso_status output_spec(const iso_level *up, const iso_order *in,
+                              const iso_dataset_map_options *options, iso_spec *spec)
 {
     spec->components = options->components ? options->components : up->spec.components;
     if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
@@ -139,7 +142,8 @@ static iso_status output_spec(const iso_level *up, const iso_order *in, const is
     for (int i = 0; i < spec->components; i++) {
         bool given = options->dtype[i] != ISO_DTYPE_NONE;
         if (!given && i >= up->spec.components)
-            return iso_error(ISO_INVALID, "map: component %d needs a shape and a type: the input has %d components", i,
+            return iso_error(ISO_INVALID,
+                             "map: component %d needs a shape and a type: the input has %d components", i,
                              up->spec.components);
         spec->shape[i] = given ? options->shape[i] : up->spec.shape[i];
         spec->dtype[i] = given ? options->dtype[i] : up->spec.dtype[i];
@@ -147,7 +151,8 @@ static iso_status output_spec(const iso_level *up, const iso_order *in, const is
     return iso_spec_finish(spec, in->spans.rows, "map");
 }
 
-iso_status iso_map_level(iso_level *up, iso_order *in, const iso_dataset_map_options *options, iso_level **level)
+iso_status iso_map_level(iso_level *up, iso_order *in, const iso_dataset_map_options *options,
+                         iso_level **level)
 {
     iso_spec spec = {0};
     if (!options->function)

@@ -24,11 +24,12 @@ static iso_status gather(iso_level *level, int component, const iso_rows *rows, 
     const iso_memory_rows *memory = level->impl;
     const iso_spec *spec = &level->spec;
     int64_t element = 0;
-    int64_t row = iso_gather(spec->dtype[component], memory->data[component], spec->elements[component], rows, dtype,
-                             out, &element);
+    int64_t row = iso_gather(spec->dtype[component], memory->data[component], spec->elements[component], rows,
+                             dtype, out, &element);
     if (row < 0)
         return ISO_OK;
-    const char *bad = row_at(level, component, row) + (size_t)element * iso_dtype_size(spec->dtype[component]);
+    const char *bad =
+        row_at(level, component, row) + (size_t)element * iso_dtype_size(spec->dtype[component]);
     return iso_bad_element(level, component, row, bad, dtype);
 }
 
@@ -45,8 +46,8 @@ static void destroy(iso_level *level)
 
 static const iso_level_ops memory_ops = {.gather = gather, .peek = peek, .destroy = destroy};
 
-iso_status iso_memory_level(const char *name, const iso_spec *spec, const iso_spans *spans, const iso_memory_rows *memory,
-                            iso_level **level)
+iso_status iso_memory_level(const char *name, const iso_spec *spec, const iso_spans *spans,
+                            const iso_memory_rows *memory, iso_level **level)
 {
     iso_memory_rows *copy = iso_new(sizeof *copy);
     if (!copy)

@@ -27,14 +27,15 @@ static iso_status unknown(const char *name)
     for (int i = 0; i < count; i++)
         names[i] = iso_dataset_name(i);
     iso_text_add_nearest(&text, name, names, count);
-    iso_status status = iso_error(ISO_INVALID, "data set '%s' is not built in, and there is no such folder or file%s", name,
-                                  iso_text_get(&text));
+    iso_status status =
+        iso_error(ISO_INVALID, "data set '%s' is not built in, and there is no such folder or file%s", name,
+                  iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }
 
-static iso_status find(iso_context *ctx, const char *name, iso_part part, const iso_dataset_open_options *options,
-                       iso_level **level)
+static iso_status find(iso_context *ctx, const char *name, iso_part part,
+                       const iso_dataset_open_options *options, iso_level **level)
 {
     struct stat about;
     if (!name || !*name)
@@ -45,7 +46,8 @@ static iso_status find(iso_context *ctx, const char *name, iso_part part, const 
     if (builtin)
         return builtin->open(part, iso_data_seed(ctx), level);
     if (stat(name, &about) != 0)
-        return errno == ENOENT ? unknown(name) : iso_error(ISO_INVALID, "data set '%s': %s", name, strerror(errno));
+        return errno == ENOENT ? unknown(name)
+                               : iso_error(ISO_INVALID, "data set '%s': %s", name, strerror(errno));
     if (S_ISDIR(about.st_mode))
         return iso_open_folder(name, part, name, level);
     if (S_ISREG(about.st_mode))
@@ -53,8 +55,8 @@ static iso_status find(iso_context *ctx, const char *name, iso_part part, const 
     return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", name);
 }
 
-iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part, const iso_dataset_open_options *options,
-                                 size_t size)
+iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
+                                 const iso_dataset_open_options *options, size_t size)
 {
     iso_dataset_open_options taken = {0};
     iso_level *level = NULL;

@@ -66,7 +66,8 @@ static iso_status check_op(const iso_order *order, const iso_order_op *op)
 {
     const iso_spans *spans = &order->spans;
     if (order->ops == ISO_ORDER_OPS)
-        return iso_error(ISO_INVALID, "more than %d stages of shuffle, batch and split in a row", ISO_ORDER_OPS);
+        return iso_error(ISO_INVALID, "more than %d stages of shuffle, batch and split in a row",
+                         ISO_ORDER_OPS);
     switch (op->kind) {
     case ISO_ORDER_SHUFFLE:
         if (op->n < 0)
@@ -74,11 +75,13 @@ static iso_status check_op(const iso_order *order, const iso_order_op *op)
         break;
     case ISO_ORDER_BATCH:
         if (spans->batch)
-            return iso_error(ISO_INVALID, "batch: the data set is in batches of %" PRId64 " rows already", spans->batch);
+            return iso_error(ISO_INVALID, "batch: the data set is in batches of %" PRId64 " rows already",
+                             spans->batch);
         if (op->n < 1)
             return iso_error(ISO_INVALID, "batch: a batch of %" PRId64 " rows; at least 1", op->n);
         if (op->drop && op->n > spans->rows)
-            return iso_error(ISO_INVALID, "batch: without the remainder, %" PRId64 " rows give no batch of %" PRId64,
+            return iso_error(ISO_INVALID,
+                             "batch: without the remainder, %" PRId64 " rows give no batch of %" PRId64,
                              spans->rows, op->n);
         break;
     case ISO_ORDER_TAKE:
@@ -142,7 +145,8 @@ static iso_status reserve_scratch(iso_order *order)
     return status == ISO_OK ? reserve(&order->scratch[1], order->capacity) : status;
 }
 
-/* A random number below n from the counter i: the 64-bit fraction times n (Lemire 2019); its bias is below n / 2^64. */
+/* A random number below n from the counter i: the 64-bit fraction times n (Lemire 2019); its bias is below n
+ * / 2^64. */
 static int64_t random_below(uint64_t key, int64_t epoch, int64_t i, int64_t n)
 {
     iso_philox words = iso_philox_draw(key, (uint64_t)i, (uint64_t)epoch);
@@ -150,8 +154,10 @@ static int64_t random_below(uint64_t key, int64_t epoch, int64_t i, int64_t n)
     return (int64_t)((unsigned __int128)fraction * (uint64_t)n >> 64);
 }
 
-/* tf.data's shuffle: `held` are the elements in the buffer; the one at a random place goes out, the next comes in there. */
-static void shuffle_buffered(uint64_t key, int64_t epoch, int64_t buffer, int64_t n, int64_t *held, int64_t *order)
+/* tf.data's shuffle: `held` are the elements in the buffer; the one at a random place goes out, the next
+ * comes in there. */
+static void shuffle_buffered(uint64_t key, int64_t epoch, int64_t buffer, int64_t n, int64_t *held,
+                             int64_t *order)
 {
     for (int64_t i = 0; i < buffer; i++)
         held[i] = i;

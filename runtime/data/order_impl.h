@@ -1,4 +1,5 @@
-/* The order in which a level's rows are given on: what shuffle, batch and split do, without touching a row. */
+/* The order in which a level's rows are given on: what shuffle, batch and split do, without touching a row.
+ */
 #ifndef ISO_DATA_ORDER_IMPL_H
 #define ISO_DATA_ORDER_IMPL_H
 
@@ -20,8 +21,8 @@ typedef struct iso_order_op {
 
 /* How rows lie in elements: each of `batch` rows, but for one of them that may have fewer. */
 typedef struct iso_spans {
-    int64_t rows;       /* in all */
-    int64_t batch;      /* 0: an element is a row */
+    int64_t rows;  /* in all */
+    int64_t batch; /* 0: an element is a row */
     int64_t elements;
     int64_t short_at;   /* the number of the shorter element; `elements` where there is none */
     int64_t short_rows; /* its rows */

@@ -26,8 +26,8 @@ static void fill_classes(uint64_t key, int64_t classes, int32_t *values, int64_t
     }
 }
 
-static iso_status make(const iso_dataset_random_options *options, uint64_t seed, const iso_spec *spec, int64_t rows,
-                       iso_memory_rows *memory)
+static iso_status make(const iso_dataset_random_options *options, uint64_t seed, const iso_spec *spec,
+                       int64_t rows, iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < spec->components; i++) {
@@ -38,14 +38,16 @@ static iso_status make(const iso_dataset_random_options *options, uint64_t seed,
     if (spec->components == 1)
         return ISO_OK;
     if (options->classes)
-        fill_classes(iso_random_key(seed, "random/y"), options->classes, memory->owned[1], rows * spec->elements[1]);
+        fill_classes(iso_random_key(seed, "random/y"), options->classes, memory->owned[1],
+                     rows * spec->elements[1]);
     else
         fill_uniform(iso_random_key(seed, "random/y"), memory->owned[1], rows * spec->elements[1]);
 done:
     return status;
 }
 
-iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed, iso_level **level)
+iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed,
+                           iso_level **level)
 {
     iso_memory_rows memory = {0};
     iso_spans spans = iso_spans_of_rows(rows);
@@ -65,7 +67,8 @@ done:
     return status;
 }
 
-iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options, size_t size)
+iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options,
+                                   size_t size)
 {
     iso_dataset_random_options taken = {0};
     iso_level *level = NULL;
@@ -90,6 +93,7 @@ static iso_status open_builtin(iso_part part, uint64_t seed, iso_level **level)
 extern const iso_builtin iso_builtin_random;
 const iso_builtin iso_builtin_random = {
     .name = "random",
-    .description = "6,000 + 1,000 images of uniform noise in [0, 1), [28, 28, 1] float32, 10 classes at random",
+    .description =
+        "6,000 + 1,000 images of uniform noise in [0, 1), [28, 28, 1] float32, 10 classes at random",
     .open = open_builtin,
 };

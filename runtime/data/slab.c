@@ -24,7 +24,7 @@ struct iso_feeder {
     bool keeps;               /* slabs hold the rows; else top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
     int64_t slabs;
-    slab *slab;       /* batch b is in slab[b % slabs] */
+    slab *slab;        /* batch b is in slab[b % slabs] */
     int64_t at, epoch; /* the batch that is being read; -1: none */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -41,7 +41,8 @@ static int64_t unit_count(const iso_feeder *f, int64_t rows)
 
 static iso_status make(iso_feeder *f, slab *s, int64_t unit)
 {
-    int64_t first = unit * f->unit_rows, count = s->rows - first < f->unit_rows ? s->rows - first : f->unit_rows;
+    int64_t first = unit * f->unit_rows,
+            count = s->rows - first < f->unit_rows ? s->rows - first : f->unit_rows;
     iso_rows rows = iso_order_rows(f->order, s->begin + first, count, f->epoch);
     if (!f->keeps)
         return f->top->ops->ensure(f->top, &rows);
@@ -112,7 +113,8 @@ static iso_status start_threads(iso_feeder *f, int threads)
     for (; f->threads < threads && status == ISO_OK; f->threads++) {
         int error = pthread_create(&f->thread[f->threads], NULL, worker, f);
         if (error) {
-            status = iso_error(ISO_FAILED, "cannot start thread %d of a data set: %s", f->threads, strerror(error));
+            status = iso_error(ISO_FAILED, "cannot start thread %d of a data set: %s", f->threads,
+                               strerror(error));
             break;
         }
     }
@@ -147,7 +149,8 @@ done:
     return status;
 }
 
-iso_status iso_feeder_create(iso_level *top, const iso_order *order, int64_t ahead, int threads, iso_feeder **feeder)
+iso_status iso_feeder_create(iso_level *top, const iso_order *order, int64_t ahead, int threads,
+                             iso_feeder **feeder)
 {
     int64_t rows = order->spans.batch ? order->spans.batch : 1;
     iso_status status = ISO_OK;
@@ -214,7 +217,8 @@ void iso_feeder_stop(iso_feeder *f)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Gives the slab to a batch. What was being made for its last one must end first: the buffers are the same. */
+/* Gives the slab to a batch. What was being made for its last one must end first: the buffers are the same.
+ */
 static void assign(iso_feeder *f, slab *s, int64_t batch)
 {
     if (s->number == batch)
@@ -265,7 +269,8 @@ static iso_status ensure(iso_feeder *f, slab *s, int64_t first, int64_t last)
     return status;
 }
 
-iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t count, iso_dtype dtype, void *out)
+iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t count, iso_dtype dtype,
+                           void *out)
 {
     slab *s = &f->slab[f->at % f->slabs];
     const iso_spec *spec = &f->top->spec;
@@ -280,7 +285,8 @@ iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t 
         return f->top->ops->gather(f->top, component, &rows, dtype, out);
     iso_dtype from = spec->dtype[component];
     iso_rows here = {NULL, begin, count, 0};
-    int64_t row = iso_gather(from, s->data[component], spec->elements[component], &here, dtype, out, &element);
+    int64_t row =
+        iso_gather(from, s->data[component], spec->elements[component], &here, dtype, out, &element);
     if (row < 0)
         return ISO_OK;
     const char *bad = (const char *)s->data[component] + (size_t)row * spec->bytes[component] +

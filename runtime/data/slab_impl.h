@@ -1,5 +1,6 @@
-/* Batches that are worth making once and ahead: a ring of slabs, each holding (or standing for) one batch, whose units (rows; a whole
- * batch where a map takes batches) are made by background threads or by whoever reads them first. */
+/* Batches that are worth making once and ahead: a ring of slabs, each holding (or standing for) one batch,
+ * whose units (rows; a whole batch where a map takes batches) are made by background threads or by whoever
+ * reads them first. */
 #ifndef ISO_DATA_SLAB_IMPL_H
 #define ISO_DATA_SLAB_IMPL_H
 
@@ -8,7 +9,8 @@
 typedef struct iso_feeder iso_feeder;
 
 /* Batches of `order` over `top`, of which `ahead` are made beforehand, by `threads` threads. Both lent. */
-iso_status iso_feeder_create(iso_level *top, const iso_order *order, int64_t ahead, int threads, iso_feeder **feeder);
+iso_status iso_feeder_create(iso_level *top, const iso_order *order, int64_t ahead, int threads,
+                             iso_feeder **feeder);
 /* Waits for what is being made, ends the threads. NULL is fine. */
 void iso_feeder_destroy(iso_feeder *feeder);
 /* Waits for what is being made and forgets all batches; `order` may be changed now. */
@@ -16,6 +18,7 @@ void iso_feeder_stop(iso_feeder *feeder);
 /* Goes to batch number `batch` of the epoch. */
 void iso_feeder_advance(iso_feeder *feeder, int64_t batch, int64_t epoch);
 /* Reads rows of the batch that it is at. Threads may call it at once. */
-iso_status iso_feeder_read(iso_feeder *feeder, int component, int64_t begin, int64_t count, iso_dtype dtype, void *out);
+iso_status iso_feeder_read(iso_feeder *feeder, int component, int64_t begin, int64_t count, iso_dtype dtype,
+                           void *out);
 
 #endif

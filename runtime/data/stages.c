@@ -8,8 +8,8 @@
 #include "runtime/data/dataset_impl.h"
 
 /* Options of a caller built against an older header are shorter; what it did not know is zero. */
-#define TAKE_OPTIONS(type, options, size)                                                                      \
-    type taken = {0};                                                                                          \
+#define TAKE_OPTIONS(type, options, size)                                                                    \
+    type taken = {0};                                                                                        \
     memcpy(&taken, options, size < sizeof taken ? size : sizeof taken)
 
 /* The new level stands where `order` and the old one were. */
@@ -116,15 +116,19 @@ static iso_status check_split(const iso_dataset *ds, int64_t rows)
 {
     const iso_spans *spans = &ds->order.spans;
     if (spans->batch)
-        return iso_error(ISO_INVALID, "split of %" PRId64 " rows: the rows are in batches already; split before batch", rows);
+        return iso_error(ISO_INVALID,
+                         "split of %" PRId64 " rows: the rows are in batches already; split before batch",
+                         rows);
     if (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top))
         return iso_error(ISO_INVALID,
-                         "split of %" PRId64 " rows behind a shuffle: the two parts would exchange rows in every epoch; "
+                         "split of %" PRId64
+                         " rows behind a shuffle: the two parts would exchange rows in every epoch; "
                          "split before shuffle, or cache between them",
                          rows);
     if (rows < 1 || rows >= spans->rows)
-        return iso_error(ISO_INVALID, "split of %" PRId64 " rows: 1 to %" PRId64 " of the %" PRId64 " can be split off", rows,
-                         spans->rows - 1, spans->rows);
+        return iso_error(ISO_INVALID,
+                         "split of %" PRId64 " rows: 1 to %" PRId64 " of the %" PRId64 " can be split off",
+                         rows, spans->rows - 1, spans->rows);
     return ISO_OK;
 }
 

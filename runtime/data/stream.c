@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +11,8 @@
 #include "runtime/base/memory.h"
 
 enum { PIECE = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
-/* Deflate makes at most 1032 bytes of one (zlib, "Technical details": maximum compression factor); and a little for tiny files. */
+/* Deflate makes at most 1032 bytes of one (zlib, "Technical details": maximum compression factor); and a
+ * little for tiny files. */
 enum { DEFLATE_FACTOR = 1032, DEFLATE_SLACK = 4096 };
 
 struct iso_stream {
@@ -60,8 +61,8 @@ static iso_status open_file(iso_stream *s)
     struct stat about;
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0)
-        return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO, "cannot open '%s': %s", s->name,
-                         strerror(errno));
+        return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO, "cannot open '%s': %s",
+                         s->name, strerror(errno));
     if (fstat(s->fd, &about) != 0)
         return iso_error(ISO_IO, "cannot look at '%s': %s", s->name, strerror(errno));
     if (!S_ISREG(about.st_mode))
@@ -111,7 +112,8 @@ void iso_stream_close(iso_stream *s)
     iso_free(s);
 }
 
-/* Behind a gzip member there may be another; anything else is handed on as it is, for the reader to complain of. */
+/* Behind a gzip member there may be another; anything else is handed on as it is, for the reader to complain
+ * of. */
 static iso_status next_member(iso_stream *s)
 {
     iso_status status = refill(s);
@@ -133,8 +135,9 @@ static iso_status inflate_some(iso_stream *s, unsigned char *out, size_t count, 
     if (status != ISO_OK)
         return status;
     if (s->in_left == 0)
-        return iso_error(ISO_INVALID, "'%s' is truncated: its gzip data ends after %zu bytes of file, %lu inflated", s->name,
-                         s->size, s->z.total_out);
+        return iso_error(ISO_INVALID,
+                         "'%s' is truncated: its gzip data ends after %zu bytes of file, %lu inflated",
+                         s->name, s->size, s->z.total_out);
     s->z.next_in = (unsigned char *)(uintptr_t)s->in;
     s->z.avail_in = (unsigned)s->in_left;
     s->z.next_out = out;
@@ -148,8 +151,8 @@ static iso_status inflate_some(iso_stream *s, unsigned char *out, size_t count, 
     if (code == Z_MEM_ERROR)
         return iso_error(ISO_NO_MEMORY, "no memory to inflate '%s'", s->name);
     if (code != Z_OK && code != Z_BUF_ERROR)
-        return iso_error(ISO_INVALID, "'%s': broken gzip data after %lu inflated bytes: %s", s->name, s->z.total_out,
-                         s->z.msg ? s->z.msg : "no gzip data");
+        return iso_error(ISO_INVALID, "'%s': broken gzip data after %lu inflated bytes: %s", s->name,
+                         s->z.total_out, s->z.msg ? s->z.msg : "no gzip data");
     return ISO_OK;
 }
 
@@ -172,7 +175,8 @@ iso_status iso_stream_read(iso_stream *s, void *out, size_t count, size_t *got)
     while (done < count && !s->ended) {
         size_t some = 0;
         unsigned char *to = (unsigned char *)out + done;
-        iso_status status = s->gzip ? inflate_some(s, to, count - done, &some) : copy_some(s, to, count - done, &some);
+        iso_status status =
+            s->gzip ? inflate_some(s, to, count - done, &some) : copy_some(s, to, count - done, &some);
         if (status != ISO_OK)
             return status;
         done += some;

@@ -9,7 +9,8 @@
 
 typedef struct iso_stream iso_stream;
 
-/* name: for messages, and with bytes NULL the path of a file. Both lent. ISO_INVALID: a missing file, or one that is not regular. */
+/* name: for messages, and with bytes NULL the path of a file. Both lent. ISO_INVALID: a missing file, or one
+ * that is not regular. */
 iso_status iso_stream_open(const char *name, const void *bytes, size_t size, iso_stream **stream);
 void iso_stream_close(iso_stream *stream);
 /* Reads `count` bytes, fewer only at the end: *got. ISO_INVALID: broken or truncated gzip data; ISO_IO. */

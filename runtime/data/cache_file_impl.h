@@ -1,0 +1,30 @@
+/* A cache in a file: the rows that the stages before it give, made once. */
+#ifndef ISO_DATA_CACHE_FILE_IMPL_H
+#define ISO_DATA_CACHE_FILE_IMPL_H
+
+#include "runtime/data/level_impl.h"
+
+/* A level with the rows of `order` over `top` (both frozen and built, and lent) out of the file at `path`,
+ * which is made first where it is missing, broken or of something else. Its pages are shared by the ranks of
+ * a host. Collective. */
+iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, const iso_order *order,
+                          iso_level **level);
+
+/* Inside: the file alone. */
+typedef struct iso_cache_layout {
+    uint64_t identity; /* of what the rows are made from */
+    iso_spec spec;
+    iso_spans spans;
+    size_t offset[ISO_MAX_COMPONENTS]; /* of a component in the file */
+    size_t bytes;                      /* of the file */
+} iso_cache_layout;
+
+iso_status iso_cache_layout_of(const iso_level *top, const iso_order *order, iso_cache_layout *layout);
+/* ISO_OK with *level NULL and the reason in `why` where there is no such file, or it is not what is wanted.
+ * verify: read all of it and compare the checksum. */
+iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout, bool verify,
+                               const char *name, iso_level **level, char *why, size_t why_size);
+iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_level *top,
+                                const iso_order *order);
+
+#endif

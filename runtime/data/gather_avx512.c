@@ -1,2 +1,0 @@
-#define GATHER_NAME iso_gather_u8_f32_avx512
-#include "runtime/data/gather_impl.h"
