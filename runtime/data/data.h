@@ -45,7 +45,7 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
                                  const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
 #define iso_dataset_open(ctx, name, part, ...)                                                               \
-    iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){__VA_ARGS__},                         \
+    iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){.dataset = __VA_ARGS__},              \
                           sizeof(iso_dataset_open_options))
 
 typedef struct iso_dataset_random_options {
@@ -64,7 +64,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
                                    size_t size);
 /* iso_dataset_random(ctx, rows, &dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)) */
 #define iso_dataset_random(ctx, rows, ...)                                                                   \
-    iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){__VA_ARGS__},                           \
+    iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){.dataset = __VA_ARGS__},                \
                             sizeof(iso_dataset_random_options))
 
 /* A dense array in row-major order; shape: [rows, ...] as a whole. */
@@ -87,7 +87,7 @@ iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_op
 /* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32,
  * ISO_SHAPE(1000)}) */
 #define iso_dataset_arrays(ctx, ...)                                                                         \
-    iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){__VA_ARGS__},                                 \
+    iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){.dataset = __VA_ARGS__},                      \
                             sizeof(iso_dataset_arrays_options))
 
 /* Frees the data set and ends its threads. NULL is fine. */
@@ -132,7 +132,8 @@ typedef struct iso_dataset_map_options {
 iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options, size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
 #define iso_dataset_map(dataset, ...)                                                                        \
-    iso_dataset_map_with(dataset, &(iso_dataset_map_options){__VA_ARGS__}, sizeof(iso_dataset_map_options))
+    iso_dataset_map_with(dataset, &(iso_dataset_map_options){.function = __VA_ARGS__},                       \
+                         sizeof(iso_dataset_map_options))
 
 typedef struct iso_dataset_shuffle_options {
     int64_t buffer; /* positional */
@@ -146,7 +147,7 @@ typedef struct iso_dataset_shuffle_options {
 iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                     size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
-    iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){__VA_ARGS__},                           \
+    iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){.buffer = __VA_ARGS__},                 \
                              sizeof(iso_dataset_shuffle_options))
 
 typedef struct iso_dataset_batch_options {
@@ -159,7 +160,7 @@ typedef struct iso_dataset_batch_options {
 iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
                                   size_t size);
 #define iso_dataset_batch(dataset, ...)                                                                      \
-    iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){__VA_ARGS__},                               \
+    iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){.rows = __VA_ARGS__},                       \
                            sizeof(iso_dataset_batch_options))
 
 /* Keeps what the stages before it give: they run once, as in epoch 0 (of a shuffle before it, all epochs have
