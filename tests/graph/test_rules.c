@@ -1,0 +1,276 @@
+/* Ranks: 1. What the sharding rules promise, for every op in the list: run on the parts that a rule allows
+ * and put together as it says, a kernel gives what it gives on the whole. And linear means linear, in place
+ * means the same. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/run_tests.h"
+#include "tests/support/samples.h"
+
+/* An op of a sample with its rule and the arrays of a whole run. */
+typedef struct whole_run {
+    sample_case c;
+    iso_rule rule;
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+} whole_run;
+
+static void get_rule(const iso_op *op, iso_rule *rule)
+{
+    if (op->type->rule_of)
+        op->type->rule_of(op, rule);
+    else
+        iso_rule_parse(op, op->type->rule, rule);
+}
+
+static void whole_begin(whole_run *w, const sample *from)
+{
+    sample_begin(&w->c, from, iso_backend_reference(), ISO_F64);
+    get_rule(w->c.op, &w->rule);
+    for (int i = 0; i < w->c.op->inputs; i++)
+        interpreter_get(w->c.in, w->c.op->input[i]);
+    interpreter_get(w->c.in, w->c.op->output[0]);
+    for (int i = 0; i < w->c.op->inputs; i++)
+        w->in[i] = *interpreter_get(w->c.in, w->c.op->input[i]);
+    for (int i = 0; i < w->c.op->outputs; i++)
+        w->out[i] = *interpreter_get(w->c.in, w->c.op->output[i]);
+}
+
+static void run(whole_run *w, const iso_array *in, iso_array *out)
+{
+    iso_fault fault = {0};
+    run_op(iso_backend_reference(), w->c.op, in, out, &w->c.in->info, &fault);
+    ck_assert_msg(!fault.raised, "%s: %s", w->c.from->op, fault.message);
+}
+
+static void check_same(const whole_run *w, const iso_array *want, const iso_array *have, const char *how)
+{
+    double largest = 1;
+    for (int64_t i = 0, n = array_count(want); i < n; i++)
+        largest = fmax(largest, fabs(array_get(want, i)));
+    for (int64_t i = 0, n = array_count(want); i < n; i++)
+        ck_assert_msg(fabs(array_get(want, i) - array_get(have, i)) <= 1e-12 * largest,
+                      "%s, %s: element %lld is %.17g, on the whole %.17g", w->c.from->op, how, (long long)i,
+                      array_get(have, i), array_get(want, i));
+}
+
+/* ---- parts ---- */
+
+/* The extent of a factor, from all dimensions that run over it, which must agree; 0 where none does. */
+static int64_t factor_extent(const whole_run *w, int factor)
+{
+    int64_t extent = 0;
+    for (int i = 0; i < w->c.op->inputs + w->c.op->outputs; i++) {
+        bool is_in = i < w->c.op->inputs;
+        const iso_array *array = is_in ? &w->in[i] : &w->out[i - w->c.op->inputs];
+        const int8_t *dims = is_in ? w->rule.input[i] : w->rule.output[i - w->c.op->inputs];
+        for (int d = 0; d < array->rank; d++) {
+            if (dims[d] != factor)
+                continue;
+            ck_assert_msg(extent == 0 || extent == array->dim[d], "%s: factor %d has extents %lld and %lld",
+                          w->c.from->op, factor, (long long)extent, (long long)array->dim[d]);
+            extent = array->dim[d];
+        }
+    }
+    return extent;
+}
+
+static iso_array part_of(const iso_array *whole, const int8_t *dims, int factor, int parts, int part)
+{
+    iso_box box = {.rank = whole->rank};
+    for (int d = 0; d < whole->rank; d++) {
+        box.extent[d] = whole->dim[d];
+        if (dims[d] == factor)
+            iso_cut(whole->dim[d], parts, part, &box.offset[d], &box.extent[d]);
+    }
+    return array_cut(whole, &box);
+}
+
+static bool has(const int8_t *dims, int rank, int factor)
+{
+    for (int d = 0; d < rank; d++)
+        if (dims[d] == factor)
+            return true;
+    return false;
+}
+
+/* Puts a part where it belongs, or combines it with those before it where its output lacks the factor. */
+static void combine(const whole_run *w, int output, int factor, bool first, iso_array *all,
+                    const iso_array *part)
+{
+    const iso_backend *backend = iso_backend_reference();
+    if (has(w->rule.output[output], all->rank, factor) || first)
+        array_paste(all, part);
+    else if (w->rule.contract_max)
+        backend->maximum(all->dtype, array_count(all), all->data, part->data, all->data);
+    else
+        backend->sum(all->dtype, array_count(all), all->data, part->data, all->data);
+}
+
+static void run_part(whole_run *w, int factor, int parts, int part, iso_array *all)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    for (int i = 0; i < w->c.op->inputs; i++)
+        in[i] = part_of(&w->in[i], w->rule.input[i], factor, parts, part);
+    for (int i = 0; i < w->c.op->outputs; i++)
+        out[i] = part_of(&w->out[i], w->rule.output[i], factor, parts, part);
+    run(w, in, out);
+    for (int i = 0; i < w->c.op->outputs; i++) {
+        combine(w, i, factor, part == 0, &all[i], &out[i]);
+        array_free(&out[i]);
+    }
+    for (int i = 0; i < w->c.op->inputs; i++)
+        array_free(&in[i]);
+}
+
+/* More parts than elements: the last ones are empty. */
+static void check_factor(whole_run *w, int factor, int parts)
+{
+    iso_array all[ISO_MAX_OUTPUTS];
+    char how[64];
+    snprintf(how, sizeof how, "factor %d in %d parts", factor, parts);
+    for (int i = 0; i < w->c.op->outputs; i++)
+        all[i] = array_create(w->out[i].dtype, w->out[i].rank, w->out[i].dim);
+    for (int part = 0; part < parts; part++)
+        run_part(w, factor, parts, part, all);
+    for (int i = 0; i < w->c.op->outputs; i++) {
+        check_same(w, &w->out[i], &all[i], how);
+        array_free(&all[i]);
+    }
+}
+
+START_TEST(parts_make_the_whole)
+{
+    for (int i = 0; sample_at(i); i++) {
+        whole_run w;
+        whole_begin(&w, sample_at(i));
+        ck_assert_int_le(w.rule.factors, ISO_MAX_FACTORS);
+        for (int factor = 0; factor < w.rule.factors; factor++)
+            for (int parts = 2; parts <= 8 && factor_extent(&w, factor) > 0; parts += 3)
+                check_factor(&w, factor, parts);
+        sample_end(&w.c);
+    }
+}
+END_TEST
+
+/* ---- linearity: f(x + dx) = f(x) + f(dx) for the inputs that a partial sum may pass through ---- */
+
+/* Splits an input: some of each element goes to `a`, the rest to `b`. */
+static void split(const iso_array *x, iso_array *a, iso_array *b)
+{
+    *a = array_create(x->dtype, x->rank, x->dim);
+    *b = array_create(x->dtype, x->rank, x->dim);
+    for (int64_t i = 0, n = array_count(x); i < n; i++) {
+        array_set(a, i, sin((double)i + 1));
+        array_set(b, i, array_get(x, i) - array_get(a, i));
+    }
+}
+
+static void check_linear(whole_run *w, uint32_t together)
+{
+    iso_array in[2][ISO_MAX_INPUTS], out[2][ISO_MAX_OUTPUTS];
+    for (int i = 0; i < w->c.op->inputs; i++) {
+        in[0][i] = in[1][i] = w->in[i];
+        if (together >> i & 1)
+            split(&w->in[i], &in[0][i], &in[1][i]);
+    }
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < w->c.op->outputs; i++)
+            out[half][i] = array_create(w->out[i].dtype, w->out[i].rank, w->out[i].dim);
+        run(w, in[half], out[half]);
+    }
+    for (int i = 0; i < w->c.op->outputs; i++) {
+        iso_array *sum = &out[0][i];
+        iso_backend_reference()->sum(sum->dtype, array_count(sum), sum->data, out[1][i].data, sum->data);
+        check_same(w, &w->out[i], sum, "as a sum of two");
+    }
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < w->c.op->outputs; i++)
+            array_free(&out[half][i]);
+        for (int i = 0; i < w->c.op->inputs; i++)
+            if (together >> i & 1)
+                array_free(&in[half][i]);
+    }
+}
+
+static bool floats(const whole_run *w, uint32_t inputs)
+{
+    bool all = iso_dtype_is_float(w->out[0].dtype);
+    for (int i = 0; i < w->c.op->inputs; i++)
+        if (inputs >> i & 1)
+            all &= iso_dtype_is_float(w->in[i].dtype);
+    return all;
+}
+
+START_TEST(linear_is_linear)
+{
+    int checked = 0;
+    for (int i = 0; sample_at(i); i++) {
+        whole_run w;
+        whole_begin(&w, sample_at(i));
+        uint32_t linear = w.rule.linear;
+        ck_assert_msg(linear < 1u << w.c.op->inputs, "%s: linear in an input that it lacks", w.c.from->op);
+        for (int k = 0; linear && !w.rule.jointly && k < w.c.op->inputs; k++)
+            if (linear >> k & 1 && floats(&w, 1u << k))
+                check_linear(&w, 1u << k), checked++;
+        if (linear && w.rule.jointly && floats(&w, linear))
+            check_linear(&w, linear), checked++;
+        sample_end(&w.c);
+    }
+    ck_assert_int_gt(checked, 20);
+}
+END_TEST
+
+/* ---- in place ---- */
+static void check_in_place(whole_run *w, int input)
+{
+    iso_array in[ISO_MAX_INPUTS];
+    for (int i = 0; i < w->c.op->inputs; i++)
+        in[i] = w->in[i];
+    iso_box all = iso_box_whole(&(iso_shape){0});
+    all.rank = in[input].rank;
+    for (int d = 0; d < all.rank; d++)
+        all.extent[d] = in[input].dim[d];
+    iso_array copy = array_cut(&in[input], &all), out[ISO_MAX_OUTPUTS];
+    in[input] = copy;
+    out[0] = copy;
+    run(w, in, out);
+    check_same(w, &w->out[0], &out[0], "in place");
+    array_free(&copy);
+}
+
+static bool same_array(const iso_array *a, const iso_array *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+    for (int d = 0; same && d < a->rank; d++)
+        same = a->dim[d] == b->dim[d];
+    return same;
+}
+
+START_TEST(in_place_is_the_same)
+{
+    int checked = 0;
+    for (int i = 0; sample_at(i); i++) {
+        whole_run w;
+        whole_begin(&w, sample_at(i));
+        iso_call call = {.attrs = w.c.op->attrs,
+                         .inputs = w.c.op->inputs,
+                         .outputs = w.c.op->outputs,
+                         .in = w.in,
+                         .out = w.out,
+                         .info = &w.c.in->info};
+        const iso_kernel *kernel = iso_backend_reference()->find(w.c.from->op, &call);
+        for (int k = 0; kernel && kernel->in_place && k < w.c.op->inputs; k++)
+            if (w.c.op->type->in_place >> k & 1 && w.c.op->outputs == 1 && same_array(&w.in[k], &w.out[0]))
+                check_in_place(&w, k), checked++;
+        sample_end(&w.c);
+    }
+    ck_assert_int_gt(checked, 20);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("rules", 120, parts_make_the_whole, linear_is_linear, in_place_is_the_same);
+}

@@ -1,0 +1,259 @@
+/* Samples of the network ops. Those of gradient ops are made by differentiating: iso_gradients makes the op.
+ */
+#include "runtime/graph/ops/list.h"
+#include "runtime/graph/ops/network.h"
+#include "runtime/graph/ops/ops_impl.h"
+#include "tests/support/samples.h"
+
+#define SAMPLE(NAME) static void NAME(sample_graph *s)
+
+/* Gradients of y to every leaf, with a gradient of y that is none of the simple ones. */
+static void differentiate(sample_graph *s, iso_tensor *y)
+{
+    iso_tensor *gradient[SAMPLE_LEAVES];
+    iso_gradients(iso_sum(iso_square(y)), s->leaf, s->leaves, gradient);
+}
+
+/* x: [batch, 5, 4, c] */
+static iso_tensor *image(sample_graph *s, int64_t channels)
+{
+    return sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 5, 4, channels));
+}
+
+static iso_tensor *convolve(sample_graph *s, int64_t stride, int64_t dilation, int64_t pad, int64_t groups)
+{
+    iso_conv_geometry geometry = {{stride, stride}, {dilation, dilation}, {pad, pad}, {0, pad}, groups};
+    iso_tensor *x = image(s, 4);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3, 2, 4 / groups, 6)), &geometry);
+}
+
+SAMPLE(conv)
+{
+    convolve(s, 1, 1, 0, 1);
+}
+SAMPLE(conv_stride)
+{
+    convolve(s, 2, 1, 1, 1);
+}
+SAMPLE(conv_dilation)
+{
+    convolve(s, 1, 2, 1, 1);
+}
+SAMPLE(conv_groups)
+{
+    convolve(s, 1, 1, 1, 2);
+}
+SAMPLE(conv_gradient)
+{
+    differentiate(s, convolve(s, 1, 1, 1, 1));
+}
+SAMPLE(conv_stride_gradient)
+{
+    differentiate(s, convolve(s, 2, 1, 1, 1));
+}
+SAMPLE(conv_groups_gradient)
+{
+    differentiate(s, convolve(s, 1, 1, 0, 2));
+}
+
+static const iso_pool_geometry windows = {{2, 3}, {2, 1}, {1, 0}, {0, 1}};
+SAMPLE(max_pool)
+{
+    iso_max_pool2d_op(image(s, 3), &windows);
+}
+SAMPLE(average_pool)
+{
+    iso_average_pool2d_op(image(s, 3), &windows);
+}
+SAMPLE(max_pool_gradient)
+{
+    differentiate(s, iso_max_pool2d_op(image(s, 3), &windows));
+}
+SAMPLE(average_pool_gradient)
+{
+    differentiate(s, iso_average_pool2d_op(image(s, 3), &windows));
+}
+
+SAMPLE(softmax)
+{
+    iso_softmax(image(s, 3), -1);
+}
+SAMPLE(softmax_middle)
+{
+    iso_softmax(image(s, 3), 1);
+}
+SAMPLE(log_softmax)
+{
+    iso_log_softmax(image(s, 3), 2);
+}
+SAMPLE(softmax_gradient)
+{
+    differentiate(s, iso_softmax(image(s, 3), -1));
+}
+SAMPLE(log_softmax_gradient)
+{
+    differentiate(s, iso_log_softmax(image(s, 3), 2));
+}
+
+static iso_tensor *sparse(sample_graph *s)
+{
+    iso_tensor *labels = sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH, 2));
+    return iso_sparse_crossentropy_op(labels, sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 6)));
+}
+
+static iso_tensor *dense(sample_graph *s)
+{
+    iso_tensor *labels = sample_leaf(s, ISO_F32, 0, 1, ISO_SHAPE(ISO_BATCH, 6));
+    return iso_crossentropy_op(iso_stop_gradient(labels),
+                               sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 6)));
+}
+
+SAMPLE(sparse_loss)
+{
+    sparse(s);
+}
+SAMPLE(sparse_loss_gradient)
+{
+    differentiate(s, sparse(s));
+}
+SAMPLE(dense_loss)
+{
+    dense(s);
+}
+SAMPLE(dense_loss_gradient)
+{
+    differentiate(s, dense(s));
+}
+
+/* the statistics of x itself */
+static iso_tensor *batch_norm(sample_graph *s, bool scaled)
+{
+    iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 3)), *mean, *variance;
+    iso_tensor *gamma = scaled ? sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(3)) : NULL;
+    iso_tensor *beta = scaled ? sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3)) : NULL;
+    iso_batch_moments(x, &mean, &variance);
+    return iso_batch_norm_op(x, mean, variance, gamma, beta, 1e-3);
+}
+
+SAMPLE(norm)
+{
+    batch_norm(s, true);
+}
+SAMPLE(norm_plain)
+{
+    batch_norm(s, false);
+}
+SAMPLE(norm_gradient)
+{
+    differentiate(s, batch_norm(s, true));
+}
+SAMPLE(norm_plain_gradient)
+{
+    differentiate(s, batch_norm(s, false));
+}
+
+/* statistics that are kept: no gradient runs through them */
+SAMPLE(norm_kept)
+{
+    iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 3));
+    iso_tensor *mean = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3)),
+               *variance = sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(3));
+    iso_batch_norm_op(x, iso_stop_gradient(mean), iso_stop_gradient(variance), NULL, NULL, 1e-3);
+}
+
+SAMPLE(moments)
+{
+    iso_tensor *mean, *variance;
+    iso_batch_moments(image(s, 3), &mean, &variance);
+}
+
+SAMPLE(moments_gradient)
+{
+    iso_tensor *mean, *variance;
+    iso_batch_moments(image(s, 3), &mean, &variance);
+    differentiate(s, iso_multiply(mean, variance));
+}
+
+static iso_tensor *layer_norm(sample_graph *s, bool scaled)
+{
+    iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 4));
+    iso_tensor *gamma = scaled ? sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(4)) : NULL;
+    iso_tensor *beta = scaled ? sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(4)) : NULL;
+    return iso_layer_norm_op(x, gamma, beta, 1e-3);
+}
+
+SAMPLE(layer)
+{
+    layer_norm(s, true);
+}
+SAMPLE(layer_plain)
+{
+    layer_norm(s, false);
+}
+SAMPLE(layer_gradient)
+{
+    differentiate(s, layer_norm(s, true));
+}
+
+static iso_tensor *embed(sample_graph *s)
+{
+    iso_tensor *table = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(7, 3));
+    return iso_embedding_op(table, sample_leaf(s, ISO_I32, 0, 6, ISO_SHAPE(ISO_BATCH, 4)));
+}
+
+SAMPLE(embedding)
+{
+    embed(s);
+}
+SAMPLE(embedding_gradient)
+{
+    differentiate(s, embed(s));
+}
+SAMPLE(dropout)
+{
+    iso_dropout_op(image(s, 3), 0.4, "dropout");
+}
+
+const sample network_samples[] = {
+    {"conv2d", conv},
+    {"conv2d", conv_stride},
+    {"conv2d", conv_dilation},
+    {"conv2d", conv_groups},
+    {"conv2d_grad_input", conv_gradient},
+    {"conv2d_grad_input", conv_stride_gradient},
+    {"conv2d_grad_input", conv_groups_gradient},
+    {"conv2d_grad_kernel", conv_gradient},
+    {"conv2d_grad_kernel", conv_stride_gradient},
+    {"conv2d_grad_kernel", conv_groups_gradient},
+    {"max_pool2d", max_pool},
+    {"max_pool2d_grad", max_pool_gradient},
+    {"average_pool2d", average_pool},
+    {"average_pool2d_grad", average_pool_gradient},
+    {"softmax", softmax},
+    {"softmax", softmax_middle},
+    {"log_softmax", log_softmax},
+    {"softmax_grad", softmax_gradient},
+    {"log_softmax_grad", log_softmax_gradient},
+    {"sparse_crossentropy", sparse_loss},
+    {"sparse_crossentropy_grad", sparse_loss_gradient},
+    {"crossentropy", dense_loss},
+    {"crossentropy_grad", dense_loss_gradient},
+    {"batch_moments", moments},
+    {"moments_finish", moments},
+    {"moments_finish_grad", moments_gradient},
+    {"batch_norm", norm},
+    {"batch_norm", norm_plain},
+    {"batch_norm", norm_kept},
+    {"batch_norm_grad_sums", norm_gradient},
+    {"batch_norm_grad_sums", norm_plain_gradient},
+    {"batch_norm_grad", norm_gradient},
+    {"batch_norm_grad", norm_plain_gradient},
+    {"layer_norm", layer},
+    {"layer_norm", layer_plain},
+    {"layer_norm_grad", layer_gradient},
+    {"layer_norm_grad_sums", layer_gradient},
+    {"embedding", embedding},
+    {"embedding_grad", embedding_gradient},
+    {"dropout", dropout},
+    {NULL, NULL},
+};
