@@ -71,6 +71,19 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
 
 static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
 {
+    const char *name = rule ? rule : "rmsprop";
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const struct {
+        const char *name;
+        iso_rule_run run;
+    } rules[] = {{"sgd", f->sgd_f32},
+                 {"rmsprop", f->rmsprop_f32},
+                 {"adam", f->adam_f32},
+                 {"adamw", f->adam_f32},
+                 {"adagrad", f->adagrad_f32}};
+    for (size_t i = 0; dtype == ISO_F32 && i < sizeof rules / sizeof *rules; i++)
+        if (strcmp(rules[i].name, name) == 0)
+            return rules[i].run;
     return iso_backend_reference()->optimizer(rule, dtype);
 }
 

@@ -47,7 +47,31 @@ typedef enum iso_cpu_binary {
              (const iso_conv *conv, const float *kernel, const float *dy, float *dx, void *scratch))         \
     FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                       \
     FUNCTION(void, conv_grad_kernel,                                                                         \
-             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))
+             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))         \
+    /* Optimizers: iso_rule_run */                                                                           \
+    FUNCTION(void, sgd_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))    \
+    FUNCTION(void, rmsprop_f32,                                                                              \
+             (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
+    FUNCTION(void, adam_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))   \
+    FUNCTION(void, adagrad_f32,                                                                              \
+             (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
+    /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), mean being \
+     * a pattern (channels.h). scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                          \
+    FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \
+    FUNCTION(void, channel_moments,                                                                          \
+             (int64_t rows, int64_t c, const float *x, double *sums, double *squares, double *scratch))      \
+    FUNCTION(void, channel_slopes,                                                                           \
+             (int64_t rows, int64_t c, const float *x, const float *dy, const float *mean, double *sums,     \
+              double *products, double *scratch))                                                            \
+    /* y = (x - mean) scale + shift, then the larger of that and 0 with relu; n elements, mean, scale, shift \
+     * being patterns */                                                                                     \
+    FUNCTION(void, channel_affine,                                                                           \
+             (int64_t n, int64_t pattern, const float *x, const float *mean, const float *scale,             \
+              const float *shift, bool relu, float *y))                                                      \
+    /* dx = scale dy + slope (x - mean) + shift; dx may be dy or x */                                        \
+    FUNCTION(void, channel_gradient,                                                                         \
+             (int64_t n, int64_t pattern, const float *x, const float *dy, const float *mean,                \
+              const float *scale, const float *slope, const float *shift, float *dx))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

@@ -10,6 +10,8 @@ KERNEL(negate) KERNEL(abs) KERNEL(sign) KERNEL(exp) KERNEL(log) KERNEL(sqrt) KER
 KERNEL(leaky_relu) KERNEL(elu) KERNEL(sigmoid) KERNEL(tanh) KERNEL(gelu) KERNEL(silu) KERNEL(softplus) KERNEL(unary_gradient)
 KERNEL(affine) KERNEL(scale_by_count)
 KERNEL(add) KERNEL(subtract) KERNEL(multiply) KERNEL(divide) KERNEL(maximum) KERNEL(minimum)
+KERNEL(reduce_sum)
+KERNEL(batch_moments) KERNEL(batch_norm) KERNEL(batch_norm_grad_sums) KERNEL(batch_norm_grad)
 KERNEL(conv2d) KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_kernel)
 KERNEL(matmul_library) KERNEL(matmul_tiles) KERNEL(matmul_double)
 

@@ -83,6 +83,27 @@ INLINE vf vf_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+/* 1 / sqrt(a), a > 0 and normal, and 1 / a: an estimate of 14 bits and one step of Newton's, an error of 1 or
+ * 2 units in the last place, in a fifth of the time of division and root. */
+INLINE vf vf_rsqrt(vf a)
+{
+    vf y = _mm512_rsqrt14_ps(a);
+    return y * _mm512_fnmadd_ps(a * y * 0.5f, y, _mm512_set1_ps(1.5f));
+}
+INLINE vf vf_quotient(vf a, vf b)
+{
+    vf y = _mm512_rcp14_ps(b);
+    y = y * _mm512_fnmadd_ps(b, y, _mm512_set1_ps(2.0f));
+    vf q = a * y;
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(b, q, a), y, q);
+}
+/* The root of a >= 0; below the least normal number something smaller than its root. */
+INLINE vf vf_quick_sqrt(vf a)
+{
+    vf y = _mm512_rsqrt14_ps(_mm512_max_ps(_mm512_set1_ps(0x1p-126f), a));
+    vf root = a * y;
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, a), 0.5f * y, root);
+}
 INLINE vd vd_low(vf a)
 {
     return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
@@ -265,9 +286,61 @@ INLINE vd vd_sqrt(vd a)
 }
 #endif
 
+#if !defined(__AVX512F__)
+INLINE vf vf_rsqrt(vf a)
+{
+    return 1.0f / vf_sqrt(a);
+}
+INLINE vf vf_quotient(vf a, vf b)
+{
+    return a / b;
+}
+INLINE vf vf_quick_sqrt(vf a)
+{
+    return vf_sqrt(a);
+}
+#endif
+
+/* Between these, denormal numbers count as 0: they cost a hundred times the time of others on some
+ * processors, and averages of gradients that have become 0 pass through them. */
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+INLINE unsigned flush_begin(void)
+{
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040u); /* FTZ, DAZ */
+    return before;
+}
+INLINE void flush_end(unsigned before)
+{
+    _mm_setcsr(before);
+}
+#else
+INLINE unsigned flush_begin(void)
+{
+    return 0;
+}
+INLINE void flush_end(unsigned before)
+{
+    (void)before;
+}
+#endif
+
 INLINE vf vf_zero(void)
 {
     return vf_set(0);
+}
+/* A vector of which only the first n elements count where n is below VL. */
+INLINE vf vf_get(const float *p, int64_t n)
+{
+    return n >= VL ? vf_load(p) : vf_load_n(p, n);
+}
+INLINE void vf_put(float *p, vf v, int64_t n)
+{
+    if (n >= VL)
+        vf_store(p, v);
+    else
+        vf_store_n(p, v, n);
 }
 INLINE vi vi_set(int32_t x)
 {

@@ -1,0 +1,22 @@
+/* Arrays [rows, c] whose c is short: a few rows together, a pattern, are as long as some whole vectors. */
+#ifndef ISO_CPU_CHANNELS_H
+#define ISO_CPU_CHANNELS_H
+
+#include <stdint.h>
+
+enum { ISO_LONGEST_PATTERN = 2048, ISO_LEAST_PATTERN = 64 };
+
+/* Elements of a pattern: a multiple of c and of 16 where that is not too long, else c itself. c > 0. */
+static inline int64_t iso_pattern(int64_t c)
+{
+    int64_t pattern = c;
+    for (int64_t odd = 16; odd > 1 && pattern % 16 != 0; odd /= 2)
+        pattern *= 2;
+    if (pattern > ISO_LONGEST_PATTERN)
+        return c;
+    while (pattern < ISO_LEAST_PATTERN)
+        pattern *= 2;
+    return pattern;
+}
+
+#endif

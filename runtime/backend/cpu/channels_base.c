@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/channels_body.h"

@@ -1,0 +1,132 @@
+/* The update rules of the optimizers in float32, one pass over memory each. graph/ops/optimizers.c gives the
+ * formulas and says what slots and hyper hold. What happens to an element depends on its numbers alone, so an
+ * update may be cut anywhere. */
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/vector.h"
+#include "runtime/graph/optimizer.h"
+
+/* hyper[] as vectors; absent slots are NULL. */
+typedef struct settings {
+    vf rate, decay, own[4], rest;
+    float *slot[3];
+} settings;
+
+INLINE settings settings_of(const double *hyper)
+{
+    settings s = {.rate = vf_set((float)hyper[ISO_HYPER_RATE]),
+                  .decay = vf_set((float)hyper[ISO_HYPER_DECAY])};
+    for (int i = 0; i < 4; i++)
+        s.own[i] = vf_set((float)hyper[ISO_HYPER_OWN + i]);
+    s.rest = vf_set((float)(1 - hyper[ISO_HYPER_OWN]));
+    return s;
+}
+
+/* ---- one vector, of which n elements count, at element i ---- */
+INLINE void sgd_vector(const settings *s, bool nesterov, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf step = -(vf_get(g + i, n) * s->rate), x = vf_get(w + i, n);
+    x = vf_fnma(x, s->decay, x);
+    if (s->slot[0]) {
+        vf m = vf_fma(vf_get(s->slot[0] + i, n), s->own[0], step);
+        vf_put(s->slot[0] + i, m, n);
+        step = nesterov ? vf_fma(m, s->own[0], step) : m;
+    }
+    vf_put(w + i, x + step, n);
+}
+
+INLINE void rmsprop_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n);
+    vf v = vf_fma(s->own[0], vf_get(s->slot[0] + i, n), s->rest * (slope * slope)), below = v;
+    vf_put(s->slot[0] + i, v, n);
+    if (s->slot[2]) {
+        vf a = vf_fma(s->own[0], vf_get(s->slot[2] + i, n), s->rest * slope);
+        vf_put(s->slot[2] + i, a, n);
+        below = vf_fnma(a, a, below);
+    }
+    vf step = s->rate * slope * vf_rsqrt(below + s->own[2]);
+    if (s->slot[1]) {
+        step = vf_fma(s->own[1], vf_get(s->slot[1] + i, n), step);
+        vf_put(s->slot[1] + i, step, n);
+    }
+    vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
+}
+
+INLINE void adam_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n), m = vf_get(s->slot[0] + i, n),
+       v = vf_get(s->slot[1] + i, n);
+    m = vf_fma(slope - m, s->own[0], m);
+    v = vf_fma(vf_fma(slope, slope, -v), s->own[1], v);
+    vf_put(s->slot[0] + i, m, n);
+    vf_put(s->slot[1] + i, v, n);
+    if (s->slot[2]) {
+        v = vf_max(vf_get(s->slot[2] + i, n), v);
+        vf_put(s->slot[2] + i, v, n);
+    }
+    vf step = vf_quotient(m * s->rate, vf_quick_sqrt(v) + s->own[2]);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
+}
+
+INLINE void adagrad_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n);
+    vf a = vf_fma(slope, slope, vf_get(s->slot[0] + i, n));
+    vf_put(s->slot[0] + i, a, n);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - s->rate * slope * vf_rsqrt(a + s->own[0]), n);
+}
+
+#define OVER_ALL(VECTOR)                                                                                     \
+    do {                                                                                                     \
+        unsigned before = flush_begin();                                                                     \
+        int64_t i = 0;                                                                                       \
+        for (; i + VL <= n; i += VL)                                                                         \
+            VECTOR(VL);                                                                                      \
+        if (i < n)                                                                                           \
+            VECTOR(n - i);                                                                                   \
+        flush_end(before);                                                                                   \
+    } while (0)
+
+/* Loops of their own for the usual rules, so that nothing is decided inside; the compiler copies what `slot`
+ * is known to be. */
+void ISO_SIMD(sgd_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    bool nesterov = hyper[ISO_HYPER_OWN + 1] != 0;
+    s.slot[0] = hyper[ISO_HYPER_OWN] != 0 ? slots[0] : NULL;
+#define VECTOR(count) sgd_vector(&s, nesterov, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(rmsprop_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    int count = 0;
+    s.slot[0] = slots[count++];
+    s.slot[1] = hyper[ISO_HYPER_OWN + 1] > 0 ? slots[count++] : NULL;
+    s.slot[2] = hyper[ISO_HYPER_OWN + 3] != 0 ? slots[count] : NULL;
+#define VECTOR(count) rmsprop_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(adam_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+    s.slot[1] = slots[1];
+    s.slot[2] = hyper[ISO_HYPER_OWN + 3] != 0 ? slots[2] : NULL;
+#define VECTOR(count) adam_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(adagrad_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+#define VECTOR(count) adagrad_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
