@@ -1,0 +1,278 @@
+/* One call of an op with random arrays, done by the reference kernel and by the CPU backend's, and compared.
+ */
+#ifndef ISO_TESTS_BACKEND_HARNESS_H
+#define ISO_TESTS_BACKEND_HARNESS_H
+
+#include <check.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/network.h"
+
+enum { MOST_ARRAYS = 8, GUARD = 64, PAGE = 4096 };
+
+/* How far a result may lie from the reference: |a - b| <= relative * |b| + absolute * (largest |b|). Both 0:
+ * equal bits. */
+typedef struct tolerance {
+    double relative, absolute;
+} tolerance;
+
+typedef struct trial {
+    const char *op;
+    union {
+        iso_unary_attrs unary;
+        iso_affine_attrs affine;
+        iso_count_attrs count;
+        iso_reduce_attrs reduce;
+        iso_matmul_attrs matmul;
+        iso_axis_attrs axis;
+        iso_cast_attrs cast;
+        iso_softmax_attrs softmax;
+        iso_conv_attrs conv;
+        iso_pool_attrs pool;
+        iso_batch_norm_attrs batch_norm;
+        iso_layer_norm_attrs layer_norm;
+        iso_dropout_attrs dropout;
+        iso_embedding_attrs embedding;
+    } attrs;
+    iso_array in[MOST_ARRAYS], out[4];
+    int inputs, outputs;
+    double low[MOST_ARRAYS], high[MOST_ARRAYS]; /* values of the inputs; integers: low included, high not */
+    tolerance tolerance;
+} trial;
+
+static uint64_t random_state = 1;
+
+static inline double uniform(double low, double high)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return low + (high - low) * (double)(random_state >> 40) * 0x1p-24;
+}
+
+/* ---- making a trial ---- */
+static inline iso_array make_array(iso_dtype dtype, int rank, const int64_t *dim)
+{
+    iso_array array = {.dtype = dtype, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        array.dim[i] = array.global[i] = dim[i];
+    return array;
+}
+
+#define DIMS(...)                                                                                            \
+    ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))), (const int64_t[])                           \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
+static inline void input(trial *t, iso_dtype dtype, double low, double high, int rank, const int64_t *dim)
+{
+    t->low[t->inputs] = low;
+    t->high[t->inputs] = high;
+    t->in[t->inputs++] = make_array(dtype, rank, dim);
+}
+
+static inline void output(trial *t, iso_dtype dtype, int rank, const int64_t *dim)
+{
+    t->out[t->outputs++] = make_array(dtype, rank, dim);
+}
+
+/* ---- memory: what lies behind an input is NaN, what lies behind an output must stay ---- */
+static inline size_t bytes_of(const iso_array *array)
+{
+    return (size_t)iso_cpu_count(array) * iso_dtype_size(array->dtype);
+}
+
+static inline void *room_for(const iso_array *array, size_t offset, void **owner)
+{
+    *owner = aligned_alloc(PAGE, (bytes_of(array) + offset + GUARD + PAGE - 1) / PAGE * PAGE);
+    ck_assert_ptr_nonnull(*owner);
+    return (char *)*owner + offset;
+}
+
+static inline void fill(const iso_array *array, double low, double high)
+{
+    for (int64_t i = 0; i < iso_cpu_count(array); i++) {
+        double value = uniform(low, high);
+        switch (array->dtype) {
+        case ISO_F32:
+            ((float *)array->data)[i] = (float)value;
+            break;
+        case ISO_F64:
+            ((double *)array->data)[i] = value;
+            break;
+        case ISO_I32:
+            ((int32_t *)array->data)[i] = (int32_t)floor(value);
+            break;
+        case ISO_I64:
+            ((int64_t *)array->data)[i] = (int64_t)floor(value);
+            break;
+        default:
+            ((uint8_t *)array->data)[i] = (uint8_t)floor(value);
+        }
+    }
+}
+
+static inline double element(const iso_array *array, int64_t i)
+{
+    switch (array->dtype) {
+    case ISO_F32:
+        return ((const float *)array->data)[i];
+    case ISO_F64:
+        return ((const double *)array->data)[i];
+    case ISO_I32:
+        return ((const int32_t *)array->data)[i];
+    case ISO_I64:
+        return (double)((const int64_t *)array->data)[i];
+    default:
+        return ((const uint8_t *)array->data)[i];
+    }
+}
+
+/* ---- running ---- */
+typedef struct result {
+    iso_array out[4];
+    void *owner[4];
+    const char *kernel;
+} result;
+
+static inline void free_result(const trial *t, result *r)
+{
+    for (int i = 0; i < t->outputs; i++)
+        free(r->owner[i]);
+}
+
+static inline const char *describe(const trial *t)
+{
+    static char text[400];
+    int length = snprintf(text, sizeof text, "%s on", t->op);
+    for (int i = 0; i < t->inputs + t->outputs; i++) {
+        const iso_array *array = i < t->inputs ? &t->in[i] : &t->out[i - t->inputs];
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s %s[", i == t->inputs ? " ->" : "",
+                           iso_dtype_name(array->dtype));
+        for (int j = 0; j < array->rank; j++)
+            length += snprintf(text + length, sizeof text - (size_t)length, j ? ",%lld" : "%lld",
+                               (long long)array->dim[j]);
+        length += snprintf(text + length, sizeof text - (size_t)length, "]");
+    }
+    return text;
+}
+
+static const iso_step_info step_info = {.step = 3, .seed = 5, .rows = 32};
+
+static inline void check_guards(const trial *t, const result *r)
+{
+    for (int i = 0; i < t->outputs; i++) {
+        const unsigned char *end = (const unsigned char *)r->out[i].data + bytes_of(&r->out[i]);
+        for (int j = 0; j < GUARD; j++)
+            ck_assert_msg(end[j] == 0xa5, "%s: kernel %s wrote %d bytes past the end of output %d",
+                          describe(t), r->kernel, j + 1, i);
+    }
+}
+
+/* Runs the trial's op with outputs at `offset` from a page. */
+static inline result run_trial(const trial *t, const iso_backend *backend, size_t offset)
+{
+    result r = {.kernel = ""};
+    for (int i = 0; i < t->outputs; i++) {
+        r.out[i] = t->out[i];
+        r.out[i].data = room_for(&t->out[i], offset, &r.owner[i]);
+        memset(r.out[i].data, 0xa5, bytes_of(&t->out[i]) + GUARD);
+    }
+    iso_fault fault = {0};
+    iso_call call = {.attrs = &t->attrs,
+                     .inputs = t->inputs,
+                     .outputs = t->outputs,
+                     .in = t->in,
+                     .out = r.out,
+                     .info = &step_info,
+                     .fault = &fault};
+    const iso_kernel *kernel = backend->find(t->op, &call);
+    ck_assert_msg(kernel != NULL, "%s: no kernel", describe(t));
+    r.kernel = kernel->name;
+    size_t scratch = kernel->scratch ? kernel->scratch(&call) : 0;
+    unsigned char *memory = aligned_alloc(64, (scratch + 2 * GUARD) / 64 * 64 + 64);
+    memset(memory, 0xa5, (scratch + 2 * GUARD) / 64 * 64 + 64);
+    call.scratch = memory;
+    kernel->run(&call);
+    for (int i = 0; i < GUARD; i++)
+        ck_assert_msg(memory[scratch + (size_t)i] == 0xa5,
+                      "%s: kernel %s wrote past its %zu bytes of scratch", describe(t), kernel->name,
+                      scratch);
+    free(memory);
+    check_guards(t, &r);
+    ck_assert_msg(!fault.raised, "%s: %s", describe(t), fault.message);
+    return r;
+}
+
+static inline void compare(const trial *t, const result *want, const result *got)
+{
+    for (int k = 0; k < t->outputs; k++) {
+        double largest = 0;
+        int64_t n = iso_cpu_count(&t->out[k]);
+        for (int64_t i = 0; i < n; i++)
+            largest = fmax(largest, fabs(element(&want->out[k], i)));
+        for (int64_t i = 0; i < n; i++) {
+            double a = element(&got->out[k], i), b = element(&want->out[k], i);
+            bool near = fabs(a - b) <= t->tolerance.relative * fabs(b) + t->tolerance.absolute * largest;
+            ck_assert_msg(near || a == b || (isnan(a) && isnan(b)),
+                          "%s, %s: kernel %s gave %.9g for element %lld of output %d, the reference %.9g",
+                          describe(t), iso_isa_name(iso_cpu_isa()), got->kernel, a, (long long)i, k, b);
+        }
+    }
+}
+
+static inline void compare_bits(const trial *t, const result *a, const result *b)
+{
+    for (int k = 0; k < t->outputs; k++)
+        ck_assert_msg(memcmp(a->out[k].data, b->out[k].data, bytes_of(&t->out[k])) == 0,
+                      "%s: other addresses gave other bits in kernel %s", describe(t), a->kernel);
+}
+
+/* Places the inputs anew at `offset` from a page, with the values of `from` or, where it is NULL, random
+ * ones. */
+static inline void place_inputs(trial *t, size_t offset, const trial *from, void **owner)
+{
+    for (int i = 0; i < t->inputs; i++) {
+        t->in[i].data = room_for(&t->in[i], offset, &owner[i]);
+        memset((char *)t->in[i].data + bytes_of(&t->in[i]), 0xff, GUARD); /* NaN */
+        if (from)
+            memcpy(t->in[i].data, from->in[i].data, bytes_of(&t->in[i]));
+        else
+            fill(&t->in[i], t->low[i], t->high[i]);
+    }
+}
+
+static inline void free_all(void **owner, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(owner[i]);
+}
+
+/* `used` of each kernel that did it is raised. */
+static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used)
+{
+    void *owner[MOST_ARRAYS], *moved_owner[MOST_ARRAYS];
+    place_inputs(t, 0, NULL, owner);
+    result want = run_trial(t, iso_backend_reference(), 0);
+    result got = run_trial(t, iso_backend_cpu(), 0);
+    compare(t, &want, &got);
+    trial moved = *t;
+    place_inputs(&moved, 192, t, moved_owner);
+    result again = run_trial(&moved, iso_backend_cpu(), 320);
+    compare_bits(t, &got, &again);
+    for (int i = 0; kernels[i]; i++)
+        used[i] += strcmp(kernels[i]->op, t->op) == 0 && kernels[i]->name == got.kernel;
+    free_result(t, &want);
+    free_result(t, &got);
+    free_result(t, &again);
+    free_all(owner, t->inputs);
+    free_all(moved_owner, t->inputs);
+}
+
+#endif
