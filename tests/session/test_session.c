@@ -1,0 +1,276 @@
+/* Contexts: options, hosts, agreement, communicators of callers. Also the program behind
+ * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/session/session_mpi.h"
+
+static iso_context *ctx;
+
+enum { MOST_ARGUMENTS = 16 };
+
+/* Begins a context with these arguments (of a list that ends with NULL) beside that of the test; what is left
+ * of them stays in argv. */
+static iso_status begin_with(const char *const *arguments, int *argc, char *argv[MOST_ARGUMENTS],
+                             iso_context **other)
+{
+    static char text[MOST_ARGUMENTS][256];
+    char **list = argv;
+    *argc = 0;
+    for (; arguments[*argc]; ++*argc) {
+        snprintf(text[*argc], sizeof text[0], "%s", arguments[*argc]);
+        argv[*argc] = text[*argc];
+    }
+    argv[*argc] = NULL;
+    return iso_init(argc, &list, other);
+}
+
+#define BEGIN(...) begin_with((const char *const[]){"program", __VA_ARGS__, NULL}, &argc, argv, &other)
+
+START_TEST(options_are_taken_out)
+{
+    int argc;
+    char *argv[MOST_ARGUMENTS];
+    iso_context *other;
+    ck_assert(BEGIN("a", "--mesh=data=2,model=4", "--meshes", "--seed", "7", "b", "--threads=3", "--verbose",
+                    "2", "--", "--seed", "x") == ISO_OK);
+    ck_assert_int_eq(argc, 7);
+    const char *const left[] = {"program", "a", "--meshes", "b", "--", "--seed", "x"};
+    for (int i = 0; i < argc; i++)
+        ck_assert_str_eq(argv[i], left[i]);
+    ck_assert_ptr_null(argv[argc]);
+    ck_assert_str_eq(iso_option(other, "mesh", "-"), "data=2,model=4");
+    ck_assert_str_eq(iso_option(other, "verbose", "1"), "2");
+    ck_assert_str_eq(iso_option(other, "timeout", "none"), "none");
+    ck_assert_uint_eq(iso_seed(other), 7);
+    ck_assert_int_eq(iso_threads(other), 3);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+    ck_assert(BEGIN("--seed", "1", "--seed=18446744073709551615") == ISO_OK);
+    ck_assert_uint_eq(iso_seed(other), UINT64_MAX);
+    iso_finish(other, ISO_OK);
+}
+END_TEST
+
+START_TEST(wrong_options_are_named)
+{
+    static const char *const wrong[] = {"--seed=-1",      "--seed=1x",     "--seed=18446744073709551616",
+                                        "--seed=",        "--threads=0",   "--threads=x",
+                                        "--timeout=0",    "--timeout=nan", "--verbose=3",
+                                        "--mesh=",        "--mesh",        "--role=master",
+                                        "--timeout=1e999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int argc;
+        char *argv[MOST_ARGUMENTS], name[7];
+        iso_context *other;
+        ck_assert_msg(BEGIN("left", wrong[i]) == ISO_INVALID, "%s", wrong[i]);
+        snprintf(name, sizeof name, "%s", wrong[i]);
+        ck_assert_msg(strstr(iso_error_message(), name), "%s: %s", wrong[i], iso_error_message());
+        ck_assert_str_eq(argv[1], "left");
+        ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+    }
+}
+END_TEST
+
+START_TEST(hosts_are_numbered_by_their_ranks)
+{
+    const char *cut[] = {"1", "2", "3", NULL};
+    for (int i = 0; cut[i]; i++) {
+        iso_context *other;
+        setenv("ISOGRID_RANKS_PER_HOST", cut[i], 1);
+        ck_assert(iso_init(NULL, NULL, &other) == ISO_OK);
+        int size = atoi(cut[i]), ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+        ck_assert_int_eq(iso_hosts(other), (ranks + size - 1) / size);
+        for (int r = 0; r < ranks; r++)
+            ck_assert_int_eq(iso_host_of_rank(other, r), r / size);
+        int last = ranks - rank / size * size;
+        ck_assert_int_eq(iso_host_ranks(other), last < size ? last : size);
+        iso_finish(other, ISO_OK);
+    }
+    unsetenv("ISOGRID_RANKS_PER_HOST");
+    ck_assert_int_eq(iso_hosts(ctx), 1);
+    ck_assert_int_eq(iso_host_ranks(ctx), iso_ranks(ctx));
+    ck_assert_int_ge(iso_threads(ctx), 1);
+}
+END_TEST
+
+START_TEST(bad_environment_is_named)
+{
+    iso_context *other;
+    const char *const names[] = {"ISOGRID_RANKS_PER_HOST", "ISOGRID_THREADS"};
+    for (int i = 0; i < 2; i++) {
+        setenv(names[i], "0", 1);
+        ck_assert(iso_init(NULL, NULL, &other) == ISO_INVALID);
+        ck_assert(strstr(iso_error_message(), names[i]));
+        iso_finish(other, ISO_OK);
+        unsetenv(names[i]);
+    }
+    setenv("ISOGRID_THREADS", "5", 1);
+    ck_assert(iso_init(NULL, NULL, &other) == ISO_OK);
+    ck_assert_int_eq(iso_threads(other), 5);
+    iso_finish(other, ISO_OK);
+    unsetenv("ISOGRID_THREADS");
+}
+END_TEST
+
+START_TEST(ranks_agree_on_the_first_failure)
+{
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK);
+    for (int first = 0; first < ranks; first++) {
+        iso_error(ISO_OK, "nothing");
+        iso_status status =
+            rank < first ? ISO_OK : iso_error(rank % 2 ? ISO_IO : ISO_NO_MEMORY, "disk %d is full", rank);
+        char message[100];
+        if (ranks > 1)
+            snprintf(message, sizeof message, "rank %d: disk %d is full", first, first);
+        else
+            snprintf(message, sizeof message, "disk 0 is full");
+        ck_assert(iso_agree(ctx, status) == (first % 2 ? ISO_IO : ISO_NO_MEMORY));
+        ck_assert_str_eq(iso_error_message(), message);
+        ck_assert(iso_agree(ctx, ISO_FAILED) ==
+                  ISO_FAILED); /* all say the same by now: no further rank in front */
+        ck_assert_str_eq(iso_error_message(), message);
+    }
+    ck_assert(iso_agree(ctx, iso_error(ISO_INVALID, "all alike")) == ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(), "all alike");
+}
+END_TEST
+
+START_TEST(ranks_that_differ_are_named)
+{
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    ck_assert(iso_agree_same(ctx, "the options", 17, "x") == ISO_OK);
+    if (ranks == 1)
+        return;
+    bool odd = rank == ranks - 1;
+    char place[40];
+    snprintf(place, sizeof place, "the options of rank %d differ", ranks - 1);
+    ck_assert(iso_agree_same(ctx, "the options", odd ? 1 : UINT64_MAX, odd ? "--seed 1" : "--seed 2") ==
+              ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), place), "%s", iso_error_message());
+    ck_assert(strstr(iso_error_message(), "'--seed 1'") && strstr(iso_error_message(), "'--seed 2'"));
+    ck_assert(iso_agree_same(ctx, "the builds", (uint64_t)rank, NULL) == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "the builds of rank 1"));
+}
+END_TEST
+
+START_TEST(different_options_are_refused)
+{
+    int argc, ranks = iso_ranks(ctx);
+    char *argv[MOST_ARGUMENTS];
+    iso_context *other;
+    iso_status status = BEGIN(iso_rank(ctx) == ranks - 1 ? "--seed=1" : "--seed=2");
+    ck_assert(status == (ranks > 1 ? ISO_INVALID : ISO_OK));
+    iso_finish(other, ISO_OK);
+    ck_assert(BEGIN(iso_rank(ctx) == ranks - 1 ? "--threads=1" : "--threads=2") == ISO_OK); /* may differ */
+    iso_finish(other, ISO_OK);
+    status = BEGIN(iso_rank(ctx) == ranks - 1 ? "--seed=z" : "--seed=2");
+    ck_assert(status == ISO_INVALID && strstr(iso_error_message(), "'z'"));
+    iso_finish(other, ISO_OK);
+}
+END_TEST
+
+START_TEST(bytes_travel)
+{
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    double value = rank == 0 ? 3.5 : 0, mine[3] = {rank, rank + 0.5, -rank},
+           *all = calloc((size_t)ranks, sizeof mine);
+    ck_assert(iso_broadcast(ctx, &value, sizeof value) == ISO_OK);
+    ck_assert(value == 3.5);
+    ck_assert(iso_gather_all(ctx, mine, sizeof mine, all) == ISO_OK);
+    for (int r = 0; r < ranks; r++)
+        ck_assert(all[3 * r] == r && all[3 * r + 1] == r + 0.5 && all[3 * r + 2] == -r);
+    free(all);
+}
+END_TEST
+
+START_TEST(evaluators_are_a_job_of_their_own)
+{
+    int argc, ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    char *argv[MOST_ARGUMENTS];
+    iso_context *other;
+    bool last = rank == ranks - 1;
+    ck_assert(BEGIN(last ? "--role=evaluator" : "--role=worker") == ISO_OK);
+    ck_assert(iso_role(other) == (last ? ISO_EVALUATOR : ISO_WORKER));
+    ck_assert_int_eq(iso_ranks(other), last ? 1 : ranks - 1);
+    ck_assert_int_eq(iso_rank(other), last ? 0 : rank);
+    ck_assert(iso_is_chief(other) == (!last && rank == 0));
+    ck_assert(iso_agree(other, last ? iso_error(ISO_IO, "alone") : ISO_OK) == (last ? ISO_IO : ISO_OK));
+    iso_finish(other, ISO_OK);
+}
+END_TEST
+
+START_TEST(callers_bring_communicators)
+{
+    MPI_Comm *world = iso_communicator(ctx), half;
+    iso_context *other;
+    if (!world) {
+        ck_assert(iso_init_on(MPI_COMM_NULL, NULL, NULL, &other) == ISO_INVALID); /* MPI is not running */
+        iso_finish(other, ISO_OK);
+        return;
+    }
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    MPI_Comm_split(*world, rank % 2, -rank, &half); /* backwards */
+    ck_assert(iso_init_on(half, NULL, NULL, &other) == ISO_OK);
+    int expected = (ranks - rank % 2 + 1) / 2;
+    ck_assert_int_eq(iso_ranks(other), expected);
+    ck_assert_int_eq(iso_rank(other), expected - 1 - rank / 2);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+    MPI_Comm_free(&half);
+    ck_assert(iso_init_on(MPI_COMM_NULL, NULL, NULL, &other) == ISO_INVALID);
+    iso_finish(other, ISO_OK);
+    MPI_Barrier(*world); /* MPI still runs */
+}
+END_TEST
+
+/* ---- endings ---- */
+
+/* A rank's part in an ending: what it returns, or where it hangs. */
+static iso_status end_as(const char *ending)
+{
+    bool second = iso_rank(ctx) == 1;
+    if (!strcmp(ending, "says"))
+        printf("%d ranks\n", iso_ranks(ctx));
+    if (!strcmp(ending, "alone")) /* the others wait in a collective that never comes about */
+        return second ? iso_error(ISO_IO, "no disk") : iso_agree(ctx, ISO_OK);
+    if (!strcmp(ending, "agreed"))
+        return iso_agree(ctx, second ? iso_error(ISO_INVALID, "no data") : ISO_OK);
+    if (!strcmp(ending, "alike"))
+        return iso_error(ISO_DIVERGED, "loss is NaN");
+    if (!strcmp(ending, "unlike"))
+        return iso_error(ISO_FAILED, "part %d", iso_rank(ctx) / 2);
+    if (!strcmp(ending, "late") && second)
+        sleep(2); /* longer than a failing rank would wait */
+    return ISO_OK;
+}
+
+int main(int argc, char **argv)
+{
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    const char *ending = getenv("ISOGRID_TEST_ENDING");
+    if (status != ISO_OK || ending)
+        return iso_finish(ctx, status == ISO_OK ? end_as(ending) : status);
+    Suite *suite = suite_create("session");
+    TCase *cases = tcase_create("session");
+    tcase_add_test(cases, options_are_taken_out);
+    tcase_add_test(cases, wrong_options_are_named);
+    tcase_add_test(cases, hosts_are_numbered_by_their_ranks);
+    tcase_add_test(cases, bad_environment_is_named);
+    tcase_add_test(cases, ranks_agree_on_the_first_failure);
+    tcase_add_test(cases, ranks_that_differ_are_named);
+    tcase_add_test(cases, different_options_are_refused);
+    tcase_add_test(cases, bytes_travel);
+    tcase_add_test(cases, evaluators_are_a_job_of_their_own);
+    tcase_add_test(cases, callers_bring_communicators);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+}
