@@ -42,6 +42,8 @@ typedef struct iso_optimizer {
     iso_schedule schedule;
     double hyper[ISO_MAX_HYPER]; /* the rule's own: see its row in optimizers.c */
     double weight_decay;         /* decoupled, as Keras 3 has it for every optimizer; 0: none */
+    const char *no_decay; /* names separated by commas: variables whose path contains one are not decayed;
+                             lent; NULL: none */
     double clip_norm, global_clip_norm, clip_value; /* 0: off; at most one */
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
 } iso_optimizer;

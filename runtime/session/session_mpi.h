@@ -2,6 +2,13 @@
 #ifndef ISO_SESSION_MPI_H
 #define ISO_SESSION_MPI_H
 
+/* Without the old C++ bindings. */
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #include "runtime/session/session.h"

@@ -13,11 +13,14 @@ extern "C" {
 /* What every optimizer's options have.
  *   schedule: instead of a learning rate
  *   weight_decay: decoupled: variable -= variable * weight_decay * learning rate, before the step
- *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each
- * element): at most one accumulation: gradients of so many steps are averaged before one update */
+ *   no_decay: names separated by commas: variables whose path contains one of them are not decayed
+ * ("bias,gamma"); lent clip_norm (of each variable's gradient), global_clip_norm (of all together),
+ * clip_value (of each element): at most one accumulation: gradients of so many steps are averaged before one
+ * update */
 #define ISO_OPTIMIZER_OPTIONS                                                                                \
     iso_schedule schedule;                                                                                   \
     double weight_decay;                                                                                     \
+    const char *no_decay;                                                                                    \
     double clip_norm, global_clip_norm, clip_value;                                                          \
     int accumulation
 

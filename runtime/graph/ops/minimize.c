@@ -1,6 +1,7 @@
 /* Minimising a loss: gradients of the trainable variables, clipping, accumulation over steps, and the
  * updates. */
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -182,6 +183,30 @@ static void clip(minimizer *m)
     }
 }
 
+/* Whether one of the names, separated by commas, is part of a variable's path. */
+static bool is_named(const char *names, const char *path)
+{
+    char name[128];
+    while (names && *names) {
+        size_t length = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        if (*name && strstr(path, name))
+            return true;
+        names += length + (names[length] == ',');
+    }
+    return false;
+}
+
+/* The update of variable i. */
+static iso_update *apply(const minimizer *m, int i)
+{
+    iso_optimizer optimizer = *m->optimizer;
+    if (is_named(optimizer.no_decay, iso_variable_path(m->variable[i])))
+        optimizer.weight_decay = 0;
+    optimizer.no_decay = NULL; /* lent */
+    return iso_update_apply(m->variable[i], m->gradient[i], m->iteration, m->rate, &optimizer);
+}
+
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
 {
     iso_graph *graph = iso_tensor_graph(loss);
@@ -194,8 +219,7 @@ iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
             update = accumulate(&m, update);
         clip(&m);
         for (int i = 0; i < m.count; i++)
-            update = iso_update_join(
-                update, iso_update_apply(m.variable[i], m.gradient[i], m.iteration, m.rate, &optimizer));
+            update = iso_update_join(update, apply(&m, i));
     }
     iso_free(m.variable);
     iso_free(m.gradient);

@@ -1,0 +1,8 @@
+/* Isogrid for programs that run MPI themselves: what takes an MPI_Comm. */
+#ifndef ISOGRID_MPI_H
+#define ISOGRID_MPI_H
+
+#include "runtime/isogrid.h"
+#include "runtime/session/session_mpi.h"
+
+#endif

@@ -1,0 +1,89 @@
+/* Callbacks: creation, and calling a list of them. */
+#include "runtime/train/callbacks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/train/callbacks_impl.h"
+
+iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size)
+{
+    static iso_callback no_memory = {.status = ISO_NO_MEMORY};
+    iso_callback *callback = iso_new(sizeof *callback);
+    if (!callback) {
+        if (options->destroy)
+            options->destroy(options->user);
+        return &no_memory;
+    }
+    memcpy(&callback->options, options, size < sizeof *options ? size : sizeof *options);
+    return callback;
+}
+
+void iso_callback_destroy(iso_callback *callback)
+{
+    if (!callback || callback->status == ISO_NO_MEMORY)
+        return;
+    if (callback->options.destroy)
+        callback->options.destroy(callback->options.user);
+    iso_free(callback);
+}
+
+static iso_callback_function function_of(const iso_callback *callback, iso_moment moment)
+{
+    const iso_callback_options *options = &callback->options;
+    switch (moment) {
+    case ISO_TRAIN_BEGIN:
+        return options->train_begin;
+    case ISO_TRAIN_END:
+        return options->train_end;
+    case ISO_EPOCH_BEGIN:
+        return options->epoch_begin;
+    case ISO_EPOCH_END:
+        return options->epoch_end;
+    case ISO_BATCH_BEGIN:
+        return options->batch_begin;
+    case ISO_BATCH_END:
+        return options->batch_end;
+    }
+    return NULL;
+}
+
+static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_state *state)
+{
+    iso_callback_function function = function_of(callback, moment);
+    if (callback->status != ISO_OK)
+        return moment == ISO_TRAIN_BEGIN ? iso_error(callback->status, "no memory for a callback") : ISO_OK;
+    return function ? function(callback->options.user, state) : ISO_OK;
+}
+
+iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)
+{
+    char message[512];
+    iso_status first = ISO_OK;
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        iso_status status = call(callbacks[i], moment, state);
+        if (status == ISO_OK || first != ISO_OK)
+            continue;
+        first = status;
+        strncpy(message, iso_error_message(), sizeof message - 1);
+        message[sizeof message - 1] = 0;
+    }
+    return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
+}
+
+bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (function_of(callbacks[i], moment))
+            return true;
+    return false;
+}
+
+double iso_logs_get(const iso_logs *logs, const char *name)
+{
+    for (int i = 0; i < logs->count; i++)
+        if (strcmp(logs->name[i], name) == 0)
+            return logs->value[i];
+    return NAN;
+}

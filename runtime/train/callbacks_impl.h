@@ -1,0 +1,42 @@
+/* The inside of callbacks, histories and progress lines. For runtime/train only. */
+#ifndef ISO_TRAIN_CALLBACKS_IMPL_H
+#define ISO_TRAIN_CALLBACKS_IMPL_H
+
+#include <stdbool.h>
+
+#include "runtime/train/callbacks.h"
+#include "runtime/train/progress.h"
+
+struct iso_callback {
+    iso_callback_options options;
+    iso_status status; /* of its creation */
+};
+
+/* When callbacks are called. */
+typedef enum iso_moment {
+    ISO_TRAIN_BEGIN,
+    ISO_TRAIN_END,
+    ISO_EPOCH_BEGIN,
+    ISO_EPOCH_END,
+    ISO_BATCH_BEGIN,
+    ISO_BATCH_END,
+} iso_moment;
+/* Calls all of a list (NULL: none) in order; the first error is returned, but all are called. */
+iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
+/* Whether one of them wants to be called then. */
+bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
+
+iso_status iso_history_create(iso_history **history);
+/* Adds the logs of an epoch. The names must be those of the first. */
+iso_status iso_history_add(iso_history *history, const iso_logs *logs);
+
+/* ---- progress, for those who hold the values themselves ---- */
+/* Begins an epoch (or an evaluation) of so many steps; title: a line before it, or NULL. */
+void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps);
+/* Counts a step; true where the bar should be redrawn now. */
+bool iso_progress_step(iso_progress *progress);
+void iso_progress_draw(iso_progress *progress, const iso_logs *logs);
+/* The last state of the line, and its end. */
+void iso_progress_end(iso_progress *progress, const iso_logs *logs);
+
+#endif

@@ -1,0 +1,57 @@
+/* iso_evaluate: one pass over a data set. */
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/model_impl.h"
+
+/* The pass, with a bar where `progress` is not NULL. */
+static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress)
+{
+    iso_feed feed;
+    iso_totals totals = {{0}, {0}};
+    double results[ISO_MAX_FUNCTION_OUTPUTS];
+    iso_status status = ISO_OK;
+    iso_feed_begin(&feed, data, 0, iso_dataset_batches(data));
+    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
+        ISO_TRY(iso_function_run(model->evaluation, batch, results));
+        iso_totals_add(&totals, model, results, batch->rows);
+        if (progress && iso_progress_step(progress)) {
+            iso_totals_read(&totals, model, values);
+            iso_progress_draw(progress, &(iso_logs){model->values, model->value_name, values});
+        }
+    }
+    iso_totals_read(&totals, model, values);
+    status = iso_agree(iso_graph_context(model->graph), iso_feed_status(&feed));
+done:
+    return status;
+}
+
+iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values)
+{
+    return pass(model, data, values, NULL);
+}
+
+iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
+                             size_t size)
+{
+    iso_evaluate_options options = {0};
+    iso_progress *progress = NULL;
+    double values[ISO_MAX_VALUES];
+    iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_status status = iso_model_check_data(model, data, "evaluate");
+    if (status == ISO_OK)
+        status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
+    ISO_TRY(iso_agree(ctx, status));
+    iso_progress_begin(progress, NULL, iso_dataset_batches(data));
+    ISO_TRY(pass(model, data, values, progress));
+    iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values});
+    if (options.loss)
+        *options.loss = values[0];
+    if (options.metrics)
+        memcpy(options.metrics, values + 1, (size_t)(model->values - 1) * sizeof values[0]);
+done:
+    iso_progress_destroy(progress);
+    return status;
+}

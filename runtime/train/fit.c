@@ -1,0 +1,235 @@
+/* iso_fit: epochs of steps, with validation, callbacks, history and progress. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/model_impl.h"
+
+/* A training while it runs. */
+typedef struct training {
+    iso_model *model;
+    iso_dataset *data;
+    iso_fit_options options;
+    iso_context *ctx;
+    iso_callback **callbacks;
+    bool batch_begin, batch_end; /* whether a callback wants them */
+    iso_status pending;          /* of a callback between batches, on this rank: agreed at the epoch's end */
+    char message[512];
+    iso_progress *progress;
+    iso_history *history;
+    int64_t steps; /* in an epoch */
+    iso_fit_state state;
+    double value[2 * ISO_MAX_VALUES]; /* of training, then of validation */
+    const char *name[2 * ISO_MAX_VALUES];
+    char validation_name[ISO_MAX_VALUES][ISO_MAX_NAME + 4];
+    bool *stops; /* of every rank */
+} training;
+
+/* ---- before the first step ---- */
+
+static iso_status check_numbers(const iso_fit_options *options)
+{
+    if (options->epochs < 0)
+        return iso_error(ISO_INVALID, "fit: epochs is %d, it must not be negative", options->epochs);
+    if (options->initial_epoch < 0)
+        return iso_error(ISO_INVALID, "fit: initial_epoch is %d, it must not be negative",
+                         options->initial_epoch);
+    if (options->steps_per_epoch < 0)
+        return iso_error(ISO_INVALID, "fit: steps_per_epoch is %lld, it must not be negative",
+                         (long long)options->steps_per_epoch);
+    return ISO_OK;
+}
+
+static void name_values(training *t)
+{
+    int count = t->model->values;
+    for (int i = 0; i < count; i++) {
+        t->name[i] = t->model->value_name[i];
+        snprintf(t->validation_name[i], sizeof t->validation_name[i], "val_%s", t->model->value_name[i]);
+        t->name[count + i] = t->validation_name[i];
+    }
+}
+
+/* What this rank checks and makes by itself. */
+static iso_status prepare(training *t)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(check_numbers(&t->options));
+    ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
+    if (t->options.validation)
+        ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
+    ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));
+    ISO_TRY(iso_history_create(&t->history));
+    t->stops = iso_new((size_t)(t->ctx ? iso_ranks(t->ctx) : 1) * sizeof(bool));
+    if (!t->stops)
+        return iso_error(ISO_NO_MEMORY, "no memory to train");
+    t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
+    t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
+    t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
+    t->state = (iso_fit_state){.model = t->model, .epochs = t->options.epochs, .steps = t->steps};
+    name_values(t);
+done:
+    return status;
+}
+
+static iso_status agree_options(const training *t)
+{
+    int64_t numbers[] = {t->options.epochs,
+                         t->options.initial_epoch,
+                         t->steps,
+                         iso_dataset_rows(t->data),
+                         iso_dataset_batch_size(t->data),
+                         t->options.validation ? iso_dataset_rows(t->options.validation) : -1,
+                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1,
+                         t->callbacks && t->callbacks[0]};
+    char text[200];
+    snprintf(text, sizeof text, "%d epochs of %lld steps, %lld rows in batches of %lld", t->options.epochs,
+             (long long)t->steps, (long long)numbers[3], (long long)numbers[4]);
+    return iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
+}
+
+/* ---- steps ---- */
+
+/* A callback between batches that fails on this rank alone must not leave the others waiting: the error is
+ * kept. */
+static void call_between(training *t, iso_moment moment)
+{
+    iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
+    if (status == ISO_OK || t->pending != ISO_OK)
+        return;
+    t->pending = status;
+    snprintf(t->message, sizeof t->message, "%s", iso_error_message());
+}
+
+static void read_values(training *t, const iso_totals *totals)
+{
+    iso_totals_read(totals, t->model, t->value);
+    t->state.logs = (iso_logs){t->model->values, t->name, t->value};
+}
+
+static void after_step(training *t, const iso_totals *totals)
+{
+    if (t->batch_end) {
+        read_values(t, totals);
+        call_between(t, ISO_BATCH_END);
+    }
+    if (iso_progress_step(t->progress)) {
+        read_values(t, totals);
+        iso_progress_draw(t->progress, &t->state.logs);
+    }
+}
+
+static iso_status run_steps(training *t)
+{
+    iso_feed feed;
+    iso_totals totals = {{0}, {0}};
+    double results[ISO_MAX_FUNCTION_OUTPUTS];
+    iso_status status = ISO_OK;
+    t->state.batch = 0;
+    iso_feed_begin(&feed, t->data, (int64_t)t->state.epoch * t->steps, t->steps);
+    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
+        if (t->batch_begin)
+            call_between(t, ISO_BATCH_BEGIN);
+        ISO_TRY(iso_function_run(t->model->training, batch, results));
+        iso_totals_add(&totals, t->model, results, batch->rows);
+        after_step(t, &totals);
+        t->state.batch++;
+    }
+    status = iso_feed_status(&feed);
+    if (status == ISO_OK && t->pending != ISO_OK)
+        status = iso_error(t->pending, "%s", t->message);
+    status = iso_agree(t->ctx, status);
+    read_values(t, &totals);
+done:
+    return status;
+}
+
+/* ---- epochs ---- */
+
+static iso_status validate(training *t)
+{
+    int count = t->model->values;
+    if (!t->options.validation)
+        return ISO_OK;
+    iso_status status = iso_model_evaluate_all(t->model, t->options.validation, t->value + count);
+    t->state.logs.count = 2 * count;
+    return status;
+}
+
+static iso_status call_and_agree(training *t, iso_moment moment)
+{
+    iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
+    return t->callbacks ? iso_agree(t->ctx, status) : status;
+}
+
+static iso_status run_epoch(training *t)
+{
+    char title[64];
+    iso_status status = ISO_OK;
+    t->state.logs = (iso_logs){0, t->name, t->value};
+    ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
+    snprintf(title, sizeof title, "Epoch %d/%d", t->state.epoch + 1, t->options.epochs);
+    iso_progress_begin(t->progress, title, t->steps);
+    ISO_TRY(run_steps(t));
+    ISO_TRY(validate(t));
+    iso_progress_end(t->progress, &t->state.logs);
+    ISO_TRY(iso_agree(t->ctx, iso_history_add(t->history, &t->state.logs)));
+    ISO_TRY(call_and_agree(t, ISO_EPOCH_END));
+done:
+    return status;
+}
+
+/* Whether a callback of any rank has asked to stop. */
+static iso_status agree_to_stop(training *t)
+{
+    if (!t->callbacks || !t->ctx)
+        return ISO_OK;
+    iso_status status = iso_gather_all(t->ctx, &t->state.stop, sizeof(bool), t->stops);
+    for (int rank = 0; status == ISO_OK && rank < iso_ranks(t->ctx); rank++)
+        t->state.stop = t->state.stop || t->stops[rank];
+    return status;
+}
+
+static iso_status run(training *t)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
+    for (int epoch = t->options.initial_epoch; epoch < t->options.epochs && !t->state.stop; epoch++) {
+        t->state.epoch = epoch;
+        ISO_TRY(run_epoch(t));
+        ISO_TRY(agree_to_stop(t));
+    }
+    ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
+done:
+    return status;
+}
+
+static void clean_up(training *t)
+{
+    for (int i = 0; t->callbacks && t->callbacks[i]; i++)
+        iso_callback_destroy(t->callbacks[i]);
+    iso_progress_destroy(t->progress);
+    if (t->options.history)
+        *t->options.history = t->history;
+    else
+        iso_history_destroy(t->history);
+    iso_free(t->stops);
+}
+
+iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)
+{
+    training t = {.model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
+    memcpy(&t.options, given, size < sizeof t.options ? size : sizeof t.options);
+    t.options.epochs = (int)iso_option_number(t.options.epochs, 1);
+    t.callbacks = t.options.callbacks;
+    iso_status status = iso_agree(t.ctx, prepare(&t));
+    if (status == ISO_OK)
+        status = agree_options(&t);
+    if (status == ISO_OK)
+        status = run(&t);
+    clean_up(&t);
+    return status;
+}

@@ -1,0 +1,168 @@
+/* Metrics of Keras 3.15: the values of a batch, summed. */
+#include <string.h>
+
+#include "runtime/base/text.h"
+#include "runtime/train/losses_impl.h"
+
+static iso_tensor *sparse_accuracy(const iso_metric_options *o)
+{
+    iso_tensor *t = o->y_true;
+    if (!iso_loss_match_labels(&t, o->y_pred, "sparse accuracy"))
+        return NULL;
+    return iso_equal(iso_argmax(o->y_pred, -1), t);
+}
+
+static iso_tensor *categorical_accuracy(const iso_metric_options *o)
+{
+    iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!iso_loss_match(&t, &p, "categorical accuracy"))
+        return NULL;
+    return iso_equal(iso_argmax(p, -1), iso_argmax(t, -1));
+}
+
+static iso_tensor *binary_accuracy(const iso_metric_options *o)
+{
+    iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!iso_loss_match(&t, &p, "binary accuracy"))
+        return NULL;
+    iso_tensor *limit =
+        iso_number(iso_tensor_graph(p), iso_tensor_dtype(p), iso_option_number(o->threshold, 0.5));
+    return iso_equal(iso_cast(iso_greater(p, limit), iso_tensor_dtype(t)), t);
+}
+
+/* Whether fewer than k predictions are larger than the label's. y_pred: [batch, ..., classes], labels:
+ * [batch, ...] */
+static iso_tensor *among_the_largest(iso_tensor *labels, iso_tensor *y_pred, int k)
+{
+    const iso_shape *shape = iso_tensor_shape(y_pred);
+    iso_graph *graph = iso_tensor_graph(y_pred);
+    if (k <= 0) {
+        iso_graph_fail(graph, "top-k: k is %d, it must be positive", k);
+        return NULL;
+    }
+    if (shape->rank == 2)
+        return iso_in_top_k(y_pred, labels, k);
+    iso_dtype dtype = iso_tensor_dtype(y_pred);
+    iso_tensor *mark = iso_one_hot(labels, shape->dim[shape->rank - 1], dtype),
+               *zero = iso_number(graph, dtype, 0);
+    iso_tensor *own =
+        iso_reduce_sum(iso_where(iso_greater(mark, zero), y_pred, zero), (const int[]){-1}, 1, true);
+    iso_tensor *larger = iso_reduce_sum(iso_greater(y_pred, own), (const int[]){-1}, 1, false); /* ISO_I32 */
+    return iso_less(larger, iso_number(graph, ISO_I32, k));
+}
+
+static iso_tensor *sparse_top_k(const iso_metric_options *o)
+{
+    iso_tensor *t = o->y_true;
+    if (!iso_loss_match_labels(&t, o->y_pred, "sparse top-k"))
+        return NULL;
+    return among_the_largest(t, o->y_pred, o->k ? o->k : 5);
+}
+
+static iso_tensor *top_k(const iso_metric_options *o)
+{
+    iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!iso_loss_match(&t, &p, "top-k"))
+        return NULL;
+    return among_the_largest(iso_argmax(t, -1), p, o->k ? o->k : 5);
+}
+
+static iso_tensor *mse(const iso_metric_options *o)
+{
+    return iso_mean_squared_error(o->y_true, o->y_pred);
+}
+
+static iso_tensor *mae(const iso_metric_options *o)
+{
+    return iso_mean_absolute_error(o->y_true, o->y_pred);
+}
+
+/* The values of a metric: booleans or floats, [batch, ...]; NULL where the graph has an error. */
+static const struct {
+    const char *name, *keras;
+    iso_tensor *(*values)(const iso_metric_options *options);
+} rows[ISO_METRIC_COUNT] = {
+    [ISO_METRIC_ACCURACY] = {"accuracy", "acc", NULL},
+    [ISO_METRIC_SPARSE_ACCURACY] = {"sparse_accuracy", "sparse_categorical_accuracy", sparse_accuracy},
+    [ISO_METRIC_CATEGORICAL_ACCURACY] = {"categorical_accuracy", "categorical_accuracy",
+                                         categorical_accuracy},
+    [ISO_METRIC_BINARY_ACCURACY] = {"binary_accuracy", "binary_accuracy", binary_accuracy},
+    [ISO_METRIC_SPARSE_TOP_K] = {"sparse_top_k", "sparse_top_k_categorical_accuracy", sparse_top_k},
+    [ISO_METRIC_TOP_K] = {"top_k", "top_k_categorical_accuracy", top_k},
+    [ISO_METRIC_MSE] = {"mse", "mean_squared_error", mse},
+    [ISO_METRIC_MAE] = {"mae", "mean_absolute_error", mae},
+};
+
+const char *iso_metric_name(iso_metric metric)
+{
+    return (int)metric > ISO_METRIC_NONE && (int)metric < ISO_METRIC_COUNT ? rows[metric].name : NULL;
+}
+
+iso_status iso_metric_find(const char *name, iso_metric *metric)
+{
+    const char *names[ISO_METRIC_COUNT - 1];
+    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
+        names[i - 1] = rows[i].name;
+        if (strcmp(name, rows[i].name) == 0 || strcmp(name, rows[i].keras) == 0) {
+            *metric = (iso_metric)i;
+            return ISO_OK;
+        }
+    }
+    iso_text text = {0};
+    iso_text_add_nearest(&text, name, names, ISO_METRIC_COUNT - 1);
+    iso_status status = iso_error(ISO_INVALID, "unknown metric '%s'%s", name, iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction)
+{
+    if (metric != ISO_METRIC_ACCURACY)
+        return metric;
+    if (iso_loss_target_dtype(loss) == ISO_I32)
+        return ISO_METRIC_SPARSE_ACCURACY;
+    bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
+    bool binary = loss == ISO_LOSS_BINARY_CROSSENTROPY || loss == ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
+    return binary || one ? ISO_METRIC_BINARY_ACCURACY : ISO_METRIC_CATEGORICAL_ACCURACY;
+}
+
+/* The mean of values over the dimensions that the weights lack: Keras weighs rows. */
+static iso_tensor *mean_beyond(iso_tensor *values, int rank)
+{
+    int axes[ISO_MAX_RANK], count = 0;
+    for (int i = rank; i < iso_tensor_shape(values)->rank; i++)
+        axes[count++] = i;
+    return count ? iso_reduce_mean(values, axes, count, false) : values;
+}
+
+iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights)
+{
+    iso_metric_sums sums = {.per_row = 1};
+    if (!values || iso_graph_error(iso_tensor_graph(values)) != ISO_OK)
+        return sums;
+    for (int i = 1; i < iso_tensor_shape(values)->rank; i++)
+        sums.per_row *= (double)iso_tensor_shape(values)->dim[i];
+    if (!weights) {
+        bool whole = iso_tensor_dtype(values) == ISO_BOOL; /* counted exactly in integers */
+        sums.sum = iso_sum(whole ? values : iso_cast(values, ISO_F64));
+        return sums;
+    }
+    values = mean_beyond(iso_cast(values, ISO_F64), iso_tensor_shape(weights)->rank);
+    weights = iso_broadcast_to(iso_loss_fit_weights(weights, values), *iso_tensor_shape(values));
+    sums.sum = iso_sum(iso_multiply(values, weights));
+    sums.weight = iso_sum(weights);
+    return sums;
+}
+
+iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t size)
+{
+    iso_metric_options options = {0};
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    if ((int)options.metric <= ISO_METRIC_NONE || (int)options.metric >= ISO_METRIC_COUNT ||
+        !rows[options.metric].values) {
+        iso_graph_fail(iso_tensor_graph(options.y_pred), "metric %d: there is no such metric",
+                       (int)options.metric);
+        return (iso_metric_sums){.per_row = 1};
+    }
+    return iso_metric_sum_values(rows[options.metric].values(&options), options.weights);
+}

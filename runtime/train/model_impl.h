@@ -1,0 +1,66 @@
+/* The inside of a model. For runtime/train only. */
+#ifndef ISO_TRAIN_MODEL_IMPL_H
+#define ISO_TRAIN_MODEL_IMPL_H
+
+#include "runtime/data/data.h"
+#include "runtime/train/model.h"
+
+enum {
+    ISO_MAX_VALUES = 1 + 3 * ISO_MAX_METRICS, /* loss, metrics, weighted and custom metrics */
+    ISO_MAX_NAME = 64,
+};
+
+/* One number that training reports: the sum over batches of results[sum], divided by that of results[weight],
+ * or where weight is negative by per_row times the rows. */
+typedef struct iso_value_rule {
+    char name[ISO_MAX_NAME];
+    int sum, weight;
+    double per_row;
+    bool mean; /* results[sum] is the batch's mean: counted `rows` times */
+} iso_value_rule;
+
+struct iso_model {
+    iso_graph *graph;
+    iso_tensor *input, *output;
+    iso_status status; /* an error of the model itself, not of its graph */
+    /* what iso_compile made */
+    bool compiled;
+    iso_tensor *target, *weights; /* inputs of the functions; weights NULL: none */
+    iso_function *training, *evaluation;
+    int values, results;
+    iso_value_rule value[ISO_MAX_VALUES];
+    const char *value_name[ISO_MAX_VALUES];
+};
+
+/* Running sums of the reported values. */
+typedef struct iso_totals {
+    double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
+} iso_totals;
+void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows);
+/* values[i] = sum / weight; 0 where the weight is 0, as Keras has it. */
+void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values);
+
+/* ISO_INVALID where the model is not compiled or the data set's components do not fit it; batches a data set
+ * that is not. Not collective. */
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use);
+
+/* Goes through batches with a function. A rank whose data set fails alone takes part in the steps that
+ * follow, with batches that cannot be read, so that every rank meets the error. */
+typedef struct iso_feed {
+    iso_dataset *data;
+    iso_status status; /* the data set's first error on this rank */
+    char message[1024];
+    iso_batch failed;
+    int64_t position, end; /* in batches since the data set's epoch 0 */
+} iso_feed;
+/* steps batches from position `begin` on. */
+void iso_feed_begin(iso_feed *feed, iso_dataset *data, int64_t begin, int64_t steps);
+/* The next batch, NULL after the last. */
+const iso_batch *iso_feed_next(iso_feed *feed);
+/* The feed's own error, recorded again. */
+iso_status iso_feed_status(const iso_feed *feed);
+
+/* The reported values on a data set that was checked. Prints nothing. Collective. */
+iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values);
+
+#endif

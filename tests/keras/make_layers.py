@@ -1,0 +1,310 @@
+"""layers.h5: output and gradients of Keras layers, computed in float64.
+
+    KERAS_BACKEND=jax python make_layers.py        (see README.md for the format)
+"""
+
+import common
+
+keras = common.keras_on_jax("float64")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+L = keras.layers
+
+
+def run(name, layer, inputs, training, positive=()):
+    """Random weights, one forward pass, gradients of sum(y * dy).
+    `positive`: names of weights that are variances or scales, kept near 1."""
+    generator = common.rng(name + "/weights")
+    arg = inputs if len(inputs) > 1 else inputs[0]
+    layer(arg)  # builds
+    weights = []
+    for v in layer.weights:
+        shape = tuple(v.shape)
+        if v.name in positive:
+            w = generator.uniform(0.5, 1.5, shape).astype(np.float32)
+        else:
+            fan = np.prod(shape[:-1]) if len(shape) > 1 else 4
+            w = common.normal(generator, shape, 1 / np.sqrt(fan))
+        v.assign(w)
+        weights.append(w)
+    trainable = [jnp.asarray(v.value) for v in layer.trainable_variables]
+    fixed = [jnp.asarray(v.value) for v in layer.non_trainable_variables]
+    floating = np.issubdtype(inputs[0].dtype, np.floating)
+    mode = {"training": training} if layer._call_has_training_arg else {}
+
+    def forward(xs, ws):
+        x = list(xs) if len(xs) > 1 else xs[0]
+        return layer.stateless_call(ws, fixed, x, **mode)
+
+    xs = [jnp.asarray(x, jnp.float64) if floating else jnp.asarray(x)
+          for x in inputs]
+    if floating:
+        y, back, after = jax.vjp(forward, xs, trainable, has_aux=True)
+    else:
+        y, back, after = jax.vjp(lambda ws: forward(xs, ws), trainable,
+                                 has_aux=True)
+    assert y.dtype == jnp.float64
+    dy = common.normal(common.rng(name + "/dy"), y.shape)
+    found = back(jnp.asarray(dy, jnp.float64))
+    dx, dw = found if floating else ([], found[0])
+    data = dict(dy=dy, y=np.asarray(y))
+    several = len(inputs) > 1
+    for i, x in enumerate(inputs):
+        data[f"x{i}" if several else "x"] = x
+    for i, d in enumerate(dx):
+        data[f"dx{i}" if several else "dx"] = np.asarray(d)
+    data.update(common.numbered("w", weights))
+    data.update(common.numbered("dw", [np.asarray(d) for d in dw]))
+    if training and fixed:
+        names = [v.name for v in layer.non_trainable_variables]
+        for key, value in zip(names, after):
+            if key.startswith("moving_"):
+                data[f"{key}_after"] = np.asarray(value)
+    return data, len(weights), len(trainable)
+
+
+# What is stored of a layer's arguments, with Keras's defaults.
+ARGUMENTS = {
+    "Rescaling": dict(scale=1.0, offset=0.0),
+    "Flatten": dict(),
+    "Reshape": dict(target_shape=None),
+    "Dense": dict(units=None, use_bias=True, activation="linear"),
+    "Conv2D": dict(filters=None, kernel_size=None, strides=(1, 1),
+                   padding="valid", dilation_rate=(1, 1), groups=1,
+                   use_bias=True, activation="linear"),
+    "BatchNormalization": dict(axis=-1, momentum=0.99, epsilon=1e-3,
+                               center=True, scale=True),
+    "LayerNormalization": dict(axis=-1, epsilon=1e-3, center=True, scale=True),
+    "Activation": dict(activation=None),
+    "LeakyReLU": dict(negative_slope=0.3),
+    "ELU": dict(alpha=1.0),
+    "ReLU": dict(negative_slope=0.0),
+    "Softmax": dict(axis=-1),
+    "MaxPooling2D": dict(pool_size=(2, 2), strides=None, padding="valid"),
+    "AveragePooling2D": dict(pool_size=(2, 2), strides=None, padding="valid"),
+    "GlobalAveragePooling2D": dict(keepdims=False),
+    "GlobalMaxPooling2D": dict(keepdims=False),
+    "Dropout": dict(rate=None),
+    "Add": dict(),
+    "Multiply": dict(),
+    "Concatenate": dict(axis=-1),
+    "Embedding": dict(input_dim=None, output_dim=None),
+}
+PAIRS = ("kernel_size", "strides", "dilation_rate", "pool_size")
+
+
+def attributes(layer_class, given):
+    out = dict(layer=layer_class, **{**ARGUMENTS[layer_class], **given})
+    if out.get("strides", 0) is None:  # pooling: as the pool
+        out["strides"] = out["pool_size"]
+    for key in PAIRS:
+        if isinstance(out.get(key), int):
+            out[key] = (out[key], out[key])
+    return out
+
+
+class Writer:
+    def __init__(self, file):
+        self.file = file
+
+    def __call__(self, name, layer_class, *inputs, training=False, build=None,
+                 note=None, **given):
+        """One case. An input is a shape (normal random numbers) or an array.
+        `build` replaces the constructor where the stored arguments are not Keras's."""
+        arrays = [x if isinstance(x, np.ndarray) else
+                  common.normal(common.rng(f"{name}/x{i}"), x)
+                  for i, x in enumerate(inputs)]
+        layer = build() if build else getattr(L, layer_class)(**given)
+        data, weights, trainable = run(name, layer, arrays, training,
+                                       positive=("gamma", "moving_variance"))
+        head = attributes(layer_class, given)
+        head.update(training=training, inputs=len(arrays), weights=weights,
+                    trainable=trainable)
+        if note:
+            head["note"] = note
+        self.file.case(name, head, **data)
+
+
+def simple(case):
+    case("rescaling/image", "Rescaling",
+         common.rng("image").integers(0, 256, (2, 3, 4, 1)).astype(np.float32),
+         scale=1 / 255)
+    case("rescaling/offset", "Rescaling", (3, 5), scale=1 / 127.5, offset=-1.0)
+    case("flatten/rank4", "Flatten", (2, 3, 4, 2))
+    case("flatten/rank2", "Flatten", (3, 5))
+    case("reshape/to_rank4", "Reshape", (2, 12), target_shape=(3, 2, 2))
+    case("reshape/to_rank3", "Reshape", (2, 3, 4, 2), target_shape=(6, 4))
+    case("reshape/minus_one", "Reshape", (2, 3, 4), target_shape=(2, -1))
+    case("dropout/inference", "Dropout", (3, 5), rate=0.5)
+    case("embedding/rank2", "Embedding",
+         common.rng("tokens").integers(0, 9, (4, 6)).astype(np.int32),
+         input_dim=9, output_dim=5)
+    case("embedding/rank1", "Embedding", np.array([3, 0, 3, 3, 7], np.int32),
+         input_dim=8, output_dim=3)
+
+
+def dense(case):
+    case("dense/bias", "Dense", (4, 7), units=5)
+    case("dense/no_bias", "Dense", (4, 7), units=5, use_bias=False)
+    case("dense/one_by_one", "Dense", (3, 1), units=1)
+    case("dense/one_row", "Dense", (1, 9), units=4)
+    case("dense/wide", "Dense", (5, 33), units=17)
+    case("dense/rank3", "Dense", (2, 3, 7), units=5)
+    case("dense/rank4_no_bias", "Dense", (2, 3, 2, 5), units=3, use_bias=False)
+    for a in ("relu", "softmax", "sigmoid", "tanh", "gelu", "silu", "elu",
+              "softplus", "leaky_relu"):
+        case(f"dense/{a}", "Dense", (4, 7), units=5, activation=a)
+    case("dense/rank3_softmax", "Dense", (2, 3, 7), units=5,
+         activation="softmax")
+
+
+def conv2d(case):
+    for padding in ("same", "valid"):
+        for stride in (1, 2, 3):
+            for k in (3, 4):
+                case(f"conv2d/{padding}_stride{stride}_k{k}", "Conv2D",
+                     (2, 9, 7, 3), filters=5, kernel_size=k, strides=stride,
+                     padding=padding)
+        case(f"conv2d/{padding}_dilation2_k3", "Conv2D", (2, 9, 8, 3),
+             filters=4, kernel_size=3, dilation_rate=2, padding=padding)
+        case(f"conv2d/{padding}_dilation2x3_k2", "Conv2D", (2, 9, 8, 2),
+             filters=3, kernel_size=2, dilation_rate=(2, 3), padding=padding)
+        case(f"conv2d/{padding}_groups2", "Conv2D", (2, 6, 5, 4), filters=6,
+             kernel_size=3, groups=2, padding=padding)
+        case(f"conv2d/{padding}_groups4_stride2", "Conv2D", (2, 7, 6, 12),
+             filters=8, kernel_size=3, strides=2, groups=4, padding=padding)
+        case(f"conv2d/{padding}_depthwise", "Conv2D", (2, 6, 5, 12),
+             filters=12, kernel_size=3, groups=12, padding=padding)
+        case(f"conv2d/{padding}_stride2_even_size", "Conv2D", (2, 8, 6, 3),
+             filters=4, kernel_size=3, strides=2, padding=padding)
+        case(f"conv2d/{padding}_kernel2x5", "Conv2D", (2, 6, 7, 3), filters=4,
+             kernel_size=(2, 5), padding=padding)
+        case(f"conv2d/{padding}_strides2x1", "Conv2D", (2, 7, 8, 1), filters=4,
+             kernel_size=(3, 2), strides=(2, 1), padding=padding)
+    case("conv2d/depthwise_times2_stride2", "Conv2D", (2, 7, 6, 3), filters=6,
+         kernel_size=(3, 4), strides=2, groups=3, padding="same")
+    case("conv2d/groups2_dilation2", "Conv2D", (2, 7, 6, 4), filters=4,
+         kernel_size=3, dilation_rate=2, groups=2, padding="same")
+    case("conv2d/no_bias", "Conv2D", (2, 6, 5, 3), filters=4, kernel_size=3,
+         padding="same", use_bias=False)
+    case("conv2d/relu", "Conv2D", (2, 6, 5, 3), filters=4, kernel_size=3,
+         padding="same", activation="relu")
+    case("conv2d/one_by_one", "Conv2D", (2, 5, 4, 12), filters=7, kernel_size=1)
+    case("conv2d/one_by_one_stride2", "Conv2D", (2, 5, 4, 12), filters=7,
+         kernel_size=1, strides=2, padding="same")
+    case("conv2d/stride_over_kernel", "Conv2D", (2, 8, 9, 2), filters=3,
+         kernel_size=2, strides=3, padding="same")
+    case("conv2d/kernel_over_image", "Conv2D", (2, 3, 2, 2), filters=3,
+         kernel_size=5, padding="same")
+    case("conv2d/kernel_is_image", "Conv2D", (3, 4, 3, 2), filters=3,
+         kernel_size=(4, 3))
+    case("conv2d/one_row", "Conv2D", (1, 5, 5, 1), filters=1, kernel_size=3,
+         padding="same")
+    # The three convolutions of `convnet`, on a smaller image.
+    case("conv2d/guide1", "Conv2D", (1, 12, 12, 1), filters=12, kernel_size=3,
+         padding="same", use_bias=False)
+    case("conv2d/guide2", "Conv2D", (1, 12, 12, 12), filters=24, kernel_size=6,
+         strides=2, use_bias=False)
+    case("conv2d/guide3", "Conv2D", (1, 6, 6, 24), filters=8, kernel_size=6,
+         strides=2, padding="same")
+
+
+def batch_norm(case):
+    for training in (True, False):
+        mode = "train" if training else "inference"
+        for rank, shape in ((2, (7, 5)), (4, (3, 4, 3, 5))):
+            case(f"batch_norm/rank{rank}_{mode}", "BatchNormalization", shape,
+                 training=training)
+        for name, given in (("no_scale", dict(scale=False)),
+                            ("no_center", dict(center=False)),
+                            ("plain", dict(scale=False, center=False)),
+                            ("momentum_epsilon",
+                             dict(momentum=0.7, epsilon=1e-5))):
+            case(f"batch_norm/{name}_{mode}", "BatchNormalization",
+                 (3, 4, 3, 5), training=training, **given)
+    shifted = common.normal(common.rng("shifted"), (4, 3, 3, 2)) \
+        + np.array([50, -20], np.float32)
+    case("batch_norm/large_mean_train", "BatchNormalization", shifted,
+         training=True, note="mean far from 0: the variance needs two passes")
+    case("batch_norm/one_row_train", "BatchNormalization", (1, 2, 3, 4),
+         training=True)
+
+
+def layer_norm(case):
+    case("layer_norm/rank2", "LayerNormalization", (4, 7))
+    case("layer_norm/rank3", "LayerNormalization", (2, 3, 6))
+    case("layer_norm/rank4", "LayerNormalization", (2, 3, 2, 5))
+    case("layer_norm/no_scale", "LayerNormalization", (4, 7), scale=False)
+    case("layer_norm/no_center", "LayerNormalization", (4, 7), center=False)
+    case("layer_norm/plain", "LayerNormalization", (4, 7), scale=False,
+         center=False)
+    case("layer_norm/epsilon", "LayerNormalization", (4, 7), epsilon=1e-6)
+    case("layer_norm/axes", "LayerNormalization", (3, 4, 5), axis=(-2, -1))
+
+
+def activations(case):
+    wide = np.concatenate([
+        common.normal(common.rng("activation"), (6, 5)),
+        np.array([[-30, -9, -2.5, 2.5, 9, 30]], np.float32).T], 1)
+    for a in ("relu", "softmax", "sigmoid", "tanh", "gelu", "silu", "elu",
+              "softplus", "leaky_relu"):
+        note = {"gelu": "exact, by erf: the default of the name in Keras",
+                "leaky_relu": "slope 0.2: the default of the name in Keras"}
+        case(f"activation/{a}", "Activation", wide, activation=a,
+             note=note.get(a))
+    case("activation/gelu_tanh", "Activation", wide, activation="gelu_tanh",
+         build=lambda: L.Activation(
+             lambda x: keras.activations.gelu(x, approximate=True)),
+         note="keras.activations.gelu(x, approximate=True)")
+    case("activation/leaky_relu_layer", "LeakyReLU", wide)
+    case("activation/leaky_relu_slope", "LeakyReLU", wide, negative_slope=0.05)
+    case("activation/elu_alpha", "ELU", wide, alpha=0.5)
+    case("activation/relu_layer", "ReLU", wide)
+    case("activation/softmax_rank3", "Activation", (2, 3, 5),
+         activation="softmax")
+    case("activation/softmax_axis1", "Softmax", (2, 3, 5), axis=1)
+    zeros = np.array([[0, -1, 1], [2, 0, -2]], np.float32)
+    for a in ("relu", "leaky_relu", "elu"):
+        case(f"activation/{a}_at_zero", "Activation", zeros, activation=a,
+             note="the gradient at exactly 0")
+
+
+def pooling(case):
+    for kind in ("Max", "Average"):
+        low = kind.lower()
+        for padding in ("same", "valid"):
+            for pool, strides in ((2, None), (3, None), (3, 2), (2, 1),
+                                  ((2, 3), (1, 2)), (2, 3)):
+                p = pool if isinstance(pool, int) else "%dx%d" % pool
+                s = ("" if strides is None else f"_stride{strides}"
+                     if isinstance(strides, int) else "_stride%dx%d" % strides)
+                case(f"{low}_pooling/{padding}_{p}{s}", f"{kind}Pooling2D",
+                     (2, 7, 8, 3), pool_size=pool, strides=strides,
+                     padding=padding)
+        case(f"{low}_pooling/global", f"Global{kind}Pooling2D", (2, 4, 3, 5))
+        case(f"{low}_pooling/global_keepdims", f"Global{kind}Pooling2D",
+             (2, 4, 3, 5), keepdims=True)
+
+
+def merging(case):
+    for name in ("Add", "Multiply"):
+        low = name.lower()
+        case(f"{low}/two", name, (3, 5), (3, 5))
+        case(f"{low}/three_rank4", name, *[(2, 3, 2, 4)] * 3)
+        case(f"{low}/broadcast", name, (3, 1, 4), (3, 5, 4))
+    case("concatenate/last", "Concatenate", (3, 5), (3, 2))
+    case("concatenate/last_rank4", "Concatenate", (2, 3, 2, 1), (2, 3, 2, 4),
+         (2, 3, 2, 3))
+    case("concatenate/axis1", "Concatenate", (2, 3, 4), (2, 1, 4), axis=1)
+    case("concatenate/axis1_rank4", "Concatenate", (2, 3, 2, 3), (2, 2, 2, 3),
+         axis=1)
+
+
+with common.File("layers.h5") as file:
+    writer = Writer(file)
+    for family in (simple, dense, conv2d, batch_norm, layer_norm, activations,
+                   pooling, merging):
+        family(writer)

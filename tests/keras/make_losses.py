@@ -1,0 +1,249 @@
+"""losses.h5 and metrics.h5: Keras's losses with their gradients, and running
+results of its metrics, computed in float64.
+
+    python make_losses.py        (see README.md for the format)
+"""
+
+import common
+
+keras = common.keras_on_jax("float64")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+CLASSES = 6
+# Stored name -> Keras's class; the attribute `kind` holds the stored name.
+LOSSES = {
+    "mse": keras.losses.MeanSquaredError,
+    "mae": keras.losses.MeanAbsoluteError,
+    "huber": keras.losses.Huber,
+    "sparse_crossentropy": keras.losses.SparseCategoricalCrossentropy,
+    "crossentropy": keras.losses.CategoricalCrossentropy,
+    "binary_crossentropy": keras.losses.BinaryCrossentropy,
+}
+METRICS = {
+    "mse": keras.metrics.MeanSquaredError,
+    "mae": keras.metrics.MeanAbsoluteError,
+    "sparse_accuracy": keras.metrics.SparseCategoricalAccuracy,
+    "accuracy": keras.metrics.CategoricalAccuracy,
+    "binary_accuracy": keras.metrics.BinaryAccuracy,
+    "sparse_top_k": keras.metrics.SparseTopKCategoricalAccuracy,
+    "top_k": keras.metrics.TopKCategoricalAccuracy,
+}
+
+
+def as_jax(array):
+    return None if array is None else jnp.asarray(array, jnp.float64) \
+        if array.dtype == np.float32 else jnp.asarray(array)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def sigmoid(x):
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
+def weights(name, shape, zeros=False):
+    w = common.rng(name + "/w").uniform(0.1, 2, shape).astype(np.float32)
+    if zeros:
+        w.flat[::3] = 0
+    return w
+
+
+def loss_case(file, name, y_true, y_pred, sample_weight=None, **given):
+    kind = name.split("/")[0]
+    cls = LOSSES[kind]
+    t, w = as_jax(y_true), as_jax(sample_weight)
+    p = jnp.asarray(y_pred, jnp.float64)
+    mean, each = cls(**given), cls(reduction="none", **given)
+    loss, gradient = jax.value_and_grad(lambda p: mean(t, p, w))(p)
+    assert loss.dtype == gradient.dtype == jnp.float64
+    head = dict(kind=kind, weighted=sample_weight is not None)
+    if "crossentropy" in kind:
+        head["from_logits"] = given.get("from_logits", False)
+    if kind in ("crossentropy", "binary_crossentropy"):
+        head["label_smoothing"] = given.get("label_smoothing", 0.0)
+    if kind == "huber":
+        head["delta"] = given.get("delta", 1.0)
+    file.case(name, head, y_true=y_true, y_pred=y_pred,
+              sample_weight=sample_weight, loss=np.asarray(loss),
+              dy_pred=np.asarray(gradient), values=np.asarray(each(t, p)))
+
+
+def regression(file):
+    for kind in ("mse", "mae", "huber"):
+        for rank, shape in ((2, (5, 4)), (3, (3, 4, 2))):
+            name = f"{kind}/rank{rank}"
+            g = common.rng(name)
+            t, p = common.normal(g, shape), common.normal(g, shape)
+            loss_case(file, name, t, p)
+            loss_case(file, name + "_weighted", t, p, weights(name, shape[:-1]))
+        loss_case(file, f"{kind}/rank3_weighted_rows", t, p,
+                  weights(name, (3, 1)))
+        name = f"{kind}/one_output"
+        g = common.rng(name)
+        t, p = common.normal(g, (6,)), common.normal(g, (6, 1))
+        loss_case(file, name, t, p)
+        loss_case(file, name + "_weighted", t, p, weights(name, (6,), True))
+    t, p = common.normal(g, (5, 4)), common.normal(g, (5, 4))
+    loss_case(file, "huber/delta", t, p, delta=0.4)
+    loss_case(file, "huber/delta_weighted", t, p, weights("d", (5,)), delta=2.5)
+
+
+def crossentropy(file):
+    for rank, shape in ((2, (7,)), (3, (3, 4))):
+        g = common.rng(f"crossentropy/rank{rank}")
+        logits = common.normal(g, shape + (CLASSES,), 2)
+        labels = g.integers(0, CLASSES, shape).astype(np.int32)
+        one_hot = np.eye(CLASSES, dtype=np.float32)[labels]
+        soft = softmax(common.normal(g, shape + (CLASSES,)))
+        w = weights(f"crossentropy/rank{rank}", shape, zeros=rank == 3)
+        for form, p, from_logits in (("logits", logits, True),
+                                     ("probabilities", softmax(logits), False)):
+            end = f"{form}_rank{rank}"
+            for kind, t in (("sparse_crossentropy", labels),
+                            ("crossentropy", one_hot)):
+                for tail, sw in (("", None), ("_weighted", w)):
+                    loss_case(file, f"{kind}/{end}{tail}", t, p, sw,
+                              from_logits=from_logits)
+            loss_case(file, f"crossentropy/soft_{end}", soft, p,
+                      from_logits=from_logits)
+            for tail, sw in (("", None), ("_weighted", w)):
+                loss_case(file, f"crossentropy/smoothing_{end}{tail}", one_hot,
+                          p, sw, from_logits=from_logits, label_smoothing=0.1)
+    special(file)
+
+
+def special(file):
+    """Forms of labels, and predictions at the edge."""
+    g = common.rng("special")
+    logits = common.normal(g, (7, CLASSES), 2)
+    labels = g.integers(0, CLASSES, 7)
+    loss_case(file, "sparse_crossentropy/labels_as_floats",
+              labels.astype(np.float32), logits, from_logits=True)
+    loss_case(file, "sparse_crossentropy/labels_rank2",
+              labels.astype(np.int32)[:, None], logits, from_logits=True)
+    loss_case(file, "sparse_crossentropy/large_logits", labels.astype(np.int32),
+              logits * np.float32(200), from_logits=True)
+    # Keras divides probabilities by their sum, in the gradient too.
+    rough = np.abs(common.normal(g, (7, CLASSES))) + np.float32(0.1)
+    loss_case(file, "sparse_crossentropy/not_normalised",
+              labels.astype(np.int32), rough)
+    # ... then clips them to [1e-7, 1 - 1e-7]: gradient 0 outside.
+    sure = np.zeros((3, 4), np.float32)
+    sure[0, 0] = sure[1, 1] = 1
+    sure[2] = [0.25, 0.75, 0, 0]
+    loss_case(file, "sparse_crossentropy/clipped", np.array([0, 0, 1], np.int32),
+              sure)
+    loss_case(file, "crossentropy/clipped",
+              np.eye(4, dtype=np.float32)[[0, 0, 1]], sure)
+    loss_case(file, "binary_crossentropy/clipped",
+              np.array([[0, 1], [1, 0], [1, 1]], np.float32),
+              np.array([[0, 0], [1, 1], [0.5, 0.25]], np.float32))
+    loss_case(file, "binary_crossentropy/large_logits",
+              np.array([[0, 1], [1, 0]], np.float32),
+              np.array([[90, 80], [-70, -60]], np.float32), from_logits=True)
+
+
+def binary(file):
+    for name, shape in (("rank2", (5, 4)), ("rank3", (3, 4, 2))):
+        g = common.rng("binary_crossentropy/" + name)
+        logits = common.normal(g, shape, 2)
+        t = g.integers(0, 2, shape).astype(np.float32)
+        w = weights("binary_crossentropy/" + name, shape[:-1])
+        for form, p, from_logits in (("logits", logits, True),
+                                     ("probabilities", sigmoid(logits), False)):
+            for tail, sw in (("", None), ("_weighted", w)):
+                loss_case(file, f"binary_crossentropy/{form}_{name}{tail}", t, p,
+                          sw, from_logits=from_logits)
+            loss_case(file, f"binary_crossentropy/smoothing_{form}_{name}", t, p,
+                      from_logits=from_logits, label_smoothing=0.2)
+    g = common.rng("binary_crossentropy/one_output")
+    p, t = common.normal(g, (6, 1)), g.integers(0, 2, 6)
+    loss_case(file, "binary_crossentropy/one_output", t.astype(np.float32), p,
+              from_logits=True)
+
+
+def metric_case(file, name, batches, **given):
+    """`batches`: of (y_true, y_pred, sample_weight or None)."""
+    kind = name.split("/")[0]
+    metric, results, data = METRICS[kind](**given), [], {}
+    for i, (t, p, w) in enumerate(batches):
+        metric.update_state(as_jax(t), as_jax(p), as_jax(w))
+        results.append(float(metric.result()))
+        data.update({f"y_true{i}": t, f"y_pred{i}": p, f"sample_weight{i}": w})
+    head = dict(kind=kind, weighted=batches[0][2] is not None,
+                batches=len(batches))
+    if "top_k" in kind:
+        head["k"] = given.get("k", 5)
+    if kind == "binary_accuracy":
+        head["threshold"] = given.get("threshold", 0.5)
+    file.case(name, head, result=np.array(results), **data)
+
+
+def metrics(file):
+    def both(name, make, shape, **given):
+        """With and without weights, on batches of 7, 4 and 5 rows."""
+        made = [make(common.rng(f"{name}/{i}"), (rows, *shape))
+                for i, rows in enumerate((7, 4, 5))]
+        metric_case(file, name, [(t, p, None) for t, p in made], **given)
+        metric_case(file, name + "_weighted",
+                    [(t, p, weights(f"{name}/{i}", p.shape[:-1], i == 1))
+                     for i, (t, p) in enumerate(made)], **given)
+
+    def values(g, shape):
+        return common.normal(g, shape), common.normal(g, shape)
+
+    def classes(g, shape):
+        p = common.normal(g, shape)
+        t = g.integers(0, shape[-1], shape[:-1])
+        best = p.argmax(-1)  # right in about half the rows
+        return np.where(g.random(t.shape) < 0.4, best, t).astype(np.int32), p
+
+    def dense_classes(g, shape):
+        t, p = classes(g, shape)
+        return np.eye(shape[-1], dtype=np.float32)[t], p
+
+    def pairs(g, shape):
+        return (g.integers(0, 2, shape).astype(np.float32),
+                g.random(shape).astype(np.float32))
+
+    for kind in ("mse", "mae"):
+        both(f"{kind}/rank2", values, (4,))
+        both(f"{kind}/rank3", values, (3, 2))
+    for rank, shape in ((2, (8,)), (3, (3, 8))):
+        both(f"sparse_accuracy/rank{rank}", classes, shape)
+        both(f"accuracy/rank{rank}", dense_classes, shape)
+        for k in (5, 2):
+            both(f"sparse_top_k/k{k}_rank{rank}", classes, shape, k=k)
+            both(f"top_k/k{k}_rank{rank}", dense_classes, shape, k=k)
+    both("binary_accuracy/rank2", pairs, (3,))
+    both("binary_accuracy/one_output", pairs, (1,))
+    both("binary_accuracy/threshold", pairs, (3,), threshold=0.25)
+    # Ties: argmax takes the first; top-k counts only larger entries; the
+    # threshold itself counts as 0.
+    tied = np.array([[1, 1, 0, 1], [2, 3, 3, 0], [0, 0, 0, 0]], np.float32)
+    t = np.array([1, 2, 3], np.int32)
+    metric_case(file, "sparse_accuracy/ties", [(t, tied, None)])
+    metric_case(file, "sparse_top_k/ties", [(t, tied, None)], k=2)
+    metric_case(file, "binary_accuracy/at_threshold", [
+        (np.array([[0, 1]], np.float32), np.array([[0.5, 0.5]], np.float32),
+         None)])
+    # Labels as floats and as a column, which Keras takes too.
+    g = common.rng("labels")
+    t, p = classes(g, (6, 8))
+    metric_case(file, "sparse_accuracy/labels_as_floats",
+                [(t.astype(np.float32), p, None)])
+    metric_case(file, "sparse_accuracy/labels_rank2", [(t[:, None], p, None)])
+
+
+with common.File("losses.h5") as file:
+    regression(file)
+    crossentropy(file)
+    binary(file)
+with common.File("metrics.h5") as file:
+    metrics(file)

@@ -1,0 +1,73 @@
+/* One step of a graph on arrays. */
+#include "tests/support/once.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+static int64_t row_elements(const iso_shape *row)
+{
+    int64_t count = 1;
+    for (int i = 0; i < row->rank; i++)
+        count *= row->dim[i];
+    return count;
+}
+
+static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
+{
+    const memory_batch *memory = batch->impl;
+    int64_t width = row_elements(&batch->shape[component]);
+    const double *from = memory->data[component] + begin * width;
+    for (int64_t i = 0; i < count * width; i++) {
+        switch (dtype) {
+        case ISO_F32:
+            ((float *)out)[i] = (float)from[i];
+            break;
+        case ISO_F64:
+            ((double *)out)[i] = from[i];
+            break;
+        case ISO_I32:
+            ((int32_t *)out)[i] = (int32_t)from[i];
+            break;
+        default:
+            return iso_error(ISO_FAILED, "type %s is not in these tests", iso_dtype_name(dtype));
+        }
+    }
+    return ISO_OK;
+}
+
+void memory_batch_begin(memory_batch *memory, int64_t rows)
+{
+    memset(memory, 0, sizeof *memory);
+    memory->batch = (iso_batch){.rows = rows, .read = read_rows, .impl = memory};
+}
+
+void memory_batch_add(memory_batch *memory, iso_shape row, const double *values)
+{
+    int i = memory->batch.components++;
+    memory->batch.shape[i] = row;
+    memory->batch.dtype[i] = ISO_F64;
+    memory->data[i] = values;
+}
+
+int64_t count_elements(iso_tensor *tensor, int64_t rows)
+{
+    iso_shape shape = iso_shape_with_rows(iso_tensor_shape(tensor), rows);
+    int64_t count = 0;
+    check_ok(iso_shape_count(&shape, &count));
+    return count;
+}
+
+void check_ok(iso_status status)
+{
+    ck_assert_msg(status == ISO_OK, "status %d: %s", status, iso_error_message());
+}
+
+void check_near(const char *what, const double *a, const double *b, int64_t count, double tolerance)
+{
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_msg(fabs(a[i] - b[i]) <= tolerance * fmax(1, fabs(b[i])),
+                      "%s: element %lld of %lld is %.17g, Keras has %.17g (tolerance %g)", what, (long long)i,
+                      (long long)count, a[i], b[i], tolerance);
+}
