@@ -295,6 +295,75 @@ static bool batch_norm_grad(trial *t, int index)
     return true;
 }
 
+/* ---- softmax, cross-entropy, dropout ---- */
+static const int64_t class_shapes[][2] = {{1, 1},  {16, 10},  {3, 16}, {5, 17},
+                                          {0, 10}, {2, 1000}, {7, 33}, {4, 5}};
+enum { CLASSES = sizeof class_shapes / sizeof *class_shapes };
+
+static bool softmax(trial *t, int index)
+{
+    if (index == CLASSES)
+        return false;
+    int64_t rows = class_shapes[index][0], classes = class_shapes[index][1];
+    bool gradient = strstr(t->op, "grad"), logs = strstr(t->op, "log");
+    t->attrs.softmax.axis = 1;
+    input(t, ISO_F32,
+          gradient && logs ? -5
+          : gradient       ? 0
+                           : -8,
+          gradient && logs ? 0 : 8, DIMS(rows, classes));
+    if (gradient)
+        input(t, ISO_F32, -1, 1, DIMS(rows, classes));
+    output(t, ISO_F32, DIMS(rows, classes));
+    t->tolerance = (tolerance){2e-6, 1e-6};
+    return true;
+}
+
+static bool crossentropy(trial *t, int index)
+{
+    if (index == CLASSES)
+        return false;
+    int64_t rows = class_shapes[index][0], classes = class_shapes[index][1];
+    static const iso_dtype types[] = {ISO_I32, ISO_I64, ISO_U8};
+    bool sparse = strstr(t->op, "sparse"), gradient = strstr(t->op, "grad");
+    if (sparse)
+        input(t, classes > 255 ? ISO_I32 : types[index % 3], 0, (double)classes, DIMS(rows));
+    else
+        input(t, ISO_F32, 0, 1, DIMS(rows, classes));
+    input(t, ISO_F32, -8, 8, DIMS(rows, classes));
+    if (gradient)
+        input(t, ISO_F32, -1, 1, DIMS(rows));
+    output(t, ISO_F32, gradient ? 2 : 1, (int64_t[]){rows, classes});
+    t->tolerance = (tolerance){2e-6, 1e-6};
+    return true;
+}
+
+/* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
+static bool dropout(trial *t, int index)
+{
+    static const struct {
+        int rank;
+        int64_t dim[3], offset[3], global[3];
+    } parts[] = {
+        {1, {1000}, {0}, {1000}},
+        {1, {333}, {5}, {1000}},
+        {2, {7, 13}, {3, 2}, {64, 40}},
+        {2, {16, 256}, {16, 0}, {32, 256}},
+        {3, {2, 3, 9}, {1, 1, 0}, {4, 7, 9}},
+        {1, {0}, {0}, {7}},
+        {1, {200}, {17179869100}, {17179869400}},
+    };
+    if (index == sizeof parts / sizeof *parts)
+        return false;
+    t->attrs.dropout = (iso_dropout_attrs){0x123456789abcdefu, (1u << 24) / 5 * 2, 1 / 0.6};
+    input(t, ISO_F32, -1, 1, parts[index].rank, parts[index].dim);
+    memcpy(t->in[0].offset, parts[index].offset, sizeof parts[index].offset);
+    memcpy(t->in[0].global, parts[index].global, sizeof parts[index].global);
+    output(t, ISO_F32, parts[index].rank, parts[index].dim);
+    t->tolerance = exact;
+    return true;
+}
+
 static const struct {
     const char *op;
     maker *make;
@@ -317,6 +386,15 @@ static const struct {
     {"batch_norm", batch_norm},
     {"batch_norm_grad_sums", batch_norm_grad_sums},
     {"batch_norm_grad", batch_norm_grad},
+    {"softmax", softmax},
+    {"log_softmax", softmax},
+    {"softmax_grad", softmax},
+    {"log_softmax_grad", softmax},
+    {"sparse_crossentropy", crossentropy},
+    {"sparse_crossentropy_grad", crossentropy},
+    {"crossentropy", crossentropy},
+    {"crossentropy_grad", crossentropy},
+    {"dropout", dropout},
 };
 
 static maker *maker_of(const char *op)

@@ -71,7 +71,18 @@ typedef enum iso_cpu_binary {
     /* dx = scale dy + slope (x - mean) + shift; dx may be dy or x */                                        \
     FUNCTION(void, channel_gradient,                                                                         \
              (int64_t n, int64_t pattern, const float *x, const float *dy, const float *mean,                \
-              const float *scale, const float *slope, const float *shift, float *dx))
+              const float *scale, const float *slope, const float *shift, float *dx))                        \
+    /* Rows [rows, n] one by one, n > 0; y may be x, dx may be dy. log_sum_exp: y [rows] */                  \
+    FUNCTION(void, softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                         \
+    FUNCTION(void, log_softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
+    FUNCTION(void, log_sum_exp_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
+    FUNCTION(void, softmax_grad_f32, (int64_t rows, int64_t n, const float *y, const float *dy, float *dx))  \
+    FUNCTION(void, log_softmax_grad_f32,                                                                     \
+             (int64_t rows, int64_t n, const float *y, const float *dy, float *dx))                          \
+    /* Elements first, first + 1, ... of the random sequence (key, step): graph/ops/network.h; y may be x */ \
+    FUNCTION(void, dropout_f32,                                                                              \
+             (int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold, float scale,       \
+              const float *x, float *y))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

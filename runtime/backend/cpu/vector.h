@@ -385,23 +385,45 @@ INLINE double vd_sum(vd v)
             lane[i] += lane[i + half];
     return lane[0];
 }
+
+/* Sum and maximum of the lanes, by halves. */
+#if defined(__AVX2__)
+INLINE __m256 vf_fold_sum(vf v)
+{
+#if defined(__AVX512F__)
+    return _mm512_castps512_ps256(v) + _mm512_extractf32x8_ps(v, 1);
+#else
+    return v;
+#endif
+}
 INLINE float vf_sum(vf v)
 {
-    float lane[VL];
-    memcpy(lane, &v, sizeof v);
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
+    __m256 eight = vf_fold_sum(v);
+    __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+    four += _mm_movehl_ps(four, four);
+    return four[0] + four[1];
 }
 INLINE float vf_max_lane(vf v)
 {
-    float lane[VL];
-    memcpy(lane, &v, sizeof v);
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
-    return lane[0];
+#if defined(__AVX512F__)
+    __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+#else
+    __m256 eight = v;
+#endif
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return four[0] > four[1] ? four[0] : four[1];
 }
+#else
+INLINE float vf_sum(vf v)
+{
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+INLINE float vf_max_lane(vf v)
+{
+    float a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+}
+#endif
 
 #endif

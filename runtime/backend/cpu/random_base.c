@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/random_body.h"

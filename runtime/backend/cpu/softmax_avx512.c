@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/softmax_body.h"
