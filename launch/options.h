@@ -21,13 +21,13 @@ typedef struct iso_train_options {
     bool drop_remainder;
     const char *optimizer, *schedule, *loss, *metrics;
     double learning_rate, weight_decay, clip_norm, global_clip_norm,
-        clip_value;     /* learning_rate -1: not given */
+        clip_value;     /* rate, decay -1: not given */
     iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision;
     bool check_data;
     int64_t seed, threads, verbose; /* the session reads them too */
     double timeout;
-    const char *collectives, *backend, *history;
+    const char *collectives, *backend, *history, *timings;
     bool help;
 } iso_train_options;
 

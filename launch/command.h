@@ -1,0 +1,21 @@
+/* The commands of the `isogrid` program: one file each, and a line in the list of isogrid.c. */
+#ifndef ISO_LAUNCH_COMMAND_H
+#define ISO_LAUNCH_COMMAND_H
+
+#include "runtime/base/text.h"
+#include "runtime/session/session.h"
+
+typedef struct iso_command {
+    const char *name;
+    const char *arguments;   /* what follows the name in the help; "" for nothing */
+    const char *description; /* one line */
+    /* argv[0] is the command's name. Runs on every rank; the chief prints. Collective. */
+    iso_status (*run)(iso_context *ctx, int argc, char *const *argv);
+    void (*help)(iso_text *text); /* adds the options; NULL: it has none */
+} iso_command;
+
+extern const iso_command iso_command_train;
+extern const iso_command iso_command_models;
+extern const iso_command iso_command_datasets;
+
+#endif

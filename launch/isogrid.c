@@ -1,0 +1,123 @@
+/* The `isogrid` program: begins, finds the command, and ends with its status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "runtime/base/build.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+
+static const iso_command *const commands[] = {
+    &iso_command_train,
+    &iso_command_models,
+    &iso_command_datasets,
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_usage(iso_context *ctx)
+{
+    if (!iso_is_chief(ctx))
+        return;
+    printf("isogrid %s: trains neural networks as one program over MPI\n\n", ISO_VERSION);
+    for (int i = 0; i < COMMANDS; i++)
+        printf("  isogrid %-9s %s\n", commands[i]->name, commands[i]->description);
+    printf("\n  isogrid COMMAND --help prints a command's options, isogrid --version the version.\n");
+}
+
+static void print_help(iso_context *ctx, const iso_command *command)
+{
+    if (!iso_is_chief(ctx))
+        return;
+    iso_text text = {0};
+    iso_text_add(&text, "isogrid %s %s\n%s\n", command->name, command->arguments, command->description);
+    if (command->help)
+        command->help(&text);
+    fputs(iso_text_get(&text), stdout);
+    iso_text_free(&text);
+}
+
+static const iso_command *find(const char *name)
+{
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (!strcmp(names[i], name))
+            return commands[i];
+    }
+    iso_text near = {0};
+    iso_text_add_nearest(&near, name, names, COMMANDS);
+    iso_error(ISO_INVALID, "unknown command '%s'%s", name, iso_text_get(&near));
+    iso_text_free(&near);
+    return NULL;
+}
+
+static bool asks_for_help(int argc, char *const *argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help"))
+            return true;
+    return false;
+}
+
+/* Ranks that were given different command lines would train different programs. Of threads each may have its
+ * own number. */
+static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const *argv)
+{
+    iso_text line = {0};
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--threads") && i + 1 < argc)
+            i++;
+        else if (strncmp(argv[i], "--threads=", 10) != 0)
+            iso_text_add(&line, "%s%s", i > 1 ? " " : "", argv[i]);
+    }
+    iso_status status =
+        iso_agree(ctx, line.failed ? iso_error(ISO_NO_MEMORY, "no memory for the command line") : ISO_OK);
+    if (status == ISO_OK)
+        status = iso_agree_same(ctx, "the command line", iso_hash_text(0, iso_text_get(&line)),
+                                iso_text_get(&line));
+    iso_text_free(&line);
+    return status;
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    iso_status status = agree_on_command_line(ctx, argc, argv);
+    if (status != ISO_OK)
+        return status;
+    if (argc < 2 || !strcmp(argv[1], "--help")) {
+        print_usage(ctx);
+        return argc < 2 ? iso_error(ISO_INVALID, "no command given") : ISO_OK;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        if (iso_is_chief(ctx))
+            printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
+        return ISO_OK;
+    }
+    const iso_command *command = find(argv[1]);
+    if (!command)
+        return ISO_INVALID;
+    if (asks_for_help(argc - 1, argv + 1)) {
+        print_help(ctx, command);
+        return ISO_OK;
+    }
+    return command->run(ctx, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    iso_context *ctx = NULL;
+    int words = argc;
+    char **word =
+        iso_new(((size_t)argc + 1) * sizeof *word); /* iso_init takes its own options out of these */
+    iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
+    if (word)
+        memcpy(word, argv, (size_t)argc * sizeof *word);
+    if (status == ISO_OK)
+        status = iso_init(&words, &word, &ctx);
+    if (status == ISO_OK)
+        status = run(ctx, argc, argv);
+    int code = iso_finish(ctx, status);
+    iso_free(word);
+    return code;
+}

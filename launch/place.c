@@ -1,0 +1,37 @@
+/* Mesh, layouts and distribution from options. */
+#include "launch/train_impl.h"
+
+static iso_status set_layouts(const iso_train_options *options, iso_layout_map *map)
+{
+    char key[512];
+    const char *layout;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < options->layouts.count; i++) {
+        ISO_TRY(iso_layout_option_split(options->layouts.item[i], key, sizeof key, &layout));
+        ISO_TRY(iso_layout_map_set(map, key, layout));
+    }
+    iso_layout_map_set_strict(map, options->strict_layouts);
+done:
+    return status;
+}
+
+iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place)
+{
+    iso_status status;
+    ISO_TRY(iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &place->mesh));
+    if (!options->layouts.count)
+        return iso_data_parallel_create(place->mesh, &place->distribution);
+    ISO_TRY(iso_layout_map_create(place->mesh, &place->map));
+    ISO_TRY(set_layouts(options, place->map));
+    ISO_TRY(
+        iso_model_parallel_create(place->map, &place->distribution, .batch_axis = NULL)); /* the first axis */
+done:
+    return status;
+}
+
+void iso_place_free(iso_place *place)
+{
+    iso_distribution_destroy(place->distribution);
+    iso_layout_map_destroy(place->map);
+    iso_mesh_destroy(place->mesh);
+}

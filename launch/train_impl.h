@@ -1,0 +1,52 @@
+/* The parts of `isogrid train`. */
+#ifndef ISO_LAUNCH_TRAIN_IMPL_H
+#define ISO_LAUNCH_TRAIN_IMPL_H
+
+#include "launch/options.h"
+#include "models/models.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "runtime/spmd/spmd.h"
+#include "runtime/train/train.h"
+
+/* The data sets of a run, each NULL where it was not asked for. */
+typedef struct iso_sources {
+    iso_dataset *training, *validation, *test;
+} iso_sources;
+/* Opens, checks, splits, shuffles and batches what the options say. `sources` must be zero; what has been
+ * opened is in it even after an error. loss: what the targets of random data must suit. Collective. */
+iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, iso_loss loss,
+                            iso_sources *sources);
+void iso_sources_close(iso_sources *sources);
+
+/* What the model is trained with: its own choices, where options do not say otherwise. Local. */
+typedef struct iso_recipe {
+    iso_optimizer optimizer;
+    iso_loss loss;
+    iso_metric metrics[ISO_MAX_METRICS];
+} iso_recipe;
+iso_status iso_recipe_make(const iso_builtin_model *model, const iso_train_options *options,
+                           iso_recipe *recipe);
+
+/* The mesh and how weights lie on it. `place` must be zero; what has been made is in it even after an error.
+ * Collective. */
+typedef struct iso_place {
+    iso_mesh *mesh;
+    iso_layout_map *map;
+    iso_distribution *distribution;
+} iso_place;
+iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place);
+void iso_place_free(iso_place *place);
+
+/* The lines at the head of a run, before and after the model is compiled. The chief prints; collective. */
+void iso_head_print(iso_context *ctx, const iso_train_options *options, const iso_place *place);
+iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows);
+
+/* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from
+ * the start of the process to the end of the first step without those (`reading`) that opened the data. Chief
+ * only. */
+iso_callback *iso_timings_file(iso_context *ctx, const char *path, double reading);
+/* Seconds on a clock that only moves on. */
+double iso_clock(void);
+
+#endif
