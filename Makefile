@@ -12,7 +12,7 @@ VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/b
 
 PACKAGES := hdf5-openmpi libpcre2-8 zlib openblas
 CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES)) -DISO_WITH_DNNL=$(DNNL)
-CFLAGS += -std=c11 -O3 -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
+CFLAGS += -std=c11 -O3 -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread
 ifdef SANITIZE
@@ -99,7 +99,7 @@ install: all $(BUILD)/libisogrid.so
 	install -m 644 $(BUILD)/libisogrid.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libisogrid.so $(DESTDIR)$(PREFIX)/lib/libisogrid.so.0
 	ln -sf libisogrid.so.0 $(DESTDIR)$(PREFIX)/lib/libisogrid.so
-	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h; done
+	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h || exit; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' launch/isogrid.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
 
