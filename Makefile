@@ -26,7 +26,8 @@ PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
 LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
-all: $(BUILD)/libisogrid.a $(if $(filter launch/isogrid.c,$(PROGRAM_SOURCES)),$(BUILD)/isogrid)
+WHOLE := $(and $(filter runtime/exec/%.c,$(SOURCES)),$(filter runtime/train/%.c,$(SOURCES)))
+all: $(BUILD)/libisogrid.a $(if $(WHOLE),$(BUILD)/isogrid)
 
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -60,7 +61,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 
-tests: $(TESTS) $(SAMPLES) $(FUZZERS)
+tests: $(TESTS) $(if $(WHOLE),$(SAMPLES)) $(FUZZERS)
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a
