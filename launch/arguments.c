@@ -13,7 +13,7 @@ static iso_status out_of_range(const char *what, const char *text, double low, d
 {
     if (low == high)
         return iso_error(ISO_INVALID, "%s '%s': must be %g", what, text, low);
-    if (high >= 0x1p40)
+    if (high >= 0x1p31 - 1)
         return iso_error(ISO_INVALID, "%s '%s': must be at least %g", what, text, low);
     return iso_error(ISO_INVALID, "%s '%s': must be between %g and %g", what, text, low, high);
 }
