@@ -19,7 +19,8 @@ int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
         if (axes & 1u << a)
             slot = iso_mesh_with_coordinate(mesh, slot, a, 0);
     slots[0] = slot;
-    for (int a = mesh->axes - 1; a >= 0; a--) { /* row-major: the last axis runs fastest, so the list stays in order */
+    for (int a = mesh->axes - 1; a >= 0;
+         a--) { /* row-major: the last axis runs fastest, so the list stays in order */
         if (!(axes & 1u << a))
             continue;
         int before = count;
@@ -49,15 +50,17 @@ void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, i
 static bool same_schedule(const iso_schedule *a, const iso_schedule *b)
 {
     return a->kind == b->kind && a->initial == b->initial && a->rate == b->rate && a->alpha == b->alpha &&
-           a->warmup_target == b->warmup_target && a->decay_steps == b->decay_steps && a->warmup_steps == b->warmup_steps &&
-           a->staircase == b->staircase && a->boundaries == b->boundaries &&
-           memcmp(a->boundary, b->boundary, sizeof a->boundary) == 0 && memcmp(a->value, b->value, sizeof a->value) == 0;
+           a->warmup_target == b->warmup_target && a->decay_steps == b->decay_steps &&
+           a->warmup_steps == b->warmup_steps && a->staircase == b->staircase &&
+           a->boundaries == b->boundaries && memcmp(a->boundary, b->boundary, sizeof a->boundary) == 0 &&
+           memcmp(a->value, b->value, sizeof a->value) == 0;
 }
 
 static bool same_optimizer(const iso_optimizer *a, const iso_optimizer *b)
 {
-    return strcmp(a->rule, b->rule) == 0 && a->learning_rate == b->learning_rate && a->weight_decay == b->weight_decay &&
-           a->clip_norm == b->clip_norm && a->global_clip_norm == b->global_clip_norm && a->clip_value == b->clip_value &&
+    return strcmp(a->rule, b->rule) == 0 && a->learning_rate == b->learning_rate &&
+           a->weight_decay == b->weight_decay && a->clip_norm == b->clip_norm &&
+           a->global_clip_norm == b->global_clip_norm && a->clip_value == b->clip_value &&
            a->accumulation == b->accumulation && memcmp(a->hyper, b->hyper, sizeof a->hyper) == 0 &&
            same_schedule(&a->schedule, &b->schedule);
 }
@@ -69,11 +72,13 @@ static const iso_optimizer *optimizer_of(const iso_program_change *change)
 
 static bool belongs(const iso_bucket *bucket, const iso_program *program, const iso_program_change *change)
 {
-    return bucket->dtype == change->variable->dtype && bucket->axes == program->value[change->value].layout.partial &&
+    return bucket->dtype == change->variable->dtype &&
+           bucket->axes == program->value[change->value].layout.partial &&
            same_optimizer(bucket->optimizer, optimizer_of(change));
 }
 
-static iso_status find_bucket(const iso_program *program, const iso_program_change *change, iso_bucket_list *list, iso_bucket **found)
+static iso_status find_bucket(const iso_program *program, const iso_program_change *change,
+                              iso_bucket_list *list, iso_bucket **found)
 {
     for (int i = 0; i < list->count; i++)
         if (belongs(&list->bucket[i], program, change)) {
@@ -88,7 +93,8 @@ static iso_status find_bucket(const iso_program *program, const iso_program_chan
     for (int a = 0; a < program->mesh->axes; a++)
         bucket->group *= bucket->axes & 1u << a ? program->mesh->size[a] : 1;
     void *memory;
-    iso_status status = iso_alloc((size_t)program->changes * sizeof(iso_bucket_member), "a bucket of variables", &memory);
+    iso_status status =
+        iso_alloc((size_t)program->changes * sizeof(iso_bucket_member), "a bucket of variables", &memory);
     if (status != ISO_OK)
         return status;
     bucket->member = memory;
@@ -103,7 +109,8 @@ static void add_member(const iso_program *program, int number, iso_bucket *bucke
     const iso_layout *layout = &program->variable_layout[change->variable->id];
     iso_bucket_member *member = &bucket->member[bucket->members++];
     *member = (iso_bucket_member){.change = number, .variable = change->variable, .offset = bucket->total};
-    member->capacity = round_up(iso_layout_largest(program->mesh, layout, &change->variable->shape), MEMBER_ALIGN);
+    member->capacity =
+        round_up(iso_layout_largest(program->mesh, layout, &change->variable->shape), MEMBER_ALIGN);
     bucket->total += member->capacity;
 }
 
@@ -112,7 +119,8 @@ iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
     void *memory;
     iso_bucket *bucket;
     *list = (iso_bucket_list){0};
-    iso_status status = iso_alloc(((size_t)program->changes + 1) * sizeof(iso_bucket), "the buckets of a function", &memory);
+    iso_status status =
+        iso_alloc(((size_t)program->changes + 1) * sizeof(iso_bucket), "the buckets of a function", &memory);
     if (status != ISO_OK)
         return status;
     list->bucket = memory;

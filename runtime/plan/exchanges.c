@@ -36,7 +36,8 @@ static iso_status add_region(void *arg, const iso_region *region)
     for (int i = 0; i < region->sources; i++)
         a->source[i] = source_of(a->plan, a->move->from, region->slot[i], &region->source_box[i]);
     return iso_exchange_add(a->exchange, a->slot, a->move->to, &a->target_box, from->tensor->dtype,
-                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &region->box, a->source, region->sources, NULL);
+                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &region->box, a->source,
+                            region->sources, NULL);
 }
 
 static iso_status add_boxes(adder *a)
@@ -44,8 +45,8 @@ static iso_status add_boxes(adder *a)
     const iso_program *program = a->plan->program;
     iso_shape shape = iso_plan_shape(a->plan, a->move->from);
     a->target_box = iso_plan_box(a->plan, a->move->to, a->slot);
-    return iso_reshard_visit(program->mesh, &program->value[a->move->from].layout, &program->value[a->move->to].layout, &shape, a->slot,
-                             add_region, a);
+    return iso_reshard_visit(program->mesh, &program->value[a->move->from].layout,
+                             &program->value[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
 /* The group of an all-reduce, and this slot's number in it. */
@@ -73,8 +74,8 @@ static iso_status add_scatter(adder *a, int *slots)
         a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     if (count == 0)
         return ISO_OK;
-    return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype, from->layout.partial_max ? ISO_MAX : ISO_SUM,
-                            &chunk, a->source, group, NULL);
+    return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype,
+                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &chunk, a->source, group, NULL);
 }
 
 /* Each slot takes every chunk from the slot that added it. */
@@ -91,12 +92,14 @@ static iso_status add_gather(adder *a, int *slots)
         iso_box chunk = flat_box(begin, count);
         a->source[0] = source_of(a->plan, a->move->from, slots[i], &flat);
         if (count)
-            status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM, &chunk, a->source, 1, NULL);
+            status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
+                                      &chunk, a->source, 1, NULL);
     }
     return status;
 }
 
-static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, int count, iso_source *source, int *slots)
+static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, int count, iso_source *source,
+                            int *slots)
 {
     adder a = {.plan = plan, .exchange = exchange, .source = source};
     iso_status status = ISO_OK;
@@ -111,19 +114,22 @@ static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, i
     return status;
 }
 
-/* A vector of doubles in every slot's shared area, summed over all slots. */
-static iso_status add_sum_of_all(iso_plan *plan, iso_exchange *exchange, int target, size_t offset, int64_t count, iso_source *source)
+/* The number of slots that met a fault. */
+static iso_status add_faults(iso_plan *plan, iso_exchange *exchange, iso_source *source)
 {
-    iso_box box = flat_box(0, count);
+    iso_box box = flat_box(0, 1);
     int slots = plan->program->mesh->slots;
     iso_status status = ISO_OK;
     for (int i = 0; i < slots; i++)
-        source[i] = (iso_source){.slot = i, .space = ISO_SPACE_SLOT, .offset = offset, .box = box};
+        source[i] =
+            (iso_source){.slot = i, .space = ISO_SPACE_SLOT, .offset = plan->fault_offset, .box = box};
     for (int slot = 0; slot < slots && status == ISO_OK; slot++)
-        status = iso_exchange_add(exchange, slot, target, &box, ISO_F64, ISO_SUM, &box, source, slots, NULL);
+        status = iso_exchange_add(exchange, slot, plan->fault_target, &box, ISO_F64, ISO_SUM, &box, source,
+                                  slots, NULL);
     return status;
 }
 
+/* Each slot's part of the gradients: the optimizer combines them itself, so their targets stay unbound. */
 static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source *source, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
@@ -136,9 +142,11 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
             int group = iso_group_slots(mesh, bucket->axes, slot, slots);
             iso_box flat = flat_box(0, bucket->total), part = flat_box(begin, count);
             for (int i = 0; i < group; i++)
-                source[i] = (iso_source){.slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
+                source[i] = (iso_source){
+                    .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
             if (count)
-                status = iso_exchange_add(exchange, slot, ISO_NO_TARGET, &part, bucket->dtype, ISO_SUM, &part, source, group,
+                status = iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype,
+                                          ISO_SUM, &part, source, group,
                                           &plan->bucket_pull[b * mesh->slots + slot]);
         }
     return status;
@@ -150,14 +158,9 @@ static iso_status make_finish(iso_plan *plan, iso_source *source, int *slots)
     ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->finish));
     plan->fault_target = plan->program->values;
     ISO_TRY(add_moves(plan, plan->finish, plan->finish_first_move, plan->finish_moves, source, slots));
-    ISO_TRY(add_sum_of_all(plan, plan->finish, plan->fault_target, plan->fault_offset, 1, source));
+    ISO_TRY(add_faults(plan, plan->finish, source));
     ISO_TRY(add_buckets(plan, plan->finish, source, slots));
     ISO_TRY(iso_exchange_commit(plan->finish));
-    if (plan->norms) {
-        ISO_TRY(iso_exchange_create(plan->site->fabric, "the norms of gradients", &plan->norm_exchange));
-        ISO_TRY(add_sum_of_all(plan, plan->norm_exchange, 0, plan->norm_offset, plan->norms, source));
-        ISO_TRY(iso_exchange_commit(plan->norm_exchange));
-    }
 done:
     return status;
 }
@@ -182,7 +185,8 @@ static bool fetches(const iso_plan *plan, const iso_variable *variable, int slot
 }
 
 /* The elements of a member that slot `owner` updated, as a range of the member's local elements. */
-static iso_box updated_by(const iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member, int owner, int64_t local)
+static iso_box updated_by(const iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+                          int owner, int64_t local)
 {
     int64_t begin, count;
     iso_bucket_part(bucket, plan->program->mesh, owner, &begin, &count);
@@ -192,11 +196,13 @@ static iso_box updated_by(const iso_plan *plan, const iso_bucket *bucket, const 
     return flat_box(first, end > first ? end - first : 0);
 }
 
-static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member, int slot, int *slots)
+static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+                                int slot, int *slots)
 {
     const iso_program *program = plan->program;
     const iso_site *site = plan->site;
-    iso_box box = iso_layout_box(program->mesh, &program->variable_layout[member->variable->id], &member->variable->shape, slot);
+    iso_box box = iso_layout_box(program->mesh, &program->variable_layout[member->variable->id],
+                                 &member->variable->shape, slot);
     int64_t local = iso_box_count(&box);
     iso_box flat = flat_box(0, local);
     int group = iso_group_slots(program->mesh, bucket->axes, slot, slots);
@@ -209,7 +215,8 @@ static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const 
                              .space = ISO_SPACE_HOST,
                              .offset = site->variable_offset(site->arg, member->variable, slots[i]),
                              .box = flat};
-        status = iso_exchange_add(plan->spread, slot, member->variable->id, &flat, bucket->dtype, ISO_SUM, &part, &source, 1, NULL);
+        status = iso_exchange_add(plan->spread, slot, member->variable->id, &flat, bucket->dtype, ISO_SUM,
+                                  &part, &source, 1, NULL);
     }
     return status;
 }
@@ -253,7 +260,8 @@ iso_status iso_plan_exchanges(iso_plan *plan)
         if (instruction->kind != ISO_EXCHANGE)
             continue;
         ISO_TRY(iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange));
-        ISO_TRY(add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source, slots));
+        ISO_TRY(add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source,
+                          slots));
         ISO_TRY(iso_exchange_commit(instruction->exchange));
     }
     ISO_TRY(make_finish(plan, source, slots));

@@ -28,14 +28,19 @@ static iso_array array_of(const iso_plan *plan, int value, int slot)
     return array;
 }
 
-void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out, iso_call *call)
+void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
+                   iso_call *call)
 {
     const iso_program_step *step = &plan->program->step[plan->instruction[instruction].step];
     for (int i = 0; i < step->op->inputs; i++)
         in[i] = array_of(plan, step->input[i], slot);
     for (int i = 0; i < step->op->outputs; i++)
         out[i] = array_of(plan, step->output[i], slot);
-    *call = (iso_call){.attrs = step->op->attrs, .inputs = step->op->inputs, .outputs = step->op->outputs, .in = in, .out = out};
+    *call = (iso_call){.attrs = step->op->attrs,
+                       .inputs = step->op->inputs,
+                       .outputs = step->op->outputs,
+                       .in = in,
+                       .out = out};
 }
 
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
@@ -64,22 +69,14 @@ static double planned_flops(const iso_plan *plan)
     return total;
 }
 
-static int count_norms(const iso_bucket_list *buckets)
-{
-    int norms = 0;
-    for (int b = 0; b < buckets->count; b++)
-        if (buckets->bucket[b].optimizer->clip_norm > 0 || buckets->bucket[b].optimizer->global_clip_norm > 0)
-            norms += buckets->bucket[b].members;
-    return norms;
-}
-
 static iso_status allocate(iso_plan *plan)
 {
     size_t values = (size_t)plan->program->values + 1, buckets = (size_t)plan->buckets->count;
     plan->place = iso_new(values * sizeof *plan->place);
     plan->root = iso_new(values * sizeof *plan->root);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
-    plan->bucket_pull = iso_new((buckets * (size_t)plan->program->mesh->slots + 1) * sizeof *plan->bucket_pull);
+    plan->bucket_pull =
+        iso_new((buckets * (size_t)plan->program->mesh->slots + 1) * sizeof *plan->bucket_pull);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
     bool all = plan->place && plan->root && plan->bucket_offset && plan->bucket_pull && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
@@ -87,13 +84,14 @@ static iso_status allocate(iso_plan *plan)
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
 }
 
-iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site, int64_t rows, iso_plan **out)
+iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
+                           int64_t rows, iso_plan **out)
 {
     iso_status status = ISO_OK;
     iso_plan *plan = iso_new(sizeof *plan);
     if (!plan)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
-    *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows, .norms = count_norms(buckets)};
+    *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
     ISO_TRY(allocate(plan));
     ISO_TRY(iso_plan_schedule(plan));
     ISO_TRY(iso_plan_storage(plan));
@@ -113,7 +111,6 @@ void iso_plan_destroy(iso_plan *plan)
     for (int i = 0; i < plan->instructions; i++)
         iso_exchange_destroy(plan->instruction[i].exchange);
     iso_exchange_destroy(plan->finish);
-    iso_exchange_destroy(plan->norm_exchange);
     iso_exchange_destroy(plan->spread);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)
         iso_free(plan->member_copied[b]);

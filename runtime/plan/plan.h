@@ -1,4 +1,5 @@
-/* Plans: a program for one batch size as a list of instructions over preallocated buffers, the same list on every slot. */
+/* Plans: a program for one batch size as a list of instructions over preallocated buffers, the same list on
+ * every slot. */
 #ifndef ISO_PLAN_PLAN_H
 #define ISO_PLAN_PLAN_H
 
@@ -24,7 +25,7 @@ typedef struct iso_place {
 } iso_place;
 
 typedef enum iso_instruction_kind {
-    ISO_READ,     /* rows of the batch into an input */
+    ISO_READ, /* rows of the batch into an input */
     ISO_KERNEL,
     ISO_COPY,     /* a reshard that every slot makes from its own part */
     ISO_EXCHANGE, /* reshards between slots */
@@ -59,7 +60,8 @@ typedef struct iso_site {
     const void *arg;
 } iso_site;
 
-/* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's values. */
+/* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
+ * values. */
 typedef struct iso_plan {
     const iso_program *program;
     const iso_bucket_list *buckets;
@@ -75,26 +77,26 @@ typedef struct iso_plan {
     /* the end of a step */
     iso_exchange *finish; /* scalars, faults and the buckets' gradients */
     int finish_first_move, finish_moves;
-    size_t fault_offset;    /* in the shared area: one double */
-    int fault_target;       /* number of the target that gets the sum of the faults of all slots */
-    size_t *bucket_offset;  /* [buckets] in the shared area */
-    bool **member_copied;   /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the end */
-    int *bucket_pull;       /* [buckets * slots] the pull of a local slot */
-    size_t norm_offset;     /* in the shared area: sums of squares, one double for each bucket member */
-    int norms;              /* of them; 0: no clipping by norms */
-    iso_exchange *norm_exchange;
-    iso_exchange *spread;   /* new parts of weights to other hosts; NULL on one host */
-    double flops;           /* of one step on all slots */
+    size_t fault_offset;   /* in the shared area: one double */
+    int fault_target;      /* number of the target that gets the sum of the faults of all slots */
+    size_t *bucket_offset; /* [buckets] in the shared area */
+    bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
+                              end */
+    int *bucket_pull;      /* [buckets * slots] the pull of a local slot */
+    iso_exchange *spread;  /* new parts of weights to other hosts; NULL on one host */
+    double flops;          /* of one step on all slots */
 } iso_plan;
 
-iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site, int64_t rows,
-                           iso_plan **plan);
+iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
+                           int64_t rows, iso_plan **plan);
 void iso_plan_destroy(iso_plan *plan);
 /* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
-/* The call of a kernel instruction for a slot, without data. in and out have room for ISO_MAX_INPUTS and ISO_MAX_OUTPUTS. */
-void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out, iso_call *call);
+/* The call of a kernel instruction for a slot, without data. in and out have room for ISO_MAX_INPUTS and
+ * ISO_MAX_OUTPUTS. */
+void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
+                   iso_call *call);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
 /* One line an instruction, as iso_text of base. */

@@ -13,6 +13,7 @@ iso_status iso_plan_exchanges(iso_plan *plan);
 /* A reshape passes its memory on. */
 bool iso_plan_is_alias(const iso_op *op);
 /* An all-reduce of so many elements among so many slots goes in two halves. */
-bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to, const iso_shape *shape);
+bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape);
 
 #endif

@@ -40,8 +40,9 @@ static void print_buckets(const iso_plan *plan, iso_text *text)
 {
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->bucket[b];
-        iso_text_add(text, "           %s of %d variables, %lld elements; replicated, update split over %d slots\n", bucket->optimizer->rule,
-                     bucket->members, (long long)bucket->total, bucket->group);
+        iso_text_add(text,
+                     "           %s of %d variables, %lld elements; replicated, update split over %d slots\n",
+                     bucket->optimizer->rule, bucket->members, (long long)bucket->total, bucket->group);
     }
 }
 

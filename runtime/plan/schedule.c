@@ -1,4 +1,5 @@
-/* The schedule: instructions in the order of the program, with reshards gathered so that one exchange serves several. */
+/* The schedule: instructions in the order of the program, with reshards gathered so that one exchange serves
+ * several. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -11,7 +12,8 @@ bool iso_plan_is_alias(const iso_op *op)
     return op && op->type->no_kernel;
 }
 
-bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to, const iso_shape *shape)
+bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape)
 {
     iso_layout reduced = *from;
     int group = 1;
@@ -35,7 +37,8 @@ static iso_status add_instruction(iso_plan *plan, iso_instruction fresh)
 {
     if (plan->instructions == plan->instruction_capacity) {
         size_t wanted = plan->instruction_capacity ? (size_t)plan->instruction_capacity * 2 : 128;
-        iso_instruction *grown = iso_grow(plan->instruction, (size_t)plan->instructions, wanted, sizeof *grown);
+        iso_instruction *grown =
+            iso_grow(plan->instruction, (size_t)plan->instructions, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", wanted);
         plan->instruction = grown;
@@ -66,15 +69,18 @@ static iso_status flush(scheduler *s)
     int first = s->first, end = plan->moves;
     if (first == end)
         return ISO_OK;
-    iso_status status =
-        add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = first, .moves = end - first});
+    iso_status status = add_instruction(
+        plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = first, .moves = end - first});
     for (int i = first; i < end && status == ISO_OK; i++) {
         s->pending[plan->move[i].to] = false;
         if (plan->move[i].kind == ISO_MOVE_SCATTER)
-            status = add_move(plan, (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->move[i].from, .to = plan->move[i].to});
+            status = add_move(
+                plan,
+                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->move[i].from, .to = plan->move[i].to});
     }
     if (status == ISO_OK && plan->moves > end)
-        status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = end, .moves = plan->moves - end});
+        status = add_instruction(
+            plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = end, .moves = plan->moves - end});
     s->first = plan->moves;
     return status;
 }
@@ -91,7 +97,8 @@ static iso_status schedule_reshard(scheduler *s, int number)
         return add_instruction(s->plan, (iso_instruction){.kind = ISO_COPY, .step = number});
     iso_shape shape = iso_shape_with_rows(&s->program->value[from].tensor->shape, s->plan->rows);
     bool halves = iso_plan_in_halves(s->plan, old, new, &shape);
-    ISO_TRY(add_move(s->plan, (iso_move){.kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = from, .to = to}));
+    ISO_TRY(add_move(s->plan,
+                     (iso_move){.kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = from, .to = to}));
     s->pending[to] = true;
 done:
     return status;
@@ -111,7 +118,8 @@ done:
     return status;
 }
 
-/* Moves that nobody waits for end with the step, unless they are large or read variables, which the end of the step changes. */
+/* Moves that nobody waits for end with the step, unless they are large or read variables, which the end of
+ * the step changes. */
 static bool may_end(const iso_plan *plan, int first)
 {
     for (int i = first; i < plan->moves; i++) {

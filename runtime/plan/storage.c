@@ -13,7 +13,7 @@ typedef struct lifetime {
 typedef struct storage {
     iso_plan *plan;
     const iso_program *program;
-    lifetime *life;   /* [values], of roots */
+    lifetime *life; /* [values], of roots */
 } storage;
 
 static bool is_variable(const iso_value *value)
@@ -118,26 +118,28 @@ static bool kernel_works_in_place(const iso_plan *plan, int instruction)
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
     iso_plan_call(plan, instruction, 0, in, out, &call);
-    const iso_kernel *kernel = plan->site->backend->find(plan->program->step[plan->instruction[instruction].step].op->type->name, &call);
+    const iso_kernel *kernel = plan->site->backend->find(
+        plan->program->step[plan->instruction[instruction].step].op->type->name, &call);
     return kernel && kernel->in_place;
 }
 
-/* Output 0 may take the memory of input i where the input is not needed any more and both have one size everywhere. */
+/* Output 0 may take the memory of input i where the input is not needed any more and both have one size
+ * everywhere. */
 static bool may_replace(const storage *s, int when, int i)
 {
     const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
     const iso_value *in = &s->program->value[step->input[i]], *out = &s->program->value[step->output[0]];
     int root = root_of(s, step->input[i]);
-    if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) || s->life[root].end != when || s->life[root].shared ||
-        s->life[root_of(s, step->output[0])].shared)
+    if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) || s->life[root].end != when ||
+        s->life[root].shared || s->life[root_of(s, step->output[0])].shared)
         return false;
     iso_layout a = in->layout, b = out->layout;
     a.partial = b.partial = 0;
     for (int k = 0; k < step->op->inputs; k++) /* no other input may lie in the same memory */
         if (k != i && root_of(s, step->input[k]) == root)
             return false;
-    return in->tensor->dtype == out->tensor->dtype && iso_shape_equal(&in->tensor->shape, &out->tensor->shape) &&
-           iso_layout_equal(&a, &b);
+    return in->tensor->dtype == out->tensor->dtype &&
+           iso_shape_equal(&in->tensor->shape, &out->tensor->shape) && iso_layout_equal(&a, &b);
 }
 
 static void share_in_place(storage *s)
@@ -147,7 +149,8 @@ static void share_in_place(storage *s)
             continue;
         const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
         for (int i = 0; i < step->op->inputs; i++) {
-            if (!may_replace(s, when, i) || s->life[step->output[0]].forced || !kernel_works_in_place(s->plan, when))
+            if (!may_replace(s, when, i) || s->life[step->output[0]].forced ||
+                !kernel_works_in_place(s->plan, when))
                 continue;
             int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
             s->plan->root[out] = root;
@@ -164,7 +167,8 @@ static size_t bytes_of(const storage *s, int value)
 {
     const iso_value *v = &s->program->value[value];
     iso_shape shape = iso_plan_shape(s->plan, value);
-    return (size_t)iso_layout_largest(s->program->mesh, &v->layout, &shape) * iso_dtype_size(v->tensor->dtype);
+    return (size_t)iso_layout_largest(s->program->mesh, &v->layout, &shape) *
+           iso_dtype_size(v->tensor->dtype);
 }
 
 /* Gradients are made where their bucket is, unless their memory has another purpose too. */
@@ -174,7 +178,8 @@ static void force_into_buckets(storage *s)
     for (int b = 0; b < buckets->count; b++)
         for (int m = 0; m < buckets->bucket[b].members; m++) {
             int root = root_of(s, s->program->change[buckets->bucket[b].member[m].change].value);
-            s->plan->member_copied[b][m] = has_fixed_place(s, root) || s->life[root].forced || s->program->value[root].step < 0;
+            s->plan->member_copied[b][m] =
+                has_fixed_place(s, root) || s->life[root].forced || s->program->value[root].step < 0;
             if (!s->plan->member_copied[b][m])
                 s->life[root].forced = true;
         }
@@ -197,24 +202,25 @@ static iso_status plan_shared(storage *s, iso_block *block, int *owner)
     iso_plan *plan = s->plan;
     int n = 0, end = plan->instructions;
     for (int v = 0; v < s->program->values; v++)
-        if (plan->root[v] == v && s->life[v].defined && s->life[v].shared && !s->life[v].forced && !has_fixed_place(s, v)) {
+        if (plan->root[v] == v && s->life[v].defined && s->life[v].shared && !s->life[v].forced &&
+            !has_fixed_place(s, v)) {
             owner[n] = v;
-            block[n++] = (iso_block){.bytes = bytes_of(s, v), .begin = s->life[v].begin, .end = s->life[v].end};
+            block[n++] =
+                (iso_block){.bytes = bytes_of(s, v), .begin = s->life[v].begin, .end = s->life[v].end};
         }
     int values = n;
     for (int b = 0; b < plan->buckets->count; b++)
-        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->bucket[b].total * iso_dtype_size(plan->buckets->bucket[b].dtype),
+        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->bucket[b].total *
+                                          iso_dtype_size(plan->buckets->bucket[b].dtype),
                                  .begin = bucket_begin(s, b),
                                  .end = end};
     block[n++] = (iso_block){.bytes = sizeof(double), .begin = 0, .end = end};
-    block[n++] = (iso_block){.bytes = (size_t)plan->norms * sizeof(double), .begin = 0, .end = end};
     iso_status status = iso_memory_plan(block, n, &plan->shared_bytes);
     for (int i = 0; i < values && status == ISO_OK; i++)
         plan->place[owner[i]] = (iso_place){.kind = ISO_PLACE_SHARED, .offset = block[i].offset};
     for (int b = 0; b < plan->buckets->count; b++)
         plan->bucket_offset[b] = block[values + b].offset;
-    plan->fault_offset = block[n - 2].offset;
-    plan->norm_offset = block[n - 1].offset;
+    plan->fault_offset = block[n - 1].offset;
     return status;
 }
 
@@ -223,9 +229,11 @@ static iso_status plan_arena(storage *s, iso_block *block, int *owner)
     iso_plan *plan = s->plan;
     int n = 0;
     for (int v = 0; v < s->program->values; v++)
-        if (plan->root[v] == v && s->life[v].defined && !s->life[v].shared && !s->life[v].forced && !has_fixed_place(s, v)) {
+        if (plan->root[v] == v && s->life[v].defined && !s->life[v].shared && !s->life[v].forced &&
+            !has_fixed_place(s, v)) {
             owner[n] = v;
-            block[n++] = (iso_block){.bytes = bytes_of(s, v), .begin = s->life[v].begin, .end = s->life[v].end};
+            block[n++] =
+                (iso_block){.bytes = bytes_of(s, v), .begin = s->life[v].begin, .end = s->life[v].end};
         }
     iso_status status = iso_memory_plan(block, n, &plan->arena_bytes);
     for (int i = 0; i < n && status == ISO_OK; i++)
@@ -239,8 +247,9 @@ static void place_fixed(storage *s)
     for (int v = 0; v < s->program->values; v++) {
         const iso_value *value = &s->program->value[v];
         if (is_variable(value)) {
-            plan->place[v] = (iso_place){.kind = ISO_PLACE_VARIABLE,
-                                         .variable = ((const iso_variable_attrs *)value->tensor->producer->attrs)->variable};
+            plan->place[v] = (iso_place){
+                .kind = ISO_PLACE_VARIABLE,
+                .variable = ((const iso_variable_attrs *)value->tensor->producer->attrs)->variable};
         } else if (is_constant(value)) {
             plan->place[v] = (iso_place){.kind = ISO_PLACE_CONSTANT, .offset = plan->constant_bytes};
             plan->constant_bytes += (bytes_of(s, v) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
@@ -261,7 +270,7 @@ iso_status iso_plan_storage(iso_plan *plan)
     const iso_program *program = plan->program;
     iso_status status = ISO_OK;
     storage s = {.plan = plan, .program = program};
-    size_t blocks = (size_t)(program->values + plan->buckets->count + 2);
+    size_t blocks = (size_t)(program->values + plan->buckets->count + 1);
     iso_block *block = iso_new(blocks * sizeof *block);
     int *owner = iso_new(blocks * sizeof *owner);
     s.life = iso_new(blocks * sizeof *s.life);
