@@ -116,6 +116,17 @@ bool iso_box_equal(const iso_box *a, const iso_box *b)
     return true;
 }
 
+int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i)
+{
+    int64_t index = 0, stride = 1;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        index += (box->offset[d] + i % box->extent[d]) * stride;
+        i /= box->extent[d];
+        stride *= shape->dim[d];
+    }
+    return index;
+}
+
 void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
 {
     int64_t each = n / parts + (n % parts != 0);

@@ -64,6 +64,8 @@ iso_box iso_box_whole(const iso_shape *shape);
 /* The common part of two boxes of one rank (possibly empty: some extent is 0). */
 iso_box iso_box_intersect(const iso_box *a, const iso_box *b);
 bool iso_box_equal(const iso_box *a, const iso_box *b);
+/* The place in the whole tensor's row-major order of the element that is number i in the box's. */
+int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i);
 
 /* A range [begin, begin + count) of a dimension of n elements cut into `parts`: ceil(n / parts) elements each,
  * the last parts shorter or empty. */

@@ -247,7 +247,7 @@ done:
     return status;
 }
 
-iso_status iso_plan_exchanges(iso_plan *plan)
+iso_status iso_plan_connect(iso_plan *plan)
 {
     iso_status status = ISO_OK;
     size_t count = (size_t)plan->program->mesh->slots;

@@ -95,7 +95,6 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
     ISO_TRY(allocate(plan));
     ISO_TRY(iso_plan_schedule(plan));
     ISO_TRY(iso_plan_storage(plan));
-    ISO_TRY(iso_plan_exchanges(plan));
     plan->flops = planned_flops(plan);
     *out = plan;
     return ISO_OK;

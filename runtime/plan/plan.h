@@ -87,8 +87,11 @@ typedef struct iso_plan {
     double flops;          /* of one step on all slots */
 } iso_plan;
 
+/* Schedules and places everything. */
 iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
                            int64_t rows, iso_plan **plan);
+/* Then makes the exchanges, once the fabric has room for the plan's shared_bytes. Collective. */
+iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);
 /* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);

@@ -8,8 +8,6 @@
 iso_status iso_plan_schedule(iso_plan *plan);
 /* storage.c: a place for every value */
 iso_status iso_plan_storage(iso_plan *plan);
-/* exchanges.c: the exchanges of moves, buckets and the end of the step */
-iso_status iso_plan_exchanges(iso_plan *plan);
 /* A reshape passes its memory on. */
 bool iso_plan_is_alias(const iso_op *op);
 /* An all-reduce of so many elements among so many slots goes in two halves. */
