@@ -28,6 +28,9 @@ typedef enum iso_dtype {
 size_t iso_dtype_size(iso_dtype dtype);
 const char *iso_dtype_name(iso_dtype dtype);
 bool iso_dtype_is_float(iso_dtype dtype);
+/* Element i of a dense array as a double, and from one (integers are cut off). For set-up, not for kernels. */
+double iso_element_get(const void *data, iso_dtype dtype, int64_t i);
+void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value);
 
 /* A shape. In a graph the value ISO_BATCH stands for the rows of the batch, whose number a plan fixes. */
 typedef struct iso_shape {

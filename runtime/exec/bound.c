@@ -97,26 +97,6 @@ done:
 
 /* ---- constants ---- */
 
-static void store(void *data, iso_dtype dtype, int64_t at, double value)
-{
-    switch (dtype) {
-    case ISO_F32:
-        ((float *)data)[at] = (float)value;
-        break;
-    case ISO_F64:
-        ((double *)data)[at] = value;
-        break;
-    case ISO_I32:
-        ((int32_t *)data)[at] = (int32_t)value;
-        break;
-    case ISO_I64:
-        ((int64_t *)data)[at] = (int64_t)value;
-        break;
-    default:
-        ((uint8_t *)data)[at] = (uint8_t)value;
-    }
-}
-
 static iso_status fill_constants(iso_ready_plan *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
@@ -128,7 +108,7 @@ static iso_status fill_constants(iso_ready_plan *ready, iso_slot_plan *sp)
         const iso_constant_attrs *attrs = value->tensor->producer->attrs;
         iso_box box = iso_plan_box(plan, v, sp->local->slot);
         for (int64_t i = 0; i < iso_box_count(&box); i++)
-            store((char *)sp->constants + plan->place[v].offset, attrs->dtype, i,
+            iso_element_set((char *)sp->constants + plan->place[v].offset, attrs->dtype, i,
                   attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
     }
     return status;

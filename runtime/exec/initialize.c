@@ -113,32 +113,12 @@ static double draw(const distribution *from, uint64_t key, uint64_t index)
     }
 }
 
-static void store(void *data, iso_dtype dtype, int64_t at, double value)
-{
-    switch (dtype) {
-    case ISO_F32:
-        ((float *)data)[at] = (float)value;
-        break;
-    case ISO_F64:
-        ((double *)data)[at] = value;
-        break;
-    case ISO_I32:
-        ((int32_t *)data)[at] = (int32_t)value;
-        break;
-    case ISO_I64:
-        ((int64_t *)data)[at] = (int64_t)value;
-        break;
-    default:
-        ((uint8_t *)data)[at] = (uint8_t)value;
-    }
-}
-
 void iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data)
 {
     distribution from = distribution_of(&variable->initializer, &variable->shape);
     uint64_t key = iso_random_key(seed, variable->path);
     int64_t count = iso_box_count(box);
     for (int64_t i = 0; i < count; i++)
-        store(data, variable->dtype, i,
+        iso_element_set(data, variable->dtype, i,
               draw(&from, key, (uint64_t)iso_box_global_index(box, &variable->shape, i)));
 }

@@ -18,10 +18,10 @@ void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, 
 }
 
 /* A run of one variable's elements: [begin, begin + count) of the bucket's flat range. */
-typedef struct run {
+typedef struct weight_run {
     int64_t begin, count;
     char *weights;
-} run;
+} weight_run;
 
 typedef struct updater {
     const iso_plan *plan;
@@ -34,7 +34,7 @@ typedef struct updater {
     size_t element;
 } updater;
 
-static void update_run(const updater *u, const run *run)
+static void update_run(const updater *u, const weight_run *run)
 {
     _Alignas(64) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
@@ -80,7 +80,7 @@ void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const
         if (from >= to)
             continue;
         char *weights = iso_runtime_variable(runtime, member->variable, slot);
-        run part = {.begin = from, .count = to - from, .weights = weights + (size_t)(from - member->offset) * u.element};
+        weight_run part = {.begin = from, .count = to - from, .weights = weights + (size_t)(from - member->offset) * u.element};
         update_run(&u, &part);
     }
 }

@@ -113,7 +113,9 @@ static void free_update_state(const iso_runtime *runtime, iso_update_state *upda
         for (int i = 0; updates->state[b].data && i < count; i++)
             iso_free(updates->state[b].data[i]);
         iso_free(updates->state[b].data);
+        iso_free(updates->bucket[b].member);
     }
+    iso_free(updates->bucket);
     iso_free(updates->state);
     iso_free(updates->apply);
     iso_free(updates);
@@ -396,15 +398,28 @@ done:
     return status;
 }
 
+static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
+{
+    *to = *from;
+    to->member = iso_new((size_t)from->members * sizeof *to->member);
+    if (!to->member)
+        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->members);
+    memcpy(to->member, from->member, (size_t)from->members * sizeof *to->member);
+    return ISO_OK;
+}
+
 static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list *buckets, iso_update_state *updates)
 {
     iso_status status = ISO_OK;
     updates->buckets = buckets->count;
     updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
-    if (!updates->state)
+    updates->bucket = iso_new(((size_t)buckets->count + 1) * sizeof *updates->bucket);
+    if (!updates->state || !updates->bucket)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
-    for (int b = 0; b < buckets->count; b++)
+    for (int b = 0; b < buckets->count; b++) {
+        ISO_TRY(copy_bucket(&buckets->bucket[b], &updates->bucket[b]));
         ISO_TRY(make_state(runtime, &buckets->bucket[b], &updates->state[b]));
+    }
 done:
     return status;
 }

@@ -37,6 +37,7 @@ typedef struct iso_update_state {
     int applies;
     iso_op **apply; /* the optimizers' ops, in order: they tell whose state it is */
     int buckets;
+    iso_bucket *bucket;      /* [buckets] a copy of the first function's, whose members are its own */
     iso_bucket_state *state; /* [buckets] */
 } iso_update_state;
 
