@@ -12,8 +12,9 @@ static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const 
     iso_shape first = {.rank = call->inputs ? call->in[0].rank : 0};
     for (int d = 0; d < first.rank; d++)
         first.dim[d] = call->in[0].dim[d];
-    return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s", runtime->backend->name, op->type->name,
-                     iso_shape_text(&first, shape, sizeof shape), call->inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
+    return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s",
+                     runtime->backend->name, op->type->name, iso_shape_text(&first, shape, sizeof shape),
+                     call->inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
 }
 
 static iso_status bind_kernel(iso_runtime *runtime, iso_ready_plan *ready, iso_slot_plan *sp, int i)
@@ -27,9 +28,11 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_ready_plan *ready, iso_s
         return no_kernel(runtime, step->op, &bound->call);
     int root = plan->root[step->output[0]];
     for (int k = 0; k < step->op->inputs; k++)
-        if (plan->place[step->input[k]].kind == ISO_PLACE_ARENA && root != step->output[0] && !bound->kernel->in_place &&
+        if (plan->place[step->input[k]].kind == ISO_PLACE_ARENA && root != step->output[0] &&
+            !bound->kernel->in_place &&
             plan->place[step->input[k]].offset == plan->place[step->output[0]].offset)
-            return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned", bound->kernel->name, step->op->type->name);
+            return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
+                             bound->kernel->name, step->op->type->name);
     bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
     return ISO_OK;
 }
@@ -58,15 +61,18 @@ static iso_status bind_copy(iso_ready_plan *ready, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = ready->plan;
     const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
-    const iso_value *from = &plan->program->value[step->input[0]], *to = &plan->program->value[step->output[0]];
+    const iso_value *from = &plan->program->value[step->input[0]],
+                    *to = &plan->program->value[step->output[0]];
     iso_shape shape = iso_plan_shape(plan, step->input[0]);
     iso_bound_copy *copy = sp->bound[i].copy;
     copy->empty = true;
     copy->element = iso_dtype_size(from->tensor->dtype);
     copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, sp->local->slot);
-    iso_status status = iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape, sp->local->slot, note_region, copy);
-    copy->zero = copy->empty && iso_box_count(&copy->to_box) > 0;
-    copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) && iso_box_equal(&copy->region, &copy->to_box);
+    iso_status status = iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape,
+                                          sp->local->slot, note_region, copy);
+    copy->zero = iso_box_count(&copy->to_box) > (copy->empty ? 0 : iso_box_count(&copy->region));
+    copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
+                  iso_box_equal(&copy->region, &copy->to_box);
     return status;
 }
 
@@ -81,7 +87,8 @@ static iso_status bind_slot(iso_runtime *runtime, iso_ready_plan *ready, iso_slo
         bound->kind = instruction->kind;
         bound->array = array;
         if (instruction->kind == ISO_KERNEL) {
-            array += plan->program->step[instruction->step].op->inputs + plan->program->step[instruction->step].op->outputs;
+            array += plan->program->step[instruction->step].op->inputs +
+                     plan->program->step[instruction->step].op->outputs;
             ISO_TRY(bind_kernel(runtime, ready, sp, i));
         } else if (instruction->kind == ISO_READ) {
             bound->input = instruction->input;
@@ -109,7 +116,7 @@ static iso_status fill_constants(iso_ready_plan *ready, iso_slot_plan *sp)
         iso_box box = iso_plan_box(plan, v, sp->local->slot);
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             iso_element_set((char *)sp->constants + plan->place[v].offset, attrs->dtype, i,
-                  attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
+                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
     }
     return status;
 }
@@ -194,9 +201,10 @@ size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready
     for (int s = 0; s < runtime->locals; s++)
         for (int i = 0; i < ready->plan->instructions; i++) {
             const iso_bound *bound = &ready->slot[s].bound[i];
-            size_t bytes = bound->kind == ISO_READ                          ? read_scratch(bound->array)
-                           : bound->kind == ISO_KERNEL && bound->kernel->scratch ? bound->kernel->scratch(&bound->call)
-                                                                             : 0;
+            size_t bytes = bound->kind == ISO_READ ? read_scratch(bound->array)
+                           : bound->kind == ISO_KERNEL && bound->kernel->scratch
+                               ? bound->kernel->scratch(&bound->call)
+                               : 0;
             most = bytes > most ? bytes : most;
         }
     return most;
@@ -242,13 +250,15 @@ static void address_instruction(iso_runtime *runtime, iso_ready_plan *ready, int
     }
 }
 
-static void bind_moves(iso_runtime *runtime, iso_ready_plan *ready, iso_exchange *exchange, int first, int count)
+static void bind_moves(iso_runtime *runtime, iso_ready_plan *ready, iso_exchange *exchange, int first,
+                       int count)
 {
     for (int l = 0; l < runtime->locals; l++)
         for (int i = first; i < first + count; i++) {
             const iso_move *move = &ready->plan->move[i];
             int target = move->kind == ISO_MOVE_SCATTER ? move->from : move->to;
-            iso_exchange_bind(exchange, runtime->local[l].slot, target, iso_bound_value(runtime, ready, l, target));
+            iso_exchange_bind(exchange, runtime->local[l].slot, target,
+                              iso_bound_value(runtime, ready, l, target));
         }
 }
 
@@ -259,7 +269,8 @@ static void bind_spread(iso_runtime *runtime, iso_ready_plan *ready)
     for (int l = 0; l < runtime->locals; l++)
         for (int i = 0; i < plan->program->changes; i++) {
             const iso_variable *variable = plan->program->change[i].variable;
-            if (plan->program->change[i].apply && iso_runtime_first_on_host(runtime, variable, runtime->local[l].slot))
+            if (plan->program->change[i].apply &&
+                iso_runtime_first_on_host(runtime, variable, runtime->local[l].slot))
                 iso_exchange_bind(plan->spread, runtime->local[l].slot, variable->id,
                                   iso_runtime_variable(runtime, variable, runtime->local[l].slot));
         }
@@ -271,11 +282,13 @@ void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready)
     for (int l = 0; l < runtime->locals; l++) {
         for (int i = 0; i < plan->instructions; i++)
             address_instruction(runtime, ready, l, i);
-        iso_exchange_bind(plan->finish, runtime->local[l].slot, plan->fault_target, ready->slot[l].fault_total);
+        iso_exchange_bind(plan->finish, runtime->local[l].slot, plan->fault_target,
+                          ready->slot[l].fault_total);
     }
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
-            bind_moves(runtime, ready, plan->instruction[i].exchange, plan->instruction[i].first_move, plan->instruction[i].moves);
+            bind_moves(runtime, ready, plan->instruction[i].exchange, plan->instruction[i].first_move,
+                       plan->instruction[i].moves);
     bind_moves(runtime, ready, plan->finish, plan->finish_first_move, plan->finish_moves);
     if (plan->spread)
         bind_spread(runtime, ready);
@@ -295,15 +308,16 @@ static size_t corner(const iso_box *box, const iso_box *region, size_t element, 
     return at;
 }
 
-static void copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride, const iso_box *region, int d,
-                      size_t element)
+static void copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
+                      const iso_box *region, int d, size_t element)
 {
     if (d >= region->rank - 1) {
         memcpy(to, from, element * (size_t)(region->rank ? region->extent[d] : 1));
         return;
     }
     for (int64_t i = 0; i < region->extent[d]; i++)
-        copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d], to_stride, region, d + 1, element);
+        copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d], to_stride,
+                  region, d + 1, element);
 }
 
 void iso_bound_run_copy(const iso_bound_copy *copy)
@@ -321,5 +335,6 @@ void iso_bound_run_copy(const iso_bound_copy *copy)
     }
     size_t from = corner(&copy->from_box, &copy->region, copy->element, from_stride);
     size_t to = corner(&copy->to_box, &copy->region, copy->element, to_stride);
-    copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride, &copy->region, 0, copy->element);
+    copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride, &copy->region,
+              0, copy->element);
 }

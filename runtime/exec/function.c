@@ -32,26 +32,43 @@ static iso_status report_unused_layouts(iso_function *function)
     for (int i = 0; i < graph->variables; i++)
         path[count++] = graph->variable[i]->path;
     for (int i = 0; i < graph->tensors; i++)
-        if (graph->tensor[i]->name && strchr(graph->tensor[i]->name, '/') && graph->tensor[i]->producer->type != &iso_op_variable)
+        if (graph->tensor[i]->name && strchr(graph->tensor[i]->name, '/') &&
+            graph->tensor[i]->producer->type != &iso_op_variable)
             path[count++] = graph->tensor[i]->name;
-    iso_status status = iso_layout_map_report_unused(function->runtime->distribution->map, path, count, iso_is_chief(graph->ctx));
+    iso_status status = iso_layout_map_report_unused(function->runtime->distribution->map, path, count,
+                                                     iso_is_chief(graph->ctx));
     iso_free(path);
     return status;
+}
+
+/* A loss is summed in float64 and then cast to the network's type: results show it before the cast. */
+static iso_tensor *before_cast(iso_tensor *tensor)
+{
+    const iso_op *op = tensor->producer;
+    bool narrowed = op && strcmp(op->type->name, "cast") == 0 && op->input[0]->dtype == ISO_F64 &&
+                    tensor->dtype == ISO_F32;
+    return narrowed ? op->input[0] : tensor;
 }
 
 static iso_status make_program(iso_function *function, const iso_function_options *options)
 {
     iso_status status = ISO_OK;
-    iso_program_request request = {.training = options->training, .input = options->inputs, .output = options->outputs};
+    iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    iso_program_request request = {
+        .training = options->training, .input = options->inputs, .output = outputs};
     request.update = options->updates;
     request.inputs = count_list((const void *const *)options->inputs, ISO_MAX_FUNCTION_INPUTS);
     request.outputs = count_list((const void *const *)options->outputs, ISO_MAX_FUNCTION_OUTPUTS);
+    for (int i = 0; i < request.outputs; i++)
+        outputs[i] = before_cast(options->outputs[i]);
     request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
-    ISO_TRY(iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
+    ISO_TRY(
+        iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
     ISO_TRY(report_unused_layouts(function));
     ISO_TRY(iso_buckets_create(function->program, &function->buckets));
     if (function->buckets.count > MAX_BUCKETS)
-        ISO_TRY(iso_error(ISO_INVALID, "a function has %d groups of variables to update, at most %d are possible",
+        ISO_TRY(iso_error(ISO_INVALID,
+                          "a function has %d groups of variables to update, at most %d are possible",
                           function->buckets.count, MAX_BUCKETS));
 done:
     return status;
@@ -66,12 +83,14 @@ static iso_status set_up(iso_function *function, const iso_function_options *opt
     ISO_TRY(iso_agree(ctx, make_program(function, options)));
     ISO_TRY(iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
-    ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets, &function->updates)));
+    ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
+                                                    &function->updates)));
 done:
     return status;
 }
 
-iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *options, size_t size)
+iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *options,
+                                    size_t size)
 {
     (void)size;
     iso_function *function = iso_new(sizeof *function);
@@ -80,7 +99,9 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
     function->graph = graph;
     function->training = options->training;
     snprintf(function->name, sizeof function->name, "%s",
-             options->name ? options->name : options->training ? "training" : "inference");
+             options->name       ? options->name
+             : options->training ? "training"
+                                 : "inference");
     iso_status status = set_up(function, options);
     if (status == ISO_OK)
         *out = function;
@@ -113,10 +134,12 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_ready_plan
     iso_ready_plan *ready = NULL;
     if (rows < 0)
         return iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
-    ISO_TRY(iso_agree(runtime->ctx, iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan)));
+    ISO_TRY(iso_agree(runtime->ctx,
+                      iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan)));
     ISO_TRY(iso_agree(runtime->ctx, iso_bound_create(runtime, plan, &ready)));
     plan = NULL;
-    ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes, iso_bound_scratch(runtime, ready)));
+    ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
+                                iso_bound_scratch(runtime, ready)));
     ISO_TRY(iso_plan_connect(ready->plan));
     *out = ready;
     return ISO_OK;
@@ -162,10 +185,11 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     if (program->inputs == 0)
         return ISO_OK;
     if (!batch)
-        return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name, program->inputs);
+        return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name,
+                         program->inputs);
     if (batch->components < program->inputs)
-        return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components", function->name, program->inputs,
-                         batch->components);
+        return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
+                         function->name, program->inputs, batch->components);
     for (int i = 0; i < program->inputs; i++) {
         const iso_shape *shape = &program->input[i]->shape;
         bool fits = shape->rank == batch->shape[i].rank + 1;
@@ -175,8 +199,9 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
             continue;
         iso_shape row = {.rank = shape->rank - 1};
         memcpy(row.dim, shape->dim + 1, sizeof row.dim - sizeof row.dim[0]);
-        return iso_error(ISO_INVALID, "input '%s' takes rows of shape %s, the data's are %s", iso_tensor_name(program->input[i]),
-                         iso_shape_text(&row, want, sizeof want), iso_shape_text(&batch->shape[i], have, sizeof have));
+        return iso_error(ISO_INVALID, "input '%s' takes rows of shape %s, the data's are %s",
+                         iso_tensor_name(program->input[i]), iso_shape_text(&row, want, sizeof want),
+                         iso_shape_text(&batch->shape[i], have, sizeof have));
     }
     return ISO_OK;
 }
@@ -231,11 +256,14 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
     iso_status status = ISO_OK;
     for (int i = 0; i < program->outputs; i++)
         if (program->value[program->output_value[i]].tensor->shape.rank != 0)
-            return iso_error(ISO_INVALID, "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors", i, function->name);
+            return iso_error(ISO_INVALID,
+                             "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
+                             i, function->name);
     ISO_TRY(run(function, batch, &ready, &faults));
     for (int i = 0; i < program->outputs && runtime->locals > 0; i++) {
         int value = program->output_value[i];
-        found[i] = iso_element_get(iso_bound_value(runtime, ready, 0, value), program->value[value].tensor->dtype, 0);
+        found[i] = iso_element_get(iso_bound_value(runtime, ready, 0, value),
+                                   program->value[value].tensor->dtype, 0);
     }
     if (runtime->idle_ranks)
         ISO_TRY(tell_idle_ranks(runtime, &faults, found, program->outputs));
@@ -330,22 +358,24 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     ISO_TRY(plan_for(function, rows, &ready));
     double bytes = planned_bytes(runtime, ready->plan);
     ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
-    int exchanges = 1 + (ready->plan->spread != NULL), host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
+    int exchanges = 1 + (ready->plan->spread != NULL),
+        host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < ready->plan->instructions; i++)
         exchanges += ready->plan->instruction[i].kind == ISO_EXCHANGE;
     for (int s = 0; s < runtime->mesh->slots; s++)
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
-    *facts = (iso_plan_facts){.slots = runtime->mesh->slots,
-                              .parameters = count_parameters(function->graph),
-                              .variables_bytes = (int64_t)runtime->host_bytes[host],
-                              .state_bytes = state_bytes(function),
-                              .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
-                              .shared_bytes = (int64_t)ready->plan->shared_bytes,
-                              .host_bytes = (int64_t)(runtime->host_bytes[host] + ready->plan->shared_bytes * (size_t)here),
-                              .flops = ready->plan->flops,
-                              .exchanged_bytes = bytes,
-                              .instructions = ready->plan->instructions,
-                              .exchanges = exchanges};
+    *facts = (iso_plan_facts){
+        .slots = runtime->mesh->slots,
+        .parameters = count_parameters(function->graph),
+        .variables_bytes = (int64_t)runtime->host_bytes[host],
+        .state_bytes = state_bytes(function),
+        .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
+        .shared_bytes = (int64_t)ready->plan->shared_bytes,
+        .host_bytes = (int64_t)(runtime->host_bytes[host] + ready->plan->shared_bytes * (size_t)here),
+        .flops = ready->plan->flops,
+        .exchanged_bytes = bytes,
+        .instructions = ready->plan->instructions,
+        .exchanges = exchanges};
 done:
     return status;
 }

@@ -14,8 +14,8 @@ struct iso_function {
     iso_ready_plan *plans; /* by batch size; the one used last in front */
 };
 
-/* step.c: runs a plan on one batch, on all threads of this rank. Returns the number of slots that met a fault (as the
- * slots of this rank learnt it; 0 where it has none). */
+/* step.c: runs a plan on one batch, on all threads of this rank. Returns the number of slots that met a fault
+ * (as the slots of this rank learnt it; 0 where it has none). */
 double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch);
 
 #endif

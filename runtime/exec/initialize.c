@@ -120,5 +120,5 @@ void iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *
     int64_t count = iso_box_count(box);
     for (int64_t i = 0; i < count; i++)
         iso_element_set(data, variable->dtype, i,
-              draw(&from, key, (uint64_t)iso_box_global_index(box, &variable->shape, i)));
+                        draw(&from, key, (uint64_t)iso_box_global_index(box, &variable->shape, i)));
 }

@@ -1,15 +1,17 @@
-/* The optimizer's part of a step: a slot adds its part of all gradients of a bucket, and updates that part of the weights with its part of
- * the state, block by block, so that a block stays in the first-level cache. */
+/* The optimizer's part of a step: a slot adds its part of all gradients of a bucket, and updates that part of
+ * the weights with its part of the state, block by block, so that a block stays in the first-level cache. */
 #include "runtime/exec/bound_impl.h"
 
 enum { BLOCK = 1024 };
 
 static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
 {
-    return iso_runtime_variable(runtime, ((const iso_variable_attrs *)tensor->producer->attrs)->variable, slot);
+    return iso_runtime_variable(runtime, ((const iso_variable_attrs *)tensor->producer->attrs)->variable,
+                                slot);
 }
 
-void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program, int slot, iso_rates *rates)
+void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
+                          int slot, iso_rates *rates)
 {
     const iso_op *apply = program->change[bucket->member[0].change].apply;
     int64_t iteration = *(const int64_t *)scalar(runtime, apply->input[2], slot);
@@ -52,8 +54,8 @@ static void update_run(const updater *u, const weight_run *run)
     }
 }
 
-void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates, int b, int local,
-                  const iso_rates *rates)
+void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
+                  int b, int local, const iso_rates *rates)
 {
     const iso_plan *plan = ready->plan;
     const iso_bucket *bucket = &plan->buckets->bucket[b];
@@ -76,11 +78,14 @@ void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const
         const iso_bucket_member *member = &bucket->member[m];
         iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
         int64_t end = member->offset + iso_box_count(&box);
-        int64_t from = member->offset > begin ? member->offset : begin, to = end < begin + count ? end : begin + count;
+        int64_t from = member->offset > begin ? member->offset : begin,
+                to = end < begin + count ? end : begin + count;
         if (from >= to)
             continue;
         char *weights = iso_runtime_variable(runtime, member->variable, slot);
-        weight_run part = {.begin = from, .count = to - from, .weights = weights + (size_t)(from - member->offset) * u.element};
+        weight_run part = {.begin = from,
+                           .count = to - from,
+                           .weights = weights + (size_t)(from - member->offset) * u.element};
         update_run(&u, &part);
     }
 }

@@ -408,7 +408,8 @@ static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
     return ISO_OK;
 }
 
-static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list *buckets, iso_update_state *updates)
+static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list *buckets,
+                              iso_update_state *updates)
 {
     iso_status status = ISO_OK;
     updates->buckets = buckets->count;
@@ -424,8 +425,8 @@ done:
     return status;
 }
 
-iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program, const iso_bucket_list *buckets,
-                                    iso_update_state **out)
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **out)
 {
     iso_status status = ISO_OK;
     iso_update_state *fresh = iso_new(sizeof *fresh);

@@ -73,8 +73,8 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
 /* Sees to it that slots have so much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
-iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program, const iso_bucket_list *buckets,
-                                    iso_update_state **state);
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **state);
 /* The copy of a variable that a local slot uses; whether this slot is the first of its host (of all slots)
  * that uses its copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);

@@ -25,7 +25,8 @@ static iso_status read_cut(const step *s, const iso_bound *bound, void *scratch)
         copy.from_box.offset[d] = d ? 0 : array->offset[0];
         copy.from_box.extent[d] = d ? array->global[d] : array->dim[0];
     }
-    iso_status status = s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, scratch);
+    iso_status status =
+        s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, scratch);
     if (status == ISO_OK && iso_box_count(&copy.region) > 0)
         iso_bound_run_copy(&copy);
     return status;
@@ -39,7 +40,8 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
         whole &= array->dim[d] == array->global[d];
     if (array->dim[0] == 0)
         return;
-    iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, array->data)
+    iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
+                                               array->dtype, array->data)
                               : read_cut(s, bound, s->runtime->scratch[sp->local->thread]);
     if (status != ISO_OK)
         iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
@@ -65,14 +67,16 @@ static void write_copied_gradients(const step *s, int local)
     const iso_plan *plan = s->ready->plan;
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->bucket[b];
-        char *area = (char *)iso_fabric_slot_area(s->runtime->fabric, s->runtime->local[local].slot) + plan->bucket_offset[b];
+        char *area = (char *)iso_fabric_slot_area(s->runtime->fabric, s->runtime->local[local].slot) +
+                     plan->bucket_offset[b];
         for (int m = 0; m < bucket->members; m++) {
             if (!plan->member_copied[b][m])
                 continue;
             int value = plan->program->change[bucket->member[m].change].value;
             iso_box box = iso_plan_box(plan, value, s->runtime->local[local].slot);
             size_t element = iso_dtype_size(bucket->dtype);
-            memcpy(area + (size_t)bucket->member[m].offset * element, iso_bound_value(s->runtime, s->ready, local, value),
+            memcpy(area + (size_t)bucket->member[m].offset * element,
+                   iso_bound_value(s->runtime, s->ready, local, value),
                    (size_t)iso_box_count(&box) * element);
         }
     }
@@ -83,7 +87,8 @@ static void prepare_end(const step *s, int local, iso_rates *rates)
 {
     const iso_plan *plan = s->ready->plan;
     iso_local_slot *slot = &s->runtime->local[local];
-    double *fault = (double *)((char *)iso_fabric_slot_area(s->runtime->fabric, slot->slot) + plan->fault_offset);
+    double *fault =
+        (double *)((char *)iso_fabric_slot_area(s->runtime->fabric, slot->slot) + plan->fault_offset);
     *fault = slot->fault.raised ? 1 : 0;
     write_copied_gradients(s, local);
     for (int b = 0; b < plan->buckets->count; b++)
@@ -100,7 +105,8 @@ static void assign(const step *s, int local)
         if (change->apply || !iso_runtime_first_on_host(s->runtime, change->variable, slot))
             continue;
         iso_box box = iso_runtime_variable_box(s->runtime, change->variable, slot);
-        memcpy(iso_runtime_variable(s->runtime, change->variable, slot), iso_bound_value(s->runtime, s->ready, local, change->value),
+        memcpy(iso_runtime_variable(s->runtime, change->variable, slot),
+               iso_bound_value(s->runtime, s->ready, local, change->value),
                (size_t)iso_box_count(&box) * iso_dtype_size(change->variable->dtype));
     }
 }

@@ -18,10 +18,12 @@ static iso_status runtime_of(const iso_variable *variable, int64_t count, iso_ru
         return iso_graph_error(graph);
     iso_runtime *runtime = graph->runtime;
     if (!runtime || variable->id >= runtime->stored)
-        return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made", variable->path);
+        return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
+                         variable->path);
     iso_status status = iso_shape_count(&variable->shape, &elements);
     if (status == ISO_OK && elements != count)
-        status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given", variable->path, elements, count);
+        status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
+                           variable->path, elements, count);
     *out = runtime;
     return status;
 }
@@ -36,7 +38,8 @@ static void place_own(const iso_runtime *runtime, const iso_variable *variable, 
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
         const void *data = iso_runtime_variable(runtime, variable, slot);
         for (int64_t i = 0; i < iso_box_count(&box); i++)
-            values[iso_box_global_index(&box, &variable->shape, i)] = iso_element_get(data, variable->dtype, i);
+            values[iso_box_global_index(&box, &variable->shape, i)] =
+                iso_element_get(data, variable->dtype, i);
     }
 }
 
@@ -49,7 +52,8 @@ static iso_status join_ranks(iso_context *ctx, double *values, int64_t count)
     if (ranks == 1)
         return ISO_OK;
     all = iso_new((size_t)ranks * CHUNK * sizeof *all);
-    ISO_TRY(iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read a variable from %d ranks", ranks)));
+    ISO_TRY(iso_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read a variable from %d ranks", ranks)));
     for (int64_t begin = 0; begin < count; begin += CHUNK) {
         int64_t n = count - begin < CHUNK ? count - begin : CHUNK;
         ISO_TRY(iso_gather_all(ctx, bits + begin, (size_t)n * sizeof *all, all));
@@ -86,7 +90,8 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
         void *data = iso_runtime_variable(runtime, variable, slot);
         for (int64_t i = 0; i < iso_box_count(&box); i++)
-            iso_element_set(data, variable->dtype, i, values[iso_box_global_index(&box, &variable->shape, i)]);
+            iso_element_set(data, variable->dtype, i,
+                            values[iso_box_global_index(&box, &variable->shape, i)]);
     }
     return iso_agree(runtime->ctx, ISO_OK); /* nobody runs a step before all have written */
 }
@@ -116,22 +121,24 @@ static iso_status add_variables(const iso_runtime *runtime, iso_pieces *pieces)
             if (!iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            ISO_TRY(add_piece(pieces, (iso_piece){.path = variable->path,
-                                                  .dtype = variable->dtype,
-                                                  .shape = variable->shape,
-                                                  .box = box,
-                                                  .begin = 0,
-                                                  .count = iso_box_count(&box),
-                                                  .data = iso_runtime_variable(runtime, variable, slot),
-                                                  .writer = iso_runtime_first_of_all(runtime, variable, slot)}));
+            ISO_TRY(
+                add_piece(pieces, (iso_piece){.path = variable->path,
+                                              .dtype = variable->dtype,
+                                              .shape = variable->shape,
+                                              .box = box,
+                                              .begin = 0,
+                                              .count = iso_box_count(&box),
+                                              .data = iso_runtime_variable(runtime, variable, slot),
+                                              .writer = iso_runtime_first_of_all(runtime, variable, slot)}));
         }
 done:
     return status;
 }
 
 /* The part of one member's state that a local slot holds. */
-static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
-                            const iso_bucket_member *member, int local, iso_pieces *pieces)
+static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
+                            const iso_bucket_state *state, const iso_bucket_member *member, int local,
+                            iso_pieces *pieces)
 {
     int slot = runtime->local[local].slot;
     int64_t begin, count;
@@ -139,20 +146,23 @@ static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket
     iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
     iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
     int64_t end = member->offset + iso_box_count(&box);
-    int64_t from = member->offset > begin ? member->offset : begin, to = end < begin + count ? end : begin + count;
+    int64_t from = member->offset > begin ? member->offset : begin,
+            to = end < begin + count ? end : begin + count;
     for (int k = 0; k < state->slots && from < to; k++) {
         char path[512];
-        snprintf(path, sizeof path, "optimizer/%s/%s/%s", bucket->optimizer->rule, member->variable->path, state->name[k]);
+        snprintf(path, sizeof path, "optimizer/%s/%s/%s", bucket->optimizer->rule, member->variable->path,
+                 state->name[k]);
         const char *kept = iso_graph_keep_text(runtime->graph, path);
         char *data = state->data[local * state->slots + k];
-        ISO_TRY(add_piece(pieces, (iso_piece){.path = kept,
-                                              .dtype = bucket->dtype,
-                                              .shape = member->variable->shape,
-                                              .box = box,
-                                              .begin = from - member->offset,
-                                              .count = to - from,
-                                              .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
-                                              .writer = true}));
+        ISO_TRY(add_piece(pieces,
+                          (iso_piece){.path = kept,
+                                      .dtype = bucket->dtype,
+                                      .shape = member->variable->shape,
+                                      .box = box,
+                                      .begin = from - member->offset,
+                                      .count = to - from,
+                                      .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
+                                      .writer = true}));
     }
 done:
     return status;
@@ -170,7 +180,8 @@ iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *out)
         for (int b = 0; b < updates->buckets; b++)
             for (int m = 0; m < updates->bucket[b].members; m++)
                 for (int l = 0; l < runtime->locals; l++)
-                    ISO_TRY(add_state(runtime, &updates->bucket[b], &updates->state[b], &updates->bucket[b].member[m], l, &pieces));
+                    ISO_TRY(add_state(runtime, &updates->bucket[b], &updates->state[b],
+                                      &updates->bucket[b].member[m], l, &pieces));
     *out = pieces;
     return ISO_OK;
 done:
@@ -198,7 +209,8 @@ static void add_to_fingerprint(const iso_piece *piece, iso_fingerprint *sum)
     uint64_t path = iso_hash_text(0, piece->path);
     size_t element = iso_dtype_size(piece->dtype);
     for (int64_t i = 0; i < piece->count; i++)
-        iso_fingerprint_add(sum, path, (uint64_t)iso_box_global_index(&piece->box, &piece->shape, piece->begin + i),
+        iso_fingerprint_add(sum, path,
+                            (uint64_t)iso_box_global_index(&piece->box, &piece->shape, piece->begin + i),
                             bits_of(piece->data, element, i));
 }
 

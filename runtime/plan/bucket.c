@@ -74,7 +74,8 @@ static bool belongs(const iso_bucket *bucket, const iso_program *program, const 
 {
     return bucket->dtype == change->variable->dtype &&
            bucket->axes == program->value[change->value].layout.partial &&
-           program->change[bucket->member[0].change].apply->input[2] == change->apply->input[2] && /* one count of iterations */
+           program->change[bucket->member[0].change].apply->input[2] ==
+               change->apply->input[2] && /* one count of iterations */
            same_optimizer(bucket->optimizer, optimizer_of(change));
 }
 
