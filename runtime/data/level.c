@@ -149,12 +149,22 @@ uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
     return hash;
 }
 
+/* A source in memory that came from no file is what its bytes are. */
+static uint64_t hash_content(const iso_level *level, uint64_t hash)
+{
+    for (int i = 0; i < level->spec.components; i++)
+        hash = iso_hash_bytes(hash, level->ops->peek(level, i, 0), (size_t)level->spans.rows * level->spec.bytes[i]);
+    return hash;
+}
+
 uint64_t iso_level_hash(const iso_level *level, uint64_t hash)
 {
     if (level->up) {
         hash = iso_level_hash(level->up, hash);
         hash = iso_order_hash(&level->in, hash);
     }
+    if (!level->up && level->identity == 0 && level->ops->peek)
+        hash = hash_content(level, hash);
     hash = iso_hash_bytes(hash, &level->identity, sizeof level->identity);
     hash = iso_hash_bytes(hash, &level->spans.rows, sizeof level->spans.rows);
     for (int i = 0; i < level->spec.components; i++) {

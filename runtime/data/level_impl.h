@@ -45,7 +45,7 @@ struct iso_level {
     int64_t epoch;     /* of `in` */
     int threads;       /* that the maps in and above it may have in the background */
     bool cheap;        /* a gather costs no more than a copy */
-    uint64_t identity; /* of a source: changes when its content may have changed */
+    uint64_t identity; /* of a source: changes when its content may have changed; 0: ask the content */
     void *impl;
 };
 

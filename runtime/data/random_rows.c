@@ -60,7 +60,6 @@ iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *optio
     ISO_TRY(iso_spec_finish(&spec, rows, "random"));
     ISO_TRY(make(options, seed, &spec, rows, &memory));
     ISO_TRY(iso_memory_level("random", &spec, &spans, &memory, level));
-    (*level)->identity = seed;
     return ISO_OK;
 done:
     iso_memory_rows_free(&memory);

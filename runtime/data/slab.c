@@ -12,7 +12,7 @@ enum { UNIT_ROWS = 8 }; /* where rows come from a file: a call for several costs
 
 typedef struct slab {
     int64_t number; /* of the batch; -1: none */
-    int64_t begin, rows;
+    int64_t begin, rows, epoch;
     unsigned char *state; /* of each unit */
     void *data[ISO_MAX_COMPONENTS];
 } slab;
@@ -24,8 +24,8 @@ struct iso_feeder {
     bool keeps;               /* slabs hold the rows; else top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
     int64_t slabs;
-    slab *slab;        /* batch b is in slab[b % slabs] */
-    int64_t at, epoch; /* the batch that is being read; -1: none */
+    slab *slab; /* batch b is in slab[b % slabs] */
+    int64_t at; /* the batch that is being read; -1: none */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     int64_t busy; /* units that are being made */
@@ -43,7 +43,7 @@ static iso_status make(iso_feeder *f, slab *s, int64_t unit)
 {
     int64_t first = unit * f->unit_rows,
             count = s->rows - first < f->unit_rows ? s->rows - first : f->unit_rows;
-    iso_rows rows = iso_order_rows(f->order, s->begin + first, count, f->epoch);
+    iso_rows rows = iso_order_rows(f->order, s->begin + first, count, s->epoch);
     if (!f->keeps)
         return f->top->ops->ensure(f->top, &rows);
     void *out[ISO_MAX_COMPONENTS];
@@ -219,7 +219,7 @@ void iso_feeder_stop(iso_feeder *f)
 
 /* Gives the slab to a batch. What was being made for its last one must end first: the buffers are the same.
  */
-static void assign(iso_feeder *f, slab *s, int64_t batch)
+static void assign(iso_feeder *f, slab *s, int64_t batch, int64_t epoch)
 {
     if (s->number == batch)
         return;
@@ -232,16 +232,16 @@ static void assign(iso_feeder *f, slab *s, int64_t batch)
     memset(s->state, UNIT_EMPTY, (size_t)f->units);
     s->begin = iso_span_begin(&f->order->spans, batch);
     s->rows = iso_span_rows(&f->order->spans, batch);
+    s->epoch = epoch;
     s->number = batch;
 }
 
 void iso_feeder_advance(iso_feeder *f, int64_t batch, int64_t epoch)
 {
     pthread_mutex_lock(&f->lock);
-    f->epoch = epoch;
     f->at = batch;
     for (int64_t b = batch; b < batch + f->slabs && b < f->order->spans.elements; b++)
-        assign(f, &f->slab[b % f->slabs], b);
+        assign(f, &f->slab[b % f->slabs], b, epoch);
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
 }
@@ -274,7 +274,7 @@ iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t 
 {
     slab *s = &f->slab[f->at % f->slabs];
     const iso_spec *spec = &f->top->spec;
-    iso_rows rows = iso_order_rows(f->order, s->begin + begin, count, f->epoch);
+    iso_rows rows = iso_order_rows(f->order, s->begin + begin, count, s->epoch);
     int64_t element = 0;
     if (count == 0)
         return ISO_OK;

@@ -60,7 +60,8 @@ iso_status iso_dataset_batch_with(iso_dataset *ds, const iso_dataset_batch_optio
 static iso_status freeze(iso_dataset *ds)
 {
     iso_order_freeze(&ds->order);
-    return iso_level_freeze(ds->top);
+    iso_status status = iso_level_freeze(ds->top);
+    return status == ISO_OK ? iso_order_build(&ds->order, &ds->top->spans, 0) : status;
 }
 
 static iso_status cache_in_memory(iso_dataset *ds)

@@ -1,0 +1,373 @@
+/* HDF5 files as data sets: read at once or by rows, every stored type, and all that is refused. The test
+ * makes its files. Ranks: 1 */
+#include <hdf5.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/data/data_test.h"
+
+static char folder[64], path[128], other[128];
+
+static void make_folder(void)
+{
+    strcpy(folder, "/tmp/iso-hdf5-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/rows.h5", folder);
+    snprintf(other, sizeof other, "%s/other.h5", folder);
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static hid_t create_file(const char *name)
+{
+    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    ck_assert(file >= 0);
+    return file;
+}
+
+/* A dataset of `type` from doubles (integral ones for integers); chunk_rows 0: contiguous. */
+static void put(hid_t file, const char *name, hid_t type, int rank, const hsize_t *dim, hsize_t chunk_rows,
+                const double *values)
+{
+    hid_t create = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(rank, dim, NULL);
+    hsize_t chunk[8];
+    memcpy(chunk, dim, (size_t)rank * sizeof *dim);
+    chunk[0] = chunk_rows;
+    if (chunk_rows) {
+        ck_assert(H5Pset_chunk(create, rank, chunk) >= 0);
+        ck_assert(H5Pset_deflate(create, 6) >= 0);
+    }
+    hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    ck_assert(set >= 0);
+    if (values)
+        ck_assert(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(create);
+}
+
+enum { ROWS = 37, WIDTH = 6 };
+
+/* x: [rows, 3, 2] = row * 10 + element; y: [rows] = row % 10. */
+static void make_rows(const char *name, hid_t x_type, hid_t y_type, hsize_t chunk_rows, bool weights)
+{
+    double x[ROWS * WIDTH], y[ROWS], w[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < WIDTH; k++)
+            x[i * WIDTH + k] = 10 * (i % 12) + k;
+        y[i] = i % 10;
+        w[i] = 0.5 * i;
+    }
+    hid_t file = create_file(name);
+    put(file, "x", x_type, 3, (hsize_t[]){ROWS, 3, 2}, chunk_rows, x);
+    put(file, "y", y_type, 1, (hsize_t[]){ROWS}, chunk_rows, y);
+    if (weights)
+        put(file, "sample_weight", H5T_NATIVE_FLOAT, 1, (hsize_t[]){ROWS}, 0, w);
+    H5Fclose(file);
+}
+
+/* Every row of every component, in a shuffled order, in parts. */
+static void expect_rows(iso_dataset *ds)
+{
+    const iso_batch *batch = NULL;
+    float x[8 * WIDTH], w[8];
+    int32_t y[8];
+    bool seen[ROWS] = {false};
+    int count = 0;
+    for (;;) {
+        OK(iso_dataset_next(ds, &batch));
+        if (!batch)
+            break;
+        int64_t half = batch->rows / 2;
+        OK(batch->read(batch, 0, 0, half, ISO_F32, x));
+        OK(batch->read(batch, 0, half, batch->rows - half, ISO_F32, x + half * WIDTH));
+        OK(batch->read(batch, 1, 0, batch->rows, ISO_I32, y));
+        OK(batch->read(batch, 2, 0, batch->rows, ISO_F32, w));
+        for (int i = 0; i < batch->rows; i++, count++) {
+            int row = (int)(2 * w[i]);
+            ck_assert(row >= 0 && row < ROWS && !seen[row]);
+            seen[row] = true;
+            ck_assert_int_eq(y[i], row % 10);
+            for (int k = 0; k < WIDTH; k++)
+                ck_assert(x[i * WIDTH + k] == (float)(10 * (row % 12) + k));
+        }
+    }
+    ck_assert_int_eq(count, ROWS);
+}
+
+/* Contiguous and chunked; at once and by rows; with and without somebody who reads ahead. */
+START_TEST(test_read)
+{
+    hsize_t chunk = _i & 1 ? 5 : 0;
+    size_t limit = _i & 2 ? 1 : 0;
+    iso_dataset *ds = NULL;
+    make_rows(path, H5T_STD_U8BE, H5T_NATIVE_INT64, chunk, true);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = limit));
+    ck_assert_int_eq(iso_dataset_rows(ds), ROWS);
+    ck_assert_int_eq(iso_dataset_components(ds), 3);
+    ck_assert(iso_shape_equal(iso_dataset_shape(ds, 0), &ISO_SHAPE(3, 2)));
+    ck_assert_int_eq(iso_dataset_dtype(ds, 0), ISO_U8);
+    ck_assert_int_eq(iso_dataset_dtype(ds, 1), ISO_I64);
+    ck_assert_int_eq(iso_dataset_dtype(ds, 2), ISO_F32);
+    ck_assert_str_eq(iso_dataset_source(ds), path);
+    OK(iso_dataset_shuffle(ds, _i & 4 ? 3 : 0));
+    OK(iso_dataset_batch(ds, 8));
+    if (_i & 8)
+        OK(iso_dataset_prefetch(ds, 2));
+    for (int epoch = 0; epoch < 3; epoch++) {
+        OK(iso_dataset_rewind(ds, epoch));
+        expect_rows(ds);
+    }
+    iso_dataset_destroy(ds);
+    ck_assert_uint_eq(iso_memory_held(), 0);
+}
+END_TEST
+
+START_TEST(test_cached_rows)
+{
+    iso_dataset *ds = NULL;
+    make_rows(path, H5T_NATIVE_FLOAT, H5T_NATIVE_UINT8, 0, true);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = 1));
+    OK(iso_dataset_cache(ds, _i ? other : NULL));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 8));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        OK(iso_dataset_rewind(ds, epoch));
+        expect_rows(ds);
+    }
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_types)
+{
+    const struct {
+        hid_t type;
+        iso_dtype dtype;
+    } types[] = {
+        {H5T_STD_I8LE, ISO_I32},  {H5T_STD_U8LE, ISO_U8},    {H5T_STD_I16BE, ISO_I32},
+        {H5T_STD_U16LE, ISO_I32}, {H5T_STD_I32BE, ISO_I32},  {H5T_STD_U32LE, ISO_I64},
+        {H5T_STD_I64LE, ISO_I64}, {H5T_IEEE_F32BE, ISO_F32}, {H5T_IEEE_F64LE, ISO_F64},
+    };
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t limit = 0; limit < 2; limit++) {
+            const iso_batch *batch = NULL;
+            iso_dataset *ds = NULL;
+            int32_t x[ROWS * WIDTH];
+            make_rows(path, types[t].type, H5T_STD_U8LE, 0, false);
+            OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = limit));
+            ck_assert_int_eq(iso_dataset_components(ds), 2);
+            ck_assert_int_eq(iso_dataset_dtype(ds, 0), types[t].dtype);
+            OK(iso_dataset_batch(ds, ROWS));
+            OK(iso_dataset_next(ds, &batch));
+            OK(batch->read(batch, 0, 0, ROWS, ISO_I32, x));
+            for (int i = 0; i < ROWS * WIDTH; i++)
+                ck_assert_int_eq(x[i], 10 * (i / WIDTH % 12) + i % WIDTH);
+            iso_dataset_destroy(ds);
+        }
+}
+END_TEST
+
+START_TEST(test_names)
+{
+    double values[4] = {1, 2, 3, 4};
+    iso_dataset *ds = NULL;
+    hid_t file = create_file(path);
+    hid_t group = H5Gcreate2(file, "deep", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    put(group, "images", H5T_NATIVE_FLOAT, 2, (hsize_t[]){2, 2}, 0, values);
+    H5Gclose(group);
+    put(file, "labels", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, values);
+    H5Fclose(file);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "deep/images", .y = "labels"));
+    ck_assert_int_eq(iso_dataset_rows(ds), 2);
+    iso_dataset_destroy(ds);
+    ds = NULL;
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "has no dataset 'x'");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "deep/images", .y = "lables"),
+          "did you mean 'labels'");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "deep", .y = "labels"), "'deep'");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "labels", .y = "labels", .sample_weight = "w"),
+          "'w'");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+START_TEST(test_rows_must_agree)
+{
+    double values[8] = {0};
+    iso_dataset *ds = NULL;
+    hid_t file = create_file(path);
+    put(file, "x", H5T_NATIVE_FLOAT, 2, (hsize_t[]){3, 2}, 0, values);
+    put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){4}, 0, values);
+    H5Fclose(file);
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "'y' has 4 rows, 'x' has 3");
+}
+END_TEST
+
+static void make_file_with_x(hid_t type, int rank, const hsize_t *dim)
+{
+    hid_t file = create_file(path);
+    put(file, "x", type, rank, dim, 0, NULL);
+    put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, NULL);
+    H5Fclose(file);
+}
+
+START_TEST(test_refused_types_and_shapes)
+{
+    iso_dataset *ds = NULL;
+    hid_t text = H5Tcopy(H5T_C_S1);
+    make_file_with_x(H5T_STD_U64LE, 1, (hsize_t[]){2});
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "unsigned integers of 8 bytes");
+    make_file_with_x(text, 1, (hsize_t[]){2});
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "no integers or floats");
+    make_file_with_x(H5T_NATIVE_LDOUBLE, 1, (hsize_t[]){2});
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "no integers or floats");
+    make_file_with_x(H5T_NATIVE_INT, 0, NULL);
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "0 dimensions");
+    make_file_with_x(H5T_NATIVE_INT, 2, (hsize_t[]){2, 0});
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "dimension 1 is 0");
+    H5Tclose(text);
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+START_TEST(test_refused_storage)
+{
+    iso_dataset *ds = NULL;
+    hsize_t dim[] = {2};
+    hid_t file = create_file(path), space = H5Screate_simple(1, dim, NULL),
+          create = H5Pcreate(H5P_DATASET_CREATE);
+    put(file, "y", H5T_NATIVE_INT, 1, dim, 0, NULL);
+    ck_assert(H5Pset_external(create, "/etc/passwd", 0, 8) >= 0);
+    H5Dclose(H5Dcreate2(file, "outside", H5T_NATIVE_INT, space, H5P_DEFAULT, create, H5P_DEFAULT));
+    H5Pclose(create);
+    create = H5Pcreate(H5P_DATASET_CREATE);
+    ck_assert(H5Pset_virtual(create, space, "other.h5", "y", space) >= 0);
+    H5Dclose(H5Dcreate2(file, "virtual", H5T_NATIVE_INT, space, H5P_DEFAULT, create, H5P_DEFAULT));
+    H5Pclose(create);
+    ck_assert(H5Lcreate_external("other.h5", "y", file, "link", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    ck_assert(H5Lcreate_soft("link", file, "soft", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    H5Sclose(space);
+    H5Fclose(file);
+    file = create_file(other);
+    put(file, "y", H5T_NATIVE_INT, 1, dim, 0, NULL);
+    H5Fclose(file);
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "outside"), "keeps its values in other files");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "virtual"), "virtual");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "link"), "a link to another file");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "soft"), "a link to another file");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+/* Extents that the file does not hold: refused, or an error of whoever reads; never a crash. */
+START_TEST(test_lying_extents)
+{
+    iso_dataset *ds = NULL;
+    hsize_t dim[] = {(hsize_t)1 << 40, 1 << 20, 1 << 10}, chunk[] = {1, 1, 1 << 10};
+    hid_t file = create_file(path), space = H5Screate_simple(3, dim, NULL),
+          create = H5Pcreate(H5P_DATASET_CREATE);
+    ck_assert(H5Pset_chunk(create, 3, chunk) >= 0);
+    H5Dclose(H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, create, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Pclose(create);
+    put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, NULL);
+    H5Fclose(file);
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "overflows");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+/* A file cut off anywhere gives one clear message, from opening or from reading. */
+START_TEST(test_truncated_files)
+{
+    make_rows(path, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT, 0, false);
+    FILE *f = fopen(path, "rb");
+    static char bytes[1 << 16];
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    ck_assert_uint_gt(size, 1000);
+    for (size_t cut = 0; cut < size; cut += 97) {
+        iso_dataset *ds = NULL;
+        const iso_batch *batch = NULL;
+        double x[WIDTH];
+        f = fopen(path, "wb");
+        ck_assert_uint_eq(fwrite(bytes, 1, cut, f), cut);
+        fclose(f);
+        iso_status status = iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = 1);
+        for (int i = 0; i < ROWS && status == ISO_OK; i++) {
+            OK(iso_dataset_next(ds, &batch));
+            status = batch->read(batch, 0, 0, 1, ISO_F64, x);
+        }
+        ck_assert_int_eq(status, ISO_INVALID);
+        ck_assert_msg(strstr(iso_error_message(), path), "%s", iso_error_message());
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+START_TEST(test_not_hdf5)
+{
+    iso_dataset *ds = NULL;
+    FILE *f = fopen(path, "wb");
+    fputs("x,y\n1,2\n", f);
+    fclose(f);
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "is no HDF5 file");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+START_TEST(test_check_names_the_row)
+{
+    double x[6] = {0, 1, 2, 3, 4, 5}, y[3] = {0};
+    for (size_t limit = 0; limit < 2; limit++) {
+        iso_dataset *ds = NULL;
+        x[5] = 5;
+        for (int bad = 0; bad < 2; bad++) {
+            hid_t file = create_file(path);
+            put(file, "x", H5T_NATIVE_FLOAT, 2, (hsize_t[]){3, 2}, 0, x);
+            put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){3}, 0, y);
+            H5Fclose(file);
+            OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = limit));
+            OK(iso_dataset_shuffle(ds, 0));
+            OK(iso_dataset_batch(ds, 2));
+            if (bad)
+                FAILS(iso_dataset_check(ds), "component 0 (inputs), row 2: nan");
+            else
+                OK(iso_dataset_check(ds));
+            iso_dataset_destroy(ds);
+            x[5] = NAN;
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("hdf5");
+    tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, make_folder, remove_folder);
+    tcase_add_loop_test(cases, test_read, 0, 16);
+    tcase_add_loop_test(cases, test_cached_rows, 0, 2);
+    tcase_add_test(cases, test_types);
+    tcase_add_test(cases, test_names);
+    tcase_add_test(cases, test_rows_must_agree);
+    tcase_add_test(cases, test_refused_types_and_shapes);
+    tcase_add_test(cases, test_refused_storage);
+    tcase_add_test(cases, test_lying_extents);
+    tcase_add_test(cases, test_truncated_files);
+    tcase_add_test(cases, test_not_hdf5);
+    tcase_add_test(cases, test_check_names_the_row);
+    Suite *suite = suite_create("hdf5");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

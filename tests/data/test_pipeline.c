@@ -1,0 +1,586 @@
+/* Maps, caches and prefetching: their order has meaning, threads do not change results, and nothing is made
+ * twice or in vain. Ranks: 1 */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/data/data_test.h"
+
+static _Atomic int calls;
+static _Atomic int made[MOST_ROWS]; /* how often for each row */
+
+static void forget(void)
+{
+    calls = 0;
+    memset((void *)made, 0, sizeof made);
+}
+
+/* x: [] -> 10 x + rows of the element, y as it is. Counts. */
+static iso_status ten_times(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    calls++;
+    for (int64_t i = 0; i < in->rows; i++) {
+        int32_t x = ((const int32_t *)in->data[0])[i];
+        if (x >= 0 && x < MOST_ROWS)
+            made[x]++;
+        ((int32_t *)out[0])[i] = 10 * x + (int32_t)in->rows;
+        ((uint8_t *)out[1])[i] = ((const uint8_t *)in->data[1])[i];
+    }
+    return ISO_OK;
+}
+
+START_TEST(test_map_of_rows)
+{
+    iso_dataset *ds = numbers(NULL, 5);
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_batch(ds, 3));
+    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, 41, -1);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_map_of_batches)
+{
+    iso_dataset *ds = numbers(NULL, 5);
+    OK(iso_dataset_batch(ds, 3));
+    OK(iso_dataset_map(ds, ten_times));
+    EXPECT_EPOCH(ds, 3, 13, 23, -1, 32, 42, -1);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Rows, then batches, then batches that change places, the shorter one among them. */
+START_TEST(test_maps_of_both)
+{
+    int32_t words[16];
+    iso_dataset *ds = numbers(NULL, 5);
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_batch(ds, 2));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_map(ds, ten_times));
+    for (int epoch = 0; epoch < 20; epoch++) {
+        bool seen[3] = {false};
+        OK(iso_dataset_rewind(ds, epoch));
+        ck_assert_int_eq(read_epoch(ds, words), 8);
+        for (int i = 0; i < 8;) {
+            int batch = words[i] / 2000, rows = batch == 2 ? 1 : 2;
+            ck_assert(!seen[batch]);
+            seen[batch] = true;
+            for (int k = 0; k < rows; k++)
+                ck_assert_int_eq(words[i + k], 10 * (10 * (10 * (2 * batch + k) + 1) + rows) + rows);
+            ck_assert_int_eq(words[i + rows], -1);
+            i += rows + 1;
+        }
+    }
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* [] -> [2] of doubles, one component instead of two, and another type. */
+static iso_status pair(const iso_element *in, void *const *out, void *user)
+{
+    double *to = out[0];
+    to[0] = *(const int32_t *)in->data[0];
+    to[1] = *(double *)user * (double)in->index + 1000 * (double)in->epoch;
+    return ISO_OK;
+}
+
+START_TEST(test_map_declares_its_output)
+{
+    double half = 0.5, values[6];
+    const iso_batch *batch = NULL;
+    iso_dataset *ds = numbers(NULL, 3);
+    OK(iso_dataset_map(ds, pair, .user = &half, .components = 1, .dtype = {ISO_F64},
+                       .shape = {ISO_SHAPE(2)}));
+    OK(iso_dataset_batch(ds, 3));
+    ck_assert_int_eq(iso_dataset_components(ds), 1);
+    ck_assert(iso_shape_equal(iso_dataset_shape(ds, 0), &ISO_SHAPE(2)));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        OK(iso_dataset_rewind(ds, epoch));
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 3, ISO_F64, values));
+        for (int i = 0; i < 3; i++) {
+            ck_assert(values[2 * i] == i);
+            ck_assert(values[2 * i + 1] == 0.5 * i + 1000 * epoch);
+        }
+    }
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_map_refuses)
+{
+    iso_dataset *ds = numbers(NULL, 3);
+    FAILS(iso_dataset_map(ds, NULL), "no function");
+    iso_dataset_destroy(ds);
+    ds = numbers(NULL, 3);
+    FAILS(iso_dataset_map(ds, ten_times, .components = 3), "component 2 needs a shape and a type");
+    iso_dataset_destroy(ds);
+    ds = numbers(NULL, 3);
+    FAILS(iso_dataset_map(ds, ten_times, .threads = -1), "-1 threads");
+    iso_dataset_destroy(ds);
+    ds = numbers(NULL, 3);
+    FAILS(iso_dataset_map(ds, ten_times, .dtype = {ISO_F32}, .shape = {ISO_SHAPE(3, 0)}), "dimension 1 is 0");
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+static iso_status fail_at_seven(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    *(int32_t *)out[0] = *(const int32_t *)in->data[0];
+    *(uint8_t *)out[1] = 0;
+    return *(int32_t *)out[0] == 7 ? iso_error(ISO_INVALID, "seven is not liked") : ISO_OK;
+}
+
+START_TEST(test_map_error)
+{
+    for (int threads = 0; threads < 3; threads++) {
+        int32_t values[4];
+        const iso_batch *batch = NULL;
+        iso_dataset *ds = numbers(NULL, 12);
+        OK(iso_dataset_map(ds, fail_at_seven, .threads = threads));
+        OK(iso_dataset_batch(ds, 4));
+        OK(iso_dataset_prefetch(ds, 2));
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 4, ISO_I32, values));
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 3, ISO_I32, values)); /* the rows before it are fine */
+        FAILS(batch->read(batch, 0, 0, 4, ISO_I32, values), "arrays: map of element 7: seven is not liked");
+        FAILS(batch->read(batch, 0, 3, 1, ISO_I32, values), "seven is not liked");
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 4, ISO_I32, values));
+        ck_assert_int_eq(values[3], 11);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+/* What nobody reads is not made, and what two components need is made once. */
+START_TEST(test_map_is_lazy)
+{
+    int32_t values[8];
+    uint8_t labels[8];
+    const iso_batch *batch = NULL;
+    iso_dataset *ds = numbers(NULL, 32);
+    forget();
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_next(ds, &batch));
+    OK(iso_dataset_next(ds, &batch));
+    ck_assert_int_eq(calls, 0);
+    OK(batch->read(batch, 0, 4, 8, ISO_I32, values));
+    OK(batch->read(batch, 1, 4, 8, ISO_U8, labels));
+    ck_assert_int_eq(calls, 8);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_int_eq(values[i], 10 * (16 + 4 + i) + 1);
+        ck_assert_int_eq(labels[i], 100 + 16 + 4 + i);
+    }
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Several threads read parts of one batch, as slots do. */
+typedef struct reader {
+    const iso_batch *batch;
+    int64_t begin, count;
+    int32_t *values;
+    uint8_t *labels;
+} reader;
+
+static void *read_part(void *argument)
+{
+    reader *r = argument;
+    OK(r->batch->read(r->batch, 0, r->begin, r->count, ISO_I32, r->values + r->begin));
+    OK(r->batch->read(r->batch, 1, r->begin, r->count, ISO_U8, r->labels + r->begin));
+    return NULL;
+}
+
+static void read_by_threads(const iso_batch *batch, int32_t *values, uint8_t *labels)
+{
+    enum { READERS = 4 };
+    pthread_t thread[READERS];
+    reader part[READERS];
+    int64_t each = (batch->rows + READERS - 1) / READERS;
+    for (int i = 0; i < READERS; i++) {
+        int64_t begin = i * each < batch->rows ? i * each : batch->rows;
+        part[i] =
+            (reader){batch, begin, begin + each < batch->rows ? each : batch->rows - begin, values, labels};
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, read_part, &part[i]), 0);
+    }
+    for (int i = 0; i < READERS; i++)
+        pthread_join(thread[i], NULL);
+}
+
+typedef iso_dataset *(*build_fn)(int threads, int prefetch);
+
+static iso_dataset *map_rows(int threads, int prefetch)
+{
+    iso_dataset *ds = numbers(NULL, 150);
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_map(ds, ten_times, .threads = threads));
+    OK(iso_dataset_shuffle(ds, 20));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_prefetch(ds, prefetch));
+    return ds;
+}
+
+static iso_dataset *map_batches(int threads, int prefetch)
+{
+    iso_dataset *ds = numbers(NULL, 150);
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_map(ds, ten_times, .threads = threads));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_prefetch(ds, prefetch));
+    return ds;
+}
+
+static iso_dataset *cached_rows(int threads, int prefetch)
+{
+    iso_dataset *ds = numbers(NULL, 150);
+    OK(iso_dataset_map(ds, ten_times, .threads = threads));
+    OK(iso_dataset_cache(ds, NULL));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_prefetch(ds, prefetch));
+    return ds;
+}
+
+static iso_dataset *cached_batches(int threads, int prefetch)
+{
+    iso_dataset *ds = numbers(NULL, 150);
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_map(ds, ten_times, .threads = threads));
+    OK(iso_dataset_cache(ds, NULL));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_prefetch(ds, prefetch));
+    return ds;
+}
+
+static const build_fn builds[] = {map_rows, map_batches, cached_rows, cached_batches};
+
+/* Threads and prefetching change nothing but time. */
+START_TEST(test_threads_change_nothing)
+{
+    for (int prefetch = 0; prefetch < 8; prefetch += 3)
+        for (int threads = 0; threads < 4; threads++) {
+            iso_dataset *plain = builds[_i](0, 0), *ds = builds[_i](threads, prefetch);
+            for (int epoch = 0; epoch < 3; epoch++) {
+                const iso_batch *expected = NULL, *batch = NULL;
+                OK(iso_dataset_rewind(plain, epoch));
+                OK(iso_dataset_rewind(ds, epoch));
+                for (;;) {
+                    int32_t values[16] = {0}, right[16] = {0};
+                    uint8_t labels[16] = {0}, right_labels[16] = {0};
+                    OK(iso_dataset_next(plain, &expected));
+                    OK(iso_dataset_next(ds, &batch));
+                    ck_assert_int_eq(!expected, !batch);
+                    if (!batch)
+                        break;
+                    ck_assert_int_eq(batch->rows, expected->rows);
+                    OK(expected->read(expected, 0, 0, expected->rows, ISO_I32, right));
+                    OK(expected->read(expected, 1, 0, expected->rows, ISO_U8, right_labels));
+                    read_by_threads(batch, values, labels);
+                    ck_assert(memcmp(values, right, sizeof values) == 0);
+                    ck_assert(memcmp(labels, right_labels, sizeof labels) == 0);
+                    if (epoch == 1 && iso_dataset_position(ds) % 10 == 4)
+                        break; /* leaves in the middle, with work going on */
+                }
+            }
+            iso_dataset_destroy(plain);
+            iso_dataset_destroy(ds);
+        }
+}
+END_TEST
+
+/* Prefetching makes the rows that this rank has read before, and no others. */
+START_TEST(test_prefetch_makes_what_is_read)
+{
+    int32_t values[16];
+    const iso_batch *batch = NULL;
+    iso_dataset *ds = numbers(NULL, 64);
+    forget();
+    OK(iso_dataset_map(ds, ten_times, .threads = 2));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_prefetch(ds, 2));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 4, 4, ISO_I32, values));
+    for (int i = 0; i < 2000 && calls < 12; i++)
+        usleep(1000);
+    usleep(20000); /* nothing more comes */
+    ck_assert_int_eq(calls, 12);
+    for (int i = 0; i < 64; i++)
+        ck_assert_int_eq(made[i], i < 48 && i % 16 >= 4 && i % 16 < 8);
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 4, 4, ISO_I32, values));
+    OK(iso_dataset_next(ds, &batch));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 4, 4, ISO_I32, values));
+    ck_assert_int_eq(calls, 16);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_cache_in_memory)
+{
+    int32_t words[64];
+    iso_dataset *ds = cached_rows(_i, _i);
+    forget();
+    for (int epoch = 0; epoch < 4; epoch++) {
+        const iso_batch *batch = NULL;
+        OK(iso_dataset_rewind(ds, epoch));
+        for (;;) {
+            OK(iso_dataset_next(ds, &batch));
+            if (!batch)
+                break;
+            OK(batch->read(batch, 0, 0, batch->rows, ISO_I32, words));
+        }
+    }
+    ck_assert_int_eq(calls, 150);
+    for (int i = 0; i < 150; i++)
+        ck_assert_int_eq(made[i], 1);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* A map between split and the source is shared; its results are those of each part. */
+START_TEST(test_split_behind_map_and_cache)
+{
+    iso_dataset *ds = numbers(NULL, 6), *last = NULL;
+    forget();
+    OK(iso_dataset_map(ds, ten_times));
+    OK(iso_dataset_cache(ds, NULL));
+    OK(iso_dataset_split(ds, 2, &last));
+    OK(iso_dataset_batch(ds, 3));
+    EXPECT_EPOCH(last, 41, -1, 51, -1);
+    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, -1);
+    OK(iso_dataset_rewind(last, 1));
+    EXPECT_EPOCH(last, 41, -1, 51, -1);
+    ck_assert_int_eq(calls, 6);
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(last);
+}
+END_TEST
+
+/* ---- caches in files ---- */
+
+static char folder[64], path[128];
+
+static void make_folder(void)
+{
+    strcpy(folder, "/tmp/iso-cache-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/rows.cache", folder);
+    forget();
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    /* Nothing but the cache itself is left behind. */
+    snprintf(command, sizeof command, "cd '%s' && test \"$(ls | grep -v '^rows.cache$')\" = ''", folder);
+    ck_assert_int_eq(system(command), 0);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static iso_dataset *cached(int rows, int threads)
+{
+    iso_dataset *ds = numbers(NULL, rows);
+    OK(iso_dataset_map(ds, ten_times, .threads = threads));
+    OK(iso_dataset_batch(ds, 3));
+    OK(iso_dataset_cache(ds, path));
+    return ds;
+}
+
+static void expect_seven(iso_dataset *ds)
+{
+    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, 41, 51, -1, 61, -1);
+    OK(iso_dataset_rewind(ds, 1));
+    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, 41, 51, -1, 61, -1);
+    iso_dataset_destroy(ds);
+}
+
+START_TEST(test_cache_file)
+{
+    expect_seven(cached(7, 3));
+    ck_assert_int_eq(calls, 7);
+    expect_seven(cached(7, 0)); /* read, not made */
+    ck_assert_int_eq(calls, 7);
+    iso_dataset_destroy(cached(8, 0)); /* other rows: made anew */
+    ck_assert_int_eq(calls, 15);
+    expect_seven(cached(7, 0));
+    ck_assert_int_eq(calls, 22);
+}
+END_TEST
+
+/* Rows of the same shape that have other values, or another order, are other rows. */
+START_TEST(test_cache_file_knows_its_source)
+{
+    int32_t x[4] = {1, 2, 3, 4};
+    for (int round = 0; round < 3; round++) {
+        iso_dataset *ds = NULL;
+        OK(iso_dataset_arrays(NULL, &ds, .x = {x, ISO_I32, ISO_SHAPE(4)}));
+        if (round == 2)
+            OK(iso_dataset_shuffle(ds, 0, .seed = 3));
+        OK(iso_dataset_cache(ds, path));
+        if (round == 1)
+            EXPECT_EPOCH(ds, 1, -1, 2, -1, 7, -1, 4, -1);
+        if (round == 2) {
+            int32_t words[8];
+            read_epoch(ds, words);
+            ck_assert(words[0] != 1 || words[2] != 2 || words[4] != 7);
+        }
+        iso_dataset_destroy(ds);
+        x[2] = 7;
+    }
+}
+END_TEST
+
+static void damage(long at, int truncate_to)
+{
+    FILE *f = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(f);
+    if (truncate_to >= 0) {
+        ck_assert_int_eq(ftruncate(fileno(f), truncate_to), 0);
+    } else {
+        fseek(f, at, SEEK_SET);
+        int byte = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(byte ^ 0x40, f);
+    }
+    fclose(f);
+}
+
+START_TEST(test_broken_cache_files)
+{
+    static const int cuts[] = {0, 10, 4096, 4100};
+    static const int flips[] = {0, 9, 40, 4096, 4100, 4096 + 64};
+    expect_seven(cached(7, 0));
+    int expected = 7;
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        damage(0, cuts[i]);
+        expect_seven(cached(7, 0));
+        ck_assert_int_eq(calls, expected += 7);
+    }
+    for (size_t i = 0; i < sizeof flips / sizeof flips[0]; i++) {
+        damage(flips[i], -1);
+        expect_seven(cached(7, 0));
+        ck_assert_int_eq(calls, expected += 7);
+    }
+}
+END_TEST
+
+START_TEST(test_cache_file_fails)
+{
+    char where[160];
+    iso_dataset *ds = numbers(NULL, 12);
+    OK(iso_dataset_map(ds, fail_at_seven, .threads = 2));
+    FAILS(iso_dataset_cache(ds, path), "seven is not liked");
+    ck_assert_int_ne(access(path, F_OK), 0);
+    iso_dataset_destroy(ds);
+    ds = numbers(NULL, 12);
+    snprintf(where, sizeof where, "%s/nowhere/rows.cache", folder);
+    ck_assert_int_eq(iso_dataset_cache(ds, where), ISO_IO);
+    ck_assert(strstr(iso_error_message(), where));
+    iso_dataset_destroy(ds);
+    ds = numbers(NULL, 12);
+    FAILS(iso_dataset_cache(ds, folder), "is not a file");
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Behind a shuffle of batches the order is kept, the place of the shorter batch with it; another shuffle may
+ * follow. */
+START_TEST(test_cache_file_of_shuffled_batches)
+{
+    int32_t a[32], b[32], c[32];
+    for (uint64_t seed = 1; seed < 8; seed++) {
+        iso_dataset *ds[2];
+        for (int i = 0; i < 2; i++) {
+            ds[i] = numbers(NULL, 10);
+            OK(iso_dataset_batch(ds[i], 4));
+            OK(iso_dataset_shuffle(ds[i], 0, .seed = seed));
+            if (i == 0)
+                OK(iso_dataset_cache(ds[i], path));
+        }
+        ck_assert_int_eq(read_epoch(ds[0], a), 13);
+        ck_assert_int_eq(read_epoch(ds[1], b), 13);
+        ck_assert(memcmp(a, b, 13 * sizeof a[0]) == 0);
+        OK(iso_dataset_rewind(ds[0], 3));
+        read_epoch(ds[0], c);
+        ck_assert(memcmp(a, c, 13 * sizeof a[0]) == 0);
+        OK(iso_dataset_map(ds[0], ten_times));
+        OK(iso_dataset_shuffle(ds[0], 0));
+        ck_assert_int_eq(read_epoch(ds[0], c), 13);
+        iso_dataset_destroy(ds[0]);
+        iso_dataset_destroy(ds[1]);
+    }
+}
+END_TEST
+
+/* No step allocates. */
+START_TEST(test_steps_allocate_nothing)
+{
+    iso_dataset *ds = builds[_i](1, 2);
+    int32_t words[16];
+    size_t held = 0, peak = 0;
+    for (int epoch = 0; epoch < 3; epoch++) {
+        const iso_batch *batch = NULL;
+        OK(iso_dataset_rewind(ds, epoch));
+        for (;;) {
+            OK(iso_dataset_next(ds, &batch));
+            if (!batch)
+                break;
+            OK(batch->read(batch, 0, 0, batch->rows, ISO_I32, words));
+        }
+        if (epoch < 2) {
+            held = iso_memory_held();
+            peak = iso_memory_peak();
+        }
+    }
+    ck_assert_uint_eq(iso_memory_held(), held);
+    ck_assert_uint_eq(iso_memory_peak(), peak);
+    iso_dataset_destroy(ds);
+    ck_assert_uint_eq(iso_memory_held(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *maps = tcase_create("maps"), *files = tcase_create("files");
+    tcase_set_timeout(maps, 60);
+    tcase_add_test(maps, test_map_of_rows);
+    tcase_add_test(maps, test_map_of_batches);
+    tcase_add_test(maps, test_maps_of_both);
+    tcase_add_test(maps, test_map_declares_its_output);
+    tcase_add_test(maps, test_map_refuses);
+    tcase_add_test(maps, test_map_error);
+    tcase_add_test(maps, test_map_is_lazy);
+    tcase_add_loop_test(maps, test_threads_change_nothing, 0, 4);
+    tcase_add_test(maps, test_prefetch_makes_what_is_read);
+    tcase_add_loop_test(maps, test_cache_in_memory, 0, 3);
+    tcase_add_test(maps, test_split_behind_map_and_cache);
+    tcase_add_loop_test(maps, test_steps_allocate_nothing, 0, 4);
+    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_test(files, test_cache_file);
+    tcase_add_test(files, test_cache_file_knows_its_source);
+    tcase_add_test(files, test_broken_cache_files);
+    tcase_add_test(files, test_cache_file_fails);
+    tcase_add_test(files, test_cache_file_of_shuffled_batches);
+    Suite *suite = suite_create("pipeline");
+    suite_add_tcase(suite, maps);
+    suite_add_tcase(suite, files);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,405 @@
+/* Arrays, random rows, conversions, the check for NaN, and what ranks must agree on. Ranks: 1, 2, 3 */
+#include <math.h>
+#include <stdio.h>
+
+#include "runtime/base/random.h"
+#include "runtime/data/convert_impl.h"
+#include "runtime/session/session.h"
+#include "tests/data/data_test.h"
+
+static iso_context *ctx;
+
+/* Reads the first batch of all rows. */
+static const iso_batch *whole(iso_dataset *ds)
+{
+    const iso_batch *batch = NULL;
+    OK(iso_dataset_batch(ds, iso_dataset_rows(ds)));
+    OK(iso_dataset_next(ds, &batch));
+    return batch;
+}
+
+/* ---- conversion ---- */
+
+START_TEST(test_conversions)
+{
+    static const double values[] = {0,
+                                    1,
+                                    2,
+                                    255,
+                                    256,
+                                    -1,
+                                    2147483647,
+                                    2147483648.0,
+                                    -2147483648.0,
+                                    -2147483649.0,
+                                    9007199254740992.0,
+                                    0x1p62,
+                                    0x1p63,
+                                    -0x1p63,
+                                    0.5,
+                                    -0.25,
+                                    1e300,
+                                    NAN,
+                                    INFINITY};
+    for (iso_dtype from = ISO_F32; from <= ISO_BOOL; from++)
+        for (iso_dtype to = ISO_F32; to <= ISO_BOOL; to++)
+            for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+                uint64_t stored = 0, converted = 0;
+                double value = values[i], result = 0;
+                /* What the source type can hold at all. */
+                if (iso_convert(ISO_F64, &value, from, &stored, 1) >= 0)
+                    continue;
+                iso_convert(from, &stored, ISO_F64, &value, 1);
+                bool whole_number = value == floor(value);
+                bool fits = iso_dtype_is_float(to) ||
+                            (whole_number && (to == ISO_U8     ? value >= 0 && value <= 255
+                                              : to == ISO_BOOL ? value == 0 || value == 1
+                                              : to == ISO_I32  ? value >= -0x1p31 && value < 0x1p31
+                                                               : value >= -0x1p63 && value < 0x1p63));
+                int64_t bad = iso_convert(from, &stored, to, &converted, 1);
+                ck_assert_msg((bad < 0) == fits, "%g from %s to %s", value, iso_dtype_name(from),
+                              iso_dtype_name(to));
+                if (!fits)
+                    continue;
+                iso_convert(to, &converted, ISO_F64, &result, 1);
+                if (to == ISO_F32)
+                    value = (double)(float)value;
+                ck_assert_msg(result == value || (isnan(result) && isnan(value)), "%g from %s to %s gives %g",
+                              value, iso_dtype_name(from), iso_dtype_name(to), result);
+            }
+}
+END_TEST
+
+START_TEST(test_gather)
+{
+    enum { N = 97, WIDTH = 33 };
+    static uint8_t base[N * WIDTH];
+    static float out[N * WIDTH];
+    int64_t index[N], element;
+    iso_random_permutation(1, 2, N, index);
+    for (int i = 0; i < N * WIDTH; i++)
+        base[i] = (uint8_t)(i * 7);
+    for (int64_t count = 0; count < 9; count++) {
+        memset(out, 0xff, sizeof out);
+        ck_assert_int_eq(
+            iso_gather(ISO_U8, base, WIDTH, &(iso_rows){index + 3, 0, count, 0}, ISO_F32, out, &element), -1);
+        for (int64_t i = 0; i < count * WIDTH; i++)
+            ck_assert(out[i] == (float)base[index[3 + i / WIDTH] * WIDTH + i % WIDTH]);
+        ck_assert(isnan(out[count * WIDTH])); /* not a value more */
+    }
+    ck_assert_int_eq(iso_gather(ISO_U8, base, WIDTH, &(iso_rows){NULL, 90, 7, 0}, ISO_F32, out, &element),
+                     -1);
+    for (int64_t i = 0; i < 7 * WIDTH; i++)
+        ck_assert(out[i] == (float)base[90 * WIDTH + i]);
+}
+END_TEST
+
+/* Integral labels held as floats are integers; others are an error that names row and value. */
+START_TEST(test_labels_as_floats)
+{
+    float x[4] = {0}, y[4] = {3, 0, 9, 7};
+    int32_t classes[4];
+    iso_dataset *ds = NULL;
+    OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(4)}, .y = {y, ISO_F32, ISO_SHAPE(4)}));
+    const iso_batch *batch = whole(ds);
+    OK(batch->read(batch, 1, 0, 4, ISO_I32, classes));
+    ck_assert_int_eq(classes[2], 9);
+    iso_dataset_destroy(ds);
+    y[2] = 2.5f;
+    OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(4)}, .y = {y, ISO_F32, ISO_SHAPE(4)}));
+    OK(iso_dataset_shuffle(ds, 0));
+    batch = whole(ds);
+    FAILS(batch->read(batch, 1, 0, 4, ISO_I32, classes), "arrays: component 1, row 2: 2.5 is no");
+    iso_dataset_destroy(ds);
+    y[2] = NAN;
+    OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(4)}, .y = {y, ISO_F32, ISO_SHAPE(4)}));
+    batch = whole(ds);
+    FAILS(batch->read(batch, 1, 0, 4, ISO_I32, classes), "row 2: nan is no");
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* ---- arrays ---- */
+
+START_TEST(test_copied_and_lent)
+{
+    for (int lend = 0; lend < 2; lend++) {
+        float x[4] = {1, 2, 3, 4}, w[2] = {0.5f, 0.25f}, got[4];
+        int64_t y[2] = {7, 8};
+        iso_dataset *ds = NULL;
+        OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2, 2)}, .y = {y, ISO_I64, ISO_SHAPE(2)},
+                              .sample_weight = {w, ISO_F32, ISO_SHAPE(2)}, .lend = lend));
+        ck_assert_int_eq(iso_dataset_components(ds), 3);
+        x[0] = 100;
+        const iso_batch *batch = whole(ds);
+        OK(batch->read(batch, 0, 0, 2, ISO_F32, got));
+        ck_assert(got[0] == (lend ? 100 : 1) && got[3] == 4);
+        OK(batch->read(batch, 1, 1, 1, ISO_F32, got));
+        ck_assert(got[0] == 8);
+        OK(batch->read(batch, 2, 0, 2, ISO_F32, got));
+        ck_assert(got[1] == 0.25f);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+START_TEST(test_bad_arrays)
+{
+    float x[4] = {0};
+    iso_dataset *ds = NULL;
+    FAILS(iso_dataset_arrays(ctx, &ds), "x of shape [] has no data");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SCALAR}), "0 dimensions");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(0, 2)}), "0 rows");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(-4)}), "-4 rows");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2, -2)}), "dimension 0 is -2");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_DTYPE_NONE, ISO_SHAPE(2)}), "no element type");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2)}, .y = {x, ISO_F32, ISO_SHAPE(3)}),
+          "y has 3 rows, x has 2");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2)},
+                             .sample_weight = {x, ISO_F32, ISO_SHAPE(2)}),
+          "sample_weight without y");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40)}),
+          "overflow");
+    FAILS(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(INT64_C(1) << 61, 2)}), "overflow");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+/* ---- random ---- */
+
+START_TEST(test_random)
+{
+    enum { ROWS = 1000, WIDTH = 12 };
+    static float x[ROWS * WIDTH], again[ROWS * WIDTH], y[ROWS * 10];
+    iso_dataset *ds = NULL;
+    double sum = 0, squares = 0;
+    for (int round = 0; round < 3; round++) {
+        OK(iso_dataset_random(ctx, ROWS, &ds, .shape = ISO_SHAPE(4, 3), .targets = ISO_SHAPE(10),
+                              .seed = round == 2 ? 7 : 0));
+        const iso_batch *batch = whole(ds);
+        OK(batch->read(batch, 0, 0, ROWS, ISO_F32, round ? again : x));
+        OK(batch->read(batch, 1, 0, ROWS, ISO_F32, y));
+        ck_assert_int_eq(memcmp(x, again, sizeof x) == 0, round == 1);
+        iso_dataset_destroy(ds);
+    }
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        ck_assert(x[i] >= 0 && x[i] < 1);
+        sum += x[i];
+        squares += x[i] * x[i];
+    }
+    ck_assert(fabs(sum / (ROWS * WIDTH) - 0.5) < 0.015); /* five standard errors */
+    ck_assert(fabs(squares / (ROWS * WIDTH) - 1 / 3.0) < 0.015);
+    ck_assert(memcmp(x, y, 100) != 0);
+}
+END_TEST
+
+START_TEST(test_random_classes)
+{
+    enum { ROWS = 3000, CLASSES = 10 };
+    static int32_t y[ROWS];
+    int count[CLASSES] = {0};
+    iso_dataset *ds = NULL;
+    OK(iso_dataset_random(ctx, ROWS, &ds, .shape = ISO_SHAPE(2), .classes = CLASSES));
+    ck_assert_int_eq(iso_dataset_dtype(ds, 1), ISO_I32);
+    const iso_batch *batch = whole(ds);
+    OK(batch->read(batch, 1, 0, ROWS, ISO_I32, y));
+    for (int i = 0; i < ROWS; i++) {
+        ck_assert(y[i] >= 0 && y[i] < CLASSES);
+        count[y[i]]++;
+    }
+    for (int i = 0; i < CLASSES; i++)
+        ck_assert_int_gt(count[i], 220);
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_random(ctx, 3, &ds, .no_targets = true));
+    ck_assert_int_eq(iso_dataset_components(ds), 1);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_bad_random)
+{
+    iso_dataset *ds = NULL;
+    FAILS(iso_dataset_random(ctx, 0, &ds, .shape = ISO_SHAPE(2)), "0 rows");
+    FAILS(iso_dataset_random(ctx, -5, &ds), "-5 rows");
+    FAILS(iso_dataset_random(ctx, 3, &ds, .shape = ISO_SHAPE(2, 0)), "dimension 1 is 0");
+    FAILS(iso_dataset_random(ctx, 3, &ds, .classes = -2), "-2 classes");
+    FAILS(iso_dataset_random(ctx, INT64_MAX, &ds, .shape = ISO_SHAPE(28, 28)), "overflow");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
+/* ---- the check ---- */
+
+START_TEST(test_check)
+{
+    enum { ROWS = 300 };
+    static double x[ROWS][2], y[ROWS];
+    iso_dataset *ds = NULL;
+    for (int bad = 0; bad < 3; bad++) {
+        OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F64, ISO_SHAPE(ROWS, 2)},
+                              .y = {y, ISO_F64, ISO_SHAPE(ROWS)}));
+        OK(iso_dataset_batch(ds, 7));
+        if (bad == 0)
+            OK(iso_dataset_check(ds));
+        else
+            FAILS(iso_dataset_check(ds), bad == 1 ? "arrays: component 1 (targets), row 299: inf"
+                                                  : "arrays: component 0 (inputs), row 5: nan");
+        iso_dataset_destroy(ds);
+        y[ROWS - 1] = INFINITY;
+        if (bad)
+            x[5][1] = NAN;
+    }
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+}
+END_TEST
+
+/* A part of a data set is checked alone, and checking does not disturb the iteration. */
+START_TEST(test_check_of_a_part)
+{
+    float x[6] = {0, 1, 2, 3, 4, NAN}, value;
+    iso_dataset *ds = NULL, *last = NULL;
+    const iso_batch *batch = NULL;
+    OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(6)}));
+    OK(iso_dataset_split(ds, 2, &last));
+    OK(iso_dataset_next(ds, &batch));
+    OK(iso_dataset_check(ds));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 0, 1, ISO_F32, &value));
+    ck_assert(value == 1);
+    FAILS(iso_dataset_check(last), "row 5: nan");
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(last);
+}
+END_TEST
+
+/* ---- ranks ---- */
+
+/* One rank whose file is missing makes all fail, and is named. */
+START_TEST(test_one_rank_fails)
+{
+    char folder[64] = "/tmp/iso-sources-XXXXXX", path[80];
+    iso_dataset *ds = NULL;
+    FILE *f;
+    ck_assert_ptr_nonnull(mkdtemp(folder)); /* each rank its own */
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/train-%s-idx1-ubyte", folder, i ? "labels" : "images");
+        f = fopen(path, "wb");
+        fwrite("\0\0\x08\x01\0\0\0\x03"
+               "abc",
+               1, 11, f);
+        fclose(f);
+    }
+    OK(iso_dataset_open(ctx, folder, ISO_TRAIN, &ds));
+    iso_dataset_destroy(ds);
+    ds = NULL;
+    if (iso_rank(ctx) == iso_ranks(ctx) - 1)
+        unlink(path);
+    FAILS(iso_dataset_open(ctx, folder, ISO_TRAIN, &ds), "/train-labels-idx*");
+    char who[32];
+    snprintf(who, sizeof who, "rank %d: ", iso_ranks(ctx) - 1);
+    ck_assert_int_eq(strstr(iso_error_message(), who) != NULL, iso_ranks(ctx) > 1);
+    ck_assert_ptr_null(ds);
+    snprintf(path, sizeof path, "rm -r '%s'", folder);
+    ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
+START_TEST(test_ranks_with_other_data)
+{
+    float x[4] = {0};
+    iso_dataset *ds = NULL;
+    int64_t rows = iso_rank(ctx) == iso_ranks(ctx) - 1 ? 3 : 4;
+    iso_status status = iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(rows)});
+    ck_assert_int_eq(status, iso_ranks(ctx) > 1 ? ISO_INVALID : ISO_OK);
+    if (status != ISO_OK)
+        ck_assert_msg(strstr(iso_error_message(), "3 rows") != NULL, "%s", iso_error_message());
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Every rank sees the same order, that of a program without ranks. */
+START_TEST(test_ranks_see_one_order)
+{
+    enum { ROWS = 200 };
+    int32_t mine[2 * ROWS], alone[2 * ROWS];
+    iso_dataset *ds = numbers(ctx, ROWS), *single = numbers(NULL, ROWS);
+    OK(iso_dataset_shuffle(ds, 30));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_shuffle(single, 30));
+    OK(iso_dataset_batch(single, 16));
+    OK(iso_dataset_rewind(ds, 2));
+    OK(iso_dataset_rewind(single, 2));
+    int words = read_epoch(ds, mine);
+    ck_assert_int_eq(read_epoch(single, alone), words);
+    ck_assert(memcmp(mine, alone, (size_t)words * sizeof mine[0]) == 0);
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(single);
+}
+END_TEST
+
+static iso_status negate(const iso_element *in, void *const *out, void *user)
+{
+    (*(int *)user)++;
+    *(int32_t *)out[0] = -*(const int32_t *)in->data[0];
+    *(uint8_t *)out[1] = 0;
+    return ISO_OK;
+}
+
+/* The chief makes the file, the others of its host read it. */
+START_TEST(test_cache_file_of_several_ranks)
+{
+    char folder[64] = "/tmp/iso-sources-XXXXXX", path[80];
+    if (iso_rank(ctx) == 0)
+        ck_assert_ptr_nonnull(mkdtemp(folder));
+    OK(iso_broadcast(ctx, folder, sizeof folder));
+    snprintf(path, sizeof path, "%s/cache", folder);
+    for (int round = 0; round < 2; round++) {
+        int calls = 0;
+        iso_dataset *ds = numbers(ctx, 20);
+        OK(iso_dataset_map(ds, negate, .user = &calls));
+        OK(iso_dataset_cache(ds, path));
+        ck_assert_int_eq(calls, round == 0 && iso_rank(ctx) == 0 ? 20 : 0);
+        OK(iso_dataset_batch(ds, 20));
+        int32_t words[21];
+        ck_assert_int_eq(read_epoch(ds, words), 21);
+        for (int i = 0; i < 20; i++)
+            ck_assert_int_eq(words[i], -i);
+        iso_dataset_destroy(ds);
+    }
+    OK(iso_broadcast(ctx, folder, sizeof folder)); /* nobody reads any more */
+    snprintf(path, sizeof path, "rm -r '%s'", folder);
+    if (iso_rank(ctx) == 0)
+        ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    TCase *cases = tcase_create("sources");
+    tcase_add_test(cases, test_conversions);
+    tcase_add_test(cases, test_gather);
+    tcase_add_test(cases, test_labels_as_floats);
+    tcase_add_test(cases, test_copied_and_lent);
+    tcase_add_test(cases, test_bad_arrays);
+    tcase_add_test(cases, test_random);
+    tcase_add_test(cases, test_random_classes);
+    tcase_add_test(cases, test_bad_random);
+    tcase_add_test(cases, test_check);
+    tcase_add_test(cases, test_check_of_a_part);
+    tcase_add_test(cases, test_one_rank_fails);
+    tcase_add_test(cases, test_ranks_with_other_data);
+    tcase_add_test(cases, test_ranks_see_one_order);
+    tcase_add_test(cases, test_cache_file_of_several_ranks);
+    Suite *suite = suite_create("sources");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+}
