@@ -284,6 +284,14 @@ START_TEST(test_cache_keeps_order)
     ck_assert_int_eq(read_rows(last, tail), 20);
     ck_assert(memcmp(a, head, 30 * sizeof a[0]) == 0);
     ck_assert(memcmp(a + 30, tail, 20 * sizeof a[0]) == 0);
+    /* A part has shuffles of its own. */
+    int64_t own[20];
+    OK(iso_dataset_shuffle(last, 0));
+    OK(iso_dataset_rewind(last, 0));
+    read_rows(last, b);
+    iso_random_permutation(iso_random_key(1337, "shuffle/1"), 0, 20, own);
+    for (int i = 0; i < 20; i++)
+        ck_assert_int_eq(b[i], tail[own[i]]);
     /* A shuffle behind the cache changes with the epoch again. */
     OK(iso_dataset_shuffle(ds, 0));
     OK(iso_dataset_rewind(ds, 0));

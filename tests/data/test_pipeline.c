@@ -80,6 +80,50 @@ START_TEST(test_maps_of_both)
 }
 END_TEST
 
+/* The rows that arrive at a map are those of this epoch's order, wherever the shuffle stands. */
+START_TEST(test_map_follows_the_order)
+{
+    enum { ROWS = 50 };
+    for (int place = 0; place < 3; place++) {
+        iso_dataset *plain = numbers(NULL, ROWS), *ds = numbers(NULL, ROWS);
+        for (int stage = 0; stage < 3; stage++) {
+            if (stage == place)
+                OK(iso_dataset_map(ds, ten_times));
+            if (stage == 0)
+                OK(iso_dataset_shuffle(ds, 0));
+            if (stage == 1)
+                OK(iso_dataset_batch(ds, 8));
+        }
+        OK(iso_dataset_shuffle(plain, 0));
+        OK(iso_dataset_batch(plain, 8));
+        for (int epoch = 0; epoch < 3; epoch++) {
+            int32_t expected[2 * ROWS], words[2 * ROWS];
+            OK(iso_dataset_rewind(plain, epoch));
+            OK(iso_dataset_rewind(ds, epoch));
+            int count = read_epoch(plain, expected);
+            ck_assert_int_eq(read_epoch(ds, words), count);
+            for (int i = 0; i < count; i++) {
+                int rows = place < 2 ? 1 : i < count - 3 ? 8 : 2;
+                ck_assert_int_eq(words[i], expected[i] < 0 ? -1 : 10 * expected[i] + rows);
+            }
+        }
+        iso_dataset_destroy(plain);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+START_TEST(test_split_behind_shuffle_and_map)
+{
+    iso_dataset *ds = numbers(NULL, 10), *last = NULL;
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_map(ds, ten_times));
+    FAILS(iso_dataset_split(ds, 3, &last), "exchange rows");
+    ck_assert_ptr_null(last);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 /* [] -> [2] of doubles, one component instead of two, and another type. */
 static iso_status pair(const iso_element *in, void *const *out, void *user)
 {
@@ -350,6 +394,47 @@ START_TEST(test_cache_in_memory)
 }
 END_TEST
 
+static iso_status slow_ten_times(const iso_element *in, void *const *out, void *user)
+{
+    usleep(2000);
+    return ten_times(in, out, user);
+}
+
+static void *read_everything(void *argument)
+{
+    reader *r = argument;
+    OK(r->batch->read(r->batch, 0, 0, r->batch->rows, ISO_I32, r->values));
+    return NULL;
+}
+
+/* Threads that want the same rows at once wait for the one that makes them: with a cache, and without. */
+START_TEST(test_threads_that_want_the_same)
+{
+    enum { READERS = 4, ROWS = 12 };
+    int32_t values[READERS][ROWS] = {{0}};
+    pthread_t thread[READERS];
+    reader r[READERS];
+    const iso_batch *batch = NULL;
+    iso_dataset *ds = numbers(NULL, ROWS);
+    forget();
+    OK(iso_dataset_map(ds, slow_ten_times));
+    if (_i)
+        OK(iso_dataset_cache(ds, NULL));
+    OK(iso_dataset_batch(ds, ROWS));
+    OK(iso_dataset_next(ds, &batch));
+    for (int i = 0; i < READERS; i++) {
+        r[i] = (reader){.batch = batch, .values = values[i]};
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, read_everything, &r[i]), 0);
+    }
+    for (int i = 0; i < READERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < READERS * ROWS; i++)
+        ck_assert_int_eq(values[i / ROWS][i % ROWS], 10 * (i % ROWS) + 1);
+    ck_assert_int_eq(calls, ROWS);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 /* A map between split and the source is shared; its results are those of each part. */
 START_TEST(test_split_behind_map_and_cache)
 {
@@ -560,6 +645,9 @@ int main(void)
     tcase_add_test(maps, test_map_of_rows);
     tcase_add_test(maps, test_map_of_batches);
     tcase_add_test(maps, test_maps_of_both);
+    tcase_add_test(maps, test_map_follows_the_order);
+    tcase_add_test(maps, test_split_behind_shuffle_and_map);
+    tcase_add_loop_test(maps, test_threads_that_want_the_same, 0, 2);
     tcase_add_test(maps, test_map_declares_its_output);
     tcase_add_test(maps, test_map_refuses);
     tcase_add_test(maps, test_map_error);
