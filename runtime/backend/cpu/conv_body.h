@@ -82,15 +82,116 @@ INLINE int64_t rows_met(const iso_conv *p, int64_t out, int64_t *from)
     return smaller(p->kernel[0], p->in[0] - top);
 }
 
-size_t ISO_SIMD(conv_scratch)(const iso_conv *p)
+/* ---- few taps ----
+ * Where a window has few elements (the first layer, of one or three channels) k would be too short for tiles:
+ * all weights of a vector of filters, or all their gradients, stay in registers while the positions pass. */
+#define FEW_TAPS(p, TAPS)                                                                                    \
+    do {                                                                                                     \
+        const int64_t rows_ = (p)->kernel[0], run_ = (p)->kernel[1] * (p)->c;                                \
+        if (rows_ == 3 && run_ == 3)                                                                         \
+            TAPS(3, 3);                                                                                      \
+        if (VREGISTERS == 32 && rows_ == 5 && run_ == 5)                                                     \
+            TAPS(5, 5);                                                                                      \
+        if (VREGISTERS == 32 && rows_ == 3 && run_ == 9)                                                     \
+            TAPS(3, 9);                                                                                      \
+    } while (0)
+enum { MOST_TAPS = 27 };
+
+INLINE bool has_few_taps(const iso_conv *p)
+{
+#define TAPS(rows, run) return true
+    FEW_TAPS(p, TAPS);
+#undef TAPS
+    return false;
+}
+
+/* x with zeros on all sides, so that no window leaves it. */
+INLINE border border_around_x(const iso_conv *p)
 {
     border b = border_of_x(p);
+    b.above = p->pad[0];
+    b.below = larger(0, (p->out[0] - 1) * p->stride[0] + p->kernel[0] - p->pad[0] - p->in[0]);
+    return b;
+}
+
+/* One image: x bordered; `last` lanes of the vectors of y count. */
+INLINE void few_taps(const iso_conv *p, const int rows, const int run, const float *x, int64_t wide,
+                     const float *kernel, int64_t last, float *y)
+{
+    vf w[MOST_TAPS];
+    UNROLL for (int t = 0; t < rows * run; t++) w[t] = vf_load(kernel + t * p->f);
+    const int64_t step = p->stride[1] * p->c;
+    for (int64_t oy = 0; oy < p->out[0]; oy++) {
+        const float *from = x + oy * p->stride[0] * wide;
+        for (int64_t ox = 0; ox < p->out[1]; ox++, from += step, y += p->f) {
+            vf sum = vf_zero();
+            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int j = 0; j < run; j++) sum =
+                vf_fma(w[r * run + j], vf_set(from[r * wide + j]), sum);
+            vf_put(y, sum, last);
+        }
+    }
+}
+
+/* As few_taps, sums [taps, f] (+)= the gradient. */
+INLINE void few_taps_grad(const iso_conv *p, const int rows, const int run, const float *x, int64_t wide,
+                          const float *dy, int64_t last, bool add, float *sums)
+{
+    vf w[MOST_TAPS];
+    UNROLL for (int t = 0; t < rows * run; t++) w[t] = vf_zero();
+    const int64_t step = p->stride[1] * p->c;
+    for (int64_t oy = 0; oy < p->out[0]; oy++) {
+        const float *from = x + oy * p->stride[0] * wide;
+        for (int64_t ox = 0; ox < p->out[1]; ox++, from += step, dy += p->f) {
+            vf d = vf_load(dy);
+            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int j = 0; j < run; j++) w[r * run + j] =
+                vf_fma(d, vf_set(from[r * wide + j]), w[r * run + j]);
+        }
+    }
+    UNROLL for (int t = 0; t < rows * run; t++)
+        vf_put(sums + t * p->f, add ? (vf)(w[t] + vf_get(sums + t * p->f, last)) : w[t], last);
+}
+
+INLINE void conv_few_taps(const iso_conv *p, const float *x, const float *kernel, float *y, float *scratch)
+{
+    border b = border_around_x(p);
+    for (int64_t i = 0; i < p->n; i++, y += p->out[0] * p->out[1] * p->f) {
+        const float *sample = border_add(&b, 1, x + i * b.rows * b.row, scratch);
+        for (int64_t j = 0; j < p->f; j += VL) {
+#define TAPS(rows, run) few_taps(p, rows, run, sample, b.wide, kernel + j, p->f - j, y + j)
+            FEW_TAPS(p, TAPS);
+#undef TAPS
+        }
+    }
+}
+
+INLINE void conv_few_taps_grad(const iso_conv *p, const float *x, const float *dy, float *dkernel,
+                               float *scratch)
+{
+    border b = border_around_x(p);
+    for (int64_t i = 0; i < p->n; i++, dy += p->out[0] * p->out[1] * p->f) {
+        const float *sample = border_add(&b, 1, x + i * b.rows * b.row, scratch);
+        for (int64_t j = 0; j < p->f; j += VL) {
+#define TAPS(rows, run) few_taps_grad(p, rows, run, sample, b.wide, dy + j, p->f - j, i > 0, dkernel + j)
+            FEW_TAPS(p, TAPS);
+#undef TAPS
+        }
+    }
+}
+
+/* ---- forward ---- */
+size_t ISO_SIMD(conv_scratch)(const iso_conv *p)
+{
+    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
     return border_is_empty(&b) ? 0 : (size_t)border_image(&b) * sizeof(float);
 }
 
 /* Rows of the tile: positions of a row of outputs; k: a row of the window; segments: its rows. */
 void ISO_SIMD(conv)(const iso_conv *p, const float *x, const float *kernel, float *y, void *scratch)
 {
+    if (has_few_taps(p)) {
+        conv_few_taps(p, x, kernel, y, scratch);
+        return;
+    }
     border b = border_of_x(p);
     const int64_t run = p->kernel[1] * p->c, image = p->in[0] * p->in[1] * p->c;
     int width = tile_width(p->out[1], (p->f + VL - 1) / VL);
@@ -232,7 +333,7 @@ INLINE bool lanes_hold_run(const iso_conv *p)
 
 size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p)
 {
-    border b = border_of_x(p);
+    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
     int64_t images = border_is_empty(&b) ? 0 : samples_at_once(p) * border_image(&b);
     return (size_t)(images + up(p->kernel[0] * p->kernel[1] * p->c * p->f, 16)) * sizeof(float) + 128;
 }
@@ -271,6 +372,10 @@ void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, const float *x, const float *
     bool turned = lanes_hold_run(p);
     float *sums = turned ? scratch : dkernel;
     float *room = (float *)scratch + up(p->kernel[0] * run * p->f, 16);
+    if (has_few_taps(p) && p->n > 0) {
+        conv_few_taps_grad(p, x, dy, dkernel, scratch);
+        return;
+    }
     for (int64_t i = 0; i < p->n; i += step) {
         int64_t count = smaller(step, p->n - i);
         const float *samples = border_add(&b, count, x + i * image, room);

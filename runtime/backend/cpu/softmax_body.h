@@ -8,12 +8,7 @@
 /* The vector at p, of which n elements count, with `other` in the lanes behind. */
 INLINE vf get_or(const float *p, int64_t n, vf other)
 {
-    if (n >= VL)
-        return vf_load(p);
-    float lanes[VL];
-    vf_store(lanes, other);
-    memcpy(lanes, p, (size_t)n * sizeof *p);
-    return vf_load(lanes);
+    return n >= VL ? vf_load(p) : vf_first(vf_load_n(p, n), n, other);
 }
 
 INLINE float largest_of(int64_t n, const float *x)
@@ -33,7 +28,7 @@ INLINE float sum_of_exp(int64_t n, const float *x, float largest, float *y)
     for (int64_t i = 0; i < n; i += VL) {
         vf e = vf_exp(get_or(x + i, n - i, least) - largest);
         if (n - i < VL)
-            e = get_or((const float *)&e, n - i, vf_zero());
+            e = vf_first(e, n - i, vf_zero());
         sum += e;
         if (y)
             vf_put(y + i, e, n - i);

@@ -386,6 +386,13 @@ INLINE double vd_sum(vd v)
     return lane[0];
 }
 
+/* v in the first n lanes, `other` behind. */
+INLINE vf vf_first(vf v, int64_t n, vf other)
+{
+    static const float lane[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return vf_select(vf_gt(vf_set((float)n), vf_load(lane)), v, other);
+}
+
 /* Sum and maximum of the lanes, by halves. */
 #if defined(__AVX2__)
 INLINE __m256 vf_fold_sum(vf v)
