@@ -1,0 +1,202 @@
+/* The vector loops of the optimizers and of sums between slots against the plain ones, for each instruction
+ * set of this machine: and that an update cut into parts gives the bits of one in one piece. Ranks: 1 */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/backend.h"
+#include "runtime/graph/optimizer.h"
+
+enum { MOST = 1000, SLOTS = 3, STEPS = 5, GUARDS = 32 };
+static const float GUARD = 12345.0f;
+
+typedef struct state {
+    float w[MOST + GUARDS], slot[SLOTS][MOST + GUARDS];
+} state;
+
+static const struct {
+    const char *rule;
+    double hyper[ISO_MAX_HYPER]; /* rate, decay, the rule's own */
+} settings[] = {
+    {"sgd", {0.1, 0, 0, 0}},
+    {"sgd", {0.1, 0.01, 0.9, 0}},
+    {"sgd", {0.1, 0, 0.9, 1}},
+    {"rmsprop", {0.01, 0, 0.9, 0, 1e-7, 0}},
+    {"rmsprop", {0.01, 0.01, 0.9, 0.5, 1e-7, 0}},
+    {"rmsprop", {0.01, 0, 0.9, 0, 1e-3, 1}},
+    {"rmsprop", {0.01, 0, 0.9, 0.5, 1e-3, 1}},
+    {"adam", {0.003, 0, 0.1, 0.001, 1e-7, 0}},
+    {"adam", {0.003, 0, 0.1, 0.001, 1e-7, 1}},
+    {"adamw", {0.003, 0.004, 0.1, 0.001, 1e-7, 0}},
+    {"adagrad", {0.01, 0, 1e-7}},
+    {NULL, {0.01, 0, 0.9, 0, 1e-7, 0}},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static float number(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (float)(*random >> 40) * 0x1p-23f - 1;
+}
+
+/* Weights of some size; slots as an optimizer has them at first, zeros, but for adagrad's. */
+static void begin(state *s, int64_t n)
+{
+    uint64_t random = 7;
+    memset(s, 0, sizeof *s);
+    for (int64_t i = 0; i < n; i++) {
+        s->w[i] = number(&random);
+        s->slot[0][i] = 0;
+    }
+    for (int i = 0; i < GUARDS; i++) {
+        s->w[n + i] = GUARD;
+        for (int k = 0; k < SLOTS; k++)
+            s->slot[k][n + i] = GUARD;
+    }
+}
+
+/* Gradients of very different size, zeros among them. */
+static void gradient(int step, int64_t n, float *g)
+{
+    uint64_t random = (uint64_t)step + 1;
+    for (int64_t i = 0; i < n; i++)
+        g[i] = i % 7 == 0 ? 0 : number(&random) * (i % 3 == 0 ? 1e-6f : 1);
+}
+
+/* Several updates of n elements, each done in parts of `part`. */
+static void train(state *s, iso_rule_run run, const double *hyper, int64_t n, int64_t part)
+{
+    static float g[MOST + GUARDS];
+    for (int step = 0; step < STEPS; step++) {
+        gradient(step, n, g);
+        for (int64_t i = 0; i < n; i += part) {
+            void *slots[] = {s->slot[0] + i, s->slot[1] + i, s->slot[2] + i};
+            run(n - i < part ? n - i : part, s->w + i, slots, g + i, hyper);
+        }
+    }
+}
+
+static void check_near(const float *a, const float *b, int64_t n, const char *what, int setting)
+{
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(fabsf(a[i] - b[i]) <= 2e-6f * fabsf(b[i]) + 3e-8f,
+                      "setting %d, %s, %s %lld of %lld: %.9g, reference %.9g", setting,
+                      iso_isa_name(iso_cpu_isa()), what, (long long)i, (long long)n, (double)a[i],
+                      (double)b[i]);
+}
+
+static void check_rule(int setting, int64_t n)
+{
+    static state fast, plain, parts;
+    const char *rule = settings[setting].rule;
+    const double *hyper = settings[setting].hyper;
+    begin(&fast, n), begin(&plain, n), begin(&parts, n);
+    train(&fast, iso_backend_cpu()->optimizer(rule, ISO_F32), hyper, n, MOST);
+    train(&plain, iso_backend_reference()->optimizer(rule, ISO_F32), hyper, n, MOST);
+    train(&parts, iso_backend_cpu()->optimizer(rule, ISO_F32), hyper, n, 13);
+    check_near(fast.w, plain.w, n, "weight", setting);
+    for (int k = 0; k < SLOTS; k++)
+        check_near(fast.slot[k], plain.slot[k], n, "slot", setting);
+    ck_assert_mem_eq(&fast, &parts, sizeof fast); /* with what lies behind the n elements */
+    for (int i = 0; i < GUARDS; i++)
+        ck_assert(memcmp(&fast.w[n + i], &GUARD, sizeof GUARD) == 0);
+}
+
+static void each_isa(void (*check)(void))
+{
+    iso_isa most = iso_cpu_isa();
+    for (int isa = ISO_ISA_BASE; isa <= (int)most; isa++) {
+        iso_cpu_limit_isa((iso_isa)isa);
+        ck_assert_int_eq(iso_cpu_isa(), isa);
+        check();
+    }
+    iso_cpu_limit_isa(most);
+}
+
+static void check_rules(void)
+{
+    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 100, MOST};
+    for (int i = 0; i < SETTINGS; i++)
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+            check_rule(i, lengths[k]);
+}
+
+START_TEST(optimizers_agree)
+{
+    each_isa(check_rules);
+}
+END_TEST
+
+START_TEST(unknown_rules_are_none)
+{
+    ck_assert_ptr_null(iso_backend_cpu()->optimizer("adamm", ISO_F32));
+    ck_assert_ptr_null(iso_backend_cpu()->optimizer("adam", ISO_I32));
+    ck_assert_ptr_nonnull(iso_backend_cpu()->optimizer("adam", ISO_F64));
+}
+END_TEST
+
+/* Sums and maxima of all types, in place and not, against what C says. */
+static void check_combining(void)
+{
+    const iso_backend *cpu = iso_backend_cpu();
+    float a[40], b[40], out[41];
+    double da[40], db[40], dout[41];
+    int32_t ia[40], ib[40];
+    for (int n = 0; n <= 40; n++) {
+        for (int i = 0; i < 40; i++) {
+            a[i] = (float)(i * 7 % 11), b[i] = (float)(i * 5 % 13);
+            da[i] = a[i], db[i] = b[i], ia[i] = i * 3, ib[i] = 50 - i;
+        }
+        a[3] = NAN, b[9] = NAN;
+        out[n] = 77, dout[n] = 77;
+        cpu->sum(ISO_F32, n, a, b, out);
+        cpu->sum(ISO_F64, n, da, db, dout);
+        cpu->sum(ISO_I32, n, ia, ib, ia);
+        for (int i = 0; i < n; i++) {
+            ck_assert(out[i] == a[i] + b[i] || i == 3 || i == 9);
+            ck_assert(dout[i] == da[i] + db[i] && ia[i] == i * 3 + 50 - i);
+        }
+        ck_assert(out[n] == 77 && dout[n] == 77);
+        cpu->maximum(ISO_F32, n, a, b, out);
+        cpu->maximum(ISO_F64, n, da, db, dout);
+        for (int i = 0; i < n; i++) {
+            ck_assert(i == 3 || i == 9 ? isnan(out[i]) : out[i] == (a[i] > b[i] ? a[i] : b[i]));
+            ck_assert(dout[i] == (da[i] > db[i] ? da[i] : db[i]));
+        }
+    }
+}
+
+START_TEST(sums_and_maxima)
+{
+    each_isa(check_combining);
+}
+END_TEST
+
+START_TEST(limits)
+{
+    iso_isa most = iso_cpu_isa();
+    iso_cpu_limit_isa(ISO_ISA_BASE);
+    ck_assert_int_eq(iso_cpu_isa(), ISO_ISA_BASE);
+    iso_cpu_limit_isa(ISO_ISA_AVX512); /* no more than there is */
+    ck_assert_int_eq(iso_cpu_isa(), most);
+    ck_assert_ptr_nonnull(strstr(iso_backend_cpu()->description, "OpenBLAS"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("optimizers");
+    TCase *tests = tcase_create("optimizers");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, optimizers_agree);
+    tcase_add_test(tests, unknown_rules_are_none);
+    tcase_add_test(tests, sums_and_maxima);
+    tcase_add_test(tests, limits);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
