@@ -27,6 +27,42 @@ bool iso_dtype_is_float(iso_dtype dtype)
     return dtype == ISO_F32 || dtype == ISO_F64;
 }
 
+double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case ISO_F32:
+        return ((const float *)data)[i];
+    case ISO_F64:
+        return ((const double *)data)[i];
+    case ISO_I32:
+        return ((const int32_t *)data)[i];
+    case ISO_I64:
+        return (double)((const int64_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
+{
+    switch (dtype) {
+    case ISO_F32:
+        ((float *)data)[i] = (float)value;
+        break;
+    case ISO_F64:
+        ((double *)data)[i] = value;
+        break;
+    case ISO_I32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        break;
+    case ISO_I64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    default:
+        ((uint8_t *)data)[i] = (uint8_t)value;
+    }
+}
+
 char *iso_shape_text(const iso_shape *shape, char *text, size_t size)
 {
     size_t at = (size_t)snprintf(text, size, "[");
@@ -114,6 +150,17 @@ bool iso_box_equal(const iso_box *a, const iso_box *b)
         if (a->offset[i] != b->offset[i] || a->extent[i] != b->extent[i])
             return false;
     return true;
+}
+
+int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i)
+{
+    int64_t index = 0, stride = 1;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        index += (box->offset[d] + i % box->extent[d]) * stride;
+        i /= box->extent[d];
+        stride *= shape->dim[d];
+    }
+    return index;
 }
 
 void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)

@@ -28,6 +28,10 @@ typedef enum iso_dtype {
 size_t iso_dtype_size(iso_dtype dtype);
 const char *iso_dtype_name(iso_dtype dtype);
 bool iso_dtype_is_float(iso_dtype dtype);
+/* Element i of a dense array as a double, and from one (integers are cut off). For set-up, not for kernels.
+ */
+double iso_element_get(const void *data, iso_dtype dtype, int64_t i);
+void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value);
 
 /* A shape. In a graph the value ISO_BATCH stands for the rows of the batch, whose number a plan fixes. */
 typedef struct iso_shape {
@@ -46,7 +50,8 @@ enum { ISO_BATCH = -1 };
 char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
 bool iso_shape_equal(const iso_shape *a, const iso_shape *b);
 
-/* Elements of a shape without ISO_BATCH; ISO_INVALID where the product overflows or a dimension is negative. */
+/* Elements of a shape without ISO_BATCH; ISO_INVALID where the product overflows or a dimension is negative.
+ */
 iso_status iso_shape_count(const iso_shape *shape, int64_t *count);
 
 /* The shape with ISO_BATCH replaced by rows. */
@@ -64,9 +69,11 @@ iso_box iso_box_whole(const iso_shape *shape);
 /* The common part of two boxes of one rank (possibly empty: some extent is 0). */
 iso_box iso_box_intersect(const iso_box *a, const iso_box *b);
 bool iso_box_equal(const iso_box *a, const iso_box *b);
+/* The place in the whole tensor's row-major order of the element that is number i in the box's. */
+int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i);
 
-/* A range [begin, begin + count) of a dimension of n elements cut into `parts`: ceil(n / parts) elements each,
- * the last parts shorter or empty. */
+/* A range [begin, begin + count) of a dimension of n elements cut into `parts`: ceil(n / parts) elements
+ * each, the last parts shorter or empty. */
 void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
 
 #ifdef __cplusplus

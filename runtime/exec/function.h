@@ -1,4 +1,5 @@
-/* Functions: what some outputs and updates of a graph need, ready to run step by step on every slot of the mesh. */
+/* Functions: what some outputs and updates of a graph need, ready to run step by step on every slot of the
+ * mesh. */
 #ifndef ISO_EXEC_FUNCTION_H
 #define ISO_EXEC_FUNCTION_H
 
@@ -16,25 +17,31 @@ typedef struct iso_function iso_function;
 enum { ISO_MAX_FUNCTION_INPUTS = 16, ISO_MAX_FUNCTION_OUTPUTS = 64, ISO_MAX_FUNCTION_UPDATES = 16 };
 
 typedef struct iso_function_options {
-    iso_tensor *inputs[ISO_MAX_FUNCTION_INPUTS];   /* in the order of the batch's components; the list ends at NULL */
+    iso_tensor
+        *inputs[ISO_MAX_FUNCTION_INPUTS]; /* in the order of the batch's components; the list ends at NULL */
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* scalars, in the order of the results */
     iso_update *updates[ISO_MAX_FUNCTION_UPDATES];
-    bool training; /* dropout drops, batch norm takes the batch's statistics, and the layers' own updates are made */
+    bool training; /* dropout drops, batch norm takes the batch's statistics, and the layers' own updates are
+                      made */
     const char *name; /* for messages and the printed plan; NULL: "training" or "inference" */
 } iso_function_options;
 
-/* Makes a function of a graph. The graph's distribution (iso_graph_distribute, or all slots data parallel) is fixed by the first.
- * The graph must outlive it. Returns the graph's own error where building failed. Collective. */
-iso_status iso_function_create_with(iso_graph *graph, iso_function **function, const iso_function_options *options, size_t size);
-#define iso_function_create(graph, function, ...)                                                              \
-    iso_function_create_with(graph, function, &(iso_function_options){__VA_ARGS__}, sizeof(iso_function_options))
+/* Makes a function of a graph. The graph's distribution (iso_graph_distribute, or all slots data parallel) is
+ * fixed by the first. The graph must outlive it. Returns the graph's own error where building failed.
+ * Collective. */
+iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
+                                    const iso_function_options *options, size_t size);
+#define iso_function_create(graph, function, ...)                                                            \
+    iso_function_create_with(graph, function, &(iso_function_options){__VA_ARGS__},                          \
+                             sizeof(iso_function_options))
 void iso_function_destroy(iso_function *function);
 
-/* One step on one global batch (NULL where the function has no inputs). results: one double for each output, of the global batch.
- * The status is agreed between ranks; after an error of the data (a label outside the classes) no update has been made. Collective. */
+/* One step on one global batch (NULL where the function has no inputs). results: one double for each output,
+ * of the global batch. The status is agreed between ranks; after an error of the data (a label outside the
+ * classes) no update has been made. Collective. */
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
-/* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global tensor, dense, as doubles.
- * On every rank. Collective. */
+/* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global
+ * tensor, dense, as doubles. On every rank. Collective. */
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs);
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 iso_status iso_function_prepare(iso_function *function, int64_t rows);
@@ -42,15 +49,15 @@ iso_status iso_function_prepare(iso_function *function, int64_t rows);
 /* What a plan for `rows` rows states, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
     int slots;
-    int64_t parameters;           /* elements of all trainable variables, global */
-    int64_t variables_bytes;      /* of a host's copies of variables, this host */
-    int64_t state_bytes;          /* optimizer state of the largest slot */
-    int64_t arena_bytes;          /* private arena per slot */
-    int64_t shared_bytes;         /* per slot in the host's shared window */
-    int64_t host_bytes;           /* in the host's shared window for all its slots, variables included */
-    double flops;                 /* of one step, summed over slots, without the optimizer */
-    double exchanged_bytes;       /* of one step, pulled from other slots, summed over slots */
-    int instructions, exchanges;  /* of one slot's plan */
+    int64_t parameters;          /* elements of all trainable variables, global */
+    int64_t variables_bytes;     /* of a host's copies of variables, this host */
+    int64_t state_bytes;         /* optimizer state of the largest slot */
+    int64_t arena_bytes;         /* private arena per slot */
+    int64_t shared_bytes;        /* per slot in the host's shared window */
+    int64_t host_bytes;          /* in the host's shared window for all its slots, variables included */
+    double flops;                /* of one step, summed over slots, without the optimizer */
+    double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
+    int instructions, exchanges; /* of one slot's plan */
 } iso_plan_facts;
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
@@ -59,10 +66,12 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
 
 /* ---- variables of a graph whose first function has been made ---- */
-/* The global value, dense, converted to double / from double; `count` must be the variable's number of elements. On every rank. Collective. */
+/* The global value, dense, converted to double / from double; `count` must be the variable's number of
+ * elements. On every rank. Collective. */
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
-/* The parts of all variables and optimizer slots that this rank holds. The list is the caller's: iso_pieces_free. */
+/* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
+ * iso_pieces_free. */
 iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *pieces);
 void iso_pieces_free(iso_pieces *pieces);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */

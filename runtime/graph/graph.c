@@ -193,7 +193,8 @@ static iso_op *new_op(iso_graph *graph, const iso_op_type *type, iso_tensor *con
     op->graph = graph;
     op->inputs = count;
     op->outputs = type->outputs ? type->outputs : 1;
-    memcpy(op->input, inputs, (size_t)count * sizeof *inputs);
+    if (count)
+        memcpy(op->input, inputs, (size_t)count * sizeof *inputs);
     for (int i = 0; i < op->outputs; i++) {
         iso_tensor *tensor = iso_graph_keep(graph, sizeof *tensor);
         if (!tensor)

@@ -87,6 +87,15 @@ static iso_status in_layout(partitioner *p, iso_tensor *tensor, const iso_layout
         }
     }
     iso_program_step *step;
+    iso_layout reduced = *layout;
+    reduced.partial &= program->value[best].layout.partial;
+    if (reduced.partial != layout->partial &&
+        !iso_reshard_local(p->mesh, &program->value[best].layout, layout)) {
+        /* what moves goes first; that addends become zeros is then each slot's own affair */
+        iso_status status = in_layout(p, tensor, &reduced, &best);
+        if (status != ISO_OK)
+            return status;
+    }
     iso_status status = add_step(p, NULL, &step);
     if (status != ISO_OK)
         return status;
@@ -124,6 +133,7 @@ typedef struct assignment {
     int8_t axis[ISO_MAX_AXES];
     iso_layout input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
     double share; /* of the op's work that one slot does */
+    int sharded;  /* axes that share it out, those of one slot among them */
     double bytes;
 } assignment;
 
@@ -285,16 +295,26 @@ static double bytes_of(const chooser *c, const assignment *a)
     return bytes;
 }
 
+static bool better(const assignment *a, const assignment *b)
+{
+    if (a->share != b->share)
+        return a->share < b->share;
+    return a->sharded != b->sharded ? a->sharded > b->sharded : a->bytes < b->bytes;
+}
+
 static void consider(chooser *c, assignment *a)
 {
     if (!complete(c, a))
         return;
     a->share = 1;
+    a->sharded = 0;
     for (int axis = 0; axis < c->p->mesh->axes; axis++)
-        if (a->axis[axis] >= 0)
+        if (a->axis[axis] >= 0) {
             a->share /= c->p->mesh->size[axis];
+            a->sharded++;
+        }
     a->bytes = bytes_of(c, a);
-    if (!c->found || a->share < c->best.share || (a->share == c->best.share && a->bytes < c->best.bytes)) {
+    if (!c->found || better(a, &c->best)) {
         c->best = *a;
         c->found = true;
     }
@@ -322,7 +342,7 @@ static void rule_for(const iso_op *op, iso_rule *rule)
 
 static iso_status emit(partitioner *p, const chooser *c)
 {
-    int input[ISO_MAX_INPUTS];
+    int input[ISO_MAX_INPUTS] = {0};
     iso_status status = ISO_OK;
     for (int i = 0; i < c->op->inputs && status == ISO_OK; i++)
         status = in_layout(p, c->in[i], &c->best.input[i], &input[i]);

@@ -7,10 +7,11 @@
 
 /* What each axis does in a reshard, seen from the slot that receives. */
 typedef enum axis_role {
-    SAME,   /* the source has my coordinate: the axis replicates, or stays partial */
+    SAME, /* the source has my coordinate: the axis replicates, stays partial, or sharded what becomes partial
+           * (each keeps its part among zeros) */
     SEARCH, /* the axis sharded the tensor: parts lie along it */
     SUM,    /* addends lie along it */
-    MASK,   /* becomes partial: coordinate 0 keeps its part, the others hold zeros */
+    MASK,   /* replicated before, partial after: coordinate 0 keeps its part, the others hold zeros */
 } axis_role;
 
 static axis_role role_of(const iso_layout *from, const iso_layout *to, int axis)
@@ -18,9 +19,10 @@ static axis_role role_of(const iso_layout *from, const iso_layout *to, int axis)
     uint32_t bit = 1u << axis;
     if (from->partial & bit)
         return to->partial & bit ? SAME : SUM;
+    bool sharded = iso_layout_sharded_axes(from) & bit;
     if (to->partial & bit)
-        return MASK;
-    return iso_layout_sharded_axes(from) & bit ? SEARCH : SAME;
+        return sharded ? SAME : MASK;
+    return sharded ? SEARCH : SAME;
 }
 
 typedef struct visitor {
@@ -120,13 +122,28 @@ static bool refines(const iso_sharding *from, const iso_sharding *to)
     return from->count <= to->count && memcmp(from->axis, to->axis, (size_t)from->count) == 0;
 }
 
+/* True where a slot's new part of the dimension comes from its old one: `to` refines `from`, but for axes
+ * that cut last in `from` and along which the tensor becomes partial. */
+static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_t partial)
+{
+    int kept = 0;
+    while (kept < from->count && !(partial & 1u << from->axis[kept]))
+        kept++;
+    for (int i = kept; i < from->count; i++)
+        if (!(partial & 1u << from->axis[i]))
+            return false;
+    iso_sharding rest = *from;
+    rest.count = (int8_t)kept;
+    return refines(&rest, to);
+}
+
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to)
 {
     for (int a = 0; a < mesh->axes; a++)
         if (role_of(from, to, a) == SUM && mesh->size[a] > 1)
             return false;
     for (int d = 0; d < from->rank; d++)
-        if (!refines(&from->dim[d], &to->dim[d]))
+        if (!keeps_part(&from->dim[d], &to->dim[d], to->partial))
             return false;
     return true;
 }

@@ -11,6 +11,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
+#include "tests/support/hosts.h"
 
 static iso_context *ctx;
 
@@ -100,8 +101,7 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
     bool blocks = draw(r, 0, 1);
     for (int slot = 0; slot < s->topology.slots; slot++)
         s->rank_of_slot[slot] = blocks ? slot * ranks / s->topology.slots : (int)draw(r, 0, ranks - 1);
-    for (int rank = 0; rank < ranks; rank++)
-        s->host_of_rank[rank] = rank / per_host;
+    pretend_hosts(ctx, per_host, s->host_of_rank);
     s->topology.rank_of_slot = s->rank_of_slot;
     s->topology.host_of_rank = s->host_of_rank;
     const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32};

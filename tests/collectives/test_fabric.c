@@ -10,6 +10,7 @@
 #include "collectives/tree_impl.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
+#include "tests/support/hosts.h"
 
 static iso_context *ctx;
 static int rank_of_slot[64], host_of_rank[64];
@@ -25,8 +26,7 @@ static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *
 static iso_topology topology_of(int slots_per_rank, int ranks_per_host, int threads)
 {
     int ranks = iso_ranks(ctx);
-    for (int rank = 0; rank < ranks; rank++)
-        host_of_rank[rank] = rank / ranks_per_host;
+    pretend_hosts(ctx, ranks_per_host, host_of_rank);
     for (int slot = 0; slot < ranks * slots_per_rank; slot++)
         rank_of_slot[slot] = slot / slots_per_rank;
     return (iso_topology){ranks * slots_per_rank, ranks, iso_rank(ctx), rank_of_slot, host_of_rank, threads};
@@ -56,7 +56,7 @@ START_TEST(areas_are_shared_apart_and_grow)
             }
         }
         char *host = iso_fabric_host_area(fabric);
-        if (bytes == 1000 && topology.rank % 2 == 0)
+        if (bytes == 1000)
             memset(host, 77, 5000);
         iso_fabric_barrier(fabric, 0);
         for (int slot = 0; slot < topology.slots; slot++) {

@@ -78,6 +78,8 @@ END_TEST
 START_TEST(hosts_are_numbered_by_their_ranks)
 {
     const char *cut[] = {"1", "2", "3", NULL};
+    if (iso_hosts(ctx) > 1)
+        return; /* of real hosts we know nothing */
     for (int i = 0; cut[i]; i++) {
         iso_context *other;
         setenv("ISOGRID_RANKS_PER_HOST", cut[i], 1);

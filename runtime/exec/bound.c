@@ -1,0 +1,340 @@
+#include "runtime/exec/bound_impl.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+
+/* ---- choosing kernels ---- */
+
+static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const iso_call *call)
+{
+    char shape[160];
+    iso_shape first = {.rank = call->inputs ? call->in[0].rank : 0};
+    for (int d = 0; d < first.rank; d++)
+        first.dim[d] = call->in[0].dim[d];
+    return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s",
+                     runtime->backend->name, op->type->name, iso_shape_text(&first, shape, sizeof shape),
+                     call->inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
+}
+
+static iso_status bind_kernel(iso_runtime *runtime, iso_ready_plan *ready, iso_slot_plan *sp, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    iso_bound *bound = &sp->bound[i];
+    iso_plan_call(plan, i, sp->local->slot, bound->array, bound->array + step->op->inputs, &bound->call);
+    bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
+    if (!bound->kernel)
+        return no_kernel(runtime, step->op, &bound->call);
+    int root = plan->root[step->output[0]];
+    for (int k = 0; k < step->op->inputs; k++)
+        if (plan->place[step->input[k]].kind == ISO_PLACE_ARENA && root != step->output[0] &&
+            !bound->kernel->in_place &&
+            plan->place[step->input[k]].offset == plan->place[step->output[0]].offset)
+            return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
+                             bound->kernel->name, step->op->type->name);
+    bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
+    return ISO_OK;
+}
+
+static iso_array array_of_value(const iso_plan *plan, int value, int slot)
+{
+    iso_shape shape = iso_plan_shape(plan, value);
+    iso_box box = iso_plan_box(plan, value, slot);
+    iso_array array = {.dtype = plan->program->value[value].tensor->dtype, .rank = shape.rank};
+    memcpy(array.dim, box.extent, sizeof array.dim);
+    memcpy(array.offset, box.offset, sizeof array.offset);
+    memcpy(array.global, shape.dim, sizeof array.global);
+    return array;
+}
+
+static iso_status note_region(void *arg, const iso_region *region)
+{
+    iso_bound_copy *copy = arg;
+    copy->region = region->box;
+    copy->from_box = region->source_box[0];
+    copy->empty = false;
+    return ISO_OK;
+}
+
+static iso_status bind_copy(iso_ready_plan *ready, iso_slot_plan *sp, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    const iso_value *from = &plan->program->value[step->input[0]],
+                    *to = &plan->program->value[step->output[0]];
+    iso_shape shape = iso_plan_shape(plan, step->input[0]);
+    iso_bound_copy *copy = sp->bound[i].copy;
+    copy->empty = true;
+    copy->element = iso_dtype_size(from->tensor->dtype);
+    copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, sp->local->slot);
+    iso_status status = iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape,
+                                          sp->local->slot, note_region, copy);
+    copy->zero = iso_box_count(&copy->to_box) > (copy->empty ? 0 : iso_box_count(&copy->region));
+    copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
+                  iso_box_equal(&copy->region, &copy->to_box);
+    return status;
+}
+
+static iso_status bind_slot(iso_runtime *runtime, iso_ready_plan *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_status status = ISO_OK;
+    iso_array *array = sp->arrays;
+    for (int i = 0; i < plan->instructions; i++) {
+        const iso_instruction *instruction = &plan->instruction[i];
+        iso_bound *bound = &sp->bound[i];
+        bound->kind = instruction->kind;
+        bound->array = array;
+        if (instruction->kind == ISO_KERNEL) {
+            array += plan->program->step[instruction->step].op->inputs +
+                     plan->program->step[instruction->step].op->outputs;
+            ISO_TRY(bind_kernel(runtime, ready, sp, i));
+        } else if (instruction->kind == ISO_READ) {
+            bound->input = instruction->input;
+            *array++ = array_of_value(plan, plan->program->input_value[instruction->input], sp->local->slot);
+        } else if (instruction->kind == ISO_COPY) {
+            bound->copy = &sp->copies[i];
+            ISO_TRY(bind_copy(ready, sp, i));
+        }
+    }
+done:
+    return status;
+}
+
+/* ---- constants ---- */
+
+static iso_status fill_constants(iso_ready_plan *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_status status = iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants);
+    for (int v = 0; v < plan->program->values && status == ISO_OK; v++) {
+        const iso_value *value = &plan->program->value[v];
+        if (value->step >= 0 || plan->place[v].kind != ISO_PLACE_CONSTANT)
+            continue;
+        const iso_constant_attrs *attrs = value->tensor->producer->attrs;
+        iso_box box = iso_plan_box(plan, v, sp->local->slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set((char *)sp->constants + plan->place[v].offset, attrs->dtype, i,
+                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
+    }
+    return status;
+}
+
+/* ---- making and freeing ---- */
+
+static size_t count_arrays(const iso_plan *plan)
+{
+    size_t count = 1;
+    for (int i = 0; i < plan->instructions; i++) {
+        const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+        count += plan->instruction[i].kind == ISO_KERNEL ? (size_t)(step->op->inputs + step->op->outputs) : 1;
+    }
+    return count;
+}
+
+static iso_status make_slot(iso_runtime *runtime, iso_ready_plan *ready, int i)
+{
+    iso_status status = ISO_OK;
+    iso_slot_plan *sp = &ready->slot[i];
+    size_t instructions = (size_t)ready->plan->instructions + 1;
+    sp->local = &runtime->local[i];
+    sp->bound = iso_new(instructions * sizeof *sp->bound);
+    sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
+    sp->copies = iso_new(instructions * sizeof *sp->copies);
+    sp->fault_total = iso_new(sizeof *sp->fault_total);
+    if (!sp->bound || !sp->arrays || !sp->copies || !sp->fault_total)
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
+    ISO_TRY(fill_constants(ready, sp));
+    ISO_TRY(bind_slot(runtime, ready, sp));
+done:
+    return status;
+}
+
+iso_status iso_bound_create(iso_runtime *runtime, iso_plan *plan, iso_ready_plan **out)
+{
+    iso_status status = ISO_OK;
+    iso_ready_plan *ready = iso_new(sizeof *ready);
+    if (!ready || !(ready->slot = iso_new(((size_t)runtime->locals + 1) * sizeof *ready->slot))) {
+        iso_free(ready);
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
+    }
+    ready->plan = plan;
+    for (int i = 0; i < runtime->locals; i++)
+        ISO_TRY(make_slot(runtime, ready, i));
+    *out = ready;
+    return ISO_OK;
+done:
+    ready->plan = NULL;
+    iso_bound_destroy(runtime, ready);
+    return status;
+}
+
+void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready)
+{
+    if (!ready)
+        return;
+    for (int i = 0; i < runtime->locals; i++) {
+        iso_free(ready->slot[i].bound);
+        iso_free(ready->slot[i].arrays);
+        iso_free(ready->slot[i].copies);
+        iso_free(ready->slot[i].constants);
+        iso_free(ready->slot[i].fault_total);
+    }
+    iso_plan_destroy(ready->plan);
+    iso_free(ready->slot);
+    iso_free(ready);
+}
+
+/* Rows that are cut in other dimensions too are read whole first. */
+static size_t read_scratch(const iso_array *array)
+{
+    size_t bytes = iso_dtype_size(array->dtype);
+    for (int d = 1; d < array->rank; d++)
+        bytes *= (size_t)array->global[d];
+    return bytes * (size_t)array->dim[0];
+}
+
+size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready)
+{
+    size_t most = 0;
+    for (int s = 0; s < runtime->locals; s++)
+        for (int i = 0; i < ready->plan->instructions; i++) {
+            const iso_bound *bound = &ready->slot[s].bound[i];
+            size_t bytes = bound->kind == ISO_READ ? read_scratch(bound->array)
+                           : bound->kind == ISO_KERNEL && bound->kernel->scratch
+                               ? bound->kernel->scratch(&bound->call)
+                               : 0;
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+/* ---- addresses ---- */
+
+void *iso_bound_value(const iso_runtime *runtime, const iso_ready_plan *ready, int local, int value)
+{
+    const iso_place *place = &ready->plan->place[value];
+    switch (place->kind) {
+    case ISO_PLACE_ARENA:
+        return (char *)runtime->local[local].arena + place->offset;
+    case ISO_PLACE_SHARED:
+        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->local[local].slot) + place->offset;
+    case ISO_PLACE_VARIABLE:
+        return iso_runtime_variable(runtime, place->variable, runtime->local[local].slot);
+    case ISO_PLACE_CONSTANT:
+        return (char *)ready->slot[local].constants + place->offset;
+    default:
+        return NULL;
+    }
+}
+
+static void address_instruction(iso_runtime *runtime, iso_ready_plan *ready, int local, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    iso_bound *bound = &ready->slot[local].bound[i];
+    iso_local_slot *slot = &runtime->local[local];
+    if (bound->kind == ISO_KERNEL) {
+        for (int k = 0; k < step->op->inputs; k++)
+            bound->array[k].data = iso_bound_value(runtime, ready, local, step->input[k]);
+        for (int k = 0; k < step->op->outputs; k++)
+            bound->array[step->op->inputs + k].data = iso_bound_value(runtime, ready, local, step->output[k]);
+        bound->call.scratch = runtime->scratch[slot->thread];
+        bound->call.fault = &slot->fault;
+    } else if (bound->kind == ISO_READ) {
+        bound->array->data = iso_bound_value(runtime, ready, local, plan->program->input_value[bound->input]);
+    } else if (bound->kind == ISO_COPY) {
+        bound->copy->from = iso_bound_value(runtime, ready, local, step->input[0]);
+        bound->copy->to = iso_bound_value(runtime, ready, local, step->output[0]);
+    }
+}
+
+static void bind_moves(iso_runtime *runtime, iso_ready_plan *ready, iso_exchange *exchange, int first,
+                       int count)
+{
+    for (int l = 0; l < runtime->locals; l++)
+        for (int i = first; i < first + count; i++) {
+            const iso_move *move = &ready->plan->move[i];
+            int target = move->kind == ISO_MOVE_SCATTER ? move->from : move->to;
+            iso_exchange_bind(exchange, runtime->local[l].slot, target,
+                              iso_bound_value(runtime, ready, l, target));
+        }
+}
+
+/* New weights go straight into the host's copies. */
+static void bind_spread(iso_runtime *runtime, iso_ready_plan *ready)
+{
+    const iso_plan *plan = ready->plan;
+    for (int l = 0; l < runtime->locals; l++)
+        for (int i = 0; i < plan->program->changes; i++) {
+            const iso_variable *variable = plan->program->change[i].variable;
+            if (plan->program->change[i].apply &&
+                iso_runtime_first_on_host(runtime, variable, runtime->local[l].slot))
+                iso_exchange_bind(plan->spread, runtime->local[l].slot, variable->id,
+                                  iso_runtime_variable(runtime, variable, runtime->local[l].slot));
+        }
+}
+
+void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready)
+{
+    iso_plan *plan = ready->plan;
+    for (int l = 0; l < runtime->locals; l++) {
+        for (int i = 0; i < plan->instructions; i++)
+            address_instruction(runtime, ready, l, i);
+        iso_exchange_bind(plan->finish, runtime->local[l].slot, plan->fault_target,
+                          ready->slot[l].fault_total);
+    }
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            bind_moves(runtime, ready, plan->instruction[i].exchange, plan->instruction[i].first_move,
+                       plan->instruction[i].moves);
+    bind_moves(runtime, ready, plan->finish, plan->finish_first_move, plan->finish_moves);
+    if (plan->spread)
+        bind_spread(runtime, ready);
+    ready->generation = runtime->generation;
+}
+
+/* ---- copies of boxes ---- */
+
+/* Byte offset of a region's corner in a dense box, and the strides of the box. */
+static size_t corner(const iso_box *box, const iso_box *region, size_t element, size_t *stride)
+{
+    size_t at = 0;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        stride[d] = d == box->rank - 1 ? element : stride[d + 1] * (size_t)box->extent[d + 1];
+        at += (size_t)(region->offset[d] - box->offset[d]) * stride[d];
+    }
+    return at;
+}
+
+static void copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
+                      const iso_box *region, int d, size_t element)
+{
+    if (d >= region->rank - 1) {
+        memcpy(to, from, element * (size_t)(region->rank ? region->extent[d] : 1));
+        return;
+    }
+    for (int64_t i = 0; i < region->extent[d]; i++)
+        copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d], to_stride,
+                  region, d + 1, element);
+}
+
+void iso_bound_run_copy(const iso_bound_copy *copy)
+{
+    size_t from_stride[ISO_MAX_RANK], to_stride[ISO_MAX_RANK];
+    size_t bytes = (size_t)iso_box_count(&copy->to_box) * copy->element;
+    if (copy->zero)
+        memset(copy->to, 0, bytes);
+    if (copy->empty)
+        return;
+    if (copy->whole) {
+        if (copy->to != copy->from)
+            memcpy(copy->to, copy->from, bytes);
+        return;
+    }
+    size_t from = corner(&copy->from_box, &copy->region, copy->element, from_stride);
+    size_t to = corner(&copy->to_box, &copy->region, copy->element, to_stride);
+    copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride, &copy->region,
+              0, copy->element);
+}

@@ -1,0 +1,70 @@
+/* Plans bound to a rank's slots: kernels chosen, addresses filled in. */
+#ifndef ISO_EXEC_BOUND_IMPL_H
+#define ISO_EXEC_BOUND_IMPL_H
+
+#include "runtime/exec/runtime_impl.h"
+
+/* A copy of a box from one dense buffer into another. */
+typedef struct iso_bound_copy {
+    bool whole; /* the boxes are equal: one run */
+    bool zero;  /* the target is not covered: it is cleared first */
+    bool empty; /* nothing is copied */
+    iso_box region, from_box, to_box;
+    const void *from;
+    void *to;
+    size_t element;
+} iso_bound_copy;
+
+/* An instruction for one slot. */
+typedef struct iso_bound {
+    iso_instruction_kind kind;
+    const iso_kernel *kernel;
+    iso_call call;
+    double flops;
+    int input;        /* READ: component of the batch */
+    iso_array *array; /* KERNEL: inputs, then outputs; READ: the one written */
+    iso_bound_copy *copy;
+} iso_bound;
+
+typedef struct iso_slot_plan {
+    iso_local_slot *local;
+    iso_bound *bound;  /* [instructions] */
+    iso_array *arrays; /* of all kernels */
+    iso_bound_copy *copies;
+    void *constants;
+    double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
+} iso_slot_plan;
+
+/* A function's plan for one batch size. */
+typedef struct iso_ready_plan {
+    struct iso_ready_plan *next;
+    iso_plan *plan;
+    iso_slot_plan *slot;    /* [locals] */
+    unsigned generation;    /* of the memory that it is bound to */
+    uint64_t planned_bytes; /* taken from other slots by the local slots in a step */
+} iso_ready_plan;
+
+/* Chooses kernels; addresses are filled in by iso_bound_addresses. */
+iso_status iso_bound_create(iso_runtime *runtime, iso_plan *plan, iso_ready_plan **ready);
+void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready);
+/* Bytes of scratch memory that the plan's kernels need. */
+size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready);
+/* Fills in all addresses after memory has moved, and tells the exchanges. */
+void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready);
+/* Where a local slot has a value. */
+void *iso_bound_value(const iso_runtime *runtime, const iso_ready_plan *ready, int local, int value);
+void iso_bound_run_copy(const iso_bound_copy *copy);
+
+/* optimize.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange.
+ */
+typedef struct iso_rates {
+    bool apply;
+    double hyper[ISO_MAX_HYPER];
+} iso_rates;
+/* Reads iteration and learning rate; before anything of the step is changed. */
+void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
+                          int slot, iso_rates *rates);
+void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
+                  int bucket, int local, const iso_rates *rates);
+
+#endif

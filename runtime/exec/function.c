@@ -1,0 +1,407 @@
+#include "runtime/exec/function.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/function_impl.h"
+#include "runtime/session/session.h"
+
+enum { MAX_BUCKETS = 64 };
+
+/* ---- making ---- */
+
+static int count_list(const void *const *list, int capacity)
+{
+    int n = 0;
+    while (n < capacity && list[n])
+        n++;
+    return n;
+}
+
+/* Paths of variables and names of layers' outputs: what a layout's key can match. */
+static iso_status report_unused_layouts(iso_function *function)
+{
+    const iso_graph *graph = function->graph;
+    int count = 0;
+    const char **path = iso_new(((size_t)graph->variables + (size_t)graph->tensors + 1) * sizeof *path);
+    if (!path)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d paths", graph->tensors);
+    for (int i = 0; i < graph->variables; i++)
+        path[count++] = graph->variable[i]->path;
+    for (int i = 0; i < graph->tensors; i++)
+        if (graph->tensor[i]->name && strchr(graph->tensor[i]->name, '/') &&
+            graph->tensor[i]->producer->type != &iso_op_variable)
+            path[count++] = graph->tensor[i]->name;
+    iso_status status = iso_layout_map_report_unused(function->runtime->distribution->map, path, count,
+                                                     iso_is_chief(graph->ctx));
+    iso_free(path);
+    return status;
+}
+
+/* A loss is summed in float64 and then cast to the network's type: results show it before the cast. */
+static iso_tensor *before_cast(iso_tensor *tensor)
+{
+    const iso_op *op = tensor->producer;
+    bool narrowed = op && strcmp(op->type->name, "cast") == 0 && op->input[0]->dtype == ISO_F64 &&
+                    tensor->dtype == ISO_F32;
+    return narrowed ? op->input[0] : tensor;
+}
+
+static iso_status make_program(iso_function *function, const iso_function_options *options)
+{
+    iso_status status = ISO_OK;
+    iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    iso_program_request request = {
+        .training = options->training, .input = options->inputs, .output = outputs};
+    request.update = options->updates;
+    request.inputs = count_list((const void *const *)options->inputs, ISO_MAX_FUNCTION_INPUTS);
+    request.outputs = count_list((const void *const *)options->outputs, ISO_MAX_FUNCTION_OUTPUTS);
+    for (int i = 0; i < request.outputs; i++)
+        outputs[i] = before_cast(options->outputs[i]);
+    request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
+    ISO_TRY(
+        iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
+    ISO_TRY(report_unused_layouts(function));
+    ISO_TRY(iso_buckets_create(function->program, &function->buckets));
+    if (function->buckets.count > MAX_BUCKETS)
+        ISO_TRY(iso_error(ISO_INVALID,
+                          "a function has %d groups of variables to update, at most %d are possible",
+                          function->buckets.count, MAX_BUCKETS));
+done:
+    return status;
+}
+
+static iso_status set_up(iso_function *function, const iso_function_options *options)
+{
+    iso_context *ctx = function->graph->ctx;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, iso_graph_error(function->graph)));
+    ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
+    ISO_TRY(iso_agree(ctx, make_program(function, options)));
+    ISO_TRY(iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name));
+    ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
+    ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
+                                                    &function->updates)));
+done:
+    return status;
+}
+
+iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *options,
+                                    size_t size)
+{
+    (void)size;
+    iso_function *function = iso_new(sizeof *function);
+    if (!function)
+        return iso_error(ISO_NO_MEMORY, "no memory for a function");
+    function->graph = graph;
+    function->training = options->training;
+    snprintf(function->name, sizeof function->name, "%s",
+             options->name       ? options->name
+             : options->training ? "training"
+                                 : "inference");
+    iso_status status = set_up(function, options);
+    if (status == ISO_OK)
+        *out = function;
+    else
+        iso_function_destroy(function);
+    return status;
+}
+
+void iso_function_destroy(iso_function *function)
+{
+    if (!function)
+        return;
+    while (function->plans) {
+        iso_ready_plan *next = function->plans->next;
+        iso_bound_destroy(function->runtime, function->plans);
+        function->plans = next;
+    }
+    iso_buckets_destroy(&function->buckets);
+    iso_program_destroy(function->program);
+    iso_free(function);
+}
+
+/* ---- plans by batch size ---- */
+
+static iso_status make_plan(iso_function *function, int64_t rows, iso_ready_plan **out)
+{
+    iso_runtime *runtime = function->runtime;
+    iso_status status = ISO_OK;
+    iso_plan *plan = NULL;
+    iso_ready_plan *ready = NULL;
+    if (rows < 0)
+        return iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
+    ISO_TRY(iso_agree(runtime->ctx,
+                      iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan)));
+    ISO_TRY(iso_agree(runtime->ctx, iso_bound_create(runtime, plan, &ready)));
+    plan = NULL;
+    ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
+                                iso_bound_scratch(runtime, ready)));
+    ISO_TRY(iso_plan_connect(ready->plan));
+    *out = ready;
+    return ISO_OK;
+done:
+    iso_plan_destroy(plan);
+    iso_bound_destroy(runtime, ready);
+    return status;
+}
+
+static iso_status plan_for(iso_function *function, int64_t rows, iso_ready_plan **out)
+{
+    iso_ready_plan **link = &function->plans;
+    while (*link && (*link)->plan->rows != rows)
+        link = &(*link)->next;
+    iso_ready_plan *ready = *link;
+    if (!ready) {
+        iso_status status = make_plan(function, rows, &ready);
+        if (status != ISO_OK)
+            return status;
+    } else {
+        *link = ready->next;
+    }
+    ready->next = function->plans;
+    function->plans = ready;
+    if (ready->generation != function->runtime->generation)
+        iso_bound_addresses(function->runtime, ready);
+    *out = ready;
+    return ISO_OK;
+}
+
+iso_status iso_function_prepare(iso_function *function, int64_t rows)
+{
+    iso_ready_plan *ready;
+    return plan_for(function, rows, &ready);
+}
+
+/* ---- running ---- */
+
+static iso_status check_batch(const iso_function *function, const iso_batch *batch)
+{
+    char want[160], have[160];
+    const iso_program *program = function->program;
+    if (program->inputs == 0)
+        return ISO_OK;
+    if (!batch)
+        return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name,
+                         program->inputs);
+    if (batch->components < program->inputs)
+        return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
+                         function->name, program->inputs, batch->components);
+    for (int i = 0; i < program->inputs; i++) {
+        const iso_shape *shape = &program->input[i]->shape;
+        bool fits = shape->rank == batch->shape[i].rank + 1;
+        for (int d = 1; fits && d < shape->rank; d++)
+            fits = shape->dim[d] == batch->shape[i].dim[d - 1];
+        if (fits)
+            continue;
+        iso_shape row = {.rank = shape->rank - 1};
+        memcpy(row.dim, shape->dim + 1, sizeof row.dim - sizeof row.dim[0]);
+        return iso_error(ISO_INVALID, "input '%s' takes rows of shape %s, the data's are %s",
+                         iso_tensor_name(program->input[i]), iso_shape_text(&row, want, sizeof want),
+                         iso_shape_text(&batch->shape[i], have, sizeof have));
+    }
+    return ISO_OK;
+}
+
+/* The message of the first local slot that met a fault, if any; then the ranks agree. */
+static iso_status agree_on_fault(iso_function *function)
+{
+    iso_runtime *runtime = function->runtime;
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
+        if (runtime->local[l].fault.raised)
+            status = iso_error(ISO_INVALID, "%s", runtime->local[l].fault.message);
+    return iso_agree(runtime->ctx, status);
+}
+
+/* Ranks without slots learn from the rank of slot 0 how the step went: its faults and results. */
+static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *results, int count)
+{
+    size_t bytes = ((size_t)count + 1) * sizeof(double);
+    double mine[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
+    double *all = iso_new(bytes * (size_t)iso_ranks(runtime->ctx));
+    if (!all)
+        return iso_error(ISO_NO_MEMORY, "no memory for the results of %d ranks", iso_ranks(runtime->ctx));
+    memcpy(mine + 1, results, bytes - sizeof(double));
+    iso_status status = iso_gather_all(runtime->ctx, mine, bytes, all);
+    const double *theirs = all + (size_t)runtime->mesh->rank_of_slot[0] * ((size_t)count + 1);
+    *faults = theirs[0];
+    memcpy(results, theirs + 1, bytes - sizeof(double));
+    iso_free(all);
+    return status;
+}
+
+static iso_status run(iso_function *function, const iso_batch *batch, iso_ready_plan **ready, double *faults)
+{
+    int64_t rows = batch ? batch->rows : 0;
+    iso_status status = check_batch(function, batch);
+    if (status == ISO_OK)
+        status = plan_for(function, rows, ready);
+    if (status != ISO_OK)
+        return status;
+    *faults = iso_step_run(function, *ready, batch);
+    function->runtime->steps += function->training && function->program->changes > 0 && *faults == 0;
+    return ISO_OK;
+}
+
+iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
+{
+    iso_runtime *runtime = function->runtime;
+    const iso_program *program = function->program;
+    iso_ready_plan *ready;
+    double faults, found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    iso_status status = ISO_OK;
+    for (int i = 0; i < program->outputs; i++)
+        if (program->value[program->output_value[i]].tensor->shape.rank != 0)
+            return iso_error(ISO_INVALID,
+                             "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
+                             i, function->name);
+    ISO_TRY(run(function, batch, &ready, &faults));
+    for (int i = 0; i < program->outputs && runtime->locals > 0; i++) {
+        int value = program->output_value[i];
+        found[i] = iso_element_get(iso_bound_value(runtime, ready, 0, value),
+                                   program->value[value].tensor->dtype, 0);
+    }
+    if (runtime->idle_ranks)
+        ISO_TRY(tell_idle_ranks(runtime, &faults, found, program->outputs));
+    if (faults != 0)
+        ISO_TRY(agree_on_fault(function));
+    if (results)
+        memcpy(results, found, (size_t)program->outputs * sizeof *results);
+done:
+    return status;
+}
+
+iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
+{
+    iso_runtime *runtime = function->runtime;
+    const iso_program *program = function->program;
+    iso_ready_plan *ready;
+    double faults, none[1] = {0};
+    iso_status status = ISO_OK;
+    ISO_TRY(run(function, batch, &ready, &faults));
+    if (runtime->idle_ranks)
+        ISO_TRY(tell_idle_ranks(runtime, &faults, none, 0));
+    if (faults != 0)
+        ISO_TRY(agree_on_fault(function));
+    for (int o = 0; o < program->outputs; o++) {
+        int value = program->output_value[o];
+        iso_shape shape = iso_plan_shape(ready->plan, value);
+        iso_box box = iso_box_whole(&shape);
+        const void *data = runtime->locals ? iso_bound_value(runtime, ready, 0, value) : NULL;
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
+    }
+done:
+    return status;
+}
+
+/* ---- what a plan states ---- */
+
+static double planned_bytes(const iso_runtime *runtime, const iso_plan *plan)
+{
+    double bytes = 0;
+    for (int l = 0; l < runtime->locals; l++) {
+        int slot = runtime->local[l].slot;
+        for (int i = 0; i < plan->instructions; i++)
+            if (plan->instruction[i].kind == ISO_EXCHANGE)
+                bytes += (double)iso_exchange_planned(plan->instruction[i].exchange, slot).pulled;
+        bytes += (double)iso_exchange_planned(plan->finish, slot).pulled;
+        bytes += plan->spread ? (double)iso_exchange_planned(plan->spread, slot).pulled : 0;
+    }
+    return bytes;
+}
+
+static iso_status sum_over_ranks(iso_context *ctx, double *value)
+{
+    int ranks = iso_ranks(ctx);
+    double *all = iso_new((size_t)ranks * sizeof *all), total = 0;
+    if (!all)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    iso_status status = iso_gather_all(ctx, value, sizeof *value, all);
+    for (int r = 0; r < ranks; r++)
+        total += all[r];
+    iso_free(all);
+    if (status == ISO_OK)
+        *value = total;
+    return status;
+}
+
+static int64_t count_parameters(const iso_graph *graph)
+{
+    int64_t total = 0, count;
+    for (int i = 0; i < graph->variables; i++)
+        if (graph->variable[i]->trainable && iso_shape_count(&graph->variable[i]->shape, &count) == ISO_OK)
+            total += count;
+    return total;
+}
+
+static int64_t state_bytes(const iso_function *function)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < function->buckets.count; b++) {
+        const iso_bucket *bucket = &function->buckets.bucket[b];
+        int64_t part = bucket->part < bucket->total ? bucket->part : bucket->total;
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * function->updates->state[b].slots;
+    }
+    return bytes;
+}
+
+iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts)
+{
+    iso_runtime *runtime = function->runtime;
+    iso_ready_plan *ready;
+    iso_status status = ISO_OK;
+    ISO_TRY(plan_for(function, rows, &ready));
+    double bytes = planned_bytes(runtime, ready->plan);
+    ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
+    int exchanges = 1 + (ready->plan->spread != NULL),
+        host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
+    for (int i = 0; i < ready->plan->instructions; i++)
+        exchanges += ready->plan->instruction[i].kind == ISO_EXCHANGE;
+    for (int s = 0; s < runtime->mesh->slots; s++)
+        here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
+    *facts = (iso_plan_facts){
+        .slots = runtime->mesh->slots,
+        .parameters = count_parameters(function->graph),
+        .variables_bytes = (int64_t)runtime->host_bytes[host],
+        .state_bytes = state_bytes(function),
+        .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
+        .shared_bytes = (int64_t)ready->plan->shared_bytes,
+        .host_bytes = (int64_t)(runtime->host_bytes[host] + ready->plan->shared_bytes * (size_t)here),
+        .flops = ready->plan->flops,
+        .exchanged_bytes = bytes,
+        .instructions = ready->plan->instructions,
+        .exchanges = exchanges};
+done:
+    return status;
+}
+
+void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes)
+{
+    const iso_runtime *runtime = function->runtime;
+    *flops = *exchanged_bytes = 0;
+    for (int l = 0; l < runtime->locals; l++) {
+        *flops += runtime->local[l].flops;
+        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->local[l].slot).pulled;
+    }
+}
+
+iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
+{
+    iso_ready_plan *ready;
+    iso_text out = {0};
+    iso_status status = plan_for(function, rows, &ready);
+    if (status != ISO_OK)
+        return status;
+    iso_plan_print(ready->plan, &out);
+    if (out.failed) {
+        iso_text_free(&out);
+        return iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");
+    }
+    *text = out.data;
+    return ISO_OK;
+}

@@ -1,0 +1,21 @@
+#ifndef ISO_EXEC_FUNCTION_IMPL_H
+#define ISO_EXEC_FUNCTION_IMPL_H
+
+#include "runtime/exec/bound_impl.h"
+
+struct iso_function {
+    iso_graph *graph;
+    iso_runtime *runtime;
+    iso_program *program;
+    iso_bucket_list buckets;
+    iso_update_state *updates;
+    bool training;
+    char name[64];
+    iso_ready_plan *plans; /* by batch size; the one used last in front */
+};
+
+/* step.c: runs a plan on one batch, on all threads of this rank. Returns the number of slots that met a fault
+ * (as the slots of this rank learnt it; 0 where it has none). */
+double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch);
+
+#endif

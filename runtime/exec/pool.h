@@ -1,0 +1,17 @@
+/* The threads of a rank: thread 0 is the caller's, the others wait for jobs. */
+#ifndef ISO_EXEC_POOL_H
+#define ISO_EXEC_POOL_H
+
+#include "runtime/base/types.h"
+
+typedef struct iso_pool iso_pool;
+typedef void (*iso_job)(void *arg, int thread);
+
+/* threads: at least 1, the caller's among them. spin: waiting threads may burn time (no more threads than
+ * cores). */
+iso_status iso_pool_create(int threads, bool spin, iso_pool **pool);
+void iso_pool_destroy(iso_pool *pool);
+/* Runs job(arg, t) on every thread t and returns when all are done. */
+void iso_pool_run(iso_pool *pool, iso_job job, void *arg);
+
+#endif

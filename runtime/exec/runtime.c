@@ -1,0 +1,450 @@
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/runtime_impl.h"
+#include "runtime/session/session.h"
+
+/* ---- set-up ---- */
+
+static iso_status find_distribution(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    runtime->distribution = runtime->graph->distribution;
+    if (!runtime->distribution) {
+        ISO_TRY(iso_data_parallel_create(NULL, &runtime->own_distribution));
+        runtime->distribution = runtime->own_distribution;
+    }
+    ISO_TRY(iso_distribution_resolve(runtime->distribution, runtime->ctx));
+    runtime->mesh = runtime->distribution->mesh;
+done:
+    return status;
+}
+
+/* Local slots in the order of the mesh, in contiguous blocks on the threads. */
+static iso_status place_slots(iso_runtime *runtime)
+{
+    const iso_mesh *mesh = runtime->mesh;
+    int me = iso_rank(runtime->ctx), n = 0;
+    runtime->local = iso_new(((size_t)mesh->slots + 1) * sizeof *runtime->local);
+    if (!runtime->local)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->slots);
+    for (int s = 0; s < mesh->slots; s++)
+        if (mesh->rank_of_slot[s] == me)
+            runtime->local[n++].slot = s;
+    runtime->locals = n;
+    runtime->threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
+    runtime->first_local = iso_new(((size_t)runtime->threads + 1) * sizeof *runtime->first_local);
+    runtime->scratch = iso_new((size_t)runtime->threads * sizeof *runtime->scratch);
+    if (!runtime->first_local || !runtime->scratch)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->threads);
+    for (int t = 0; t <= runtime->threads; t++)
+        runtime->first_local[t] = (int)((int64_t)t * n / runtime->threads);
+    for (int t = 0; t < runtime->threads; t++)
+        for (int i = runtime->first_local[t]; i < runtime->first_local[t + 1]; i++)
+            runtime->local[i].thread = t;
+    for (int r = 0; r < iso_ranks(runtime->ctx); r++) {
+        bool idle = true;
+        for (int s = 0; s < mesh->slots; s++)
+            idle &= mesh->rank_of_slot[s] != r;
+        runtime->idle_ranks |= idle;
+    }
+    return ISO_OK;
+}
+
+static iso_status make_fabric(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    int ranks = iso_ranks(runtime->ctx);
+    int *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    if (!hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    for (int r = 0; r < ranks; r++) {
+        hosts[r] = iso_host_of_rank(runtime->ctx, r);
+        runtime->hosts = hosts[r] + 1 > runtime->hosts ? hosts[r] + 1 : runtime->hosts;
+    }
+    iso_topology topology = {.slots = runtime->mesh->slots,
+                             .ranks = ranks,
+                             .rank = iso_rank(runtime->ctx),
+                             .rank_of_slot = runtime->mesh->rank_of_slot,
+                             .host_of_rank = hosts,
+                             .threads = runtime->threads};
+    ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
+                              runtime->backend->maximum, &runtime->fabric));
+done:
+    iso_free(hosts);
+    return status;
+}
+
+static iso_status start_threads(iso_runtime *runtime)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool spin = (long)runtime->threads * iso_host_ranks(runtime->ctx) <= cores;
+    return iso_pool_create(runtime->threads, spin, &runtime->pool);
+}
+
+/* All ranks use the lowest instruction set among them, so that they give the same bits. */
+static iso_status agree_on_instructions(iso_context *ctx)
+{
+    int mine = (int)iso_cpu_isa(), ranks = iso_ranks(ctx);
+    int *all = iso_new((size_t)ranks * sizeof *all);
+    if (!all)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    iso_status status = iso_gather_all(ctx, &mine, sizeof mine, all);
+    for (int r = 0; status == ISO_OK && r < ranks; r++)
+        mine = all[r] < mine ? all[r] : mine;
+    if (status == ISO_OK)
+        iso_cpu_limit_isa((iso_isa)mine);
+    iso_free(all);
+    return status;
+}
+
+static size_t variable_offset(const void *arg, const iso_variable *variable, int slot)
+{
+    const iso_runtime *runtime = arg;
+    return runtime->variable[variable->id].offset[slot];
+}
+
+static void free_update_state(const iso_runtime *runtime, iso_update_state *updates)
+{
+    for (int b = 0; updates->state && b < updates->buckets; b++) {
+        int count = updates->state[b].slots * runtime->locals;
+        for (int i = 0; updates->state[b].data && i < count; i++)
+            iso_free(updates->state[b].data[i]);
+        iso_free(updates->state[b].data);
+        iso_free(updates->bucket[b].member);
+    }
+    iso_free(updates->bucket);
+    iso_free(updates->state);
+    iso_free(updates->apply);
+    iso_free(updates);
+}
+
+static void destroy(void *memory)
+{
+    iso_runtime *runtime = memory;
+    if (!runtime)
+        return;
+    iso_pool_destroy(runtime->pool);
+    while (runtime->updates) {
+        iso_update_state *next = runtime->updates->next;
+        free_update_state(runtime, runtime->updates);
+        runtime->updates = next;
+    }
+    for (int i = 0; i < runtime->stored; i++)
+        iso_free(runtime->variable[i].offset);
+    for (int i = 0; runtime->local && i < runtime->locals; i++)
+        iso_free(runtime->local[i].arena);
+    for (int t = 0; runtime->scratch && t < runtime->threads; t++)
+        iso_free(runtime->scratch[t]);
+    iso_fabric_destroy(runtime->fabric);
+    iso_distribution_destroy(runtime->own_distribution);
+    iso_free(runtime->local);
+    iso_free(runtime->first_local);
+    iso_free(runtime->scratch);
+    iso_free(runtime->variable);
+    iso_free(runtime->host_bytes);
+    iso_free(runtime);
+}
+
+static iso_status set_up(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(find_distribution(runtime));
+    ISO_TRY(agree_on_instructions(runtime->ctx));
+    runtime->backend = iso_backend_cpu();
+    ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
+    ISO_TRY(make_fabric(runtime));
+    runtime->site = (iso_site){.fabric = runtime->fabric,
+                               .backend = runtime->backend,
+                               .variable_offset = variable_offset,
+                               .arg = runtime};
+    runtime->host_bytes = iso_new((size_t)runtime->hosts * sizeof *runtime->host_bytes);
+    ISO_TRY(iso_agree(runtime->ctx, runtime->host_bytes
+                                        ? start_threads(runtime)
+                                        : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
+done:
+    return status;
+}
+
+iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
+{
+    if (!graph->runtime) {
+        iso_runtime *runtime = iso_new(sizeof *runtime);
+        if (!runtime)
+            return iso_error(ISO_NO_MEMORY, "no memory for a runtime");
+        runtime->graph = graph;
+        runtime->ctx = graph->ctx;
+        iso_status status = set_up(runtime);
+        if (status != ISO_OK) {
+            destroy(runtime);
+            return status;
+        }
+        graph->runtime = runtime;
+        graph->destroy_runtime = destroy;
+    }
+    *out = graph->runtime;
+    return ISO_OK;
+}
+
+/* ---- variables ---- */
+
+static int host_of_slot(const iso_runtime *runtime, int slot)
+{
+    return iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[slot]);
+}
+
+iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return iso_layout_box(runtime->mesh, &runtime->variable[variable->id].layout, &variable->shape, slot);
+}
+
+void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return (char *)iso_fabric_host_area(runtime->fabric) + runtime->variable[variable->id].offset[slot];
+}
+
+/* The first slot before `slot`, of the same host or of any, that holds the same box; `slot` itself where
+ * there is none. */
+static int first_holder(const iso_runtime *runtime, const iso_variable *variable, int slot, bool same_host)
+{
+    iso_box mine = iso_runtime_variable_box(runtime, variable, slot);
+    for (int s = 0; s < slot; s++) {
+        if (same_host && host_of_slot(runtime, s) != host_of_slot(runtime, slot))
+            continue;
+        iso_box theirs = iso_runtime_variable_box(runtime, variable, s);
+        if (iso_box_equal(&mine, &theirs))
+            return s;
+    }
+    return slot;
+}
+
+bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return first_holder(runtime, variable, slot, true) == slot;
+}
+
+bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return first_holder(runtime, variable, slot, false) == slot;
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 2 * ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+
+/* One copy on each host of every box that its slots hold. */
+static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
+{
+    iso_stored *stored = &runtime->variable[variable->id];
+    stored->layout = *layout;
+    stored->offset = iso_new((size_t)runtime->mesh->slots * sizeof *stored->offset);
+    if (!stored->offset)
+        return iso_error(ISO_NO_MEMORY, "no memory for the places of '%s'", variable->path);
+    for (int s = 0; s < runtime->mesh->slots; s++) {
+        int first = first_holder(runtime, variable, s, true);
+        if (first != s) {
+            stored->offset[s] = stored->offset[first];
+            continue;
+        }
+        iso_box box = iso_runtime_variable_box(runtime, variable, s);
+        size_t *used = &runtime->host_bytes[host_of_slot(runtime, s)];
+        stored->offset[s] = *used;
+        *used += round_up((size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype));
+    }
+    stored->placed = true;
+    return ISO_OK;
+}
+
+static iso_status place_new(iso_runtime *runtime, const iso_program *program)
+{
+    iso_graph *graph = runtime->graph;
+    if (graph->variables > runtime->stored) {
+        iso_stored *grown =
+            iso_grow(runtime->variable, (size_t)runtime->stored, (size_t)graph->variables, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %d variables", graph->variables);
+        runtime->variable = grown;
+    }
+    int first = runtime->stored;
+    runtime->stored = graph->variables;
+    iso_status status = ISO_OK;
+    for (int i = first; i < graph->variables && status == ISO_OK; i++)
+        status = place_variable(runtime, graph->variable[i], &program->variable_layout[i]);
+    return status;
+}
+
+/* Each copy is filled by the rank of the first slot of its host that uses it. */
+static void initialize(iso_runtime *runtime, int first)
+{
+    for (int v = first; v < runtime->stored; v++)
+        for (int i = 0; i < runtime->locals; i++) {
+            const iso_variable *variable = runtime->graph->variable[v];
+            int slot = runtime->local[i].slot;
+            if (!iso_runtime_first_on_host(runtime, variable, slot))
+                continue;
+            iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+            iso_initialize(variable, runtime->graph->seed, &box,
+                           iso_runtime_variable(runtime, variable, slot));
+        }
+}
+
+iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program)
+{
+    iso_status status = ISO_OK;
+    int first = runtime->stored;
+    if (runtime->graph->variables == first)
+        return ISO_OK;
+    ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
+    ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
+    initialize(runtime, first);
+    ISO_TRY(iso_agree(runtime->ctx, ISO_OK)); /* nobody reads before all have written */
+done:
+    return status;
+}
+
+/* ---- memory of slots ---- */
+
+static iso_status grow(void **memory, size_t bytes, const char *what)
+{
+    iso_free(*memory);
+    *memory = NULL;
+    return iso_alloc(bytes, what, memory);
+}
+
+static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scratch)
+{
+    iso_status status = ISO_OK;
+    if (arena > runtime->arena_bytes) {
+        for (int i = 0; i < runtime->locals; i++)
+            ISO_TRY(grow(&runtime->local[i].arena, arena, "the arena of a slot"));
+        runtime->arena_bytes = arena;
+    }
+    if (scratch > runtime->scratch_bytes) {
+        for (int t = 0; t < runtime->threads; t++)
+            ISO_TRY(grow(&runtime->scratch[t], scratch, "the scratch memory of a thread"));
+        runtime->scratch_bytes = scratch;
+    }
+done:
+    return status;
+}
+
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
+{
+    iso_status status = ISO_OK;
+    int host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
+    runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
+    ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
+    ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->host_bytes[host]));
+    runtime->generation++;
+done:
+    return status;
+}
+
+/* ---- the state of updates ---- */
+
+/* The optimizers' ops of a program into `apply` (may be NULL); their number. */
+static int list_applies(const iso_program *program, iso_op **apply)
+{
+    int count = 0;
+    for (int i = 0; i < program->changes; i++) {
+        if (!program->change[i].apply)
+            continue;
+        if (apply)
+            apply[count] = program->change[i].apply;
+        count++;
+    }
+    return count;
+}
+
+static iso_update_state *find_state(const iso_runtime *runtime, iso_op *const *apply, int applies)
+{
+    for (iso_update_state *known = runtime->updates; known; known = known->next)
+        if (known->applies == applies && memcmp(known->apply, apply, (size_t)applies * sizeof(iso_op *)) == 0)
+            return known;
+    return NULL;
+}
+
+static void fill(void *data, iso_dtype dtype, int64_t count, double value)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (dtype == ISO_F64)
+            ((double *)data)[i] = value;
+        else
+            ((float *)data)[i] = (float)value;
+}
+
+static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucket, iso_bucket_state *state)
+{
+    iso_status status = ISO_OK;
+    double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
+    state->slots =
+        iso_optimizer_rule_find(bucket->optimizer->rule)->slots(bucket->optimizer, state->name, initial);
+    state->data = iso_new(((size_t)(state->slots * runtime->locals) + 1) * sizeof *state->data);
+    if (!state->data)
+        return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");
+    for (int i = 0; i < runtime->locals; i++) {
+        int64_t begin, count;
+        iso_bucket_part(bucket, runtime->mesh, runtime->local[i].slot, &begin, &count);
+        for (int k = 0; k < state->slots; k++) {
+            void **data = &state->data[i * state->slots + k];
+            ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(bucket->dtype), "the optimizer's state", data));
+            fill(*data, bucket->dtype, count, initial[k]);
+        }
+    }
+done:
+    return status;
+}
+
+static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
+{
+    *to = *from;
+    to->member = iso_new((size_t)from->members * sizeof *to->member);
+    if (!to->member)
+        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->members);
+    memcpy(to->member, from->member, (size_t)from->members * sizeof *to->member);
+    return ISO_OK;
+}
+
+static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list *buckets,
+                              iso_update_state *updates)
+{
+    iso_status status = ISO_OK;
+    updates->buckets = buckets->count;
+    updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
+    updates->bucket = iso_new(((size_t)buckets->count + 1) * sizeof *updates->bucket);
+    if (!updates->state || !updates->bucket)
+        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+    for (int b = 0; b < buckets->count; b++) {
+        ISO_TRY(copy_bucket(&buckets->bucket[b], &updates->bucket[b]));
+        ISO_TRY(make_state(runtime, &buckets->bucket[b], &updates->state[b]));
+    }
+done:
+    return status;
+}
+
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **out)
+{
+    iso_status status = ISO_OK;
+    iso_update_state *fresh = iso_new(sizeof *fresh);
+    if (!fresh || !(fresh->apply = iso_new(((size_t)program->changes + 1) * sizeof *fresh->apply))) {
+        iso_free(fresh);
+        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+    }
+    fresh->applies = list_applies(program, fresh->apply);
+    iso_update_state *known = find_state(runtime, fresh->apply, fresh->applies);
+    if (!known)
+        ISO_TRY(make_states(runtime, buckets, fresh));
+    if (!known) {
+        fresh->next = runtime->updates;
+        runtime->updates = fresh;
+    }
+    *out = known ? known : fresh;
+done:
+    if (known || status != ISO_OK)
+        free_update_state(runtime, fresh);
+    return status;
+}

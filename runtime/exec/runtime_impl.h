@@ -1,0 +1,88 @@
+/* What executes a graph's functions: the fabric, the threads, the copies of variables, the slots' memory. For
+ * runtime/exec only. */
+#ifndef ISO_EXEC_RUNTIME_IMPL_H
+#define ISO_EXEC_RUNTIME_IMPL_H
+
+#include "runtime/exec/function.h"
+#include "runtime/exec/pool.h"
+#include "runtime/plan/plan.h"
+
+/* A variable on all hosts: where in its host's area lies the copy that each slot uses. */
+typedef struct iso_stored {
+    bool placed;
+    iso_layout layout;
+    size_t *offset; /* [slots] */
+} iso_stored;
+
+/* A slot that this rank hosts. */
+typedef struct iso_local_slot {
+    int slot;
+    int thread;
+    void *arena; /* room for the largest plan */
+    double flops;
+    iso_fault fault;
+    iso_step_info *info; /* of the running step; lent */
+} iso_local_slot;
+
+/* An optimizer's state for one bucket: of each local slot, its part. */
+typedef struct iso_bucket_state {
+    int slots; /* kinds of state: momentum, velocity */
+    const char *name[ISO_MAX_OPTIMIZER_SLOTS];
+    void **data; /* [local slots * slots] */
+} iso_bucket_state;
+
+/* The state behind one set of updates; functions over the same updates share it. */
+typedef struct iso_update_state {
+    struct iso_update_state *next;
+    int applies;
+    iso_op **apply; /* the optimizers' ops, in order: they tell whose state it is */
+    int buckets;
+    iso_bucket *bucket;      /* [buckets] a copy of the first function's, whose members are its own */
+    iso_bucket_state *state; /* [buckets] */
+} iso_update_state;
+
+typedef struct iso_runtime {
+    iso_graph *graph;
+    iso_context *ctx;
+    iso_distribution *distribution;
+    iso_distribution *own_distribution; /* where the graph was given none */
+    const iso_mesh *mesh;
+    iso_fabric *fabric;
+    const iso_backend *backend;
+    iso_site site;
+    iso_pool *pool;
+    int threads;
+    int locals;
+    iso_local_slot *local;
+    int *first_local; /* [threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
+    int stored, hosts;
+    iso_stored *variable;
+    size_t *host_bytes; /* [hosts] used in each host's area */
+    size_t arena_bytes, shared_bytes, scratch_bytes;
+    void **scratch;      /* [threads] */
+    unsigned generation; /* counts moves of the memory above: plans bind again */
+    uint64_t steps;      /* of training so far */
+    bool idle_ranks;     /* some rank hosts no slot */
+    iso_update_state *updates;
+} iso_runtime;
+
+/* The graph's runtime, made with its first function. Collective. */
+iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
+/* Gives a place and an initial value to every variable that has none. Collective. */
+iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
+/* Sees to it that slots have so much memory. Collective. */
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* The state of a program's updates: an existing one over the same updates, or a new one. */
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **state);
+/* The copy of a variable that a local slot uses; whether this slot is the first of its host (of all slots)
+ * that uses its copy. */
+void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
+bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
+bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
+iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
+
+/* initialize.c: fills a box of a variable with its initial values. */
+void iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
+
+#endif

@@ -1,0 +1,188 @@
+/* A step: every thread walks the instruction list for its slots; they meet at exchanges. */
+#include <string.h>
+
+#include "runtime/exec/function_impl.h"
+
+typedef struct step {
+    iso_function *function;
+    iso_runtime *runtime;
+    iso_ready_plan *ready;
+    const iso_batch *batch;
+    iso_step_info info;
+} step;
+
+/* ---- instructions of one slot ---- */
+
+/* Rows of which the slot needs a part only: read whole, then cut. */
+static iso_status read_cut(const step *s, const iso_bound *bound, void *scratch)
+{
+    const iso_array *array = bound->array;
+    iso_bound_copy copy = {.from = scratch, .to = array->data, .element = iso_dtype_size(array->dtype)};
+    copy.to_box.rank = copy.from_box.rank = copy.region.rank = array->rank;
+    for (int d = 0; d < array->rank; d++) {
+        copy.to_box.offset[d] = copy.region.offset[d] = array->offset[d];
+        copy.to_box.extent[d] = copy.region.extent[d] = array->dim[d];
+        copy.from_box.offset[d] = d ? 0 : array->offset[0];
+        copy.from_box.extent[d] = d ? array->global[d] : array->dim[0];
+    }
+    iso_status status =
+        s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, scratch);
+    if (status == ISO_OK && iso_box_count(&copy.region) > 0)
+        iso_bound_run_copy(&copy);
+    return status;
+}
+
+static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bound)
+{
+    const iso_array *array = bound->array;
+    bool whole = true;
+    for (int d = 1; d < array->rank; d++)
+        whole &= array->dim[d] == array->global[d];
+    if (array->dim[0] == 0)
+        return;
+    iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
+                                               array->dtype, array->data)
+                              : read_cut(s, bound, s->runtime->scratch[sp->local->thread]);
+    if (status != ISO_OK)
+        iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
+}
+
+static void run_instruction(const step *s, iso_slot_plan *sp, iso_bound *bound)
+{
+    if (bound->kind == ISO_KERNEL) {
+        bound->call.info = &s->info;
+        bound->kernel->run(&bound->call);
+        sp->local->flops += bound->flops;
+    } else if (bound->kind == ISO_READ) {
+        run_read(s, sp, bound);
+    } else {
+        iso_bound_run_copy(bound->copy);
+    }
+}
+
+/* ---- the end of a step ---- */
+
+static void write_copied_gradients(const step *s, int local)
+{
+    const iso_plan *plan = s->ready->plan;
+    for (int b = 0; b < plan->buckets->count; b++) {
+        const iso_bucket *bucket = &plan->buckets->bucket[b];
+        char *area = (char *)iso_fabric_slot_area(s->runtime->fabric, s->runtime->local[local].slot) +
+                     plan->bucket_offset[b];
+        for (int m = 0; m < bucket->members; m++) {
+            if (!plan->member_copied[b][m])
+                continue;
+            int value = plan->program->change[bucket->member[m].change].value;
+            iso_box box = iso_plan_box(plan, value, s->runtime->local[local].slot);
+            size_t element = iso_dtype_size(bucket->dtype);
+            memcpy(area + (size_t)bucket->member[m].offset * element,
+                   iso_bound_value(s->runtime, s->ready, local, value),
+                   (size_t)iso_box_count(&box) * element);
+        }
+    }
+}
+
+/* Before the slots meet: what others will take from this one, and what is to be read before it changes. */
+static void prepare_end(const step *s, int local, iso_rates *rates)
+{
+    const iso_plan *plan = s->ready->plan;
+    iso_local_slot *slot = &s->runtime->local[local];
+    double *fault =
+        (double *)((char *)iso_fabric_slot_area(s->runtime->fabric, slot->slot) + plan->fault_offset);
+    *fault = slot->fault.raised ? 1 : 0;
+    write_copied_gradients(s, local);
+    for (int b = 0; b < plan->buckets->count; b++)
+        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], plan->program, slot->slot, &rates[b]);
+}
+
+/* Assigned variables: the first slot of a host that uses a copy writes it. */
+static void assign(const step *s, int local)
+{
+    const iso_program *program = s->ready->plan->program;
+    int slot = s->runtime->local[local].slot;
+    for (int i = 0; i < program->changes; i++) {
+        const iso_program_change *change = &program->change[i];
+        if (change->apply || !iso_runtime_first_on_host(s->runtime, change->variable, slot))
+            continue;
+        iso_box box = iso_runtime_variable_box(s->runtime, change->variable, slot);
+        memcpy(iso_runtime_variable(s->runtime, change->variable, slot),
+               iso_bound_value(s->runtime, s->ready, local, change->value),
+               (size_t)iso_box_count(&box) * iso_dtype_size(change->variable->dtype));
+    }
+}
+
+/* After a fault anywhere nothing is changed. */
+static void change_state(const step *s, int local, const iso_rates *rates)
+{
+    if (*s->ready->slot[local].fault_total != 0)
+        return;
+    for (int b = 0; b < s->ready->plan->buckets->count; b++)
+        iso_optimize(s->runtime, s->ready, s->function->updates, b, local, &rates[b]);
+    assign(s, local);
+}
+
+enum { MAX_BUCKETS = 64 };
+
+static void run_end(const step *s, int thread, int first, int end)
+{
+    const iso_plan *plan = s->ready->plan;
+    iso_rates rates[MAX_BUCKETS];
+    for (int l = first; l < end; l++)
+        prepare_end(s, l, rates); /* the same for all slots: they read the same iteration and rate */
+    iso_exchange_begin(plan->finish, thread);
+    for (int l = first; l < end; l++) {
+        iso_exchange_pull(plan->finish, s->runtime->local[l].slot);
+        change_state(s, l, rates);
+    }
+    iso_exchange_end(plan->finish, thread);
+    if (!plan->spread)
+        return;
+    iso_exchange_begin(plan->spread, thread);
+    for (int l = first; l < end; l++)
+        iso_exchange_pull(plan->spread, s->runtime->local[l].slot);
+    iso_exchange_end(plan->spread, thread);
+}
+
+/* ---- a thread's part ---- */
+
+static int next_exchange(const iso_plan *plan, int from)
+{
+    while (from < plan->instructions && plan->instruction[from].kind != ISO_EXCHANGE)
+        from++;
+    return from;
+}
+
+static void run_thread(void *arg, int thread)
+{
+    step *s = arg;
+    const iso_plan *plan = s->ready->plan;
+    int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
+    for (int i = 0; i < plan->instructions;) {
+        int stop = next_exchange(plan, i);
+        for (int l = first; l < end; l++)
+            for (int k = i; k < stop; k++)
+                run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].bound[k]);
+        if (stop < plan->instructions) {
+            iso_exchange *exchange = plan->instruction[stop++].exchange;
+            iso_exchange_begin(exchange, thread);
+            for (int l = first; l < end; l++)
+                iso_exchange_pull(exchange, s->runtime->local[l].slot);
+            iso_exchange_end(exchange, thread);
+        }
+        i = stop;
+    }
+    run_end(s, thread, first, end);
+}
+
+double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch)
+{
+    iso_runtime *runtime = function->runtime;
+    step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
+    s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
+    for (int l = 0; l < runtime->locals; l++)
+        runtime->local[l].fault.raised = false;
+    if (runtime->locals == 0)
+        return 0;
+    iso_pool_run(runtime->pool, run_thread, &s);
+    return *ready->slot[0].fault_total;
+}

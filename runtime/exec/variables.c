@@ -1,0 +1,252 @@
+/* Variables from outside of steps: reading, assigning, the pieces that checkpoints take, the fingerprint. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/runtime_impl.h"
+#include "runtime/session/session.h"
+
+enum { CHUNK = 1 << 16 };
+
+static iso_status runtime_of(const iso_variable *variable, int64_t count, iso_runtime **out)
+{
+    int64_t elements = 0;
+    iso_graph *graph = variable->graph;
+    if (graph->status != ISO_OK)
+        return iso_graph_error(graph);
+    iso_runtime *runtime = graph->runtime;
+    if (!runtime || variable->id >= runtime->stored)
+        return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
+                         variable->path);
+    iso_status status = iso_shape_count(&variable->shape, &elements);
+    if (status == ISO_OK && elements != count)
+        status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
+                           variable->path, elements, count);
+    *out = runtime;
+    return status;
+}
+
+/* The elements that this rank writes, at their global places; all other bits zero. */
+static void place_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
+{
+    for (int l = 0; l < runtime->locals; l++) {
+        int slot = runtime->local[l].slot;
+        if (!iso_runtime_first_of_all(runtime, variable, slot))
+            continue;
+        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+        const void *data = iso_runtime_variable(runtime, variable, slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            values[iso_box_global_index(&box, &variable->shape, i)] =
+                iso_element_get(data, variable->dtype, i);
+    }
+}
+
+/* Every element has one writer, so the bits of all ranks can be joined by "or". */
+static iso_status join_ranks(iso_context *ctx, double *values, int64_t count)
+{
+    int ranks = iso_ranks(ctx);
+    iso_status status = ISO_OK;
+    uint64_t *all = NULL, *bits = (uint64_t *)(void *)values;
+    if (ranks == 1)
+        return ISO_OK;
+    all = iso_new((size_t)ranks * CHUNK * sizeof *all);
+    ISO_TRY(iso_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read a variable from %d ranks", ranks)));
+    for (int64_t begin = 0; begin < count; begin += CHUNK) {
+        int64_t n = count - begin < CHUNK ? count - begin : CHUNK;
+        ISO_TRY(iso_gather_all(ctx, bits + begin, (size_t)n * sizeof *all, all));
+        for (int r = 0; r < ranks; r++)
+            for (int64_t i = 0; i < n; i++)
+                bits[begin + i] |= all[r * n + i];
+    }
+done:
+    iso_free(all);
+    return status;
+}
+
+iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count)
+{
+    iso_runtime *runtime;
+    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, count, &runtime));
+    if (status != ISO_OK)
+        return status;
+    memset(values, 0, (size_t)count * sizeof *values);
+    place_own(runtime, variable, values);
+    return join_ranks(runtime->ctx, values, count);
+}
+
+iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
+{
+    iso_runtime *runtime;
+    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, count, &runtime));
+    if (status != ISO_OK)
+        return status;
+    for (int l = 0; l < runtime->locals; l++) {
+        int slot = runtime->local[l].slot;
+        if (!iso_runtime_first_on_host(runtime, variable, slot))
+            continue;
+        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+        void *data = iso_runtime_variable(runtime, variable, slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set(data, variable->dtype, i,
+                            values[iso_box_global_index(&box, &variable->shape, i)]);
+    }
+    return iso_agree(runtime->ctx, ISO_OK); /* nobody runs a step before all have written */
+}
+
+/* ---- pieces ---- */
+
+static iso_status add_piece(iso_pieces *pieces, iso_piece fresh)
+{
+    if ((pieces->count & (pieces->count - 1)) == 0) {
+        size_t wanted = pieces->count ? (size_t)pieces->count * 2 : 1;
+        iso_piece *grown = iso_grow(pieces->piece, (size_t)pieces->count, wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %zu pieces", wanted);
+        pieces->piece = grown;
+    }
+    pieces->piece[pieces->count++] = fresh;
+    return ISO_OK;
+}
+
+static iso_status add_variables(const iso_runtime *runtime, iso_pieces *pieces)
+{
+    iso_status status = ISO_OK;
+    for (int v = 0; v < runtime->stored; v++)
+        for (int l = 0; l < runtime->locals; l++) {
+            const iso_variable *variable = runtime->graph->variable[v];
+            int slot = runtime->local[l].slot;
+            if (!iso_runtime_first_on_host(runtime, variable, slot))
+                continue;
+            iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+            ISO_TRY(
+                add_piece(pieces, (iso_piece){.path = variable->path,
+                                              .dtype = variable->dtype,
+                                              .shape = variable->shape,
+                                              .box = box,
+                                              .begin = 0,
+                                              .count = iso_box_count(&box),
+                                              .data = iso_runtime_variable(runtime, variable, slot),
+                                              .writer = iso_runtime_first_of_all(runtime, variable, slot)}));
+        }
+done:
+    return status;
+}
+
+/* The part of one member's state that a local slot holds. */
+static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
+                            const iso_bucket_state *state, const iso_bucket_member *member, int local,
+                            iso_pieces *pieces)
+{
+    int slot = runtime->local[local].slot;
+    int64_t begin, count;
+    iso_status status = ISO_OK;
+    iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
+    iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
+    int64_t end = member->offset + iso_box_count(&box);
+    int64_t from = member->offset > begin ? member->offset : begin,
+            to = end < begin + count ? end : begin + count;
+    for (int k = 0; k < state->slots && from < to; k++) {
+        char path[512];
+        snprintf(path, sizeof path, "optimizer/%s/%s/%s", bucket->optimizer->rule, member->variable->path,
+                 state->name[k]);
+        const char *kept = iso_graph_keep_text(runtime->graph, path);
+        char *data = state->data[local * state->slots + k];
+        ISO_TRY(add_piece(pieces,
+                          (iso_piece){.path = kept,
+                                      .dtype = bucket->dtype,
+                                      .shape = member->variable->shape,
+                                      .box = box,
+                                      .begin = from - member->offset,
+                                      .count = to - from,
+                                      .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
+                                      .writer = true}));
+    }
+done:
+    return status;
+}
+
+iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *out)
+{
+    iso_runtime *runtime = graph->runtime;
+    iso_pieces pieces = {0};
+    iso_status status = ISO_OK;
+    if (!runtime)
+        return iso_error(ISO_INVALID, "a graph has no state before its first function is made");
+    ISO_TRY(add_variables(runtime, &pieces));
+    for (const iso_update_state *updates = runtime->updates; updates; updates = updates->next)
+        for (int b = 0; b < updates->buckets; b++)
+            for (int m = 0; m < updates->bucket[b].members; m++)
+                for (int l = 0; l < runtime->locals; l++)
+                    ISO_TRY(add_state(runtime, &updates->bucket[b], &updates->state[b],
+                                      &updates->bucket[b].member[m], l, &pieces));
+    *out = pieces;
+    return ISO_OK;
+done:
+    iso_pieces_free(&pieces);
+    return status;
+}
+
+void iso_pieces_free(iso_pieces *pieces)
+{
+    iso_free(pieces->piece);
+    *pieces = (iso_pieces){0};
+}
+
+/* ---- the fingerprint ---- */
+
+static uint64_t bits_of(const void *data, size_t element, int64_t i)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)data + (size_t)i * element, element);
+    return bits;
+}
+
+static void add_to_fingerprint(const iso_piece *piece, iso_fingerprint *sum)
+{
+    uint64_t path = iso_hash_text(0, piece->path);
+    size_t element = iso_dtype_size(piece->dtype);
+    for (int64_t i = 0; i < piece->count; i++)
+        iso_fingerprint_add(sum, path,
+                            (uint64_t)iso_box_global_index(&piece->box, &piece->shape, piece->begin + i),
+                            bits_of(piece->data, element, i));
+}
+
+static iso_status sum_fingerprints(iso_context *ctx, iso_fingerprint *sum)
+{
+    int ranks = iso_ranks(ctx);
+    iso_fingerprint *all = iso_new((size_t)ranks * sizeof *all), total = {{0, 0}};
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks)));
+    ISO_TRY(iso_gather_all(ctx, sum, sizeof *sum, all));
+    for (int r = 0; r < ranks; r++) {
+        uint64_t low = total.word[0] + all[r].word[0];
+        total.word[1] += all[r].word[1] + (low < total.word[0]);
+        total.word[0] = low;
+    }
+    *sum = total;
+done:
+    iso_free(all);
+    return status;
+}
+
+iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
+{
+    iso_runtime *runtime = graph->runtime;
+    iso_pieces pieces = {0};
+    iso_fingerprint sum = {{0, 0}};
+    if (!runtime)
+        return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
+    iso_status status = iso_agree(graph->ctx, add_variables(runtime, &pieces));
+    for (int i = 0; status == ISO_OK && i < pieces.count; i++)
+        if (pieces.piece[i].writer)
+            add_to_fingerprint(&pieces.piece[i], &sum);
+    iso_pieces_free(&pieces);
+    if (status == ISO_OK)
+        status = sum_fingerprints(graph->ctx, &sum);
+    if (status == ISO_OK)
+        *fingerprint = sum;
+    return status;
+}

@@ -1,0 +1,151 @@
+#include "runtime/plan/bucket.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+
+/* Parts begin at multiples of CUT elements, members at multiples of a cache line. */
+enum { CUT = 256, MEMBER_ALIGN = 16 };
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
+{
+    int count = 1;
+    for (int a = 0; a < mesh->axes; a++)
+        if (axes & 1u << a)
+            slot = iso_mesh_with_coordinate(mesh, slot, a, 0);
+    slots[0] = slot;
+    for (int a = mesh->axes - 1; a >= 0;
+         a--) { /* row-major: the last axis runs fastest, so the list stays in order */
+        if (!(axes & 1u << a))
+            continue;
+        int before = count;
+        for (int c = 1; c < mesh->size[a]; c++)
+            for (int i = 0; i < before; i++)
+                slots[count++] = iso_mesh_with_coordinate(mesh, slots[i], a, c);
+    }
+    return count;
+}
+
+static int index_in_group(const iso_bucket *bucket, const iso_mesh *mesh, int slot)
+{
+    int index = 0;
+    for (int a = 0; a < mesh->axes; a++)
+        if (bucket->axes & 1u << a)
+            index = index * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
+    return index;
+}
+
+void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin, int64_t *count)
+{
+    int64_t first = bucket->part * index_in_group(bucket, mesh, slot);
+    *begin = first < bucket->total ? first : bucket->total;
+    *count = bucket->total - *begin < bucket->part ? bucket->total - *begin : bucket->part;
+}
+
+static bool same_schedule(const iso_schedule *a, const iso_schedule *b)
+{
+    return a->kind == b->kind && a->initial == b->initial && a->rate == b->rate && a->alpha == b->alpha &&
+           a->warmup_target == b->warmup_target && a->decay_steps == b->decay_steps &&
+           a->warmup_steps == b->warmup_steps && a->staircase == b->staircase &&
+           a->boundaries == b->boundaries && memcmp(a->boundary, b->boundary, sizeof a->boundary) == 0 &&
+           memcmp(a->value, b->value, sizeof a->value) == 0;
+}
+
+static bool same_optimizer(const iso_optimizer *a, const iso_optimizer *b)
+{
+    return strcmp(a->rule, b->rule) == 0 && a->learning_rate == b->learning_rate &&
+           a->weight_decay == b->weight_decay && a->clip_norm == b->clip_norm &&
+           a->global_clip_norm == b->global_clip_norm && a->clip_value == b->clip_value &&
+           a->accumulation == b->accumulation && memcmp(a->hyper, b->hyper, sizeof a->hyper) == 0 &&
+           same_schedule(&a->schedule, &b->schedule);
+}
+
+static const iso_optimizer *optimizer_of(const iso_program_change *change)
+{
+    return &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
+}
+
+static bool belongs(const iso_bucket *bucket, const iso_program *program, const iso_program_change *change)
+{
+    return bucket->dtype == change->variable->dtype &&
+           bucket->axes == program->value[change->value].layout.partial &&
+           program->change[bucket->member[0].change].apply->input[2] ==
+               change->apply->input[2] && /* one count of iterations */
+           same_optimizer(bucket->optimizer, optimizer_of(change));
+}
+
+static iso_status find_bucket(const iso_program *program, const iso_program_change *change,
+                              iso_bucket_list *list, iso_bucket **found)
+{
+    for (int i = 0; i < list->count; i++)
+        if (belongs(&list->bucket[i], program, change)) {
+            *found = &list->bucket[i];
+            return ISO_OK;
+        }
+    iso_bucket *bucket = &list->bucket[list->count];
+    *bucket = (iso_bucket){.dtype = change->variable->dtype,
+                           .optimizer = optimizer_of(change),
+                           .axes = program->value[change->value].layout.partial,
+                           .group = 1};
+    for (int a = 0; a < program->mesh->axes; a++)
+        bucket->group *= bucket->axes & 1u << a ? program->mesh->size[a] : 1;
+    void *memory;
+    iso_status status =
+        iso_alloc((size_t)program->changes * sizeof(iso_bucket_member), "a bucket of variables", &memory);
+    if (status != ISO_OK)
+        return status;
+    bucket->member = memory;
+    list->count++;
+    *found = bucket;
+    return ISO_OK;
+}
+
+static void add_member(const iso_program *program, int number, iso_bucket *bucket)
+{
+    const iso_program_change *change = &program->change[number];
+    const iso_layout *layout = &program->variable_layout[change->variable->id];
+    iso_bucket_member *member = &bucket->member[bucket->members++];
+    *member = (iso_bucket_member){.change = number, .variable = change->variable, .offset = bucket->total};
+    member->capacity =
+        round_up(iso_layout_largest(program->mesh, layout, &change->variable->shape), MEMBER_ALIGN);
+    bucket->total += member->capacity;
+}
+
+iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
+{
+    void *memory;
+    iso_bucket *bucket;
+    *list = (iso_bucket_list){0};
+    iso_status status =
+        iso_alloc(((size_t)program->changes + 1) * sizeof(iso_bucket), "the buckets of a function", &memory);
+    if (status != ISO_OK)
+        return status;
+    list->bucket = memory;
+    for (int i = 0; i < program->changes && status == ISO_OK; i++) {
+        if (!program->change[i].apply)
+            continue;
+        status = find_bucket(program, &program->change[i], list, &bucket);
+        if (status == ISO_OK)
+            add_member(program, i, bucket);
+    }
+    for (int i = 0; i < list->count; i++) {
+        bucket = &list->bucket[i];
+        bucket->part = round_up((bucket->total + bucket->group - 1) / bucket->group, CUT);
+    }
+    if (status != ISO_OK)
+        iso_buckets_destroy(list);
+    return status;
+}
+
+void iso_buckets_destroy(iso_bucket_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        iso_free(list->bucket[i].member);
+    iso_free(list->bucket);
+    *list = (iso_bucket_list){0};
+}

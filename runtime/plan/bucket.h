@@ -1,0 +1,44 @@
+/* Buckets: the variables that one optimizer updates together.
+ *
+ * The gradients of a bucket lie in one flat buffer in each slot's shared area. The slots that hold the same
+ * parts of these variables form a group; the flat range is cut between them: each adds its part of all
+ * gradients, updates that part of the weights with its part of the optimizer's state, and writes it where
+ * everyone reads it (Xu et al. 2020, arXiv 2004.13336). */
+#ifndef ISO_PLAN_BUCKET_H
+#define ISO_PLAN_BUCKET_H
+
+#include "runtime/spmd/program.h"
+
+typedef struct iso_bucket_member {
+    int change; /* of the program */
+    iso_variable *variable;
+    int64_t offset;   /* of its gradient in the flat range, in elements */
+    int64_t capacity; /* elements reserved: the largest box */
+} iso_bucket_member;
+
+typedef struct iso_bucket {
+    iso_dtype dtype;
+    const iso_optimizer *optimizer;
+    uint32_t axes; /* along which the variables are replicated: these slots share the update */
+    int group;     /* slots that share it */
+    int members;
+    iso_bucket_member *member;
+    int64_t total; /* elements of the flat range */
+    int64_t part;  /* elements of each slot's part; the last may be shorter or empty */
+} iso_bucket;
+
+typedef struct iso_bucket_list {
+    int count;
+    iso_bucket *bucket;
+} iso_bucket_list;
+
+iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list);
+void iso_buckets_destroy(iso_bucket_list *list);
+/* The slots that differ from `slot` along `axes` only, in increasing order, `slot` among them; returns their
+ * number. */
+int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots);
+/* The part of the flat range that a slot updates. */
+void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin,
+                     int64_t *count);
+
+#endif

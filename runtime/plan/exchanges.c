@@ -1,0 +1,273 @@
+/* The exchanges of a plan: who takes which boxes from whom. */
+#include "runtime/base/memory.h"
+#include "runtime/plan/plan_impl.h"
+
+/* Adds the regions of one slot's reshard to an exchange. */
+typedef struct adder {
+    iso_plan *plan;
+    iso_exchange *exchange;
+    iso_source *source; /* [slots] room */
+    const iso_move *move;
+    int slot;
+    iso_box target_box;
+} adder;
+
+/* Where a slot (of any host) has a value. */
+static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
+{
+    const iso_place *place = &plan->place[value];
+    if (place->kind == ISO_PLACE_VARIABLE)
+        return (iso_source){.slot = slot,
+                            .space = ISO_SPACE_HOST,
+                            .offset = plan->site->variable_offset(plan->site->arg, place->variable, slot),
+                            .box = *box};
+    return (iso_source){.slot = slot, .space = ISO_SPACE_SLOT, .offset = place->offset, .box = *box};
+}
+
+static iso_box flat_box(int64_t begin, int64_t count)
+{
+    return (iso_box){.rank = 1, .offset = {begin}, .extent = {count}};
+}
+
+static iso_status add_region(void *arg, const iso_region *region)
+{
+    adder *a = arg;
+    const iso_value *from = &a->plan->program->value[a->move->from];
+    for (int i = 0; i < region->sources; i++)
+        a->source[i] = source_of(a->plan, a->move->from, region->slot[i], &region->source_box[i]);
+    return iso_exchange_add(a->exchange, a->slot, a->move->to, &a->target_box, from->tensor->dtype,
+                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &region->box, a->source,
+                            region->sources, NULL);
+}
+
+static iso_status add_boxes(adder *a)
+{
+    const iso_program *program = a->plan->program;
+    iso_shape shape = iso_plan_shape(a->plan, a->move->from);
+    a->target_box = iso_plan_box(a->plan, a->move->to, a->slot);
+    return iso_reshard_visit(program->mesh, &program->value[a->move->from].layout,
+                             &program->value[a->move->to].layout, &shape, a->slot, add_region, a);
+}
+
+/* The group of an all-reduce, and this slot's number in it. */
+static int group_of(const adder *a, int *slots, int *me)
+{
+    const iso_program *program = a->plan->program;
+    int group = iso_group_slots(program->mesh, program->value[a->move->from].layout.partial, a->slot, slots);
+    for (int i = 0; i < group; i++)
+        if (slots[i] == a->slot)
+            *me = i;
+    return group;
+}
+
+/* Each slot adds its chunk of all addends, into its own addend. */
+static iso_status add_scatter(adder *a, int *slots)
+{
+    const iso_value *from = &a->plan->program->value[a->move->from];
+    iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
+    int me = 0, group = group_of(a, slots, &me);
+    int64_t begin, count;
+    iso_box flat = flat_box(0, iso_box_count(&box));
+    iso_cut(flat.extent[0], group, me, &begin, &count);
+    iso_box chunk = flat_box(begin, count);
+    for (int i = 0; i < group; i++)
+        a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
+    if (count == 0)
+        return ISO_OK;
+    return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype,
+                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &chunk, a->source, group, NULL);
+}
+
+/* Each slot takes every chunk from the slot that added it. */
+static iso_status add_gather(adder *a, int *slots)
+{
+    const iso_value *from = &a->plan->program->value[a->move->from];
+    iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
+    int me = 0, group = group_of(a, slots, &me);
+    iso_box flat = flat_box(0, iso_box_count(&box));
+    iso_status status = ISO_OK;
+    for (int i = 0; i < group && status == ISO_OK; i++) {
+        int64_t begin, count;
+        iso_cut(flat.extent[0], group, i, &begin, &count);
+        iso_box chunk = flat_box(begin, count);
+        a->source[0] = source_of(a->plan, a->move->from, slots[i], &flat);
+        if (count)
+            status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
+                                      &chunk, a->source, 1, NULL);
+    }
+    return status;
+}
+
+static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, int count, iso_source *source,
+                            int *slots)
+{
+    adder a = {.plan = plan, .exchange = exchange, .source = source};
+    iso_status status = ISO_OK;
+    for (int slot = 0; slot < plan->program->mesh->slots && status == ISO_OK; slot++)
+        for (int i = first; i < first + count && status == ISO_OK; i++) {
+            a.slot = slot;
+            a.move = &plan->move[i];
+            status = a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
+                     : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
+                                                        : add_gather(&a, slots);
+        }
+    return status;
+}
+
+/* The number of slots that met a fault. */
+static iso_status add_faults(iso_plan *plan, iso_exchange *exchange, iso_source *source)
+{
+    iso_box box = flat_box(0, 1);
+    int slots = plan->program->mesh->slots;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < slots; i++)
+        source[i] =
+            (iso_source){.slot = i, .space = ISO_SPACE_SLOT, .offset = plan->fault_offset, .box = box};
+    for (int slot = 0; slot < slots && status == ISO_OK; slot++)
+        status = iso_exchange_add(exchange, slot, plan->fault_target, &box, ISO_F64, ISO_SUM, &box, source,
+                                  slots, NULL);
+    return status;
+}
+
+/* Each slot's part of the gradients: the optimizer combines them itself, so their targets stay unbound. */
+static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source *source, int *slots)
+{
+    const iso_mesh *mesh = plan->program->mesh;
+    iso_status status = ISO_OK;
+    for (int slot = 0; slot < mesh->slots; slot++)
+        for (int b = 0; b < plan->buckets->count && status == ISO_OK; b++) {
+            const iso_bucket *bucket = &plan->buckets->bucket[b];
+            int64_t begin, count;
+            iso_bucket_part(bucket, mesh, slot, &begin, &count);
+            int group = iso_group_slots(mesh, bucket->axes, slot, slots);
+            iso_box flat = flat_box(0, bucket->total), part = flat_box(begin, count);
+            for (int i = 0; i < group; i++)
+                source[i] = (iso_source){
+                    .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
+            if (count)
+                status = iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype,
+                                          ISO_SUM, &part, source, group,
+                                          &plan->bucket_pull[b * mesh->slots + slot]);
+        }
+    return status;
+}
+
+static iso_status make_finish(iso_plan *plan, iso_source *source, int *slots)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->finish));
+    plan->fault_target = plan->program->values;
+    ISO_TRY(add_moves(plan, plan->finish, plan->finish_first_move, plan->finish_moves, source, slots));
+    ISO_TRY(add_faults(plan, plan->finish, source));
+    ISO_TRY(add_buckets(plan, plan->finish, source, slots));
+    ISO_TRY(iso_exchange_commit(plan->finish));
+done:
+    return status;
+}
+
+/* ---- new weights to other hosts ---- */
+
+static int host_of(const iso_plan *plan, int slot)
+{
+    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
+    return topology->host_of_rank[topology->rank_of_slot[slot]];
+}
+
+/* The first slot of its host that uses this copy of the variable: it fetches for the others. */
+static bool fetches(const iso_plan *plan, const iso_variable *variable, int slot)
+{
+    const iso_site *site = plan->site;
+    size_t mine = site->variable_offset(site->arg, variable, slot);
+    for (int s = 0; s < slot; s++)
+        if (host_of(plan, s) == host_of(plan, slot) && site->variable_offset(site->arg, variable, s) == mine)
+            return false;
+    return true;
+}
+
+/* The elements of a member that slot `owner` updated, as a range of the member's local elements. */
+static iso_box updated_by(const iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+                          int owner, int64_t local)
+{
+    int64_t begin, count;
+    iso_bucket_part(bucket, plan->program->mesh, owner, &begin, &count);
+    int64_t first = begin > member->offset ? begin - member->offset : 0;
+    int64_t end = begin + count - member->offset;
+    end = end < local ? end : local;
+    return flat_box(first, end > first ? end - first : 0);
+}
+
+static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+                                int slot, int *slots)
+{
+    const iso_program *program = plan->program;
+    const iso_site *site = plan->site;
+    iso_box box = iso_layout_box(program->mesh, &program->variable_layout[member->variable->id],
+                                 &member->variable->shape, slot);
+    int64_t local = iso_box_count(&box);
+    iso_box flat = flat_box(0, local);
+    int group = iso_group_slots(program->mesh, bucket->axes, slot, slots);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < group && status == ISO_OK; i++) {
+        iso_box part = updated_by(plan, bucket, member, slots[i], local);
+        if (host_of(plan, slots[i]) == host_of(plan, slot) || part.extent[0] == 0)
+            continue;
+        iso_source source = {.slot = slots[i],
+                             .space = ISO_SPACE_HOST,
+                             .offset = site->variable_offset(site->arg, member->variable, slots[i]),
+                             .box = flat};
+        status = iso_exchange_add(plan->spread, slot, member->variable->id, &flat, bucket->dtype, ISO_SUM,
+                                  &part, &source, 1, NULL);
+    }
+    return status;
+}
+
+static bool several_hosts(const iso_plan *plan)
+{
+    for (int s = 1; s < plan->program->mesh->slots; s++)
+        if (host_of(plan, s) != host_of(plan, 0))
+            return true;
+    return false;
+}
+
+static iso_status make_spread(iso_plan *plan, int *slots)
+{
+    iso_status status = ISO_OK;
+    if (!plan->buckets->count || !several_hosts(plan))
+        return ISO_OK;
+    ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->spread));
+    for (int slot = 0; slot < plan->program->mesh->slots; slot++)
+        for (int b = 0; b < plan->buckets->count; b++) {
+            const iso_bucket *bucket = &plan->buckets->bucket[b];
+            for (int m = 0; m < bucket->members; m++)
+                if (fetches(plan, bucket->member[m].variable, slot))
+                    ISO_TRY(spread_member(plan, bucket, &bucket->member[m], slot, slots));
+        }
+    ISO_TRY(iso_exchange_commit(plan->spread));
+done:
+    return status;
+}
+
+iso_status iso_plan_connect(iso_plan *plan)
+{
+    iso_status status = ISO_OK;
+    size_t count = (size_t)plan->program->mesh->slots;
+    iso_source *source = iso_new(count * sizeof *source);
+    int *slots = iso_new(count * sizeof *slots);
+    if (!source || !slots)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
+    for (int i = 0; i < plan->instructions; i++) {
+        iso_instruction *instruction = &plan->instruction[i];
+        if (instruction->kind != ISO_EXCHANGE)
+            continue;
+        ISO_TRY(iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange));
+        ISO_TRY(add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source,
+                          slots));
+        ISO_TRY(iso_exchange_commit(instruction->exchange));
+    }
+    ISO_TRY(make_finish(plan, source, slots));
+    ISO_TRY(make_spread(plan, slots));
+done:
+    iso_free(source);
+    iso_free(slots);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* Memory plans: offsets for blocks that live during parts of a program. */
+#ifndef ISO_PLAN_MEMORY_PLAN_H
+#define ISO_PLAN_MEMORY_PLAN_H
+
+#include "runtime/base/types.h"
+
+typedef struct iso_block {
+    size_t bytes;
+    int begin, end; /* first and last instruction at which it must hold its contents */
+    size_t offset;  /* result */
+} iso_block;
+
+/* Gives blocks that live at the same time disjoint ranges, each aligned to a cache line with a line to spare
+ * behind it (kernels may read whole vectors). Largest first, each at the lowest offset where it fits. *total:
+ * bytes in all. */
+iso_status iso_memory_plan(iso_block *blocks, int count, size_t *total);
+
+#endif

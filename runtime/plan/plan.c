@@ -1,0 +1,124 @@
+#include "runtime/plan/plan.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/plan_impl.h"
+
+iso_shape iso_plan_shape(const iso_plan *plan, int value)
+{
+    return iso_shape_with_rows(&plan->program->value[value].tensor->shape, plan->rows);
+}
+
+iso_box iso_plan_box(const iso_plan *plan, int value, int slot)
+{
+    iso_shape shape = iso_plan_shape(plan, value);
+    return iso_layout_box(plan->program->mesh, &plan->program->value[value].layout, &shape, slot);
+}
+
+static iso_array array_of(const iso_plan *plan, int value, int slot)
+{
+    iso_shape shape = iso_plan_shape(plan, value);
+    iso_box box = iso_plan_box(plan, value, slot);
+    iso_array array = {.dtype = plan->program->value[value].tensor->dtype, .rank = shape.rank};
+    memcpy(array.dim, box.extent, sizeof array.dim);
+    memcpy(array.offset, box.offset, sizeof array.offset);
+    memcpy(array.global, shape.dim, sizeof array.global);
+    return array;
+}
+
+void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
+                   iso_call *call)
+{
+    const iso_program_step *step = &plan->program->step[plan->instruction[instruction].step];
+    for (int i = 0; i < step->op->inputs; i++)
+        in[i] = array_of(plan, step->input[i], slot);
+    for (int i = 0; i < step->op->outputs; i++)
+        out[i] = array_of(plan, step->output[i], slot);
+    *call = (iso_call){.attrs = step->op->attrs,
+                       .inputs = step->op->inputs,
+                       .outputs = step->op->outputs,
+                       .in = in,
+                       .out = out};
+}
+
+double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
+{
+    iso_box in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    for (int i = 0; i < step->op->inputs; i++) {
+        iso_shape shape = iso_plan_shape(plan, step->input[i]);
+        in[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->input[i], slot);
+    }
+    for (int i = 0; i < step->op->outputs; i++) {
+        iso_shape shape = iso_plan_shape(plan, step->output[i]);
+        out[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->output[i], slot);
+    }
+    return step->op->type->flops ? step->op->type->flops(step->op, in, out) : (double)iso_box_count(&out[0]);
+}
+
+/* From the layouts alone: the work of the whole op, times the slots that repeat it. */
+static double planned_flops(const iso_plan *plan)
+{
+    double total = 0;
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_KERNEL) {
+            const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+            total += step->replicas * iso_plan_flops(plan, step, 0, true);
+        }
+    return total;
+}
+
+static iso_status allocate(iso_plan *plan)
+{
+    size_t values = (size_t)plan->program->values + 1, buckets = (size_t)plan->buckets->count;
+    plan->place = iso_new(values * sizeof *plan->place);
+    plan->root = iso_new(values * sizeof *plan->root);
+    plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
+    plan->bucket_pull =
+        iso_new((buckets * (size_t)plan->program->mesh->slots + 1) * sizeof *plan->bucket_pull);
+    plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
+    bool all = plan->place && plan->root && plan->bucket_offset && plan->bucket_pull && plan->member_copied;
+    for (size_t b = 0; all && b < buckets; b++)
+        all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
+    return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
+}
+
+iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
+                           int64_t rows, iso_plan **out)
+{
+    iso_status status = ISO_OK;
+    iso_plan *plan = iso_new(sizeof *plan);
+    if (!plan)
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
+    *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
+    ISO_TRY(allocate(plan));
+    ISO_TRY(iso_plan_schedule(plan));
+    ISO_TRY(iso_plan_storage(plan));
+    plan->flops = planned_flops(plan);
+    *out = plan;
+    return ISO_OK;
+done:
+    iso_plan_destroy(plan);
+    return status;
+}
+
+void iso_plan_destroy(iso_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->instructions; i++)
+        iso_exchange_destroy(plan->instruction[i].exchange);
+    iso_exchange_destroy(plan->finish);
+    iso_exchange_destroy(plan->spread);
+    for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)
+        iso_free(plan->member_copied[b]);
+    iso_free(plan->member_copied);
+    iso_free(plan->instruction);
+    iso_free(plan->move);
+    iso_free(plan->place);
+    iso_free(plan->root);
+    iso_free(plan->bucket_offset);
+    iso_free(plan->bucket_pull);
+    iso_free(plan);
+}

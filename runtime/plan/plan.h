@@ -1,0 +1,108 @@
+/* Plans: a program for one batch size as a list of instructions over preallocated buffers, the same list on
+ * every slot. */
+#ifndef ISO_PLAN_PLAN_H
+#define ISO_PLAN_PLAN_H
+
+#include "collectives/coll.h"
+#include "runtime/backend/backend.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/bucket.h"
+#include "runtime/spmd/program.h"
+
+/* Where a value lies. */
+typedef enum iso_place_kind {
+    ISO_PLACE_NONE,
+    ISO_PLACE_ARENA,    /* the slot's private arena */
+    ISO_PLACE_SHARED,   /* the slot's area in the host's window */
+    ISO_PLACE_VARIABLE, /* the host's copy of a variable */
+    ISO_PLACE_CONSTANT, /* the slot's block of constants */
+} iso_place_kind;
+
+typedef struct iso_place {
+    iso_place_kind kind;
+    size_t offset;
+    iso_variable *variable;
+} iso_place;
+
+typedef enum iso_instruction_kind {
+    ISO_READ, /* rows of the batch into an input */
+    ISO_KERNEL,
+    ISO_COPY,     /* a reshard that every slot makes from its own part */
+    ISO_EXCHANGE, /* reshards between slots */
+} iso_instruction_kind;
+
+/* How a reshard is done by an exchange. */
+typedef enum iso_move_kind {
+    ISO_MOVE_BOXES,   /* every slot takes the boxes it needs, adding addends: one exchange */
+    ISO_MOVE_SCATTER, /* all-reduce, first half: every slot of a group adds its chunk, in place */
+    ISO_MOVE_GATHER,  /* second half: everyone takes the chunks */
+} iso_move_kind;
+
+typedef struct iso_move {
+    iso_move_kind kind;
+    int from, to; /* values */
+} iso_move;
+
+typedef struct iso_instruction {
+    iso_instruction_kind kind;
+    int step;  /* KERNEL, COPY: of the program */
+    int input; /* READ: which */
+    int first_move, moves;
+    iso_exchange *exchange;
+} iso_instruction;
+
+/* What plans are made against: where slots and variables are. Lent; must outlive the plan. */
+typedef struct iso_site {
+    iso_fabric *fabric;
+    const iso_backend *backend;
+    /* Bytes into the host's area at which the copy lies that this slot (of any host) uses of a variable. */
+    size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);
+    const void *arg;
+} iso_site;
+
+/* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
+ * values. */
+typedef struct iso_plan {
+    const iso_program *program;
+    const iso_bucket_list *buckets;
+    const iso_site *site;
+    int64_t rows;
+    int instructions, instruction_capacity;
+    iso_instruction *instruction;
+    int moves, move_capacity;
+    iso_move *move;
+    iso_place *place; /* [values] */
+    int *root;        /* [values] the value whose memory it is in */
+    size_t arena_bytes, shared_bytes, constant_bytes;
+    /* the end of a step */
+    iso_exchange *finish; /* scalars, faults and the buckets' gradients */
+    int finish_first_move, finish_moves;
+    size_t fault_offset;   /* in the shared area: one double */
+    int fault_target;      /* number of the target that gets the sum of the faults of all slots */
+    size_t *bucket_offset; /* [buckets] in the shared area */
+    bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
+                              end */
+    int *bucket_pull;      /* [buckets * slots] the pull of a local slot */
+    iso_exchange *spread;  /* new parts of weights to other hosts; NULL on one host */
+    double flops;          /* of one step on all slots */
+} iso_plan;
+
+/* Schedules and places everything. */
+iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
+                           int64_t rows, iso_plan **plan);
+/* Then makes the exchanges, once the fabric has room for the plan's shared_bytes. Collective. */
+iso_status iso_plan_connect(iso_plan *plan);
+void iso_plan_destroy(iso_plan *plan);
+/* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
+iso_shape iso_plan_shape(const iso_plan *plan, int value);
+iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
+/* The call of a kernel instruction for a slot, without data. in and out have room for ISO_MAX_INPUTS and
+ * ISO_MAX_OUTPUTS. */
+void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
+                   iso_call *call);
+/* Floating-point operations of a kernel instruction for these boxes. */
+double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
+/* One line an instruction, as iso_text of base. */
+void iso_plan_print(const iso_plan *plan, iso_text *text);
+
+#endif

@@ -1,0 +1,17 @@
+/* The steps of making a plan. */
+#ifndef ISO_PLAN_PLAN_IMPL_H
+#define ISO_PLAN_PLAN_IMPL_H
+
+#include "runtime/plan/plan.h"
+
+/* schedule.c: instructions and moves from the program's steps */
+iso_status iso_plan_schedule(iso_plan *plan);
+/* storage.c: a place for every value */
+iso_status iso_plan_storage(iso_plan *plan);
+/* A reshape passes its memory on. */
+bool iso_plan_is_alias(const iso_op *op);
+/* An all-reduce of so many elements among so many slots goes in two halves. */
+bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape);
+
+#endif

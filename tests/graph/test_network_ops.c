@@ -1,0 +1,464 @@
+/* Softmax, cross-entropy, embedding and dropout: values, gradients, faults of the data, and parts of tensors.
+ * Ranks: 1 */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/random.h"
+#include "runtime/graph/op.h"
+#include "runtime/graph/ops/network.h"
+#include "tests/support/probe.h"
+
+/* ---- softmax ---- */
+
+/* x: [2, 3, 4] (the first being the batch); axes 1, 2 and from the end */
+START_TEST(softmax_values)
+{
+    static const int axes[] = {1, 2, -1, -2};
+    int axis = axes[_i] < 0 ? axes[_i] + 3 : axes[_i];
+    int64_t step = axis == 1 ? 4 : 1, count = axis == 1 ? 3 : 4;
+    probe p;
+    probe_begin(&p, 2, ISO_F64);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(3, 4));
+    double *y = probe_evaluate(&p, iso_softmax(x, axes[_i]));
+    double *log_y = probe_evaluate(&p, iso_log_softmax(x, axes[_i]));
+    for (int64_t i = 0; i < 24; i++) {
+        int64_t first = axis == 1 ? i / 12 * 12 + i % 4 : i / 4 * 4;
+        double sum = 0;
+        for (int64_t k = 0; k < count; k++)
+            sum += exp(p.values[0][first + k * step]);
+        double expected[] = {exp(p.values[0][i]) / sum, p.values[0][i] - log(sum)};
+        check_close((double[]){y[i], log_y[i]}, expected, 2, 1e-14);
+    }
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(softmax_gradients)
+{
+    probe p;
+    probe_begin(&p, 2, ISO_F64);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(3, 4));
+    probe_check_gradients(&p, iso_add(iso_softmax(x, 1 + _i), iso_log_softmax(x, 2 - _i)));
+    probe_end(&p);
+}
+END_TEST
+
+/* Neither overflow nor underflow. */
+START_TEST(softmax_of_large_values)
+{
+    const double values[] = {1000, 999, -1000},
+                 expected[] = {-0.31326168751822286, -1.3132616875182228, -2000.3132616875182};
+    probe p;
+    probe_begin(&p, 1, ISO_F64);
+    iso_tensor *x = probe_given(&p, "x", ISO_F32, ISO_SHAPE(3), values);
+    check_close(probe_evaluate(&p, iso_log_softmax(x, -1)), expected, 3, 1e-15);
+    ck_assert(probe_evaluate(&p, iso_softmax(x, -1))[2] == 0);
+    probe_end(&p);
+}
+END_TEST
+
+/* ---- cross-entropy ---- */
+
+static const iso_dtype label_types[] = {ISO_U8, ISO_I32, ISO_I64, ISO_F32, ISO_F64};
+enum { LABEL_TYPES = 5 };
+
+START_TEST(sparse_crossentropy)
+{
+    const double labels[] = {2, 0, 4, 4, 1, 3};
+    probe p;
+    probe_begin(&p, 3, ISO_F64);
+    iso_tensor *logits = probe_input(&p, "logits", ISO_SHAPE(2, 5));
+    iso_dtype type = label_types[_i];
+    iso_tensor *loss = iso_sparse_crossentropy_op(
+        iso_cast(probe_given(&p, "labels", ISO_I32, ISO_SHAPE(2), labels), type), logits);
+    double *computed = probe_evaluate(&p, loss);
+    for (int64_t row = 0; row < 6; row++) {
+        double sum = 0, *x = p.values[0] + row * 5;
+        for (int64_t k = 0; k < 5; k++)
+            sum += exp(x[k]);
+        double expected = -log(exp(x[(int)labels[row]]) / sum);
+        check_close(&computed[row], &expected, 1, 1e-14);
+    }
+    probe_check_gradients(&p, loss);
+    ck_assert(!p.fault.raised);
+    probe_end(&p);
+}
+END_TEST
+
+typedef struct bad_label {
+    iso_dtype type;
+    double value;
+    const char *message;
+} bad_label;
+
+static const bad_label bad_labels[] = {
+    {ISO_I32, 10, "label 10 of row 1 is not one of the 10 classes"},
+    {ISO_I64, -1, "label -1 of row 1 is not one of the 10 classes"},
+    {ISO_U8, 255, "label 255 of row 1 is not one of the 10 classes"},
+    {ISO_F32, 2.5, "label 2.5 of row 1 is not one of the 10 classes"},
+    {ISO_F32, NAN, "label nan of row 1 is not one of the 10 classes"},
+    {ISO_F64, INFINITY, "label inf of row 1 is not one of the 10 classes"},
+    {ISO_F64, -1e-9, "label -1e-09 of row 1 is not one of the 10 classes"},
+};
+enum { BAD_LABELS = sizeof bad_labels / sizeof *bad_labels };
+
+/* A wrong label is reported, in the loss and in the gradient, with loss 0 and a gradient of zeros for its row
+ * alone. */
+START_TEST(sparse_crossentropy_fault)
+{
+    const bad_label *bad = &bad_labels[_i];
+    probe p;
+    probe_begin(&p, 2, ISO_F32);
+    iso_tensor *logits = probe_input(&p, "logits", ISO_SHAPE(10)), *gradient;
+    iso_tensor *labels = probe_given(&p, "labels", bad->type, ISO_SCALAR, (double[]){3, bad->value});
+    iso_tensor *loss = iso_sparse_crossentropy_op(labels, logits);
+    double *losses = probe_evaluate(&p, loss);
+    ck_assert(losses[0] > 0 && losses[1] == 0);
+    ck_assert(p.fault.raised);
+    ck_assert_str_eq(p.fault.message, bad->message);
+    iso_gradients(iso_sum(loss), &logits, 1, &gradient);
+    double *dx = probe_evaluate(&p, gradient);
+    ck_assert_str_eq(p.fault.message, bad->message);
+    for (int64_t k = 0; k < 10; k++)
+        ck_assert(dx[k] != 0 && dx[10 + k] == 0);
+    probe_end(&p);
+}
+END_TEST
+
+/* The labels are a softmax, so they too have a gradient; one of them is exactly 0 where the logit is -inf. */
+START_TEST(crossentropy)
+{
+    probe p;
+    probe_begin(&p, 3, ISO_F64);
+    iso_tensor *logits = probe_input(&p, "logits", ISO_SHAPE(4));
+    iso_tensor *labels = iso_softmax(probe_input(&p, "teacher", ISO_SHAPE(4)), -1);
+    iso_tensor *loss = iso_crossentropy_op(labels, logits);
+    double *computed = probe_evaluate(&p, loss), *t = probe_evaluate(&p, labels);
+    double *log_y = probe_evaluate(&p, iso_log_softmax(logits, -1));
+    for (int64_t row = 0; row < 3; row++) {
+        double expected = 0;
+        for (int64_t i = row * 4; i < row * 4 + 4; i++)
+            expected -= t[i] * log_y[i];
+        check_close(&computed[row], &expected, 1, 1e-14);
+    }
+    /* labels need not add up to 1 */
+    probe_check_gradients(&p, iso_add(loss, iso_crossentropy_op(iso_affine(labels, 3, 0.1), logits)));
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(crossentropy_of_impossible_class)
+{
+    probe p;
+    probe_begin(&p, 1, ISO_F64);
+    iso_tensor *labels = probe_given(&p, "labels", ISO_F32, ISO_SHAPE(2), (double[]){1, 0});
+    iso_tensor *logits = probe_given(&p, "logits", ISO_F32, ISO_SHAPE(2), (double[]){3, -INFINITY});
+    ck_assert(*probe_evaluate(&p, iso_crossentropy_op(labels, logits)) == 0);
+    probe_end(&p);
+}
+END_TEST
+
+/* ---- embedding ---- */
+
+START_TEST(embedding)
+{
+    const double index[] = {2, 0, 2, 2, 4, 1};
+    probe p;
+    probe_begin(&p, 3, ISO_F64);
+    iso_tensor *table = probe_variable(&p, "table", ISO_SHAPE(5, 3));
+    iso_tensor *y = iso_embedding_op(table, probe_given(&p, "index", ISO_I64, ISO_SHAPE(2), index));
+    double *computed = probe_evaluate(&p, y);
+    for (int64_t i = 0; i < 6 * 3; i++)
+        ck_assert(computed[i] == p.values[0][(int)index[i / 3] * 3 + i % 3]);
+    probe_check_gradients(&p, y);
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(embedding_fault)
+{
+    probe p;
+    probe_begin(&p, 2, ISO_F32);
+    iso_tensor *table = probe_variable(&p, "table", ISO_SHAPE(5, 2));
+    iso_tensor *y =
+        iso_embedding_op(table, probe_given(&p, "index", ISO_I32, ISO_SHAPE(2), (double[]){0, 1, 2, 5}));
+    double *computed = probe_evaluate(&p, y);
+    ck_assert(p.fault.raised);
+    ck_assert_str_eq(p.fault.message, "index 5 of row 1, position 1 is not one of the 5 rows");
+    ck_assert(computed[4] != 0 && computed[6] == 0 && computed[7] == 0);
+    probe_end(&p);
+}
+END_TEST
+
+/* ---- parts of tensors: what slots hold ---- */
+
+typedef struct part {
+    iso_array array;
+    float data[64];
+} part;
+
+/* Rows [begin, begin + count) of a matrix of `rows` x `columns` with values from `whole`. */
+static void take_rows(part *p, const float *whole, int64_t rows, int64_t columns, int64_t begin,
+                      int64_t count)
+{
+    p->array = (iso_array){.data = p->data,
+                           .dtype = ISO_F32,
+                           .rank = 2,
+                           .dim = {count, columns},
+                           .offset = {begin},
+                           .global = {rows, columns}};
+    if (whole)
+        memcpy(p->data, whole + begin * columns, (size_t)(count * columns) * sizeof *whole);
+}
+
+static void run(const char *op, iso_call *call)
+{
+    const iso_kernel *kernel = iso_backend_reference()->find(op, call);
+    ck_assert(kernel != NULL);
+    kernel->run(call);
+}
+
+/* Slots with parts of the table: their results add up to the look-up in the whole, and only a bad index is a
+ * fault. */
+START_TEST(embedding_of_parts)
+{
+    float table[5 * 2], sum[4 * 2] = {0};
+    int32_t index[] = {4, 0, 3, 2};
+    for (int i = 0; i < 10; i++)
+        table[i] = (float)(i + 1);
+    for (int64_t begin = 0; begin < 5; begin += 2) {
+        part held, y;
+        iso_fault fault = {0};
+        take_rows(&held, table, 5, 2, begin, begin == 4 ? 1 : 2);
+        take_rows(&y, NULL, 4, 2, 0, 4);
+        iso_array in[] = {held.array,
+                          {.data = index, .dtype = ISO_I32, .rank = 1, .dim = {4}, .global = {4}}};
+        run("embedding", &(iso_call){.inputs = 2, .outputs = 1, .in = in, .out = &y.array, .fault = &fault});
+        ck_assert(!fault.raised);
+        for (int i = 0; i < 8; i++)
+            sum[i] += y.data[i];
+    }
+    for (int i = 0; i < 8; i++)
+        ck_assert(sum[i] == table[index[i / 2] * 2 + i % 2]);
+}
+END_TEST
+
+/* The gradient of a part of the table has that part's rows. */
+START_TEST(embedding_gradient_of_parts)
+{
+    int32_t index[] = {4, 0, 3, 4};
+    float values[] = {1, 2, 3, 4, 5, 6, 7, 8}, expected[] = {5, 6, 8, 10};
+    part dy, dtable;
+    iso_fault fault = {0};
+    iso_embedding_attrs attrs = {.rows = 5};
+    take_rows(&dy, values, 4, 2, 0, 4);
+    take_rows(&dtable, NULL, 5, 2, 3, 2);
+    iso_array in[] = {{.data = index, .dtype = ISO_I32, .rank = 1, .dim = {4}, .global = {4}}, dy.array};
+    run("embedding_grad",
+        &(iso_call){
+            .attrs = &attrs, .inputs = 2, .outputs = 1, .in = in, .out = &dtable.array, .fault = &fault});
+    ck_assert(!fault.raised);
+    for (int i = 0; i < 4; i++)
+        ck_assert(dtable.data[i] == expected[i]);
+}
+END_TEST
+
+/* The row of a fault is the global one. */
+START_TEST(fault_names_global_row)
+{
+    int32_t labels[] = {0, 7};
+    float values[] = {1, 2, 3, 4};
+    part logits, loss;
+    iso_fault fault = {0};
+    take_rows(&logits, values, 2, 2, 0, 2);
+    take_rows(&loss, NULL, 2, 1, 0, 2);
+    iso_array in[] = {
+        {.data = labels, .dtype = ISO_I32, .rank = 1, .dim = {2}, .offset = {500}, .global = {600}},
+        logits.array};
+    run("sparse_crossentropy",
+        &(iso_call){.inputs = 2, .outputs = 1, .in = in, .out = &loss.array, .fault = &fault});
+    ck_assert_str_eq(fault.message, "label 7 of row 501 is not one of the 2 classes");
+}
+END_TEST
+
+/* ---- dropout ---- */
+
+START_TEST(dropout_values)
+{
+    const double rate = 0.3;
+    enum { ROWS = 50, COLUMNS = 20 };
+    probe p;
+    probe_begin(&p, ROWS, ISO_F64);
+    iso_graph_set_seed(p.graph, 5);
+    p.step = 3;
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(COLUMNS));
+    double *y = probe_evaluate(&p, iso_dropout_op(x, rate, "drop"));
+    int kept = 0;
+    for (int64_t i = 0; i < ROWS * COLUMNS; i++) {
+        bool keep = iso_uniform_f32(iso_random_word(iso_random_key(5, "drop"), 3, (uint64_t)i)) >= rate;
+        double expected = keep ? p.values[0][i] / (1 - rate) : 0;
+        check_close(&y[i], &expected, 1, 1e-15);
+        kept += keep;
+    }
+    /* binomial: 700 of 1000, standard deviation 14.5 */
+    ck_assert_int_gt(kept, 640);
+    ck_assert_int_lt(kept, 760);
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(dropout_gradients)
+{
+    probe p;
+    probe_begin(&p, 4, ISO_F64);
+    p.step = 1;
+    probe_check_gradients(&p, iso_dropout_op(probe_input(&p, "x", ISO_SHAPE(6)), 0.5, "drop"));
+    probe_end(&p);
+}
+END_TEST
+
+static bool same(const double *a, const double *b, int64_t n)
+{
+    return memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+/* Another step, path or seed drops other elements; the same of all, the same. */
+START_TEST(dropout_depends_on)
+{
+    double *y[5];
+    probe p;
+    probe_begin(&p, 8, ISO_F64);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(8));
+    y[0] = probe_evaluate(&p, iso_dropout_op(x, 0.5, "a"));
+    y[1] = probe_evaluate(&p, iso_dropout_op(x, 0.5, "a"));
+    y[2] = probe_evaluate(&p, iso_dropout_op(x, 0.5, "b"));
+    p.step = 1;
+    y[3] = probe_evaluate(&p, iso_dropout_op(x, 0.5, "a"));
+    p.step = 0;
+    iso_graph_set_seed(p.graph, 6);
+    y[4] = probe_evaluate(&p, iso_dropout_op(x, 0.5, "a"));
+    ck_assert(same(y[0], y[1], 64));
+    for (int i = 2; i < 5; i++)
+        ck_assert(!same(y[0], y[i], 64));
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(dropout_limits)
+{
+    probe p;
+    probe_begin(&p, 4, ISO_F32);
+    iso_tensor *x = probe_given(&p, "x", ISO_F32, ISO_SHAPE(1), (double[]){1, 2, INFINITY, 4});
+    double *none = probe_evaluate(&p, iso_dropout_op(x, 0, "a")),
+           *all = probe_evaluate(&p, iso_dropout_op(x, 1, "a"));
+    for (int i = 0; i < 4; i++)
+        ck_assert(none[i] == p.values[0][i] && all[i] == 0);
+    iso_dropout_op(x, 1.5, "a");
+    ck_assert_int_eq(iso_graph_error(p.graph), ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(), "dropout 'a': rate 1.5 is not between 0 and 1");
+    probe_end(&p);
+}
+END_TEST
+
+/* Parts of a tensor, cut in both dimensions, drop what the whole drops. */
+START_TEST(dropout_of_parts)
+{
+    enum { ROWS = 6, COLUMNS = 5 };
+    float ones[ROWS * COLUMNS], whole[ROWS * COLUMNS], y[ROWS * COLUMNS];
+    iso_dropout_attrs attrs = {.key = 99, .threshold = 1 << 23, .scale = 2};
+    iso_step_info info = {.step = 4, .rows = ROWS};
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        ones[i] = 1;
+    iso_array all = {
+        .data = ones, .dtype = ISO_F32, .rank = 2, .dim = {ROWS, COLUMNS}, .global = {ROWS, COLUMNS}};
+    iso_array out = all;
+    out.data = whole;
+    run("dropout",
+        &(iso_call){.attrs = &attrs, .inputs = 1, .outputs = 1, .in = &all, .out = &out, .info = &info});
+    for (int cut = 0; cut < 4; cut++) {
+        iso_array in = all;
+        in.offset[0] = cut / 2 * 4, in.dim[0] = cut / 2 ? 2 : 4;
+        in.offset[1] = cut % 2 * 3, in.dim[1] = cut % 2 ? 2 : 3;
+        out = in;
+        out.data = y;
+        run("dropout",
+            &(iso_call){.attrs = &attrs, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .info = &info});
+        for (int64_t i = 0; i < in.dim[0] * in.dim[1]; i++)
+            ck_assert(y[i] == whole[(in.offset[0] + i / in.dim[1]) * COLUMNS + in.offset[1] + i % in.dim[1]]);
+    }
+}
+END_TEST
+
+/* ---- what does not fit ---- */
+
+static iso_tensor *logits_of(iso_graph *graph)
+{
+    return iso_input(graph, "logits", ISO_F32, ISO_SHAPE(10));
+}
+
+static void check_refused(iso_graph *graph, const char *message)
+{
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), message) != NULL, "'%s' lacks '%s'", iso_error_message(),
+                  message);
+    iso_graph_destroy(graph);
+}
+
+START_TEST(refused)
+{
+    iso_graph *graph = iso_graph_create(NULL);
+    iso_sparse_crossentropy_op(iso_input(graph, "labels", ISO_I32, ISO_SHAPE(10)), logits_of(graph));
+    check_refused(
+        graph,
+        "one label for each row of logits (given labels: int32 [batch, 10], logits: float32 [batch, 10])");
+    graph = iso_graph_create(NULL);
+    iso_crossentropy_op(iso_input(graph, "labels", ISO_F32, ISO_SHAPE(9)), logits_of(graph));
+    check_refused(graph, "one shape");
+    graph = iso_graph_create(NULL);
+    iso_softmax(logits_of(graph), 0);
+    check_refused(graph, "the axis is that of the batch");
+    graph = iso_graph_create(NULL);
+    iso_softmax(logits_of(graph), 2);
+    check_refused(graph, "axis 2 is out of range");
+    graph = iso_graph_create(NULL);
+    iso_embedding_op(logits_of(graph), iso_equal(logits_of(graph), logits_of(graph)));
+    check_refused(graph, "input 1 should hold numbers");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("network ops");
+    TCase *tests = tcase_create("values, gradients and faults");
+    tcase_add_loop_test(tests, softmax_values, 0, 4);
+    tcase_add_loop_test(tests, softmax_gradients, 0, 2);
+    tcase_add_test(tests, softmax_of_large_values);
+    tcase_add_loop_test(tests, sparse_crossentropy, 0, LABEL_TYPES);
+    tcase_add_loop_test(tests, sparse_crossentropy_fault, 0, BAD_LABELS);
+    tcase_add_test(tests, crossentropy);
+    tcase_add_test(tests, crossentropy_of_impossible_class);
+    tcase_add_test(tests, embedding);
+    tcase_add_test(tests, embedding_fault);
+    tcase_add_test(tests, embedding_of_parts);
+    tcase_add_test(tests, embedding_gradient_of_parts);
+    tcase_add_test(tests, fault_names_global_row);
+    tcase_add_test(tests, dropout_values);
+    tcase_add_test(tests, dropout_gradients);
+    tcase_add_test(tests, dropout_depends_on);
+    tcase_add_test(tests, dropout_limits);
+    tcase_add_test(tests, dropout_of_parts);
+    tcase_add_test(tests, refused);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

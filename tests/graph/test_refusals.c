@@ -1,0 +1,113 @@
+/* Ranks: 1. What does not fit is refused where it is built, with names, types and shapes; later calls do
+ * nothing. */
+#include <check.h>
+#include <string.h>
+
+#include "runtime/graph/op.h"
+#include "tests/support/run_tests.h"
+
+typedef struct operands {
+    iso_graph *graph;
+    iso_tensor *image, *rows, *vector, *matrix, *whole, *flags; /* see make() */
+} operands;
+
+static operands make(void)
+{
+    operands o = {.graph = iso_graph_create(NULL)};
+    iso_initializer zeros = {0};
+    o.image = iso_input(o.graph, "image", ISO_F32, ISO_SHAPE(28, 28, 1));
+    o.rows = iso_input(o.graph, "rows", ISO_F32, ISO_SHAPE(784));
+    o.whole = iso_input(o.graph, "whole", ISO_I32, ISO_SHAPE(784));
+    o.flags = iso_input(o.graph, "flags", ISO_BOOL, ISO_SHAPE(784));
+    o.vector =
+        iso_variable_value(iso_variable_create(o.graph, "vector", ISO_F32, ISO_SHAPE(10), zeros, true));
+    o.matrix =
+        iso_variable_value(iso_variable_create(o.graph, "matrix", ISO_F32, ISO_SHAPE(10, 784), zeros, true));
+    return o;
+}
+
+/* The graph's error contains each of these; calls on what a broken graph returns give the first error still.
+ */
+static void check_says(operands *o, iso_tensor *broken, const char *const *texts, int count)
+{
+    ck_assert_msg(iso_graph_error(o->graph) == ISO_INVALID, "no error where '%s' was expected", texts[0]);
+    ck_assert(!iso_tensor_good(broken));
+    iso_mean(iso_add(iso_matmul(broken, o->vector), iso_relu(iso_reduce_max(broken, (int[]){5}, 1, true))));
+    iso_reshape_to(iso_concat(&broken, 1, 3), ISO_SHAPE(7));
+    iso_graph_error(o->graph);
+    for (int i = 0; i < count; i++)
+        ck_assert_msg(strstr(iso_error_message(), texts[i]) != NULL, "no '%s' in: %s", texts[i],
+                      iso_error_message());
+    iso_graph_destroy(o->graph);
+}
+
+#define SAYS(build, ...)                                                                                     \
+    do {                                                                                                     \
+        operands o = make();                                                                                 \
+        const char *const texts[] = {__VA_ARGS__};                                                           \
+        iso_tensor *broken = build;                                                                          \
+        check_says(&o, broken, texts, (int)(sizeof texts / sizeof *texts));                                  \
+    } while (0)
+
+START_TEST(arithmetic)
+{
+    SAYS(iso_add(o.rows, o.vector), "add", "rows", "[batch, 784]", "vector", "[10]");
+    SAYS(iso_multiply(o.rows, o.whole), "multiply", "float32", "int32", "iso_cast");
+    SAYS(iso_maximum(o.flags, o.flags), "maximum", "bool");
+    SAYS(iso_divide(o.whole, o.whole), "divide", "int32");
+    SAYS(iso_exp(o.whole), "exp", "int32", "[batch, 784]");
+    SAYS(iso_logical_and(o.flags, o.rows), "logical_and", "float32");
+    SAYS(iso_where(o.rows, o.rows, o.rows), "where", "bool");
+    SAYS(iso_where(o.flags, o.rows, o.whole), "where", "int32");
+    SAYS(iso_where(o.flags, o.rows, o.vector), "where", "[10]");
+    SAYS(iso_less(o.rows, o.vector), "less", "[10]");
+}
+END_TEST
+
+START_TEST(products_and_reductions)
+{
+    SAYS(iso_matmul(o.rows, o.matrix), "matmul", "784", "10", "[10, 784]");
+    SAYS(iso_matmul(o.rows, o.vector), "matmul", "[10]");
+    SAYS(iso_matmul(o.image, iso_cast(o.matrix, ISO_F64)), "matmul", "float64");
+    SAYS(iso_matmul_with(o.image, o.matrix, true, false), "matmul", "[batch, 28, 28, 1]");
+    SAYS(iso_reduce_sum(o.rows, (int[]){2}, 1, false), "axis 2", "rows", "[batch, 784]");
+    SAYS(iso_reduce_sum(o.rows, (int[]){1, -1}, 2, false), "axis 1", "twice");
+    SAYS(iso_argmax(o.rows, 0), "argmax", "batch");
+    SAYS(iso_argmax(o.rows, -3), "axis -3");
+    SAYS(iso_in_top_k(o.rows, o.rows, 2), "in_top_k", "[batch, 784]");
+    SAYS(iso_in_top_k(o.rows, iso_argmax(o.rows, 1), 0), "in_top_k", "k is 0");
+}
+END_TEST
+
+START_TEST(shapes)
+{
+    SAYS(iso_reshape_to(o.image, ISO_SHAPE(ISO_BATCH, 783)), "image", "[batch, 28, 28, 1]", "[batch, 783]");
+    SAYS(iso_reshape_to(o.image, ISO_SHAPE(784)), "image", "[784]");
+    SAYS(iso_reshape_to(o.image, ISO_SHAPE(ISO_BATCH, -1, -1)), "image");
+    SAYS(iso_reshape_to(o.image, ISO_SHAPE(ISO_BATCH, 0, -1)), "image");
+    SAYS(iso_transpose(o.image, (int[]){0, 1, 1, 3}), "transpose", "entry 2");
+    SAYS(iso_slice(o.image, (int64_t[]){0, 20, 0}, (int64_t[]){28, 9, 1}), "slice", "[batch, 28, 9, 1]");
+    SAYS(iso_slice(o.image, (int64_t[]){0, 29, 0}, (int64_t[]){28, -1, 1}), "slice", "29");
+    SAYS(iso_concat((iso_tensor *[]){o.rows, o.vector}, 2, 1), "concat", "[10]");
+    SAYS(iso_concat((iso_tensor *[]){o.rows, o.rows}, 2, 0), "concat", "batch");
+    SAYS(iso_broadcast_to(o.vector, ISO_SHAPE(ISO_BATCH, 5)), "broadcast_to", "[10]", "[batch, 5]");
+    SAYS(iso_one_hot(o.whole, 0, ISO_F32), "one_hot", "0 classes");
+    SAYS(iso_one_hot(o.whole, 5, ISO_I32), "one_hot");
+}
+END_TEST
+
+START_TEST(gradients)
+{
+    operands o = make();
+    iso_tensor *gradient;
+    iso_gradients(o.rows, &o.rows, 1, &gradient);
+    ck_assert_ptr_null(gradient);
+    iso_tensor *broken = iso_negate(o.rows);
+    check_says(&o, broken, (const char *const[]){"rows", "[batch, 784]"}, 2);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("refusals", 30, arithmetic, products_and_reductions, shapes, gradients);
+}
