@@ -71,6 +71,7 @@ typedef struct iso_source {
 /* Ranks that build the same exchange must make the same calls in the same order, on every rank, for every
  * slot (so that senders know what they send); only those of local slots are kept besides the messages. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
+/* Collective where it has been committed. NULL is nothing. */
 void iso_exchange_destroy(iso_exchange *exchange);
 /* Slot `slot` takes `region` (global coordinates): the combination of `count` sources, given in increasing
  * order of slot number, whose boxes all contain it. It goes to the slot's buffer number `target`, which holds

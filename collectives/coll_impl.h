@@ -26,6 +26,8 @@ struct iso_fabric {
     int *place; /* [slots] number of the slot's area on this host; -1: on another */
     int *local; /* [slots] number among this rank's slots; -1: on another rank */
     int local_slots;
+    int *by_host;                        /* [slots] slot numbers, host by host */
+    int *host_begin;                     /* [hosts + 1] where a host's begin in it */
     iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
     int first_flag; /* of this rank's threads in the host's barrier */
@@ -64,7 +66,7 @@ struct iso_exchange {
     bool active; /* slots of this host take part in more than copies of their own: the host has to meet */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
-    iso_pack *packs;
+    iso_pack *packs; /* of this rank, message by message once committed */
     int pack_count, pack_room;
     iso_exchange *next; /* of the fabric's */
 };

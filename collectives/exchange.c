@@ -1,10 +1,11 @@
 /* The making of exchanges.
  *
- * Every rank hears of every slot's pulls. Of each it keeps what concerns it: the whole pull where the slot is
- * its own; a part of a message to pack where it is the one that sends sources to another host; and that the
- * host has to meet, where its slots take part at all. Sources are cut into operands (tree.h): those on the
- * slot's host are read where they lie, the others come summed as far as one host can sum them. The rank of a
- * node's lowest slot sends it, reading its neighbours' memory in the window. */
+ * Every rank hears of every slot's pulls, and keeps what concerns it: the whole pull where the slot is its
+ * own; which messages travel to and from its host; what it packs where it is the sender; and that the host
+ * has to meet, where its slots take part at all. Sources are cut into operands (tree_impl.h): those on the
+ * slot's host are read where they lie, the others come summed as far as one host can sum them, each such node
+ * once for a host. Any rank of a host can sum a node and any can receive it; who does it goes round, by slot
+ * numbers. */
 #include <string.h>
 
 #include "collectives/coll_impl.h"
@@ -25,6 +26,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     if (!exchange)
         return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
     exchange->fabric = fabric;
+    exchange->messages.landing.window = MPI_WIN_NULL;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
     exchange->slots = iso_new(((size_t)fabric->local_slots + 1) * sizeof *exchange->slots);
@@ -78,6 +80,8 @@ typedef struct request {
     int *host;            /* [count] of each source */
     iso_tree_node *nodes; /* [count] */
     int operands;         /* of the slot, and so nodes */
+    int *part;            /* [count] the message part in which a node travels; -1: in none of this host */
+    bool *fresh;          /* [count] it is the first request for it */
 } request;
 
 static bool contains(const iso_box *box, const iso_box *region)
@@ -149,6 +153,8 @@ static iso_part_key key_of(const request *r, const iso_tree_node *node)
     return key;
 }
 
+/* ---- parts of messages ---- */
+
 static size_t region_bytes(const request *r)
 {
     return (size_t)iso_box_count(r->region) * iso_dtype_size(r->dtype);
@@ -182,33 +188,54 @@ static iso_status new_boxes(const request *r, int operands, const iso_box *targe
     return ISO_OK;
 }
 
+static int rank_that_sends(const request *r, const iso_tree_node *node)
+{
+    const iso_source *source = &r->sources[node->begin + r->slot % node->count];
+    return r->exchange->fabric->rank_of_slot[source->slot];
+}
+
+static int rank_that_receives(const request *r, const iso_tree_node *node)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    int host = iso_fabric_host_of_slot(fabric, r->slot), first = fabric->host_begin[host];
+    int turn = (r->slot + r->sources[node->begin].slot) % (fabric->host_begin[host + 1] - first);
+    return fabric->rank_of_slot[fabric->by_host[first + turn]];
+}
+
+/* Finds or makes the part of a node, where it comes to this host or goes from it. */
+static iso_status place_part(const request *r, int i)
+{
+    const iso_tree_node *node = &r->nodes[i];
+    const iso_fabric *fabric = r->exchange->fabric;
+    int from = r->host[node->begin], to = iso_fabric_host_of_slot(fabric, r->slot);
+    r->part[i] = -1;
+    if (from == to || (from != fabric->host_number && to != fabric->host_number))
+        return ISO_OK;
+    iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
+    iso_part_key key = key_of(r, node);
+    hash_number(&key, (uint64_t)to);
+    r->exchange->active = true;
+    return iso_mailbox_part(box, rank_that_sends(r, node), rank_that_receives(r, node), key, region_bytes(r),
+                            &r->part[i], &r->fresh[i]);
+}
+
 /* ---- the slot's side ---- */
 
 /* The operand for a node, which is in a message where its sources are on another host. */
-static iso_status take_operand(const request *r, const iso_tree_node *node, iso_pull *pull, int i,
-                               const iso_box **box)
+static void take_operand(const request *r, int i, iso_pull *pull, const iso_box **box)
 {
-    iso_exchange *exchange = r->exchange;
-    const iso_source *first = &r->sources[node->begin];
+    const iso_source *first = &r->sources[r->nodes[i].begin];
     iso_operand *operand = &pull->gather.operand[i];
-    if (r->host[node->begin] == exchange->fabric->host_number) {
+    if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
-        int part;
-        bool fresh;
-        iso_mailbox *in = &exchange->messages.in;
-        iso_status status = iso_mailbox_part(in, exchange->fabric->rank_of_slot[first->slot], key_of(r, node),
-                                             region_bytes(r), &part, &fresh);
-        if (status != ISO_OK)
-            return status;
-        *operand = (iso_operand){
-            .area = ISO_AREA_MESSAGE, .number = in->part[part].message, .offset = in->part[part].offset};
+        const iso_part *part = &r->exchange->messages.in.part[r->part[i]];
+        *operand = (iso_operand){.area = ISO_AREA_MESSAGE, .number = part->message, .offset = part->offset};
         *box = r->region; /* packed */
-        pull->crossed += fresh;
+        pull->crossed += r->fresh[i];
     }
-    operand->folds = node->folds;
-    return ISO_OK;
+    operand->folds = r->nodes[i].folds;
 }
 
 static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
@@ -219,10 +246,9 @@ static iso_status make_pull(const request *r, const iso_box *target_box, iso_pul
         status = new_boxes(r, r->operands, target_box, &boxes);
     if (status != ISO_OK)
         return status;
-    for (int i = 0; i < r->operands && status == ISO_OK; i++)
-        status = take_operand(r, &r->nodes[i], pull, i, &boxes[i]);
-    if (status == ISO_OK)
-        status = iso_gather_plan(&pull->gather, r->region, boxes);
+    for (int i = 0; i < r->operands; i++)
+        take_operand(r, i, pull, &boxes[i]);
+    status = iso_gather_plan(&pull->gather, r->region, boxes);
     iso_free(boxes);
     for (int i = 0; i < r->count; i++)
         pull->foreign += r->sources[i].slot != r->slot;
@@ -288,16 +314,9 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
     return status;
 }
 
-static iso_status add_pack(const request *r, const iso_tree_node *node)
+static iso_status add_pack(const request *r, int i)
 {
     iso_exchange *exchange = r->exchange;
-    iso_mailbox *out = &exchange->messages.out;
-    int part;
-    bool fresh;
-    iso_status status = iso_mailbox_part(out, exchange->fabric->rank_of_slot[r->slot], key_of(r, node),
-                                         region_bytes(r), &part, &fresh);
-    if (status != ISO_OK || !fresh)
-        return status;
     if (exchange->pack_count == exchange->pack_room) {
         int room = exchange->pack_room ? 2 * exchange->pack_room : 8;
         iso_pack *packs =
@@ -307,23 +326,20 @@ static iso_status add_pack(const request *r, const iso_tree_node *node)
         exchange->packs = packs;
         exchange->pack_room = room;
     }
+    const iso_part *part = &exchange->messages.out.part[r->part[i]];
     iso_pack *pack = &exchange->packs[exchange->pack_count++];
-    *pack = (iso_pack){.message = out->part[part].message, .offset = out->part[part].offset};
-    return make_pack(r, node, &pack->gather);
+    *pack = (iso_pack){.message = part->message, .offset = part->offset};
+    return make_pack(r, &r->nodes[i], &pack->gather);
 }
 
-/* What this rank sends to a slot of another host. */
+/* What this rank sends to the host of a slot that has not been sent there already. */
 static iso_status add_packs(const request *r)
 {
-    const iso_fabric *fabric = r->exchange->fabric;
     for (int i = 0; i < r->operands; i++) {
-        const iso_tree_node *node = &r->nodes[i];
-        if (r->host[node->begin] != fabric->host_number)
+        if (r->part[i] < 0 || !r->fresh[i] ||
+            rank_that_sends(r, &r->nodes[i]) != r->exchange->fabric->topology.rank)
             continue;
-        r->exchange->active = true;
-        if (fabric->rank_of_slot[r->sources[node->begin].slot] != fabric->topology.rank)
-            continue;
-        iso_status status = add_pack(r, node);
+        iso_status status = add_pack(r, i);
         if (status != ISO_OK)
             return status;
     }
@@ -349,8 +365,13 @@ static iso_status add(request *r, int target, const iso_box *target_box, int *nu
     for (int i = 0; i < r->count; i++)
         r->host[i] = empty ? slot_host : iso_fabric_host_of_slot(fabric, r->sources[i].slot);
     r->operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
+    for (int i = 0; i < r->operands; i++) {
+        iso_status status = place_part(r, i);
+        if (status != ISO_OK)
+            return status;
+    }
     if (slot_host != fabric->host_number)
-        return empty ? ISO_OK : add_packs(r);
+        return add_packs(r);
     if (!empty && !is_private(r))
         r->exchange->active = true;
     return fabric->local[r->slot] >= 0 ? add_pull(r, target, target_box, number) : ISO_OK;
@@ -360,13 +381,18 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull)
 {
-    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0};
+    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0, NULL, NULL};
     iso_status status = check_request(&r, target_box);
     if (status != ISO_OK)
         return status;
     r.host = iso_new((size_t)count * sizeof *r.host);
     r.nodes = iso_new((size_t)count * sizeof *r.nodes);
-    status = r.host && r.nodes ? add(&r, target, target_box, pull) : no_memory(exchange);
+    r.part = iso_new((size_t)count * sizeof *r.part);
+    r.fresh = iso_new((size_t)count * sizeof *r.fresh);
+    bool room = r.host && r.nodes && r.part && r.fresh;
+    status = room ? add(&r, target, target_box, pull) : no_memory(exchange);
+    iso_free(r.fresh);
+    iso_free(r.part);
     iso_free(r.nodes);
     iso_free(r.host);
     return status;

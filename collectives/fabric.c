@@ -50,6 +50,25 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     return ISO_OK;
 }
 
+/* Lists the slots of each host. */
+static iso_status list_slots(iso_fabric *fabric)
+{
+    int hosts = 0, at = 0;
+    for (int rank = 0; rank < fabric->topology.ranks; rank++)
+        hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
+    fabric->by_host = iso_new((size_t)fabric->topology.slots * sizeof *fabric->by_host);
+    fabric->host_begin = iso_new(((size_t)hosts + 1) * sizeof *fabric->host_begin);
+    if (!fabric->by_host || !fabric->host_begin)
+        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.slots);
+    for (int host = 0; host < hosts; host++) {
+        for (int slot = 0; slot < fabric->topology.slots; slot++)
+            if (iso_fabric_host_of_slot(fabric, slot) == host)
+                fabric->by_host[at++] = slot;
+        fabric->host_begin[host + 1] = at;
+    }
+    return ISO_OK;
+}
+
 static iso_status number_slots(iso_fabric *fabric)
 {
     fabric->host_number = fabric->host_of_rank[fabric->topology.rank];
@@ -61,7 +80,7 @@ static iso_status number_slots(iso_fabric *fabric)
     }
     fabric->counters = iso_new(((size_t)fabric->local_slots + 1) * sizeof *fabric->counters);
     return fabric->counters
-               ? ISO_OK
+               ? list_slots(fabric)
                : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->local_slots);
 }
 
@@ -188,6 +207,8 @@ void iso_fabric_destroy(iso_fabric *fabric)
     if (fabric->channel.communicator != MPI_COMM_NULL)
         MPI_Comm_free(&fabric->channel.communicator);
     iso_free(fabric->counters);
+    iso_free(fabric->host_begin);
+    iso_free(fabric->by_host);
     iso_free(fabric->local);
     iso_free(fabric->place);
     iso_free(fabric->host_of_rank);

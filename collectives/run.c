@@ -54,7 +54,8 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     if (!fabric->memory.base)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
     if (status == ISO_OK)
-        status = iso_messages_commit(&exchange->messages, fabric->channel.communicator, exchange->tag);
+        status = iso_messages_commit(&exchange->messages, fabric->channel.communicator, fabric->host,
+                                     fabric->topology.rank, exchange->tag);
     status = iso_channel_agree(&fabric->channel, status);
     if (status != ISO_OK)
         return status;
@@ -84,21 +85,22 @@ static void move_messages(iso_exchange *exchange)
     for (int i = 0; i < messages->out.messages; i++) {
         for (; pack < exchange->pack_count && exchange->packs[pack].message == i; pack++)
             iso_gather_run(&exchange->packs[pack].gather);
-        iso_messages_start_sending(messages, i);
+        if (messages->out.message[i].requests > 0)
+            iso_messages_start_sending(messages, i);
     }
     iso_messages_finish(messages, exchange->fabric->host_barrier.crowded);
 }
 
+/* What any rank of the host receives, all its slots may read: so the host meets again. */
 void iso_exchange_begin(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
     iso_fabric_barrier(exchange->fabric, thread);
-    if (exchange->messages.request_count == 0)
-        return;
-    if (thread == 0)
+    if (thread == 0 && exchange->messages.request_count > 0)
         move_messages(exchange);
-    iso_fabric_rank_barrier(exchange->fabric, thread);
+    if (exchange->messages.in.messages > 0)
+        iso_fabric_barrier(exchange->fabric, thread);
 }
 
 void iso_exchange_end(iso_exchange *exchange, int thread)
@@ -182,5 +184,5 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
 
 size_t iso_exchange_bytes(const iso_exchange *exchange)
 {
-    return exchange->messages.in.bytes + exchange->messages.out.bytes;
+    return exchange->messages.bytes;
 }

@@ -52,10 +52,10 @@ static iso_status make_room(iso_mailbox *box)
     return ISO_OK;
 }
 
-static iso_status find_message(iso_mailbox *box, int peer, int *number)
+static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
 {
     int i = 0;
-    while (i < box->messages && box->message[i].peer != peer)
+    while (i < box->messages && (box->message[i].from != from || box->message[i].to != to))
         i++;
     *number = i;
     if (i < box->messages)
@@ -64,26 +64,25 @@ static iso_status find_message(iso_mailbox *box, int peer, int *number)
     if (!message)
         return no_memory();
     box->message = message;
-    message[box->messages++] = (iso_message){.peer = peer};
+    message[box->messages++] = (iso_message){.from = from, .to = to};
     return ISO_OK;
 }
 
-iso_status iso_mailbox_part(iso_mailbox *box, int peer, iso_part_key key, size_t bytes, int *number,
+iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key, size_t bytes, int *number,
                             bool *fresh)
 {
-    int message;
-    key.word[0] = iso_hash_mix(key.word[0] ^ (uint64_t)peer);
     iso_status status = make_room(box);
-    if (status == ISO_OK)
-        status = find_message(box, peer, &message);
     if (status != ISO_OK)
         return status;
-    int *place = find_place(box, &key);
+    int message, *place = find_place(box, &key);
     *fresh = *place == 0;
     if (*fresh) {
-        iso_message *to = &box->message[message];
-        box->part[box->parts] = (iso_part){message, to->bytes, key};
-        to->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+        status = find_message(box, from, to, &message);
+        if (status != ISO_OK)
+            return status;
+        iso_message *in = &box->message[message];
+        box->part[box->parts] = (iso_part){message, in->bytes, key};
+        in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
         *place = ++box->parts;
     }
     *number = *place - 1;
@@ -92,23 +91,54 @@ iso_status iso_mailbox_part(iso_mailbox *box, int peer, iso_part_key key, size_t
 
 /* ---- buffers and requests ---- */
 
-static iso_status place_messages(iso_mailbox *box, const char *what, int *requests)
+static void number_requests(iso_message *message, int *requests)
 {
-    for (int i = 0; i < box->messages; i++)
-        box->bytes += box->message[i].bytes;
-    iso_status status = iso_alloc(box->bytes, what, (void **)&box->data);
-    if (status != ISO_OK)
-        return status;
-    char *at = box->data;
-    for (int i = 0; i < box->messages; i++) {
-        iso_message *message = &box->message[i];
-        message->data = at;
-        message->first_request = *requests;
-        message->requests = (int)((message->bytes + SLICE - 1) / SLICE);
-        *requests += message->requests;
-        at += message->bytes;
+    message->first_request = *requests;
+    message->requests = (int)((message->bytes + SLICE - 1) / SLICE);
+    *requests += message->requests;
+}
+
+/* The landing window has room for every message to this host, in the order in which they were first heard of.
+ */
+static iso_status place_incoming(iso_messages *messages, MPI_Comm host, int rank)
+{
+    size_t bytes = 0;
+    iso_mailbox *in = &messages->in;
+    for (int i = 0; i < in->messages; i++)
+        bytes += in->message[i].bytes;
+    if (bytes == 0)
+        return ISO_OK;
+    iso_status status = iso_window_create(host, bytes, "what an exchange receives", &messages->landing);
+    char *at = messages->landing.base;
+    for (int i = 0; i < in->messages && status == ISO_OK; i++) {
+        in->message[i].data = at;
+        at += in->message[i].bytes;
+        if (in->message[i].to != rank)
+            continue;
+        messages->bytes += in->message[i].bytes;
+        number_requests(&in->message[i], &messages->request_count);
     }
-    return ISO_OK;
+    messages->incoming_requests = messages->request_count;
+    return status;
+}
+
+static iso_status place_outgoing(iso_messages *messages, int rank)
+{
+    size_t bytes = 0;
+    iso_mailbox *out = &messages->out;
+    for (int i = 0; i < out->messages; i++)
+        bytes += out->message[i].from == rank ? out->message[i].bytes : 0;
+    iso_status status = iso_alloc(bytes, "what an exchange sends", (void **)&messages->outgoing);
+    char *at = messages->outgoing;
+    for (int i = 0; i < out->messages && status == ISO_OK; i++) {
+        if (out->message[i].from != rank)
+            continue;
+        out->message[i].data = at;
+        at += out->message[i].bytes;
+        number_requests(&out->message[i], &messages->request_count);
+    }
+    messages->bytes += bytes;
+    return status;
 }
 
 static void make_requests(const iso_messages *messages, const iso_mailbox *box, MPI_Comm communicator,
@@ -121,21 +151,21 @@ static void make_requests(const iso_messages *messages, const iso_mailbox *box, 
             int count = left < SLICE ? (int)left : SLICE;
             MPI_Request *request = &messages->requests[message->first_request + k];
             if (box == &messages->in)
-                MPI_Recv_init(message->data + at, count, MPI_BYTE, message->peer, tag, communicator, request);
+                MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag, communicator, request);
             else
-                MPI_Send_init(message->data + at, count, MPI_BYTE, message->peer, tag, communicator, request);
+                MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag, communicator, request);
         }
     }
 }
 
-iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, int tag)
+iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, MPI_Comm host, int rank,
+                               int tag)
 {
-    int requests = 0;
-    iso_status status = place_messages(&messages->in, "what an exchange receives", &requests);
-    if (status != ISO_OK)
-        return status;
-    messages->incoming_requests = requests;
-    status = place_messages(&messages->out, "what an exchange sends", &requests);
+    iso_status status = place_incoming(messages, host, rank);
+    if (status == ISO_OK)
+        status = place_outgoing(messages, rank);
+    int requests = messages->request_count;
+    messages->request_count = 0; /* until they exist */
     if (status != ISO_OK || requests == 0)
         return status;
     messages->requests = iso_new((size_t)requests * sizeof *messages->requests);
@@ -152,7 +182,6 @@ static void free_mailbox(iso_mailbox *box)
     iso_free(box->message);
     iso_free(box->part);
     iso_free(box->table);
-    iso_free(box->data);
 }
 
 void iso_messages_free(iso_messages *messages)
@@ -160,6 +189,8 @@ void iso_messages_free(iso_messages *messages)
     for (int i = 0; i < messages->request_count; i++)
         MPI_Request_free(&messages->requests[i]);
     iso_free(messages->requests);
+    iso_window_destroy(&messages->landing);
+    iso_free(messages->outgoing);
     free_mailbox(&messages->in);
     free_mailbox(&messages->out);
 }
