@@ -72,7 +72,7 @@ START_TEST(products_and_reductions)
     SAYS(iso_matmul_with(o.image, o.matrix, true, false), "matmul", "[batch, 28, 28, 1]");
     SAYS(iso_reduce_sum(o.rows, (int[]){2}, 1, false), "axis 2", "rows", "[batch, 784]");
     SAYS(iso_reduce_sum(o.rows, (int[]){1, -1}, 2, false), "axis 1", "twice");
-    SAYS(iso_argmax(o.rows, 0), "argmax", "batch");
+    SAYS(iso_argmax(o.rows, 0), "argmax", "may not be the batch");
     SAYS(iso_argmax(o.rows, -3), "axis -3");
     SAYS(iso_in_top_k(o.rows, o.rows, 2), "in_top_k", "[batch, 784]");
     SAYS(iso_in_top_k(o.rows, iso_argmax(o.rows, 1), 0), "in_top_k", "k is 0");
@@ -89,7 +89,7 @@ START_TEST(shapes)
     SAYS(iso_slice(o.image, (int64_t[]){0, 20, 0}, (int64_t[]){28, 9, 1}), "slice", "[batch, 28, 9, 1]");
     SAYS(iso_slice(o.image, (int64_t[]){0, 29, 0}, (int64_t[]){28, -1, 1}), "slice", "29");
     SAYS(iso_concat((iso_tensor *[]){o.rows, o.vector}, 2, 1), "concat", "[10]");
-    SAYS(iso_concat((iso_tensor *[]){o.rows, o.rows}, 2, 0), "concat", "batch");
+    SAYS(iso_concat((iso_tensor *[]){o.rows, o.rows}, 2, 0), "concat", "may not be the batch");
     SAYS(iso_broadcast_to(o.vector, ISO_SHAPE(ISO_BATCH, 5)), "broadcast_to", "[10]", "[batch, 5]");
     SAYS(iso_one_hot(o.whole, 0, ISO_F32), "one_hot", "0 classes");
     SAYS(iso_one_hot(o.whole, 5, ISO_I32), "one_hot");
