@@ -16,7 +16,7 @@ void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, 
     const iso_op *apply = program->change[bucket->member[0].change].apply;
     int64_t iteration = *(const int64_t *)scalar(runtime, apply->input[2], slot);
     double rate = *(const double *)scalar(runtime, apply->input[3], slot);
-    rates->apply = iso_optimizer_prepare(bucket->optimizer, iteration, rate, rates->hyper);
+    rates->apply = iso_optimizer_prepare(bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
 }
 
 /* A run of one variable's elements: [begin, begin + count) of the bucket's flat range. */

@@ -28,9 +28,11 @@ static int sgd_slots(const iso_optimizer *optimizer, const char **names, double 
     return 1;
 }
 
-static void sgd_prepare(const iso_optimizer *optimizer, int64_t updates, double rate, double *hyper)
+static void sgd_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t updates, double rate,
+                        double *hyper)
 {
     (void)updates;
+    (void)dtype;
     prepare_common(optimizer, rate, hyper);
     hyper[ISO_HYPER_OWN] = optimizer->hyper[ISO_SGD_MOMENTUM];
     hyper[ISO_HYPER_OWN + 1] = optimizer->hyper[ISO_SGD_NESTEROV];
@@ -53,9 +55,11 @@ static int rmsprop_slots(const iso_optimizer *optimizer, const char **names, dou
     return count;
 }
 
-static void rmsprop_prepare(const iso_optimizer *optimizer, int64_t updates, double rate, double *hyper)
+static void rmsprop_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t updates, double rate,
+                            double *hyper)
 {
     (void)updates;
+    (void)dtype;
     prepare_common(optimizer, rate, hyper);
     hyper[ISO_HYPER_OWN] = optimizer->hyper[ISO_RMSPROP_RHO];
     hyper[ISO_HYPER_OWN + 1] = optimizer->hyper[ISO_RMSPROP_MOMENTUM];
@@ -76,12 +80,23 @@ static int adam_slots(const iso_optimizer *optimizer, const char **names, double
     return optimizer->hyper[ISO_ADAM_AMSGRAD] != 0 ? 3 : 2;
 }
 
-static void adam_prepare(const iso_optimizer *optimizer, int64_t updates, double rate, double *hyper)
+/* Keras computes in the variables' type. In float32 0.999 is not 0.999, 1 - 0.999^t comes out 1.3e-5 off at
+ * first, and the rate by half of that: to follow Keras step by step these powers must be float's. */
+static double adam_alpha(double rate, double beta_1, double beta_2, double t, bool narrow)
+{
+    if (!narrow)
+        return rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
+    float power_1 = (float)pow((double)(float)beta_1, t), power_2 = (float)pow((double)(float)beta_2, t);
+    return (float)rate * sqrtf(1 - power_2) / (1 - power_1);
+}
+
+static void adam_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t updates, double rate,
+                         double *hyper)
 {
     double beta_1 = optimizer->hyper[ISO_ADAM_BETA_1], beta_2 = optimizer->hyper[ISO_ADAM_BETA_2];
     double t = (double)updates + 1;
     prepare_common(optimizer, rate, hyper);
-    hyper[ISO_HYPER_RATE] = rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
+    hyper[ISO_HYPER_RATE] = adam_alpha(rate, beta_1, beta_2, t, dtype == ISO_F32);
     hyper[ISO_HYPER_OWN] = 1 - beta_1;
     hyper[ISO_HYPER_OWN + 1] = 1 - beta_2;
     hyper[ISO_HYPER_OWN + 2] = optimizer->hyper[ISO_ADAM_EPSILON];
@@ -97,9 +112,11 @@ static int adagrad_slots(const iso_optimizer *optimizer, const char **names, dou
     return 1;
 }
 
-static void adagrad_prepare(const iso_optimizer *optimizer, int64_t updates, double rate, double *hyper)
+static void adagrad_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t updates, double rate,
+                            double *hyper)
 {
     (void)updates;
+    (void)dtype;
     prepare_common(optimizer, rate, hyper);
     hyper[ISO_HYPER_OWN] = optimizer->hyper[ISO_ADAGRAD_EPSILON];
 }
@@ -169,12 +186,12 @@ double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, dou
 }
 
 /* Schedules look at all iterations; what depends on updates (Adam's powers) counts these only. */
-bool iso_optimizer_prepare(const iso_optimizer *optimizer, int64_t iterations, double learning_rate,
-                           double *hyper)
+bool iso_optimizer_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t iterations,
+                           double learning_rate, double *hyper)
 {
     int64_t steps = steps_per_update(optimizer);
     double rate = iso_schedule_rate(optimizer, iterations, learning_rate);
     memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);
-    iso_optimizer_rule_find(optimizer->rule)->prepare(optimizer, iterations / steps, rate, hyper);
+    iso_optimizer_rule_find(optimizer->rule)->prepare(optimizer, dtype, iterations / steps, rate, hyper);
     return (iterations + 1) % steps == 0;
 }
