@@ -207,9 +207,24 @@ static iso_update *apply(const minimizer *m, int i)
     return iso_update_apply(m->variable[i], m->gradient[i], m->iteration, m->rate, &optimizer);
 }
 
+/* The rule's own name, which lives as long as the program. No rule at all is Keras's default, rmsprop, and
+ * what is 0 in its settings Keras's default too. */
+static void name_rule(iso_optimizer *optimizer)
+{
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
+    if (!optimizer->rule) {
+        double *hyper = optimizer->hyper;
+        hyper[ISO_RMSPROP_RHO] = hyper[ISO_RMSPROP_RHO] == 0 ? 0.9 : hyper[ISO_RMSPROP_RHO];
+        hyper[ISO_RMSPROP_EPSILON] = hyper[ISO_RMSPROP_EPSILON] == 0 ? 1e-7 : hyper[ISO_RMSPROP_EPSILON];
+        optimizer->learning_rate = optimizer->learning_rate == 0 ? 1e-3 : optimizer->learning_rate;
+    }
+    optimizer->rule = rule ? rule->name : optimizer->rule;
+}
+
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
 {
     iso_graph *graph = iso_tensor_graph(loss);
+    name_rule(&optimizer);
     minimizer m = {.graph = graph, .optimizer = &optimizer};
     iso_update *update = NULL;
     if (iso_tensor_good(loss) && check(graph, &optimizer) && find_gradients(&m, loss)) {
