@@ -37,7 +37,7 @@ typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const voi
  * Collective. The topology is copied. threads may differ between ranks. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* Collective. */
+/* After its exchanges. Local: a rank that fails alone may clean up. NULL is nothing. */
 void iso_fabric_destroy(iso_fabric *fabric);
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
 /* Makes (or grows, keeping contents of the host area) the window: slot_bytes for each slot's area, host_bytes
@@ -71,7 +71,7 @@ typedef struct iso_source {
 /* Ranks that build the same exchange must make the same calls in the same order, on every rank, for every
  * slot (so that senders know what they send); only those of local slots are kept besides the messages. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
-/* Collective where it has been committed. NULL is nothing. */
+/* Local: a rank that fails alone may clean up. NULL is nothing. */
 void iso_exchange_destroy(iso_exchange *exchange);
 /* Slot `slot` takes `region` (global coordinates): the combination of `count` sources, given in increasing
  * order of slot number, whose boxes all contain it. It goes to the slot's buffer number `target`, which holds

@@ -26,7 +26,6 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     if (!exchange)
         return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
     exchange->fabric = fabric;
-    exchange->messages.landing.window = MPI_WIN_NULL;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
     exchange->slots = iso_new(((size_t)fabric->local_slots + 1) * sizeof *exchange->slots);

@@ -169,7 +169,6 @@ static iso_status build(iso_fabric *fabric, const iso_topology *topology)
     if (fabric->channel.communicator != MPI_COMM_NULL) {
         MPI_Comm_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
                        &fabric->host);
-        MPI_Comm_set_errhandler(fabric->host, MPI_ERRORS_RETURN); /* windows may fail */
     }
     return iso_channel_agree(&fabric->channel, make_barriers(fabric));
 }
@@ -184,7 +183,6 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->combine[ISO_MAX] = maximum;
     fabric->host = MPI_COMM_NULL;
     fabric->channel = (iso_channel){MPI_COMM_NULL, 0, 1};
-    fabric->flags.window = fabric->own_flags.window = fabric->memory.window = MPI_WIN_NULL;
     if (communicator)
         join_communicators(fabric, *(MPI_Comm *)communicator);
     iso_status status = build(fabric, topology);

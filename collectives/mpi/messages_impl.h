@@ -59,7 +59,6 @@ iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key
 /* After the last part: buffers and requests. Collective over host, but for errors. */
 iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, MPI_Comm host, int rank,
                                int tag);
-/* Collective over the host after a commit. */
 void iso_messages_free(iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending of each of its messages once that is packed,

@@ -1,64 +1,160 @@
+/* Shared memory without MPI's windows: to free one of those is collective, so a rank that fails alone and
+ * cleans up would wait for ranks that wait for it. Here every rank maps a file of the first, and unmaps it
+ * when it likes.
+ *
+ * The file is a memfd, which has no name that could stay behind, and does not count against /dev/shm (64 MB
+ * in many containers). The others open it through /proc. Where that is forbidden or out of sight (a PID
+ * namespace for each rank) the file lies in /dev/shm, and loses its name as soon as all have opened it. */
 #include "collectives/shm/window_impl.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, PATH_BYTES = 80 };
 static const size_t huge_page = (size_t)2 << 20;
 
-static iso_status create_private(size_t bytes, const char *what, iso_window *window)
+/* Maps `bytes` of a file (-1: private memory), on huge pages where there are enough of them. */
+static iso_status map(int file, size_t bytes, const char *what, iso_window *window)
 {
     size_t align = bytes >= huge_page ? huge_page : PAGE, mapped;
-    if (__builtin_add_overflow(bytes, align, &mapped))
+    if (__builtin_add_overflow(bytes, align, &mapped) || mapped > PTRDIFF_MAX)
         return iso_error(ISO_INVALID, "%s: %zu bytes overflow", what, bytes);
-    void *mapping = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapping =
+        mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
         return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
     char *base = (char *)(((uintptr_t)mapping + align - 1) / align * align);
+    int sharing = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    if (bytes > 0 && mmap(base, bytes, PROT_READ | PROT_WRITE, sharing | MAP_FIXED, file, 0) == MAP_FAILED) {
+        munmap(mapping, mapped);
+        return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes): %s", what, bytes, strerror(errno));
+    }
     if (align == huge_page)
         madvise(base, bytes, MADV_HUGEPAGE); /* a wish */
-    *window = (iso_window){base, bytes, MPI_WIN_NULL, mapping, mapped};
+    *window = (iso_window){base, bytes, mapping, mapped};
     return ISO_OK;
 }
 
-/* Rank 0 of the host brings all of it: what a rank would bring begins at an unaligned address. */
-static iso_status create_shared(MPI_Comm host, size_t bytes, const char *what, iso_window *window)
+/* ---- files ---- */
+
+static int create_memfd(size_t bytes, char path[PATH_BYTES])
 {
-    int rank, unit;
-    void *mine, *first;
-    MPI_Aint size = 0;
-    MPI_Win win;
-    MPI_Comm_rank(host, &rank);
-    if (bytes > (size_t)PTRDIFF_MAX - PAGE)
-        return iso_error(ISO_INVALID, "%s: %zu bytes overflow", what, bytes);
-    if (rank == 0)
-        size = (MPI_Aint)(bytes + PAGE);
-    int made = MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, host, &mine, &win) == MPI_SUCCESS;
-    MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, host);
-    if (!made)
-        return iso_error(ISO_NO_MEMORY, "no shared memory for %s (%zu bytes); /dev/shm may be too small",
+    int file = memfd_create("isogrid", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)bytes)) {
+        close(file);
+        return -1;
+    }
+    snprintf(path, PATH_BYTES, "/proc/%ld/fd/%d", (long)getpid(), file);
+    return file;
+}
+
+/* Room is checked now: later its lack would end the process by a signal. */
+static int create_named(size_t bytes, char path[PATH_BYTES])
+{
+    struct statvfs room;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(path, PATH_BYTES, "/dev/shm/isogrid.%ld.%lld.%ld", (long)getpid(), (long long)now.tv_sec,
+             now.tv_nsec);
+    if (statvfs("/dev/shm", &room) || (uint64_t)room.f_bavail * room.f_frsize < bytes)
+        return -1;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0 && ftruncate(file, (off_t)bytes)) {
+        unlink(path);
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static int close_file(int file)
+{
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+/* Rank 0 of the host creates the file, the others open it: a file of so many bytes on each rank, or -1 on all
+ * of them. Another process may have the path's number by chance, so the file's identity is compared. */
+static int open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size_t, char *))
+{
+    struct {
+        char path[PATH_BYTES];
+        dev_t device;
+        ino_t node;
+    } first = {{0}, 0, 0};
+    struct stat about;
+    int file = rank == 0 ? create(bytes, first.path) : -1;
+    if (rank == 0 && file >= 0 && fstat(file, &about) == 0) {
+        first.device = about.st_dev;
+        first.node = about.st_ino;
+    }
+    MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, host);
+    if (rank > 0)
+        file = open(first.path, O_RDWR | O_CLOEXEC);
+    int good = file >= 0 && fstat(file, &about) == 0 && about.st_dev == first.device &&
+               about.st_ino == first.node && (uint64_t)about.st_size == bytes;
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, host);
+    if (rank == 0 && create == create_named)
+        unlink(first.path);
+    return good ? file : close_file(file);
+}
+
+/* More than the machine has would be granted, and end the process where it is touched. */
+static bool is_too_much(size_t bytes)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
+}
+
+static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const char *what, iso_window *window)
+{
+    if (is_too_much(bytes))
+        return iso_error(ISO_NO_MEMORY, "no memory for %s: %zu bytes are more than this machine has", what,
+                         bytes);
+    const char *named = getenv("ISOGRID_SHM_FILES");
+    int file = named && *named == '1' ? -1 : open_on_all(host, rank, bytes, create_memfd);
+    if (file < 0)
+        file = open_on_all(host, rank, bytes, create_named);
+    if (file < 0)
+        return iso_error(ISO_NO_MEMORY,
+                         "no memory that ranks can share for %s (%zu bytes): /dev/shm has too little room, "
+                         "or the ranks are not on one machine",
                          what, bytes);
-    MPI_Win_shared_query(win, 0, &size, &unit, &first);
-    /* Mappings are whole pages, so every rank rounds up by the same amount. */
-    char *base = (char *)(((uintptr_t)first + PAGE - 1) / PAGE * PAGE);
-    *window = (iso_window){base, bytes, win, NULL, 0};
-    return ISO_OK;
+    iso_status status = map(file, bytes, what, window);
+    close(file);
+    int mapped = status == ISO_OK;
+    MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
+    if (mapped || status != ISO_OK)
+        return status;
+    iso_window_destroy(window);
+    return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes) on another rank of this host", what, bytes);
 }
 
 iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_window *window)
 {
-    int ranks = 1;
-    *window = (iso_window){.window = MPI_WIN_NULL};
-    if (host != MPI_COMM_NULL)
+    int ranks = 1, rank = 0;
+    *window = (iso_window){0};
+    if (host != MPI_COMM_NULL) {
         MPI_Comm_size(host, &ranks);
-    return ranks > 1 ? create_shared(host, bytes, what, window) : create_private(bytes, what, window);
+        MPI_Comm_rank(host, &rank);
+    }
+    return ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window);
 }
 
 void iso_window_destroy(iso_window *window)
 {
-    if (window->window != MPI_WIN_NULL)
-        MPI_Win_free(&window->window);
     if (window->mapping)
         munmap(window->mapping, window->mapped);
-    *window = (iso_window){.window = MPI_WIN_NULL};
+    *window = (iso_window){0};
 }

@@ -1,9 +1,12 @@
 /* Windows, barriers, exchanges that need no meeting, and what a fabric refuses.
  * Ranks: 1, 2, 5 */
 #include <check.h>
+#include <glob.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
@@ -40,7 +43,7 @@ static iso_fabric *make(const iso_topology *topology)
     return fabric;
 }
 
-START_TEST(areas_are_shared_apart_and_grow)
+static void try_areas(void)
 {
     iso_topology topology = topology_of(3, 2, 1);
     iso_fabric *fabric = make(&topology);
@@ -70,6 +73,24 @@ START_TEST(areas_are_shared_apart_and_grow)
     ck_assert(iso_fabric_reserve(fabric, 1, 1) == ISO_OK); /* never shrinks */
     memset(iso_fabric_slot_area(fabric, topology.rank * 3), 1, 4000000);
     iso_fabric_destroy(fabric);
+}
+
+START_TEST(areas_are_shared_apart_and_grow)
+{
+    try_areas();
+}
+END_TEST
+
+START_TEST(files_in_dev_shm_serve_too)
+{
+    glob_t left;
+    setenv("ISOGRID_SHM_FILES", "1", 1);
+    try_areas();
+    unsetenv("ISOGRID_SHM_FILES");
+    iso_agree(ctx, ISO_OK);
+    char pattern[80];
+    snprintf(pattern, sizeof pattern, "/dev/shm/isogrid.%ld.*", (long)getpid());
+    ck_assert_int_eq(glob(pattern, 0, NULL, &left), GLOB_NOMATCH);
 }
 END_TEST
 
@@ -253,6 +274,7 @@ START_TEST(wrong_pulls_are_refused)
               ISO_INVALID);
     ck_assert(iso_exchange_commit(exchange) == ISO_INVALID); /* there is no memory yet */
     ck_assert(iso_fabric_reserve(fabric, SIZE_MAX / 2, 0) == ISO_INVALID);
+    ck_assert(iso_fabric_reserve(fabric, (size_t)1 << 46, 0) == ISO_NO_MEMORY); /* 64 TiB */
     ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
     ck_assert(iso_exchange_commit(exchange) == ISO_OK);
     ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
@@ -291,6 +313,7 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("fabric");
     TCase *cases = tcase_create("fabric");
     tcase_add_test(cases, areas_are_shared_apart_and_grow);
+    tcase_add_test(cases, files_in_dev_shm_serve_too);
     tcase_add_test(cases, threads_meet);
     tcase_add_test(cases, copies_of_ones_own_need_nobody);
     tcase_add_test(cases, a_host_sends_one_partial_sum);

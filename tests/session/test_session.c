@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "runtime/session/session_mpi.h"
 
@@ -231,6 +232,21 @@ END_TEST
 
 /* ---- endings ---- */
 
+/* A rank that fails lets go of what it shares with others, who wait for it elsewhere. */
+static iso_status fail_with_a_fabric(bool second)
+{
+    int slots[8] = {0, 1, 2, 3, 4, 5, 6, 7}, hosts[8] = {0};
+    iso_topology topology = {iso_ranks(ctx), iso_ranks(ctx), iso_rank(ctx), slots, hosts, 1};
+    iso_fabric *fabric = NULL;
+    iso_status status = iso_fabric_create(&topology, iso_communicator(ctx), NULL, NULL, &fabric);
+    if (status == ISO_OK)
+        status = iso_fabric_reserve(fabric, 100000, 100000);
+    if (status == ISO_OK && !second)
+        status = iso_agree(ctx, ISO_OK);
+    iso_fabric_destroy(fabric);
+    return second ? iso_error(ISO_IO, "no disk") : status;
+}
+
 /* A rank's part in an ending: what it returns, or where it hangs. */
 static iso_status end_as(const char *ending)
 {
@@ -239,6 +255,8 @@ static iso_status end_as(const char *ending)
         printf("%d ranks\n", iso_ranks(ctx));
     if (!strcmp(ending, "alone")) /* the others wait in a collective that never comes about */
         return second ? iso_error(ISO_IO, "no disk") : iso_agree(ctx, ISO_OK);
+    if (!strcmp(ending, "fabric"))
+        return fail_with_a_fabric(second);
     if (!strcmp(ending, "agreed"))
         return iso_agree(ctx, second ? iso_error(ISO_INVALID, "no data") : ISO_OK);
     if (!strcmp(ending, "alike"))
