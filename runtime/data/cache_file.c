@@ -4,7 +4,6 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/data/dataset_impl.h"
-#include "runtime/session/session.h"
 
 enum { WHY = 256 };
 
@@ -34,14 +33,6 @@ static iso_status provide(const wish *w)
     return iso_cache_file_write(w->path, &w->layout, w->top, w->order);
 }
 
-static bool is_first_of_host(const iso_context *ctx)
-{
-    int rank = iso_data_rank(ctx), first = 0;
-    while (ctx && first < rank && iso_host_of_rank(ctx, first) != iso_host_of_rank(ctx, rank))
-        first++;
-    return first == rank;
-}
-
 static iso_status take(const wish *w, iso_level **level)
 {
     char why[WHY] = "";
@@ -63,7 +54,7 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, co
         status = provide(&w);
     ISO_TRY(iso_data_agree(ctx, status));
     /* Hosts that share no file system with the chief make their own. */
-    if (rank > 0 && is_first_of_host(ctx))
+    if (rank > 0 && iso_data_leads_host(ctx))
         status = provide(&w);
     ISO_TRY(iso_data_agree(ctx, status));
     ISO_TRY(iso_data_agree(ctx, take(&w, &fresh)));

@@ -25,6 +25,11 @@ int iso_data_ranks(const iso_context *ctx)
     return ctx ? iso_ranks(ctx) : 1;
 }
 
+int iso_data_hosts(const iso_context *ctx)
+{
+    return ctx ? iso_hosts(ctx) : 1;
+}
+
 uint64_t iso_data_seed(const iso_context *ctx)
 {
     return ctx ? iso_seed(ctx) : DEFAULT_SEED;

@@ -39,6 +39,9 @@ iso_status iso_dataset_keep(iso_dataset *dataset, iso_status status);
 iso_status iso_data_agree(iso_context *ctx, iso_status status);
 int iso_data_rank(const iso_context *ctx);
 int iso_data_ranks(const iso_context *ctx);
+int iso_data_hosts(const iso_context *ctx);
+/* Is it the first rank of its host? */
+bool iso_data_leads_host(const iso_context *ctx);
 uint64_t iso_data_seed(const iso_context *ctx);
 
 #endif

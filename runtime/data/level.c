@@ -153,7 +153,8 @@ uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
 static uint64_t hash_content(const iso_level *level, uint64_t hash)
 {
     for (int i = 0; i < level->spec.components; i++)
-        hash = iso_hash_bytes(hash, level->ops->peek(level, i, 0), (size_t)level->spans.rows * level->spec.bytes[i]);
+        hash = iso_hash_bytes(hash, level->ops->peek(level, i, 0),
+                              (size_t)level->spans.rows * level->spec.bytes[i]);
     return hash;
 }
 

@@ -3,10 +3,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
+#include "runtime/data/share_impl.h"
 
 uint64_t iso_file_identity(const char *path, uint64_t hash)
 {
@@ -34,25 +36,54 @@ static iso_status unknown(const char *name)
     return status;
 }
 
-static iso_status find(iso_context *ctx, const char *name, iso_part part,
-                       const iso_dataset_open_options *options, iso_level **level)
+typedef struct request {
+    const char *name;
+    iso_part part;
+    uint64_t seed;
+    const iso_dataset_open_options *options;
+} request;
+
+static iso_status open_source(const void *arguments, iso_level **level)
 {
+    const request *r = arguments;
     struct stat about;
-    if (!name || !*name)
-        return iso_error(ISO_INVALID, "a data set without a name");
-    if (part != ISO_TRAIN && part != ISO_TEST)
-        return iso_error(ISO_INVALID, "data set '%s': part %d", name, part);
-    const iso_builtin *builtin = iso_builtin_find(name);
+    const iso_builtin *builtin = iso_builtin_find(r->name);
     if (builtin)
-        return builtin->open(part, iso_data_seed(ctx), level);
-    if (stat(name, &about) != 0)
-        return errno == ENOENT ? unknown(name)
-                               : iso_error(ISO_INVALID, "data set '%s': %s", name, strerror(errno));
+        return builtin->open(r->part, r->seed, level);
+    if (stat(r->name, &about) != 0)
+        return errno == ENOENT ? unknown(r->name)
+                               : iso_error(ISO_INVALID, "data set '%s': %s", r->name, strerror(errno));
     if (S_ISDIR(about.st_mode))
-        return iso_open_folder(name, part, name, level);
+        return iso_open_folder(r->name, r->part, r->name, level);
     if (S_ISREG(about.st_mode))
-        return iso_open_hdf5(name, options, level);
-    return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", name);
+        return iso_open_hdf5(r->name, r->options, level);
+    return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", r->name);
+}
+
+static iso_status check_request(const request *r)
+{
+    if (!r->name || !*r->name)
+        return iso_error(ISO_INVALID, "a data set without a name");
+    if (r->part != ISO_TRAIN && r->part != ISO_TEST)
+        return iso_error(ISO_INVALID, "data set '%s': part %d", r->name, r->part);
+    return ISO_OK;
+}
+
+/* Only one rank of a host may look at the file, so all must mean the same. Collective. */
+static iso_status agree_on(iso_context *ctx, const request *r)
+{
+    iso_status status = iso_data_agree(ctx, check_request(r));
+    if (status != ISO_OK || !ctx)
+        return status;
+    const iso_dataset_open_options *o = r->options;
+    iso_text text = {0};
+    iso_text_add(&text, "'%s', part %d, x '%s', y '%s', sample_weight '%s', memory_limit %zu", r->name,
+                 r->part, o->x ? o->x : "", o->y ? o->y : "", o->sample_weight ? o->sample_weight : "",
+                 o->memory_limit);
+    status = iso_agree_same(ctx, "the data set to open", iso_hash_text(0, iso_text_get(&text)),
+                            iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
 }
 
 iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
@@ -62,10 +93,13 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     iso_level *level = NULL;
     iso_dataset *ds = NULL;
     memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
-    iso_status status = find(ctx, name, part, &taken, &level);
+    request wanted = {name, part, iso_data_seed(ctx), &taken};
+    iso_status status = agree_on(ctx, &wanted);
     if (status == ISO_OK)
-        status = iso_dataset_create(ctx, level, &ds);
-    status = iso_dataset_settle(ctx, status, &ds);
+        status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &level);
+    if (status != ISO_OK)
+        return status;
+    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, level, &ds), &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

@@ -1,6 +1,5 @@
-/* Arrays, random rows, conversions, the check for NaN, and what ranks must agree on. Ranks: 1, 2, 3 */
+/* Arrays, random rows, conversions, the check for NaN. Ranks: 1, 3 */
 #include <math.h>
-#include <stdio.h>
 
 #include "runtime/base/random.h"
 #include "runtime/data/convert_impl.h"
@@ -273,107 +272,6 @@ START_TEST(test_check_of_a_part)
 }
 END_TEST
 
-/* ---- ranks ---- */
-
-/* One rank whose file is missing makes all fail, and is named. */
-START_TEST(test_one_rank_fails)
-{
-    char folder[64] = "/tmp/iso-sources-XXXXXX", path[80];
-    iso_dataset *ds = NULL;
-    FILE *f;
-    ck_assert_ptr_nonnull(mkdtemp(folder)); /* each rank its own */
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/train-%s-idx1-ubyte", folder, i ? "labels" : "images");
-        f = fopen(path, "wb");
-        fwrite("\0\0\x08\x01\0\0\0\x03"
-               "abc",
-               1, 11, f);
-        fclose(f);
-    }
-    OK(iso_dataset_open(ctx, folder, ISO_TRAIN, &ds));
-    iso_dataset_destroy(ds);
-    ds = NULL;
-    if (iso_rank(ctx) == iso_ranks(ctx) - 1)
-        unlink(path);
-    FAILS(iso_dataset_open(ctx, folder, ISO_TRAIN, &ds), "/train-labels-idx*");
-    char who[32];
-    snprintf(who, sizeof who, "rank %d: ", iso_ranks(ctx) - 1);
-    ck_assert_int_eq(strstr(iso_error_message(), who) != NULL, iso_ranks(ctx) > 1);
-    ck_assert_ptr_null(ds);
-    snprintf(path, sizeof path, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(path), 0);
-}
-END_TEST
-
-START_TEST(test_ranks_with_other_data)
-{
-    float x[4] = {0};
-    iso_dataset *ds = NULL;
-    int64_t rows = iso_rank(ctx) == iso_ranks(ctx) - 1 ? 3 : 4;
-    iso_status status = iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(rows)});
-    ck_assert_int_eq(status, iso_ranks(ctx) > 1 ? ISO_INVALID : ISO_OK);
-    if (status != ISO_OK)
-        ck_assert_msg(strstr(iso_error_message(), "3 rows") != NULL, "%s", iso_error_message());
-    iso_dataset_destroy(ds);
-}
-END_TEST
-
-/* Every rank sees the same order, that of a program without ranks. */
-START_TEST(test_ranks_see_one_order)
-{
-    enum { ROWS = 200 };
-    int32_t mine[2 * ROWS], alone[2 * ROWS];
-    iso_dataset *ds = numbers(ctx, ROWS), *single = numbers(NULL, ROWS);
-    OK(iso_dataset_shuffle(ds, 30));
-    OK(iso_dataset_batch(ds, 16));
-    OK(iso_dataset_shuffle(single, 30));
-    OK(iso_dataset_batch(single, 16));
-    OK(iso_dataset_rewind(ds, 2));
-    OK(iso_dataset_rewind(single, 2));
-    int words = read_epoch(ds, mine);
-    ck_assert_int_eq(read_epoch(single, alone), words);
-    ck_assert(memcmp(mine, alone, (size_t)words * sizeof mine[0]) == 0);
-    iso_dataset_destroy(ds);
-    iso_dataset_destroy(single);
-}
-END_TEST
-
-static iso_status negate(const iso_element *in, void *const *out, void *user)
-{
-    (*(int *)user)++;
-    *(int32_t *)out[0] = -*(const int32_t *)in->data[0];
-    *(uint8_t *)out[1] = 0;
-    return ISO_OK;
-}
-
-/* The chief makes the file, the others of its host read it. */
-START_TEST(test_cache_file_of_several_ranks)
-{
-    char folder[64] = "/tmp/iso-sources-XXXXXX", path[80];
-    if (iso_rank(ctx) == 0)
-        ck_assert_ptr_nonnull(mkdtemp(folder));
-    OK(iso_broadcast(ctx, folder, sizeof folder));
-    snprintf(path, sizeof path, "%s/cache", folder);
-    for (int round = 0; round < 2; round++) {
-        int calls = 0;
-        iso_dataset *ds = numbers(ctx, 20);
-        OK(iso_dataset_map(ds, negate, .user = &calls));
-        OK(iso_dataset_cache(ds, path));
-        ck_assert_int_eq(calls, round == 0 && iso_rank(ctx) == 0 ? 20 : 0);
-        OK(iso_dataset_batch(ds, 20));
-        int32_t words[21];
-        ck_assert_int_eq(read_epoch(ds, words), 21);
-        for (int i = 0; i < 20; i++)
-            ck_assert_int_eq(words[i], -i);
-        iso_dataset_destroy(ds);
-    }
-    OK(iso_broadcast(ctx, folder, sizeof folder)); /* nobody reads any more */
-    snprintf(path, sizeof path, "rm -r '%s'", folder);
-    if (iso_rank(ctx) == 0)
-        ck_assert_int_eq(system(path), 0);
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
@@ -390,10 +288,6 @@ int main(int argc, char **argv)
     tcase_add_test(cases, test_bad_random);
     tcase_add_test(cases, test_check);
     tcase_add_test(cases, test_check_of_a_part);
-    tcase_add_test(cases, test_one_rank_fails);
-    tcase_add_test(cases, test_ranks_with_other_data);
-    tcase_add_test(cases, test_ranks_see_one_order);
-    tcase_add_test(cases, test_cache_file_of_several_ranks);
     Suite *suite = suite_create("sources");
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);

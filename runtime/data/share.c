@@ -1,0 +1,188 @@
+#include "runtime/data/share_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/data/dataset_impl.h"
+#include "runtime/session/session.h"
+
+/* What stands at the beginning of the shared memory. */
+typedef struct head {
+    uint64_t magic;
+    size_t bytes; /* of all */
+    iso_spec spec;
+    int64_t rows;
+    uint64_t identity;
+    size_t offset[ISO_MAX_COMPONENTS];
+} head;
+
+static const uint64_t head_magic = 0x6973682d64617461u + sizeof(head);
+
+/* Under which the other ranks of the host find the memory; empty: there is none. It has no name in any file
+ * system, so that nothing is left behind by a job that is killed. */
+typedef struct offer {
+    char path[48];
+} offer;
+
+static head make_head(const iso_level *level)
+{
+    head h = {
+        .magic = head_magic, .spec = level->spec, .rows = level->spans.rows, .identity = level->identity};
+    size_t at = sizeof h;
+    for (int i = 0; i < level->spec.components; i++) {
+        at = (at + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+        h.offset[i] = at;
+        at += (size_t)h.rows * level->spec.bytes[i];
+    }
+    h.bytes = at;
+    return h;
+}
+
+static bool write_all(int fd, const char *from, size_t bytes, size_t at)
+{
+    while (bytes > 0) {
+        ssize_t written = pwrite(fd, from, bytes, (off_t)at);
+        if (written <= 0 && errno != EINTR)
+            return false;
+        written = written < 0 ? 0 : written;
+        from += written;
+        at += (size_t)written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+/* Copies the rows of a level into memory without a name; -1 where there is no room or no such thing. Written,
+ * not mapped: so that a lack of room is an error and not a signal. */
+static int copy_out(const iso_level *level)
+{
+    head h = make_head(level);
+    int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
+    bool good = fd >= 0 && write_all(fd, (const char *)&h, sizeof h, 0);
+    for (int i = 0; i < level->spec.components && good; i++)
+        good =
+            write_all(fd, level->ops->peek(level, i, 0), (size_t)h.rows * level->spec.bytes[i], h.offset[i]);
+    if (!good && fd >= 0)
+        close(fd);
+    return good ? fd : -1;
+}
+
+/* A level over shared memory; NULL in *level where it cannot be had. */
+static iso_status map_in(int fd, const char *name, iso_level **level)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0 || (size_t)about.st_size < sizeof(head))
+        return ISO_OK;
+    const head *h = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (h == MAP_FAILED)
+        return ISO_OK;
+    iso_memory_rows memory = {.mapping = (void *)(uintptr_t)h, .mapping_bytes = (size_t)about.st_size};
+    iso_spans spans = iso_spans_of_rows(h->rows);
+    for (int i = 0; i < ISO_MAX_COMPONENTS; i++)
+        memory.data[i] = (const char *)h + h->offset[i];
+    iso_status status = ISO_OK;
+    if (h->magic == head_magic && h->bytes == (size_t)about.st_size)
+        status = iso_memory_level(name, &h->spec, &spans, &memory, level);
+    if (*level)
+        (*level)->identity = h->identity;
+    else
+        munmap(memory.mapping, memory.mapping_bytes);
+    return status;
+}
+
+static iso_status take_offer(const offer *from, const char *name, iso_level **level)
+{
+    int fd = from->path[0] ? open(from->path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return ISO_OK;
+    iso_status status = map_in(fd, name, level);
+    close(fd);
+    return status;
+}
+
+/* Hands the rows of the level out, and keeps them from now on where the others see them. */
+static iso_status make_offer(iso_level **level, int *fd, offer *mine)
+{
+    iso_level *shared = NULL;
+    *fd = copy_out(*level);
+    if (*fd < 0)
+        return ISO_OK;
+    iso_status status = map_in(*fd, (*level)->name, &shared);
+    if (!shared)
+        return status;
+    iso_level_release(*level);
+    *level = shared;
+    snprintf(mine->path, sizeof mine->path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
+    return ISO_OK;
+}
+
+static int leader_of(const iso_context *ctx, int rank)
+{
+    int leader = 0;
+    while (iso_host_of_rank(ctx, leader) != iso_host_of_rank(ctx, rank))
+        leader++;
+    return leader;
+}
+
+bool iso_data_leads_host(const iso_context *ctx)
+{
+    return !ctx || leader_of(ctx, iso_rank(ctx)) == iso_rank(ctx);
+}
+
+/* What the first rank of this rank's host offers. Collective. */
+static iso_status exchange(iso_context *ctx, const offer *mine, offer *from)
+{
+    offer *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
+    iso_status status =
+        iso_data_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share a data set"));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, mine, sizeof *mine, all);
+    if (status == ISO_OK)
+        *from = all[leader_of(ctx, iso_rank(ctx))];
+    iso_free(all);
+    return status;
+}
+
+static iso_status share(iso_context *ctx, const char *name, iso_level **level)
+{
+    bool leads = iso_data_leads_host(ctx);
+    offer mine = {""}, from = {""};
+    int fd = -1;
+    iso_status status = ISO_OK;
+    if (leads && iso_host_ranks(ctx) > 1 && (*level)->cheap)
+        status = make_offer(level, &fd, &mine);
+    ISO_TRY(iso_data_agree(ctx, status));
+    ISO_TRY(exchange(ctx, &mine, &from));
+    if (!leads)
+        status = take_offer(&from, name, level);
+    status = iso_data_agree(ctx, status); /* nobody needs the descriptor any more */
+done:
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_level **level)
+{
+    iso_level *fresh = NULL;
+    iso_status status = ISO_OK;
+    if (iso_data_leads_host(ctx))
+        status = opener->open(opener->arguments, &fresh);
+    ISO_TRY(iso_data_agree(ctx, status));
+    if (iso_data_ranks(ctx) > iso_data_hosts(ctx))
+        ISO_TRY(share(ctx, name, &fresh));
+    if (!fresh)
+        status = opener->open(opener->arguments, &fresh);
+    ISO_TRY(iso_data_agree(ctx, status));
+    *level = fresh;
+    return ISO_OK;
+done:
+    iso_level_release(fresh);
+    return status;
+}

@@ -1,0 +1,291 @@
+/* Data sets on ranks and hosts: rows read once a host, one order everywhere, and a rank that fails alone. Two
+ * ranks pretend to be a host. Ranks: 1, 2, 3, 5 */
+#include <hdf5.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "collectives/control/control.h"
+#include "runtime/session/session.h"
+#include "tests/data/data_test.h"
+
+enum { RANKS_PER_HOST = 2 };
+
+static iso_context *ctx;
+
+static char folder[64], path[96];
+
+/* The same folder for all ranks. */
+static void make_folder(void)
+{
+    strcpy(folder, "/tmp/iso-ranks-XXXXXX");
+    if (iso_rank(ctx) == 0)
+        ck_assert_ptr_nonnull(mkdtemp(folder));
+    OK(iso_broadcast(ctx, folder, sizeof folder));
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    OK(iso_agree(ctx, ISO_OK)); /* nobody reads any more */
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    if (iso_rank(ctx) == 0)
+        ck_assert_int_eq(system(command), 0);
+}
+
+/* Three rows: images "abc", labels "ABC". */
+static void write_rows(void)
+{
+    for (int i = 0; i < 2 && iso_rank(ctx) == 0; i++) {
+        snprintf(path, sizeof path, "%s/train-%s-idx1-ubyte", folder, i ? "labels" : "images");
+        FILE *f = fopen(path, "wb");
+        ck_assert_ptr_nonnull(f);
+        fwrite("\0\0\x08\x01\0\0\0\x03", 1, 8, f);
+        fwrite(i ? "ABC" : "abc", 1, 3, f);
+        fclose(f);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+}
+
+static void expect_abc(iso_dataset *ds)
+{
+    uint8_t x[3], y[3];
+    const iso_batch *batch = NULL;
+    OK(iso_dataset_batch(ds, 3));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 0, 3, ISO_U8, x));
+    OK(batch->read(batch, 1, 0, 3, ISO_U8, y));
+    ck_assert(memcmp(x, "abc", 3) == 0 && memcmp(y, "ABC", 3) == 0);
+}
+
+/* The first rank of a host reads the files, the others see its rows, and they outlive the first one's. */
+START_TEST(test_rows_are_shared)
+{
+    iso_dataset *ds = NULL;
+    size_t held = iso_memory_held();
+    write_rows();
+    OK(iso_dataset_open(ctx, folder, ISO_TRAIN, &ds));
+    ck_assert_str_eq(iso_dataset_source(ds), folder);
+    if (iso_rank(ctx) % RANKS_PER_HOST == 0) {
+        expect_abc(ds);
+        iso_dataset_destroy(ds);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+    if (iso_rank(ctx) % RANKS_PER_HOST) {
+        expect_abc(ds);
+        iso_dataset_destroy(ds);
+    }
+    ck_assert_uint_eq(iso_memory_held(), held);
+}
+END_TEST
+
+/* 18 MB of rows are nobody's own where several ranks share a host; and the ranks that did not read them never
+ * held a copy. */
+START_TEST(test_shared_rows_are_held_once)
+{
+    enum { MOST = 1 << 20 };
+    iso_dataset *ds = NULL;
+    size_t held = iso_memory_held(), peak = iso_memory_peak();
+    OK(iso_dataset_open(ctx, "random", ISO_TRAIN, &ds));
+    ck_assert_int_eq(iso_memory_held() - held<MOST, iso_host_ranks(ctx)> 1);
+    if (iso_rank(ctx) % RANKS_PER_HOST)
+        ck_assert_uint_lt(iso_memory_peak() - peak, MOST);
+    iso_dataset_destroy(ds);
+    ck_assert_uint_eq(iso_memory_held(), held);
+}
+END_TEST
+
+/* What is not in memory each rank opens for itself. */
+START_TEST(test_rows_in_a_file_of_each_rank)
+{
+    iso_dataset *ds = NULL;
+    const iso_batch *batch = NULL;
+    float value[2];
+    snprintf(path, sizeof path, "%s/rows.h5", folder);
+    if (iso_rank(ctx) == 0) {
+        hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t space = H5Screate_simple(1, (hsize_t[]){2}, NULL);
+        for (int i = 0; i < 2; i++) {
+            hid_t set = H5Dcreate2(file, i ? "y" : "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT,
+                                   H5P_DEFAULT);
+            ck_assert(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, (float[]){1, 2}) >= 0);
+            H5Dclose(set);
+        }
+        H5Sclose(space);
+        H5Fclose(file);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+    for (size_t limit = 0; limit < 2; limit++) {
+        OK(iso_dataset_open(ctx, path, ISO_TRAIN, &ds, .memory_limit = limit));
+        OK(iso_dataset_batch(ds, 2));
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 1, 0, 2, ISO_F32, value));
+        ck_assert(value[1] == 2);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+/* A host whose file is missing makes all ranks fail, and its rank is named. */
+START_TEST(test_one_host_fails)
+{
+    int ranks = iso_ranks(ctx), last = (ranks - 1) / RANKS_PER_HOST * RANKS_PER_HOST;
+    bool lacks = iso_rank(ctx) >= last;
+    iso_dataset *ds = NULL;
+    write_rows();
+    /* The name is the same everywhere; what is there is not. */
+    setenv("ISOGRID_DATA", folder, 1);
+    snprintf(path, sizeof path, "%s/fashion-mnist", folder);
+    if (iso_rank(ctx) == 0)
+        ck_assert_int_eq(symlink(".", path), 0);
+    if (lacks) {
+        snprintf(path, sizeof path, "%s/empty", folder);
+        if (iso_rank(ctx) == last)
+            ck_assert_int_eq(mkdir(path, 0700), 0);
+        setenv("ISOGRID_DATA", path, 1);
+        snprintf(path, sizeof path, "%s/empty/fashion-mnist", folder);
+        if (iso_rank(ctx) == last)
+            ck_assert_int_eq(mkdir(path, 0700), 0);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+    FAILS(iso_dataset_open(ctx, "fashion-mnist", ISO_TRAIN, &ds), "/train-images-idx*");
+    char who[32];
+    snprintf(who, sizeof who, "rank %d: ", last);
+    ck_assert_int_eq(strstr(iso_error_message(), who) != NULL, ranks > 1);
+    ck_assert_ptr_null(ds);
+    unsetenv("ISOGRID_DATA");
+}
+END_TEST
+
+START_TEST(test_ranks_ask_for_other_data)
+{
+    iso_dataset *ds = NULL;
+    write_rows();
+    iso_status status =
+        iso_dataset_open(ctx, iso_rank(ctx) == iso_ranks(ctx) - 1 ? folder : "random", ISO_TRAIN, &ds);
+    ck_assert_int_eq(status, iso_ranks(ctx) > 1 ? ISO_INVALID : ISO_OK);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+START_TEST(test_ranks_with_other_data)
+{
+    float x[4] = {0};
+    iso_dataset *ds = NULL;
+    int64_t rows = iso_rank(ctx) == iso_ranks(ctx) - 1 ? 3 : 4;
+    iso_status status = iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(rows)});
+    ck_assert_int_eq(status, iso_ranks(ctx) > 1 ? ISO_INVALID : ISO_OK);
+    if (status != ISO_OK)
+        ck_assert_msg(strstr(iso_error_message(), "3 rows") != NULL, "%s", iso_error_message());
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Every rank sees the same order, that of a program without ranks. */
+START_TEST(test_ranks_see_one_order)
+{
+    enum { ROWS = 200 };
+    int32_t mine[2 * ROWS], alone[2 * ROWS];
+    iso_dataset *ds = numbers(ctx, ROWS), *single = numbers(NULL, ROWS);
+    OK(iso_dataset_shuffle(ds, 30));
+    OK(iso_dataset_batch(ds, 16));
+    OK(iso_dataset_shuffle(single, 30));
+    OK(iso_dataset_batch(single, 16));
+    OK(iso_dataset_rewind(ds, 2));
+    OK(iso_dataset_rewind(single, 2));
+    int words = read_epoch(ds, mine);
+    ck_assert_int_eq(read_epoch(single, alone), words);
+    ck_assert(memcmp(mine, alone, (size_t)words * sizeof mine[0]) == 0);
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(single);
+}
+END_TEST
+
+static iso_status negate(const iso_element *in, void *const *out, void *user)
+{
+    (*(int *)user)++;
+    *(int32_t *)out[0] = -*(const int32_t *)in->data[0];
+    *(uint8_t *)out[1] = 0;
+    return ISO_OK;
+}
+
+/* The chief makes the file; the others, who see it, read it. */
+START_TEST(test_cache_file)
+{
+    snprintf(path, sizeof path, "%s/cache", folder);
+    for (int round = 0; round < 3; round++) {
+        int calls = 0;
+        int32_t words[21];
+        iso_dataset *ds = numbers(ctx, 20);
+        OK(iso_dataset_map(ds, negate, .user = &calls));
+        OK(iso_dataset_cache(ds, path));
+        ck_assert_int_eq(calls, round != 1 && iso_rank(ctx) == 0 ? 20 : 0);
+        OK(iso_dataset_batch(ds, 20));
+        ck_assert_int_eq(read_epoch(ds, words), 21);
+        for (int i = 0; i < 20; i++)
+            ck_assert_int_eq(words[i], -i);
+        OK(iso_agree(ctx, ISO_OK));
+        iso_dataset_destroy(ds);
+        if (round == 1 && iso_rank(ctx) == 0)
+            ck_assert_int_eq(truncate(path, 4000), 0);
+        OK(iso_agree(ctx, ISO_OK));
+    }
+}
+END_TEST
+
+/* Hosts without a common file system each make their own. */
+START_TEST(test_cache_file_of_each_host)
+{
+    int calls = 0, host = iso_rank(ctx) / RANKS_PER_HOST;
+    int32_t words[40];
+    iso_dataset *ds = numbers(ctx, 20);
+    snprintf(path, sizeof path, "%s/cache-%d", folder, host);
+    OK(iso_dataset_map(ds, negate, .user = &calls));
+    OK(iso_dataset_cache(ds, path));
+    ck_assert_int_eq(calls, iso_rank(ctx) % RANKS_PER_HOST == 0 ? 20 : 0);
+    ck_assert_int_eq(read_epoch(ds, words), 40);
+    ck_assert_int_eq(words[38], -19);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* One rank of all cannot make its cache. */
+START_TEST(test_cache_file_fails_somewhere)
+{
+    int hosts = iso_hosts(ctx), calls = 0;
+    bool fails = iso_rank(ctx) / RANKS_PER_HOST == hosts - 1;
+    iso_dataset *ds = numbers(ctx, 20);
+    snprintf(path, sizeof path, "%s/%scache", folder, fails ? "nowhere/" : "");
+    OK(iso_dataset_map(ds, negate, .user = &calls));
+    ck_assert_int_eq(iso_dataset_cache(ds, path), ISO_IO);
+    ck_assert(strstr(iso_error_message(), "nowhere/cache"));
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 1);
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    TCase *cases = tcase_create("ranks");
+    tcase_add_checked_fixture(cases, make_folder, remove_folder);
+    tcase_add_test(cases, test_rows_are_shared);
+    tcase_add_test(cases, test_shared_rows_are_held_once);
+    tcase_add_test(cases, test_rows_in_a_file_of_each_rank);
+    tcase_add_test(cases, test_one_host_fails);
+    tcase_add_test(cases, test_ranks_ask_for_other_data);
+    tcase_add_test(cases, test_ranks_with_other_data);
+    tcase_add_test(cases, test_ranks_see_one_order);
+    tcase_add_test(cases, test_cache_file);
+    tcase_add_test(cases, test_cache_file_of_each_host);
+    tcase_add_test(cases, test_cache_file_fails_somewhere);
+    Suite *suite = suite_create("ranks");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+}
