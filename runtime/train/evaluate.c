@@ -12,7 +12,7 @@ static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_
     iso_totals totals = {{0}, {0}};
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_feed_begin(&feed, data, 0, iso_dataset_batches(data));
+    iso_feed_begin(&feed, model, data, 0, iso_dataset_batches(data));
     for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
         ISO_TRY(iso_function_run(model->evaluation, batch, results));
         iso_totals_add(&totals, model, results, batch->rows);

@@ -15,6 +15,15 @@ static iso_shape essential(const iso_shape *shape, int from)
     return out;
 }
 
+/* The shape of a row in the model. */
+static iso_shape row_shape(const iso_tensor *input)
+{
+    const iso_shape *shape = iso_tensor_shape(input);
+    iso_shape row = {.rank = shape->rank - 1};
+    memcpy(row.dim, shape->dim + 1, (size_t)row.rank * sizeof row.dim[0]);
+    return row;
+}
+
 static iso_status check_component(iso_dataset *data, int component, iso_tensor *tensor, const char *what)
 {
     char have[160], want[160];
@@ -22,8 +31,7 @@ static iso_status check_component(iso_dataset *data, int component, iso_tensor *
     iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(tensor), 1);
     if (iso_shape_equal(&a, &b))
         return ISO_OK;
-    iso_shape row = {.rank = iso_tensor_shape(tensor)->rank - 1};
-    memcpy(row.dim, iso_tensor_shape(tensor)->dim + 1, (size_t)row.rank * sizeof row.dim[0]);
+    iso_shape row = row_shape(tensor);
     return iso_error(ISO_INVALID, "data set %s: its %s have the shape %s a row, the model wants %s",
                      iso_dataset_source(data), what, iso_shape_text(given, have, sizeof have),
                      iso_shape_text(&row, want, sizeof want));
@@ -69,17 +77,29 @@ static void fail(iso_feed *feed, iso_status status)
         return;
     feed->status = status;
     snprintf(feed->message, sizeof feed->message, "%s", iso_error_message());
-    feed->failed =
-        (iso_batch){.components = iso_dataset_components(feed->data), .read = read_failed, .impl = feed};
-    for (int i = 0; i < feed->failed.components; i++) {
-        feed->failed.shape[i] = *iso_dataset_shape(feed->data, i);
-        feed->failed.dtype[i] = iso_dataset_dtype(feed->data, i);
-    }
+    feed->failed = feed->reshaped;
+    feed->failed.read = read_failed;
 }
 
-void iso_feed_begin(iso_feed *feed, iso_dataset *data, int64_t begin, int64_t steps)
+/* Reads the batch that is lent; its rows have as many elements. */
+static iso_status read_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
 {
+    const iso_batch *lent = ((const iso_feed *)batch->impl)->lent;
+    return lent->read(lent, component, begin, count, dtype, out);
+}
+
+void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps)
+{
+    const iso_tensor *const input[] = {model->input, model->target, model->weights};
     *feed = (iso_feed){.data = data, .position = begin, .end = begin + steps};
+    feed->reshaped = (iso_batch){.components = iso_dataset_components(data), .read = read_lent, .impl = feed};
+    for (int i = 0; i < 3 && input[i] && i < feed->reshaped.components; i++) {
+        feed->reshaped.shape[i] = row_shape(input[i]);
+        feed->reshaped.dtype[i] = iso_dataset_dtype(data, i);
+        if (!iso_shape_equal(&feed->reshaped.shape[i], iso_dataset_shape(data, i)))
+            feed->reshape = true;
+    }
     fail(feed, iso_dataset_seek(data, begin));
 }
 
@@ -111,7 +131,11 @@ const iso_batch *iso_feed_next(iso_feed *feed)
         batch = &feed->failed;
     }
     feed->position++;
-    return batch;
+    if (!feed->reshape || batch == &feed->failed)
+        return batch;
+    feed->lent = batch;
+    feed->reshaped.rows = batch->rows;
+    return &feed->reshaped;
 }
 
 iso_status iso_feed_status(const iso_feed *feed)

@@ -129,7 +129,7 @@ static iso_status run_steps(training *t)
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
     t->state.batch = 0;
-    iso_feed_begin(&feed, t->data, (int64_t)t->state.epoch * t->steps, t->steps);
+    iso_feed_begin(&feed, t->model, t->data, (int64_t)t->state.epoch * t->steps, t->steps);
     for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);

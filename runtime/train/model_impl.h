@@ -48,13 +48,16 @@ iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char 
  * follow, with batches that cannot be read, so that every rank meets the error. */
 typedef struct iso_feed {
     iso_dataset *data;
+    bool reshape;       /* the data's rows have dimensions of 1 that the model's lack, or the reverse */
+    iso_batch reshaped; /* lends the data set's batch in the model's shapes */
+    const iso_batch *lent;
     iso_status status; /* the data set's first error on this rank */
     char message[1024];
     iso_batch failed;
     int64_t position, end; /* in batches since the data set's epoch 0 */
 } iso_feed;
 /* steps batches from position `begin` on. */
-void iso_feed_begin(iso_feed *feed, iso_dataset *data, int64_t begin, int64_t steps);
+void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps);
 /* The next batch, NULL after the last. */
 const iso_batch *iso_feed_next(iso_feed *feed);
 /* The feed's own error, recorded again. */

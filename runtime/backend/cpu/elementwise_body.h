@@ -122,7 +122,7 @@ void ISO_SIMD(unary_gradient_f32)(iso_unary_kind kind, float alpha, int64_t n, c
     case ISO_UNARY_RELU:
         MAP_GRADIENT(vf_select(vf_gt(v, zero), d, zero));
     case ISO_UNARY_LEAKY_RELU:
-        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, d * alpha));
+        MAP_GRADIENT(vf_select(vf_gt(zero, v), d * alpha, d)); /* 1 at 0 */
     case ISO_UNARY_ELU:
         MAP_GRADIENT(vf_select(vf_gt(v, zero), d, d * alpha * vf_exp(v)));
     case ISO_UNARY_SIGMOID:

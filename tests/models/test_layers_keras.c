@@ -1,0 +1,248 @@
+/* Every layer against Keras: outputs, gradients of inputs and weights, moving statistics, in float64 and
+ * float32, for all cases of tests/keras/layers.h5. Ranks: 1 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/layers/config.h"
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/oracle.h"
+#include "tests/support/run_tests.h"
+
+enum { MAX_INPUTS = 4, MAX_WEIGHTS = 4 };
+
+static iso_context *ctx;
+static oracle *file;
+
+/* ---- a case's attributes as a layer's configuration ---- */
+
+typedef struct case_config {
+    const char *name;
+} case_config;
+
+static int case_numbers(const iso_layer_config *config, const char *key, double *values, int capacity)
+{
+    return oracle_numbers(file, ((const case_config *)config->impl)->name, key, values, capacity);
+}
+
+static const char *case_text(const iso_layer_config *config, const char *key)
+{
+    return oracle_text(file, ((const case_config *)config->impl)->name, key);
+}
+
+/* ---- one case ---- */
+
+typedef struct layer_case {
+    const char *name;
+    double tolerance;
+    bool training;
+    int inputs, weights, trainable;
+    iso_graph *graph;
+    memory_batch batch;
+    iso_tensor *x[MAX_INPUTS], *dy, *y;
+    iso_tensor *gradient[MAX_INPUTS + MAX_WEIGHTS];
+    iso_function *function;
+} layer_case;
+
+static iso_shape row_of(iso_shape shape)
+{
+    iso_shape row = {.rank = shape.rank - 1};
+    memcpy(row.dim, shape.dim + 1, (size_t)row.rank * sizeof row.dim[0]);
+    return row;
+}
+
+/* The input of a dataset, of its type; "x" where there is one input, else "x0", "x1", ... */
+static iso_tensor *add_input(layer_case *c, const char *dataset)
+{
+    iso_shape shape;
+    double *values = oracle_data(file, c->name, dataset, &shape);
+    ck_assert_ptr_nonnull(values);
+    if (c->batch.batch.components == 0)
+        memory_batch_begin(&c->batch, shape.dim[0]);
+    iso_shape row = row_of(shape);
+    memory_batch_add(&c->batch, row, values);
+    iso_dtype dtype = oracle_is_integer(file, c->name, dataset) ? ISO_I32 : ISO_F32;
+    return iso_input(c->graph, dataset, dtype, row);
+}
+
+static void build(layer_case *c)
+{
+    char name[16];
+    const char *type = oracle_text(file, c->name, "layer");
+    const iso_layer_type *layer = iso_layer_type_find(type);
+    ck_assert_msg(layer, "no layer type '%s'", type);
+    for (int i = 0; i < c->inputs; i++) {
+        snprintf(name, sizeof name, c->inputs > 1 ? "x%d" : "x", i);
+        c->x[i] = add_input(c, name);
+    }
+    case_config data = {c->name};
+    iso_layer_config config = {.numbers = case_numbers, .text = case_text, .impl = &data};
+    c->y = layer->build(&config, c->x, c->inputs);
+    c->dy = add_input(c, "dy");
+    check_ok(iso_graph_error(c->graph));
+    iso_shape shape;
+    char have[160], want[160];
+    oracle_data(file, c->name, "y", &shape);
+    iso_shape mine = iso_shape_with_rows(iso_tensor_shape(c->y), shape.dim[0]);
+    ck_assert_msg(iso_shape_equal(&mine, &shape), "shape %s, Keras has %s",
+                  iso_shape_text(&mine, have, sizeof have), iso_shape_text(&shape, want, sizeof want));
+}
+
+/* Gradients of sum(y * dy) for inputs of float type, then for the trainable weights. */
+static void differentiate(layer_case *c)
+{
+    iso_tensor *of[MAX_INPUTS + MAX_WEIGHTS];
+    ck_assert_int_eq(iso_graph_variable_count(c->graph), c->weights);
+    for (int i = 0; i < c->inputs; i++)
+        of[i] = c->x[i];
+    for (int i = 0; i < c->trainable; i++) {
+        ck_assert(iso_variable_trainable(iso_graph_variable(c->graph, i)));
+        of[c->inputs + i] = iso_variable_value(iso_graph_variable(c->graph, i));
+    }
+    iso_gradients(iso_sum(iso_multiply(c->y, c->dy)), of, c->inputs + c->trainable, c->gradient);
+    check_ok(iso_graph_error(c->graph));
+}
+
+static void make_function(layer_case *c)
+{
+    iso_function_options options = {.training = c->training, .outputs = {c->y}};
+    if (c->training) { /* layers' own updates are made in functions that update something */
+        iso_variable *steps = iso_variable_create(c->graph, "steps", ISO_F32, ISO_SCALAR,
+                                                  (iso_initializer){.kind = ISO_INIT_ZEROS}, false);
+        options.updates[0] = iso_assign(steps, iso_affine(iso_variable_value(steps), 1, 1));
+    }
+    for (int i = 0; i < c->inputs; i++)
+        options.inputs[i] = c->x[i];
+    options.inputs[c->inputs] = c->dy;
+    for (int i = 0, n = 1; i < c->inputs + c->trainable; i++)
+        if (c->gradient[i])
+            options.outputs[n++] = c->gradient[i];
+    check_ok(iso_function_create_with(c->graph, &c->function, &options, sizeof options));
+    for (int i = 0; i < c->weights; i++) {
+        char name[16];
+        iso_shape shape;
+        snprintf(name, sizeof name, "w%d", i);
+        double *values = oracle_data(file, c->name, name, &shape);
+        check_ok(iso_variable_assign(iso_graph_variable(c->graph, i), values, oracle_elements(&shape)));
+    }
+}
+
+static void compare(layer_case *c, const char *dataset, const double *values)
+{
+    char what[200];
+    iso_shape shape;
+    double *expected = oracle_data(file, c->name, dataset, &shape);
+    ck_assert_msg(expected, "%s: no %s", c->name, dataset);
+    snprintf(what, sizeof what, "%s, %s", c->name, dataset);
+    check_near(what, values, expected, oracle_elements(&shape), c->tolerance);
+}
+
+static void compare_gradients(layer_case *c, double *const *outputs)
+{
+    char name[16];
+    for (int i = 0, n = 1; i < c->inputs + c->trainable; i++) {
+        snprintf(name, sizeof name,
+                 i >= c->inputs  ? "dw%d"
+                 : c->inputs > 1 ? "dx%d"
+                                 : "dx",
+                 i >= c->inputs ? i - c->inputs : i);
+        if (c->gradient[i])
+            compare(c, name, outputs[n++]);
+        else
+            ck_assert_msg(!oracle_data(file, c->name, name, NULL), "%s: no gradient %s", c->name, name);
+    }
+}
+
+/* The moving statistics after the step, which are the last two weights. */
+static void compare_statistics(layer_case *c)
+{
+    static const char *const names[] = {"moving_mean", "moving_variance"};
+    char after[40];
+    for (int i = 0; i < 2; i++) {
+        snprintf(after, sizeof after, "%s_after", names[i]);
+        if (!oracle_data(file, c->name, after, NULL))
+            continue;
+        iso_variable *variable = iso_graph_variable(c->graph, c->weights - 2 + i);
+        ck_assert_str_eq(strrchr(iso_variable_path(variable), '/') + 1, names[i]);
+        int64_t count = iso_variable_shape(variable)->dim[0];
+        double *values = calloc((size_t)count, sizeof *values);
+        check_ok(iso_variable_read(variable, values, count));
+        compare(c, after, values);
+        free(values);
+    }
+}
+
+static void run(layer_case *c)
+{
+    double *outputs[1 + MAX_INPUTS + MAX_WEIGHTS] = {NULL};
+    int64_t rows = c->batch.batch.rows;
+    int count = 0;
+    outputs[count++] = calloc((size_t)count_elements(c->y, rows), sizeof(double));
+    for (int i = 0; i < c->inputs + c->trainable; i++)
+        if (c->gradient[i])
+            outputs[count++] = calloc((size_t)count_elements(c->gradient[i], rows), sizeof(double));
+    check_ok(iso_function_evaluate(c->function, &c->batch.batch, outputs));
+    compare(c, "y", outputs[0]);
+    compare_gradients(c, outputs);
+    compare_statistics(c);
+    for (int i = 0; i < count; i++)
+        free(outputs[i]);
+}
+
+static void check_case(const char *name, iso_dtype precision, double tolerance)
+{
+    layer_case c = {.name = name, .tolerance = tolerance};
+    c.training = oracle_number(file, name, "training", 0) != 0;
+    c.inputs = (int)oracle_number(file, name, "inputs", 1);
+    c.weights = (int)oracle_number(file, name, "weights", 0);
+    c.trainable = (int)oracle_number(file, name, "trainable", 0);
+    ck_assert(c.inputs <= MAX_INPUTS && c.weights <= MAX_WEIGHTS);
+    c.graph = iso_graph_create(ctx);
+    iso_graph_set_precision(c.graph, precision);
+    build(&c);
+    differentiate(&c);
+    make_function(&c);
+    run(&c);
+    iso_function_destroy(c.function);
+    iso_graph_destroy(c.graph);
+}
+
+START_TEST(in_float64)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_case(oracle_case(file, i), ISO_F64, 1e-10);
+}
+END_TEST
+
+START_TEST(in_float32)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_case(oracle_case(file, i), ISO_F32, 5e-5);
+}
+END_TEST
+
+/* A new layer has no case until somebody makes one. */
+START_TEST(every_type_has_a_case)
+{
+    for (int type = 0; type < iso_layer_type_count(); type++) {
+        const char *keras = iso_layer_type_at(type)->keras;
+        int found = 0;
+        for (int i = 0; i < oracle_cases(file); i++)
+            found += strcmp(oracle_text(file, oracle_case(file, i), "layer"), keras) == 0;
+        ck_assert_msg(found > 0, "layers.h5 has no case of %s", keras);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    file = oracle_open("layers.h5");
+    int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, in_float64, in_float32);
+    oracle_close(file);
+    return iso_finish(ctx, ISO_OK) || failed;
+}

@@ -1,0 +1,523 @@
+/* compile, fit and evaluate: what they compute, what they report, what they refuse, and that a rank that
+ * fails alone leaves nobody waiting. Ranks: 1, 3 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/isogrid.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+enum { ROWS = 50, FEATURES = 3 };
+
+static iso_context *ctx;
+static iso_mesh *mesh;
+static iso_distribution *distribution;
+static double inputs[ROWS * FEATURES], targets[ROWS], weights[ROWS], labels[ROWS];
+
+/* ---- small data and models ---- */
+
+static void make_numbers(void)
+{
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        inputs[i] = sin(i * 1.7);
+    for (int i = 0; i < ROWS; i++) {
+        targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
+        weights[i] = i % 4;
+        labels[i] = i % 3;
+    }
+}
+
+static iso_dataset *arrays(const double *y, bool weighted, int64_t batch)
+{
+    iso_dataset *data = NULL;
+    iso_dataset_arrays_options options = {.dataset = &data,
+                                          .x = {inputs, ISO_F64, ISO_SHAPE(ROWS, FEATURES)},
+                                          .y = {y, ISO_F64, ISO_SHAPE(ROWS)}};
+    if (weighted)
+        options.sample_weight = (__typeof__(options.x)){weights, ISO_F64, ISO_SHAPE(ROWS)};
+    check_ok(iso_dataset_arrays_with(ctx, &options, sizeof options));
+    if (batch)
+        check_ok(iso_dataset_batch(data, batch));
+    return data;
+}
+
+static iso_model *linear(int64_t units)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_graph_set_precision(graph, ISO_F64);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    return iso_model_create(graph, x, iso_dense(x, units, .name = "d"));
+}
+
+static iso_model *compiled(void)
+{
+    iso_model *model = linear(1);
+    check_ok(iso_compile(model, .optimizer = iso_sgd(0.1), .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MAE},
+                         .distribution = distribution));
+    return model;
+}
+
+/* The model's prediction for row i, from its weights. */
+static double prediction(iso_model *model, int i)
+{
+    double kernel[FEATURES], bias, sum;
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), kernel, FEATURES));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/bias"), &bias, 1));
+    sum = bias;
+    for (int k = 0; k < FEATURES; k++)
+        sum += kernel[k] * inputs[i * FEATURES + k];
+    return sum;
+}
+
+/* An error with all of the words in its message. */
+static void check_refused(iso_status status, const char *first, const char *second)
+{
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), first) && strstr(iso_error_message(), second),
+                  "'%s' lacks '%s' or '%s'", iso_error_message(), first, second);
+}
+
+/* ---- numbers ---- */
+
+START_TEST(evaluation_is_exact_for_any_batch)
+{
+    static const int64_t batches[] = {1, 7, 16, ROWS, 1000};
+    iso_model *model = compiled();
+    double loss = 0, error = 0;
+    for (int i = 0; i < ROWS; i++) {
+        double off = prediction(model, i) - targets[i];
+        loss += off * off / ROWS;
+        error += fabs(off) / ROWS;
+    }
+    for (int i = 0; i < 5; i++) {
+        iso_dataset *data = arrays(targets, false, batches[i]);
+        double got[2];
+        check_ok(iso_evaluate(model, data, .loss = &got[0], .metrics = &got[1], .verbose = ISO_ZERO));
+        check_near("loss", &got[0], &loss, 1, 1e-12);
+        check_near("mae", &got[1], &error, 1, 1e-12);
+        iso_dataset_destroy(data);
+    }
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(fit_learns_and_remembers)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 16), *validation = arrays(targets, false, 20);
+    iso_history *history = NULL;
+    double loss;
+    check_ok(iso_fit(model, data, .epochs = 60, .validation = validation, .verbose = ISO_ZERO,
+                     .history = &history));
+    ck_assert_int_eq(iso_history_epochs(history), 60);
+    iso_logs first = iso_history_logs(history, 0), last = iso_history_logs(history, 59);
+    ck_assert_int_eq(last.count, 4);
+    ck_assert(iso_logs_get(&last, "loss") < 0.01 * iso_logs_get(&first, "loss"));
+    ck_assert(isfinite(iso_logs_get(&last, "mae")) && isfinite(iso_logs_get(&last, "val_mae")));
+    ck_assert(isnan(iso_logs_get(&last, "accuracy")));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    double reported = iso_logs_get(&last, "val_loss");
+    check_near("val_loss of the last epoch", &reported, &loss, 1, 1e-12);
+    iso_history_destroy(history);
+    iso_dataset_destroy(validation);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* The loss of an epoch weighs batches by their rows: with a learning rate of nearly 0 it is that of the
+ * whole. */
+START_TEST(epoch_loss_weighs_by_rows)
+{
+    iso_model *model = linear(1);
+    iso_history *history = NULL;
+    double loss;
+    check_ok(
+        iso_compile(model, .optimizer = iso_sgd(1e-300), .loss = ISO_LOSS_MSE, .distribution = distribution));
+    iso_dataset *data = arrays(targets, false, 32);
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO, .history = &history));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    iso_logs logs = iso_history_logs(history, 0);
+    check_near("loss", logs.value, &loss, 1, 1e-12);
+    iso_history_destroy(history);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(sample_weights_count)
+{
+    iso_model *model = linear(1);
+    double loss = 0, plain = 0, sum = 0, weighted = 0, got[3];
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MSE},
+                         .weighted_metrics = {ISO_METRIC_MSE}, .sample_weights = true,
+                         .distribution = distribution));
+    for (int i = 0; i < ROWS; i++) {
+        double off = prediction(model, i) - targets[i];
+        loss += weights[i] * off * off / ROWS; /* Keras divides by rows, not by weights */
+        plain += off * off / ROWS;
+        weighted += weights[i] * off * off;
+        sum += weights[i];
+    }
+    weighted /= sum;
+    iso_dataset *data = arrays(targets, true, 16);
+    check_ok(iso_evaluate(model, data, .loss = &got[0], .metrics = &got[1], .verbose = ISO_ZERO));
+    check_near("loss", &got[0], &loss, 1, 1e-12);
+    check_near("mse without weights", &got[1], &plain, 1, 1e-12);
+    check_near("mse with weights", &got[2], &weighted, 1, 1e-12);
+    ck_assert_str_eq(iso_model_value_name(model, 2), "weighted_mse");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(accuracy_follows_the_loss)
+{
+    iso_model *model = linear(3);
+    iso_dataset *data = arrays(labels, false, 0); /* fit batches by 32 */
+    iso_history *history = NULL;
+    check_ok(iso_compile(model, .optimizer = iso_adam(0.05), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+                         .metrics = {ISO_METRIC_ACCURACY}, .distribution = distribution));
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO, .history = &history));
+    ck_assert_int_eq(iso_dataset_batch_size(data), 32);
+    iso_logs logs = iso_history_logs(history, 0);
+    double accuracy = iso_logs_get(&logs, "accuracy") * ROWS;
+    ck_assert(fabs(accuracy - round(accuracy)) < 1e-9 && accuracy > 0 && accuracy < ROWS);
+    iso_history_destroy(history);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* Two epochs of two steps see the same batches as one of four. */
+START_TEST(steps_per_epoch_goes_on_in_the_data)
+{
+    double kernel[2][FEATURES];
+    for (int way = 0; way < 2; way++) {
+        iso_model *model = compiled();
+        iso_dataset *data = arrays(targets, false, 15); /* 4 batches an epoch */
+        check_ok(
+            iso_fit(model, data, .epochs = way ? 3 : 2, .steps_per_epoch = way ? 2 : 3, .verbose = ISO_ZERO));
+        check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), kernel[way], FEATURES));
+        iso_dataset_destroy(data);
+        iso_model_destroy(model);
+    }
+    check_near("kernel", kernel[0], kernel[1], FEATURES, 0);
+}
+END_TEST
+
+START_TEST(initial_epoch_goes_on)
+{
+    double kernel[2][FEATURES];
+    for (int way = 0; way < 2; way++) {
+        iso_model *model = compiled();
+        iso_dataset *data = arrays(targets, false, 0);
+        check_ok(iso_dataset_shuffle(data, 0));
+        check_ok(iso_dataset_batch(data, 15));
+        check_ok(iso_fit(model, data, .epochs = way ? 2 : 5, .verbose = ISO_ZERO));
+        if (way)
+            check_ok(iso_fit(model, data, .epochs = 5, .initial_epoch = 2, .verbose = ISO_ZERO));
+        check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), kernel[way], FEATURES));
+        iso_dataset_destroy(data);
+        iso_model_destroy(model);
+    }
+    check_near("kernel", kernel[0], kernel[1], FEATURES, 0);
+}
+END_TEST
+
+static iso_tensor *cubed_error(iso_tensor *y_true, iso_tensor *y_pred)
+{
+    iso_tensor *off = iso_abs(iso_subtract(y_pred, iso_reshape_to(y_true, ISO_SHAPE(ISO_BATCH, 1))));
+    return iso_multiply(off, iso_square(off));
+}
+
+START_TEST(ones_own_loss_and_metric)
+{
+    iso_model *model = linear(1);
+    double expected = 0, got[2];
+    check_ok(iso_compile(model, .loss_function = cubed_error, .target_dtype = ISO_F32,
+                         .custom_metrics = {{"cubed", cubed_error}}, .distribution = distribution));
+    for (int i = 0; i < ROWS; i++)
+        expected += pow(fabs(prediction(model, i) - targets[i]), 3) / ROWS;
+    iso_dataset *data = arrays(targets, false, 16);
+    check_ok(iso_evaluate(model, data, .loss = &got[0], .metrics = &got[1], .verbose = ISO_ZERO));
+    check_near("loss", &got[0], &expected, 1, 1e-12);
+    check_near("metric", &got[1], &expected, 1, 1e-12);
+    ck_assert_str_eq(iso_model_value_name(model, 1), "cubed");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- callbacks ---- */
+
+typedef struct record {
+    char calls[200];
+    int length, stop_after, fail_in, destroyed;
+    bool alone; /* only the last rank stops or fails */
+} record;
+
+static bool is_me(const record *r)
+{
+    return !r->alone || iso_rank(ctx) == iso_ranks(ctx) - 1;
+}
+
+static iso_status note(record *r, char what)
+{
+    r->calls[r->length++] = what;
+    return ISO_OK;
+}
+
+static iso_status train_begin(void *user, iso_fit_state *state)
+{
+    ck_assert_int_eq(state->steps, 2);
+    return note(user, '(');
+}
+
+static iso_status train_end(void *user, iso_fit_state *state)
+{
+    (void)state;
+    return note(user, ')');
+}
+
+static iso_status epoch_begin(void *user, iso_fit_state *state)
+{
+    (void)state;
+    return note(user, '[');
+}
+
+static iso_status epoch_end(void *user, iso_fit_state *state)
+{
+    record *r = user;
+    ck_assert(iso_logs_get(&state->logs, "loss") > 0);
+    state->stop = r->stop_after == state->epoch + 1 && is_me(r);
+    return note(user, ']');
+}
+
+static iso_status batch_begin(void *user, iso_fit_state *state)
+{
+    (void)state;
+    return note(user, '<');
+}
+
+static iso_status batch_end(void *user, iso_fit_state *state)
+{
+    record *r = user;
+    ck_assert(iso_logs_get(&state->logs, "loss") > 0);
+    note(r, '>');
+    if (r->fail_in == state->epoch + 1 && is_me(r))
+        return iso_error(ISO_IO, "the disk of a callback is full");
+    return ISO_OK;
+}
+
+static void destroy(void *user)
+{
+    ((record *)user)->destroyed++;
+}
+
+static iso_status run_with(record *r)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 32);
+    iso_callback *callbacks[] = {iso_callback_create(.train_begin = train_begin, .train_end = train_end,
+                                                     .epoch_begin = epoch_begin, .epoch_end = epoch_end,
+                                                     .batch_begin = batch_begin, .batch_end = batch_end,
+                                                     .user = r, .destroy = destroy),
+                                 NULL};
+    iso_status status = iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO);
+    ck_assert_int_eq(r->destroyed, 1);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    return status;
+}
+
+START_TEST(callbacks_are_called_in_order)
+{
+    record r = {.length = 0};
+    check_ok(run_with(&r));
+    ck_assert_str_eq(r.calls, "([<><>][<><>][<><>])");
+}
+END_TEST
+
+START_TEST(a_callback_of_one_rank_stops_all)
+{
+    record r = {.stop_after = 2, .alone = true};
+    check_ok(run_with(&r));
+    ck_assert_str_eq(r.calls, "([<><>][<><>])");
+}
+END_TEST
+
+START_TEST(a_callback_that_fails_alone_fails_everywhere)
+{
+    record r = {.fail_in = 2, .alone = true};
+    ck_assert_int_eq(run_with(&r), ISO_IO);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "the disk of a callback is full"));
+    ck_assert_str_eq(r.calls, "([<><>][<><>");
+}
+END_TEST
+
+START_TEST(the_history_file_holds_every_digit)
+{
+    char path[100], line[1000], expected[100];
+    snprintf(path, sizeof path, "/tmp/isogrid-history-%d.json", (int)getpid());
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 32);
+    iso_history *history = NULL;
+    iso_fingerprint fingerprint;
+    char text[33];
+    check_ok(iso_fit(model, data, .epochs = 2, .verbose = ISO_ZERO, .history = &history,
+                     .callbacks = (iso_callback *[]){iso_history_file(path), NULL}));
+    check_ok(iso_graph_fingerprint(iso_model_graph(model), &fingerprint));
+    iso_fingerprint_text(&fingerprint, text);
+    if (iso_is_chief(ctx)) {
+        FILE *file = fopen(path, "r");
+        ck_assert_ptr_nonnull(file);
+        for (int epoch = 0; epoch < 2; epoch++) {
+            ck_assert_ptr_nonnull(fgets(line, sizeof line, file));
+            iso_logs logs = iso_history_logs(history, epoch);
+            snprintf(expected, sizeof expected, "{\"epoch\": %d, \"loss\": %.17g,", epoch + 1, logs.value[0]);
+            ck_assert_ptr_nonnull(strstr(line, expected));
+        }
+        ck_assert_ptr_nonnull(strstr(line, text));
+        fclose(file);
+        remove(path);
+    }
+    iso_history_destroy(history);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_history_file_that_cannot_be_made)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 32);
+    iso_status status = iso_fit(model, data, .verbose = ISO_ZERO,
+                                .callbacks = (iso_callback *[]){iso_history_file("/nowhere/h.json"), NULL});
+    ck_assert_int_eq(status, ISO_IO);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "/nowhere/h.json"));
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+START_TEST(models_that_cannot_be_compiled)
+{
+    iso_model *model = linear(1);
+    check_refused(iso_compile(model, .top_k = 1), "loss", "compile");
+    check_refused(iso_compile(model, .loss = (iso_loss)99), "99", "loss");
+    iso_model_destroy(model);
+    model = linear(0);
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE), "'d'", "units is 0");
+    iso_model_destroy(model);
+    model = linear(1);
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_adam(-1.0)), "learning rate",
+                  "-1");
+    iso_model_destroy(model);
+    model = compiled();
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE), "compiled", "already");
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(data_that_does_not_fit)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = NULL;
+    check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(5), .targets = ISO_SHAPE(1)));
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "[5]", "[3]");
+    iso_dataset_destroy(data);
+    check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(3), .targets = ISO_SHAPE(4)));
+    check_refused(iso_evaluate(model, data, .verbose = ISO_ZERO), "[4]", "[1]");
+    iso_dataset_destroy(data);
+    check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(3), .no_targets = true));
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "no targets", "random");
+    iso_dataset_destroy(data);
+    data = arrays(targets, true, 8);
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "3 components", "sample_weights");
+    iso_dataset_destroy(data);
+    data = arrays(targets, false, 8);
+    check_refused(iso_fit(model, data, .epochs = -2, .verbose = ISO_ZERO), "epochs", "-2");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    model = linear(1);
+    data = arrays(targets, false, 8);
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "not compiled", "fit");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_label_outside_the_classes)
+{
+    iso_model *model = linear(3);
+    double before[FEATURES * 3], after[FEATURES * 3];
+    check_ok(iso_compile(model, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, .distribution = distribution));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), before, FEATURES * 3));
+    labels[3] = 7;
+    iso_dataset *data = arrays(labels, false, 16);
+    labels[3] = 0;
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "7", "3");
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES * 3));
+    check_near("kernel after the refused step", after, before, FEATURES * 3, 0);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* A map that fails on the last rank alone, at row 40. */
+static iso_status failing_map(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    if (in->index == 40 && iso_rank(ctx) == iso_ranks(ctx) - 1)
+        return iso_error(ISO_IO, "row 40 cannot be read");
+    memcpy(out[0], in->data[0], FEATURES * sizeof(double));
+    memcpy(out[1], in->data[1], sizeof(double));
+    return ISO_OK;
+}
+
+START_TEST(data_that_fails_on_one_rank)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 0);
+    check_ok(iso_dataset_map(data, failing_map));
+    check_ok(iso_dataset_batch(data, 10));
+    iso_status status = iso_fit(model, data, .verbose = ISO_ZERO);
+    /* The last rank may have no slot that needs row 40: then nobody fails. */
+    if (status != ISO_OK)
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "row 40 cannot be read"));
+    else
+        ck_assert_int_gt(iso_ranks(ctx), 1);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
+int main(void)
+{
+    int failed = 1;
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    make_numbers();
+    if (status == ISO_OK)
+        status = iso_mesh_create(ctx, "data=4", &mesh);
+    if (status == ISO_OK)
+        status = iso_data_parallel_create(mesh, &distribution);
+    if (status == ISO_OK)
+        failed =
+            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
+                      epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
+                      steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on, ones_own_loss_and_metric,
+                      callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
+                      a_callback_that_fails_alone_fails_everywhere, the_history_file_holds_every_digit,
+                      a_history_file_that_cannot_be_made, models_that_cannot_be_compiled,
+                      data_that_does_not_fit, a_label_outside_the_classes, data_that_fails_on_one_rank);
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+    return iso_finish(ctx, status) || failed;
+}

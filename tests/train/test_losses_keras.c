@@ -1,0 +1,148 @@
+/* Every loss against Keras: values, reduction, sample weights and gradients, in float64 and float32, for all
+ * cases of tests/keras/losses.h5. Ranks: 1 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session.h"
+#include "runtime/train/losses.h"
+#include "tests/support/once.h"
+#include "tests/support/oracle.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+static oracle *file;
+
+static iso_shape row_of(iso_shape shape)
+{
+    iso_shape row = {.rank = shape.rank - 1};
+    memcpy(row.dim, shape.dim + 1, (size_t)row.rank * sizeof row.dim[0]);
+    return row;
+}
+
+static iso_tensor *add_input(iso_graph *graph, memory_batch *batch, const char *name, const char *dataset)
+{
+    iso_shape shape;
+    double *values = oracle_data(file, name, dataset, &shape);
+    if (!values)
+        return NULL;
+    if (batch->batch.components == 0)
+        memory_batch_begin(batch, shape.dim[0]);
+    memory_batch_add(batch, row_of(shape), values);
+    return iso_input(graph, dataset, oracle_is_integer(file, name, dataset) ? ISO_I32 : ISO_F32,
+                     row_of(shape));
+}
+
+static iso_tensor *loss_of(const char *name, iso_tensor *t, iso_tensor *p)
+{
+    const char *kind = oracle_text(file, name, "kind");
+    bool logits = oracle_number(file, name, "from_logits", 0) != 0;
+    double smoothing = oracle_number(file, name, "label_smoothing", 0);
+    if (strcmp(kind, "mse") == 0)
+        return iso_mean_squared_error(t, p);
+    if (strcmp(kind, "mae") == 0)
+        return iso_mean_absolute_error(t, p);
+    if (strcmp(kind, "huber") == 0)
+        return iso_huber(t, p, oracle_number(file, name, "delta", 1));
+    if (strcmp(kind, "sparse_crossentropy") == 0)
+        return iso_sparse_crossentropy(t, p, .from_logits = logits);
+    if (strcmp(kind, "crossentropy") == 0)
+        return iso_categorical_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
+    ck_assert_str_eq(kind, "binary_crossentropy");
+    return iso_binary_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
+}
+
+static void compare(const char *name, const char *dataset, const double *values, double tolerance)
+{
+    char what[200];
+    iso_shape shape;
+    double *expected = oracle_data(file, name, dataset, &shape);
+    snprintf(what, sizeof what, "%s, %s", name, dataset);
+    check_near(what, values, expected, oracle_elements(&shape), tolerance);
+}
+
+static void check_case(const char *name, iso_dtype precision, double tolerance)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_function *function = NULL;
+    memory_batch batch = {.batch = {.rows = 0}};
+    iso_graph_set_precision(graph, precision);
+    iso_tensor *t = add_input(graph, &batch, name, "y_true"), *p = add_input(graph, &batch, name, "y_pred");
+    iso_tensor *w = add_input(graph, &batch, name, "sample_weight"), *gradient = NULL;
+    iso_tensor *values = loss_of(name, t, p), *loss = iso_reduce_loss(values, w);
+    iso_gradients(loss, &p, 1, &gradient);
+    check_ok(iso_graph_error(graph));
+    ck_assert_msg(gradient, "%s: no gradient", name);
+    check_ok(iso_function_create(graph, &function, .inputs = {t, p, w}, .outputs = {loss, gradient, values}));
+    int64_t rows = batch.batch.rows;
+    double one, *of_p = calloc((size_t)count_elements(p, rows), sizeof(double));
+    double *of_rows = calloc((size_t)count_elements(values, rows), sizeof(double));
+    check_ok(iso_function_evaluate(function, &batch.batch, (double *[]){&one, of_p, of_rows}));
+    compare(name, "loss", &one, tolerance);
+    compare(name, "dy_pred", of_p, tolerance);
+    compare(name, "values", of_rows, tolerance);
+    free(of_p);
+    free(of_rows);
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+}
+
+START_TEST(in_float64)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_case(oracle_case(file, i), ISO_F64, 1e-11);
+}
+END_TEST
+
+/* At the edges of what is clipped float32 has no more digits: 1 - 1e-7 is 1 - 1.2e-7, of which the logarithm
+ * is taken. */
+START_TEST(in_float32)
+{
+    for (int i = 0; i < oracle_cases(file); i++) {
+        const char *name = oracle_case(file, i);
+        bool edge = strstr(name, "clipped") != NULL;
+        if (!edge)
+            check_case(name, ISO_F32, 1e-5);
+    }
+}
+END_TEST
+
+START_TEST(wrong_shapes_are_named)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *t = iso_input(graph, "t", ISO_F32, ISO_SHAPE(3)),
+               *p = iso_input(graph, "p", ISO_F32, ISO_SHAPE(4));
+    iso_mean_squared_error(t, p);
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "[batch, 3]"));
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "[batch, 4]"));
+    iso_graph_destroy(graph);
+}
+END_TEST
+
+START_TEST(names_are_found)
+{
+    iso_loss loss;
+    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
+        check_ok(iso_loss_find(iso_loss_name((iso_loss)i), &loss));
+        ck_assert_int_eq(loss, i);
+    }
+    check_ok(iso_loss_find("sparse_categorical_crossentropy", &loss));
+    ck_assert_int_eq(loss, ISO_LOSS_SPARSE_CROSSENTROPY);
+    ck_assert_int_eq(iso_loss_find("hubr", &loss), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "huber"));
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    file = oracle_open("losses.h5");
+    int failed =
+        RUN_TESTS("losses against Keras", 0, in_float64, in_float32, wrong_shapes_are_named, names_are_found);
+    oracle_close(file);
+    return iso_finish(ctx, ISO_OK) || failed;
+}

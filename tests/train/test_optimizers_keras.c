@@ -1,0 +1,227 @@
+/* Every optimizer against Keras: three variables over seven steps with given gradients, for all cases of
+ * tests/keras/optimizers.h5, in float64 and float32; and the learning rates of schedules. Ranks: 1 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session.h"
+#include "runtime/train/optimizers.h"
+#include "tests/support/once.h"
+#include "tests/support/oracle.h"
+#include "tests/support/run_tests.h"
+
+enum { VARIABLES = 3 };
+static const char *const paths[VARIABLES] = {"layer/kernel", "layer/bias", "layer/gamma"};
+
+static iso_context *ctx;
+static oracle *file;
+
+/* A setting of a case: where zero itself was given, ISO_ZERO. */
+static double setting(const oracle *from, const char *name, const char *key)
+{
+    double value;
+    if (!oracle_numbers(from, name, key, &value, 1))
+        return 0;
+    return value == 0 ? ISO_ZERO : value;
+}
+
+static iso_schedule schedule_of(oracle *from, const char *name)
+{
+    const char *kind = oracle_text(from, name, "schedule");
+    double first = setting(from, name, "initial_learning_rate");
+    int64_t steps = (int64_t)oracle_number(from, name, "decay_steps", 0);
+    if (!kind)
+        return (iso_schedule){.kind = ISO_SCHEDULE_CONSTANT};
+    if (strcmp(kind, "exponential") == 0)
+        return iso_exponential_decay(first, steps, oracle_number(from, name, "decay_rate", 0),
+                                     .staircase = oracle_number(from, name, "staircase", 0) != 0);
+    if (strcmp(kind, "cosine") == 0)
+        return iso_cosine_decay(first, steps, .alpha = oracle_number(from, name, "alpha", 0),
+                                .warmup_target = oracle_number(from, name, "warmup_target", 0),
+                                .warmup_steps = (int64_t)oracle_number(from, name, "warmup_steps", 0));
+    double number[8], values[9];
+    int64_t boundaries[8];
+    int count = oracle_numbers(from, name, "boundaries", number, 8);
+    ck_assert_int_eq(oracle_numbers(from, name, "values", values, 9), count + 1);
+    for (int i = 0; i < count; i++)
+        boundaries[i] = (int64_t)number[i];
+    return iso_piecewise_constant(count, boundaries, values);
+}
+
+/* ---- a case's optimizer through its own constructor ---- */
+
+#define GIVEN(key) setting(file, name, key)
+#define FLAG(key) (oracle_number(file, name, key, 0) != 0)
+#define COMMON                                                                                               \
+    .schedule = schedule_of(file, name), .weight_decay = oracle_number(file, name, "weight_decay", 0),       \
+    .no_decay = oracle_text(file, name, "exclude_from_weight_decay"),                                        \
+    .clip_norm = oracle_number(file, name, "clipnorm", 0),                                                   \
+    .global_clip_norm = oracle_number(file, name, "global_clipnorm", 0),                                     \
+    .clip_value = oracle_number(file, name, "clipvalue", 0),                                                 \
+    .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0)
+
+static iso_optimizer optimizer_of(const char *name)
+{
+    const char *kind = oracle_text(file, name, "optimizer");
+    if (strcmp(kind, "sgd") == 0)
+        return iso_sgd(GIVEN("learning_rate"), GIVEN("momentum"), FLAG("nesterov"), COMMON);
+    if (strcmp(kind, "rmsprop") == 0)
+        return iso_rmsprop(GIVEN("learning_rate"), GIVEN("rho"), GIVEN("momentum"), GIVEN("epsilon"),
+                           FLAG("centered"), COMMON);
+    if (strcmp(kind, "adam") == 0)
+        return iso_adam(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"),
+                        FLAG("amsgrad"), COMMON);
+    if (strcmp(kind, "adamw") == 0)
+        return iso_adamw(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"),
+                         FLAG("amsgrad"), COMMON);
+    ck_assert_str_eq(kind, "adagrad");
+    return iso_adagrad(GIVEN("learning_rate"), GIVEN("initial_accumulator_value"), GIVEN("epsilon"), COMMON);
+}
+
+/* ---- seven steps ---- */
+
+typedef struct steps {
+    const char *name;
+    iso_graph *graph;
+    iso_shape shape[VARIABLES];
+    iso_variable *variable[VARIABLES];
+    iso_tensor *gradient[VARIABLES]; /* inputs: [1, shape...] */
+    iso_function *function;
+} steps;
+
+static double *data_of(const char *name, const char *pattern, int i, iso_shape *shape)
+{
+    char dataset[40];
+    snprintf(dataset, sizeof dataset, pattern, i);
+    double *values = oracle_data(file, name, dataset, shape);
+    ck_assert_msg(values, "%s: no %s", name, dataset);
+    return values;
+}
+
+/* With loss = sum(v * g) over one row, the gradient of v is the input g. */
+static void build(steps *s, iso_dtype precision)
+{
+    iso_tensor *loss = NULL;
+    s->graph = iso_graph_create(ctx);
+    iso_graph_set_precision(s->graph, precision);
+    for (int i = 0; i < VARIABLES; i++) {
+        data_of(s->name, "v%d", i, &s->shape[i]);
+        s->variable[i] = iso_variable_create(s->graph, paths[i], ISO_F32, s->shape[i],
+                                             (iso_initializer){.kind = ISO_INIT_ZEROS}, true);
+        s->gradient[i] = iso_input(s->graph, "g", ISO_F32, s->shape[i]);
+        iso_tensor *term = iso_sum(iso_multiply(s->gradient[i], iso_variable_value(s->variable[i])));
+        loss = loss ? iso_add(loss, term) : term;
+    }
+    iso_optimizer optimizer = optimizer_of(s->name);
+    check_ok(iso_optimizer_check(&optimizer));
+    iso_update *update = iso_minimize(loss, optimizer);
+    check_ok(iso_graph_error(s->graph));
+    check_ok(iso_function_create(s->graph, &s->function,
+                                 .inputs = {s->gradient[0], s->gradient[1], s->gradient[2]},
+                                 .outputs = {loss}, .updates = {update}, .training = true));
+}
+
+static void compare(const steps *s, int step, double tolerance)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        char what[200];
+        double values[64];
+        int64_t count = oracle_elements(&s->shape[i]);
+        double *expected = data_of(s->name, "v%d_after", i, NULL) + step * count;
+        check_ok(iso_variable_read(s->variable[i], values, count));
+        snprintf(what, sizeof what, "%s, %s after step %d", s->name, paths[i], step + 1);
+        check_near(what, values, expected, count, tolerance);
+    }
+}
+
+static void check_case(const char *name, iso_dtype precision, double tolerance)
+{
+    steps s = {.name = name};
+    int count = (int)oracle_number(file, name, "steps", 0);
+    build(&s, precision);
+    for (int i = 0; i < VARIABLES; i++)
+        check_ok(
+            iso_variable_assign(s.variable[i], data_of(name, "v%d", i, NULL), oracle_elements(&s.shape[i])));
+    ck_assert_int_eq(count, 7);
+    for (int step = 0; step < count; step++) {
+        memory_batch batch;
+        double loss;
+        memory_batch_begin(&batch, 1);
+        for (int i = 0; i < VARIABLES; i++)
+            memory_batch_add(&batch, s.shape[i],
+                             data_of(name, "g%d", i, NULL) + step * oracle_elements(&s.shape[i]));
+        check_ok(iso_function_run(s.function, &batch.batch, &loss));
+        compare(&s, step, tolerance);
+    }
+    iso_function_destroy(s.function);
+    iso_graph_destroy(s.graph);
+}
+
+START_TEST(in_float64)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_case(oracle_case(file, i), ISO_F64, 1e-12);
+}
+END_TEST
+
+START_TEST(in_float32)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_case(oracle_case(file, i), ISO_F32, 3e-6);
+}
+END_TEST
+
+START_TEST(schedules)
+{
+    oracle *rates = oracle_open("schedules.h5");
+    for (int i = 0; i < oracle_cases(rates); i++) {
+        const char *name = oracle_case(rates, i);
+        iso_shape shape;
+        double *steps_of = oracle_data(rates, name, "steps", &shape),
+               *expected = oracle_data(rates, name, "rates", NULL);
+        iso_optimizer optimizer = iso_sgd(.schedule = schedule_of(rates, name));
+        ck_assert_int_ge(shape.dim[0], 20);
+        for (int64_t k = 0; k < shape.dim[0]; k++) {
+            double rate = iso_schedule_rate(&optimizer, (int64_t)steps_of[k], optimizer.learning_rate);
+            ck_assert_msg(fabs(rate - expected[k]) <= 1e-7 * fabs(expected[k]),
+                          "%s, step %g: %.17g, Keras has %.17g", name, steps_of[k], rate, expected[k]);
+        }
+    }
+    oracle_close(rates);
+}
+END_TEST
+
+START_TEST(nonsense_is_refused)
+{
+    iso_optimizer wrong[] = {iso_adam(-1.0),
+                             iso_adam(NAN),
+                             iso_sgd(.clip_norm = 1, .clip_value = 1),
+                             iso_sgd(.clip_norm = -1),
+                             iso_sgd(.accumulation = -2),
+                             iso_sgd(.schedule = iso_exponential_decay(0.1, 0, 0.5)),
+                             iso_sgd(.schedule = iso_piecewise_constant(ISO_MAX_PIECES + 1, NULL, NULL))};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ck_assert_msg(iso_optimizer_check(&wrong[i]) == ISO_INVALID, "optimizer %zu is accepted", i);
+    iso_optimizer found;
+    ck_assert_int_eq(iso_optimizer_find("adma", &found), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "adam"));
+    for (int i = 0; i < iso_optimizer_count(); i++) {
+        check_ok(iso_optimizer_find(iso_optimizer_name(i), &found));
+        check_ok(iso_optimizer_check(&found));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    file = oracle_open("optimizers.h5");
+    int failed =
+        RUN_TESTS("optimizers against Keras", 0, schedules, nonsense_is_refused, in_float64, in_float32);
+    oracle_close(file);
+    return iso_finish(ctx, ISO_OK) || failed;
+}

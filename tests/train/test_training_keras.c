@@ -1,0 +1,322 @@
+/* Twenty steps of each guide network against Keras, from the same weights on the same rows without dropout:
+ * losses, accuracy, outputs and gradients of the first step, weights after the last; in float64 closely, in
+ * float32 within the promised tolerance. Ranks: 1 Timeout: 300 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/layers.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "runtime/train/train.h"
+#include "tests/support/once.h"
+#include "tests/support/oracle.h"
+#include "tests/support/run_tests.h"
+
+enum { STEPS = 20, PIXELS = 28 * 28, MAX_ROWS = STEPS * 64, MAX_VARIABLES = 20 };
+
+static iso_context *ctx;
+static oracle *file;
+static double images[MAX_ROWS * PIXELS], labels[MAX_ROWS * 10];
+
+/* ---- the networks of the guides, without dropout ---- */
+
+static iso_tensor *mlp(iso_tensor *x, double l2)
+{
+    x = iso_flatten(iso_rescaling(x, 1.0 / 255));
+    x = iso_dense(x, 256, .activation = ISO_RELU, .kernel_l2 = l2);
+    x = iso_dense(x, 256, .activation = ISO_RELU, .kernel_l2 = l2);
+    return iso_dense(x, 10, .kernel_l2 = l2);
+}
+
+static iso_tensor *convnet(iso_tensor *x)
+{
+    x = iso_rescaling(x, 1.0 / 255);
+    x = iso_conv2d(x, 12, 3, .padding = ISO_SAME, .no_bias = true);
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_conv2d(x, 24, 6, .strides = 2, .no_bias = true);
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_conv2d(x, 32, 6, .padding = ISO_SAME, .strides = 2, .name = "large_k");
+    x = iso_relu(iso_batch_norm(x, .no_scale = true));
+    x = iso_global_average_pooling2d(x);
+    x = iso_dense(x, 256, .activation = ISO_RELU);
+    return iso_dense(x, 10);
+}
+
+static iso_tensor *dense(iso_tensor *x)
+{
+    x = iso_dense(iso_flatten(x), 200, .no_bias = true, .activation = ISO_RELU, .name = "d1");
+    return iso_dense(x, 10, .activation = ISO_SOFTMAX, .name = "d2");
+}
+
+static iso_tensor *dtensor(iso_tensor *x)
+{
+    x = iso_flatten(iso_rescaling(x, 1.0 / 255));
+    x = iso_dense(x, 128, .activation = ISO_RELU, .name = "d1");
+    return iso_dense(x, 10, .name = "d2");
+}
+
+static iso_tensor *network(const char *name, iso_tensor *x)
+{
+    if (strcmp(name, "convnet") == 0)
+        return convnet(x);
+    if (strcmp(name, "dense") == 0)
+        return dense(x);
+    if (strcmp(name, "dtensor") == 0)
+        return dtensor(x);
+    return mlp(x, oracle_number(file, name, "l2", 0));
+}
+
+/* ---- numbers ---- */
+
+/* The formula of tests/keras/README.md. */
+static double hashed(uint32_t v, uint32_t i, double limit)
+{
+    uint32_t h = i * 2654435761u + (v + 1) * 2246822519u;
+    h ^= h >> 16;
+    h *= 2146121005u;
+    h ^= h >> 15;
+    h *= 2221713035u;
+    h ^= h >> 16;
+    return (float)((2.0 * h + 1.0 - 4294967296.0) / 4294967296.0 * limit);
+}
+
+static void read_rows_of_fashion_mnist(int64_t rows)
+{
+    iso_dataset *data = NULL;
+    const iso_batch *batch = NULL;
+    check_ok(iso_dataset_open(ctx, "fashion-mnist", ISO_TRAIN, &data));
+    check_ok(iso_dataset_batch(data, MAX_ROWS));
+    check_ok(iso_dataset_next(data, &batch));
+    check_ok(batch->read(batch, 0, 0, rows, ISO_F64, images));
+    check_ok(batch->read(batch, 1, 0, rows, ISO_F64, labels));
+    iso_dataset_destroy(data);
+}
+
+static void make_rows(const char *name, int64_t rows)
+{
+    if (strcmp(name, "dense") != 0) {
+        read_rows_of_fashion_mnist(rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows * PIXELS; i++)
+        images[i] = hashed(1000, (uint32_t)i, 1);
+    for (int64_t i = 0; i < rows * 10; i++)
+        labels[i] = hashed(1001, (uint32_t)i, 1);
+}
+
+/* ---- a run ---- */
+
+typedef struct run {
+    const char *name;
+    bool is_dense;
+    double tolerance; /* relative, of losses */
+    int64_t batch;
+    iso_graph *graph;
+    iso_tensor *x, *y, *output, *loss;
+    iso_function *train, *inspect;
+    int trainable;
+    iso_tensor *gradient[MAX_VARIABLES];
+    const char *trainable_path[MAX_VARIABLES];
+    int variables; /* of the network, not the optimizer's */
+    iso_variable *variable[MAX_VARIABLES];
+} run;
+
+static void list_variables(run *r)
+{
+    iso_tensor *of[MAX_VARIABLES];
+    for (int i = 0; i < iso_graph_variable_count(r->graph); i++) {
+        iso_variable *variable = iso_graph_variable(r->graph, i);
+        ck_assert_int_lt(r->variables, MAX_VARIABLES);
+        r->variable[r->variables++] = variable;
+        if (!iso_variable_trainable(variable))
+            continue;
+        r->trainable_path[r->trainable] = iso_variable_path(variable);
+        of[r->trainable++] = iso_variable_value(variable);
+    }
+    iso_gradients(r->loss, of, r->trainable, r->gradient);
+}
+
+static void build(run *r, iso_dtype precision)
+{
+    r->graph = iso_graph_create(ctx);
+    iso_graph_set_precision(r->graph, precision);
+    r->x = iso_input(r->graph, "image", ISO_F32, ISO_SHAPE(28, 28, 1));
+    r->output = network(r->name, r->x);
+    r->y = r->is_dense ? iso_input(r->graph, "target", ISO_F32, ISO_SHAPE(10))
+                       : iso_input(r->graph, "target", ISO_I32, ISO_SCALAR);
+    iso_tensor *values = r->is_dense ? iso_mean_squared_error(r->y, r->output)
+                                     : iso_sparse_crossentropy(r->y, r->output, .from_logits = true);
+    r->loss = iso_reduce_loss(values, NULL);
+    iso_tensor *others = iso_graph_losses(r->graph);
+    if (others)
+        r->loss = iso_add(r->loss, others);
+    list_variables(r);
+    double rate = oracle_number(file, r->name, "learning_rate", 0);
+    iso_update *update = iso_minimize(r->loss, r->is_dense ? iso_rmsprop(rate) : iso_adam(rate));
+    iso_function_options options = {.inputs = {r->x, r->y}, .training = true, .outputs = {r->output}};
+    for (int i = 0; i < r->trainable; i++)
+        options.outputs[1 + i] = r->gradient[i];
+    check_ok(iso_graph_error(r->graph));
+    check_ok(iso_function_create_with(r->graph, &r->inspect, &options, sizeof options));
+    iso_metric_sums hits = {.sum = r->loss};
+    if (!r->is_dense)
+        hits = iso_metric_build(ISO_METRIC_SPARSE_ACCURACY, r->y, r->output);
+    check_ok(iso_function_create(r->graph, &r->train, .inputs = {r->x, r->y}, .outputs = {r->loss, hits.sum},
+                                 .updates = {update}, .training = true));
+}
+
+static double limit_of(const iso_shape *shape)
+{
+    double field = 1, in = (double)shape->dim[shape->rank - 2], out = (double)shape->dim[shape->rank - 1];
+    for (int i = 0; i < shape->rank - 2; i++)
+        field *= (double)shape->dim[i];
+    return sqrt(6.0 / (field * (in + out)));
+}
+
+static void assign_weights(const run *r)
+{
+    for (int v = 0; v < r->variables; v++) {
+        const iso_shape *shape = iso_variable_shape(r->variable[v]);
+        int64_t count = oracle_elements(shape);
+        double *values = calloc((size_t)count, sizeof *values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = shape->rank > 1
+                            ? hashed((uint32_t)v, (uint32_t)i, limit_of(shape))
+                            : strstr(iso_variable_path(r->variable[v]), "moving_variance") != NULL;
+        check_ok(iso_variable_assign(r->variable[v], values, count));
+        free(values);
+    }
+}
+
+static void batch_at(const run *r, int step, memory_batch *batch)
+{
+    memory_batch_begin(batch, r->batch);
+    memory_batch_add(batch, ISO_SHAPE(28, 28, 1), images + step * r->batch * PIXELS);
+    memory_batch_add(batch, r->is_dense ? ISO_SHAPE(10) : ISO_SCALAR,
+                     labels + step * r->batch * (r->is_dense ? 10 : 1));
+}
+
+/* Norm and sum of an array against row `which` of the file. */
+static void compare_summary(const run *r, const char *what, int which, const double *values, int64_t count,
+                            double tolerance)
+{
+    char dataset[64], title[200];
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += values[i];
+        squares += values[i] * values[i];
+    }
+    snprintf(dataset, sizeof dataset, "%s_norm_f64", what);
+    double norm = oracle_data(file, r->name, dataset, NULL)[which];
+    snprintf(title, sizeof title, "%s, %s %d", r->name, dataset, which);
+    ck_assert_msg(fabs(sqrt(squares) - norm) <= tolerance * norm, "%s: %.17g, Keras has %.17g", title,
+                  sqrt(squares), norm);
+    snprintf(dataset, sizeof dataset, "%s_sum_f64", what);
+    double expected = oracle_data(file, r->name, dataset, NULL)[which];
+    ck_assert_msg(fabs(sum - expected) <= tolerance * norm * sqrt((double)count),
+                  "%s, %s %d: %.17g, Keras has %.17g", r->name, dataset, which, sum, expected);
+}
+
+/* A bias before a batch normalization: its gradient is rounding. */
+static bool is_without_influence(const char *path)
+{
+    return strcmp(path, "large_k/bias") == 0;
+}
+
+static void check_first_step(const run *r)
+{
+    memory_batch batch;
+    double *outputs[1 + MAX_VARIABLES] = {NULL};
+    batch_at(r, 0, &batch);
+    outputs[0] = calloc((size_t)r->batch * 10, sizeof(double));
+    for (int i = 0; i < r->trainable; i++)
+        outputs[1 + i] = calloc((size_t)count_elements(r->gradient[i], r->batch), sizeof(double));
+    check_ok(iso_function_evaluate(r->inspect, &batch.batch, outputs));
+    check_near(r->name, outputs[0], oracle_data(file, r->name, "first_outputs_f64", NULL), r->batch * 10,
+               r->tolerance * 5);
+    for (int i = 0; i < r->trainable; i++) {
+        if (!is_without_influence(r->trainable_path[i]))
+            compare_summary(r, "first_gradient", i, outputs[1 + i], count_elements(r->gradient[i], r->batch),
+                            r->tolerance * 10);
+        free(outputs[1 + i]);
+    }
+    free(outputs[0]);
+}
+
+static void check_losses(const run *r)
+{
+    double *expected = oracle_data(file, r->name, "losses_f64", NULL), hits = 0;
+    for (int step = 0; step < STEPS; step++) {
+        memory_batch batch;
+        double results[2];
+        batch_at(r, step, &batch);
+        check_ok(iso_function_run(r->train, &batch.batch, results));
+        hits += results[1];
+        ck_assert_msg(fabs(results[0] - expected[step]) <= r->tolerance * fabs(expected[step]),
+                      "%s, step %d: loss %.9g, Keras has %.9g", r->name, step, results[0], expected[step]);
+    }
+    if (!r->is_dense) {
+        double accuracy = hits / (double)(STEPS * r->batch);
+        ck_assert(fabs(accuracy - oracle_data(file, r->name, "accuracy_f64", NULL)[0]) <
+                  1.5 / (double)(STEPS * r->batch));
+    }
+}
+
+static void check_weights(const run *r)
+{
+    for (int v = 0; v < r->variables; v++) {
+        int64_t count = oracle_elements(iso_variable_shape(r->variable[v]));
+        double *values = calloc((size_t)count, sizeof *values);
+        check_ok(iso_variable_read(r->variable[v], values, count));
+        if (!is_without_influence(iso_variable_path(r->variable[v])))
+            compare_summary(r, "final", v, values, count, r->tolerance * 100);
+        free(values);
+    }
+}
+
+static void check_network(const char *name, iso_dtype precision, double tolerance)
+{
+    run r = {.name = name, .is_dense = strcmp(name, "dense") == 0, .tolerance = tolerance};
+    r.batch = (int64_t)oracle_number(file, name, "batch", 0);
+    make_rows(name, STEPS * r.batch);
+    build(&r, precision);
+    assign_weights(&r);
+    check_first_step(&r);
+    assign_weights(&r); /* moving statistics have moved */
+    check_losses(&r);
+    if (precision == ISO_F64)
+        check_weights(&r);
+    iso_function_destroy(r.train);
+    iso_function_destroy(r.inspect);
+    iso_graph_destroy(r.graph);
+}
+
+START_TEST(in_float64)
+{
+    for (int i = 0; i < oracle_cases(file); i++)
+        check_network(oracle_case(file, i), ISO_F64, 1e-9);
+}
+END_TEST
+
+START_TEST(in_float32)
+{
+    for (int i = 0; i < oracle_cases(file); i++) {
+        const char *name = oracle_case(file, i);
+        check_network(name, ISO_F32, strcmp(name, "convnet") == 0 ? 1e-4 : 2e-6);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    file = oracle_open("training.h5");
+    int failed = RUN_TESTS("training against Keras", 0, in_float64, in_float32);
+    oracle_close(file);
+    return iso_finish(ctx, ISO_OK) || failed;
+}
