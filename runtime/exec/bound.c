@@ -145,6 +145,7 @@ static iso_status make_slot(iso_runtime *runtime, iso_ready_plan *ready, int i)
     sp->fault_total = iso_new(sizeof *sp->fault_total);
     if (!sp->bound || !sp->arrays || !sp->copies || !sp->fault_total)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
+    ISO_TRY(iso_bound_make_changes(runtime, ready->plan, sp));
     ISO_TRY(fill_constants(ready, sp));
     ISO_TRY(bind_slot(runtime, ready, sp));
 done:
@@ -180,6 +181,9 @@ void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready)
         iso_free(ready->slot[i].copies);
         iso_free(ready->slot[i].constants);
         iso_free(ready->slot[i].fault_total);
+        iso_free(ready->slot[i].run);
+        iso_free(ready->slot[i].assign);
+        iso_free(ready->slot[i].gradient);
     }
     iso_plan_destroy(ready->plan);
     iso_free(ready->slot);
@@ -282,6 +286,7 @@ void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready)
     for (int l = 0; l < runtime->locals; l++) {
         for (int i = 0; i < plan->instructions; i++)
             address_instruction(runtime, ready, l, i);
+        iso_bound_address_changes(runtime, ready, l);
         iso_exchange_bind(plan->finish, runtime->local[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
     }

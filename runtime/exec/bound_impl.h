@@ -26,13 +26,32 @@ typedef struct iso_bound {
     iso_bound_copy *copy;
 } iso_bound;
 
+/* A run of one variable's elements that a slot updates: [begin, begin + count) of its bucket's flat range. */
+typedef struct iso_weight_run {
+    int bucket;
+    int64_t begin, count;
+    char *weights;
+} iso_weight_run;
+
+/* Bytes that a slot copies at the end of a step: an assigned variable's new value, a gradient into its
+ * bucket. */
+typedef struct iso_bound_assign {
+    const void *from;
+    void *to;
+    size_t bytes;
+} iso_bound_assign;
+
 typedef struct iso_slot_plan {
     iso_local_slot *local;
     iso_bound *bound;  /* [instructions] */
     iso_array *arrays; /* of all kernels */
     iso_bound_copy *copies;
     void *constants;
+    double *fault;       /* in the shared area: 1 where this slot met a fault */
     double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
+    int runs, assigns, gradients;
+    iso_weight_run *run;
+    iso_bound_assign *assign, *gradient;
 } iso_slot_plan;
 
 /* A function's plan for one batch size. */
@@ -55,6 +74,10 @@ void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready);
 void *iso_bound_value(const iso_runtime *runtime, const iso_ready_plan *ready, int local, int value);
 void iso_bound_run_copy(const iso_bound_copy *copy);
 
+/* changes.c: what a slot changes at the end of a step; room for it, and its addresses. */
+iso_status iso_bound_make_changes(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
+void iso_bound_address_changes(const iso_runtime *runtime, iso_ready_plan *ready, int local);
+
 /* optimize.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange.
  */
 typedef struct iso_rates {
@@ -64,7 +87,8 @@ typedef struct iso_rates {
 /* Reads iteration and learning rate; before anything of the step is changed. */
 void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
                           int slot, iso_rates *rates);
+/* Updates the slot's part of every bucket; rates: of each bucket. */
 void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
-                  int bucket, int local, const iso_rates *rates);
+                  int local, const iso_rates *rates);
 
 #endif

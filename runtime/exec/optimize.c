@@ -19,15 +19,8 @@ void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, 
     rates->apply = iso_optimizer_prepare(bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
 }
 
-/* A run of one variable's elements: [begin, begin + count) of the bucket's flat range. */
-typedef struct weight_run {
-    int64_t begin, count;
-    char *weights;
-} weight_run;
-
 typedef struct updater {
-    const iso_plan *plan;
-    const iso_bucket *bucket;
+    const iso_exchange *finish;
     const iso_bucket_state *state;
     iso_rule_run rule;
     const double *hyper;
@@ -36,7 +29,7 @@ typedef struct updater {
     size_t element;
 } updater;
 
-static void update_run(const updater *u, const weight_run *run)
+static void update_run(const updater *u, const iso_weight_run *run)
 {
     _Alignas(64) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
@@ -45,9 +38,9 @@ static void update_run(const updater *u, const weight_run *run)
         void *slots[ISO_MAX_OPTIMIZER_SLOTS];
         for (int k = 0; k < u->state->slots; k++)
             slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
-        const void *gradient = iso_exchange_view(u->plan->finish, u->slot, u->pull, in_part, n);
+        const void *gradient = iso_exchange_view(u->finish, u->slot, u->pull, in_part, n);
         if (!gradient) {
-            iso_exchange_combine(u->plan->finish, u->slot, u->pull, in_part, n, room);
+            iso_exchange_combine(u->finish, u->slot, u->pull, in_part, n, room);
             gradient = room;
         }
         u->rule(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
@@ -55,37 +48,26 @@ static void update_run(const updater *u, const weight_run *run)
 }
 
 void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
-                  int b, int local, const iso_rates *rates)
+                  int local, const iso_rates *rates)
 {
     const iso_plan *plan = ready->plan;
-    const iso_bucket *bucket = &plan->buckets->bucket[b];
-    int slot = runtime->local[local].slot;
-    int64_t begin, count;
-    iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
-    if (!rates->apply || count == 0)
-        return;
-    updater u = {.plan = plan,
-                 .bucket = bucket,
-                 .state = &updates->state[b],
-                 .rule = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype),
-                 .hyper = rates->hyper,
-                 .local = local,
-                 .slot = slot,
-                 .pull = plan->bucket_pull[b * runtime->mesh->slots + slot],
-                 .part_begin = begin,
-                 .element = iso_dtype_size(bucket->dtype)};
-    for (int m = 0; m < bucket->members; m++) {
-        const iso_bucket_member *member = &bucket->member[m];
-        iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
-        int64_t end = member->offset + iso_box_count(&box);
-        int64_t from = member->offset > begin ? member->offset : begin,
-                to = end < begin + count ? end : begin + count;
-        if (from >= to)
+    const iso_slot_plan *sp = &ready->slot[local];
+    for (int r = 0; r < sp->runs; r++) {
+        const iso_weight_run *run = &sp->run[r];
+        const iso_bucket *bucket = &plan->buckets->bucket[run->bucket];
+        int64_t begin, count;
+        if (!rates[run->bucket].apply)
             continue;
-        char *weights = iso_runtime_variable(runtime, member->variable, slot);
-        weight_run part = {.begin = from,
-                           .count = to - from,
-                           .weights = weights + (size_t)(from - member->offset) * u.element};
-        update_run(&u, &part);
+        iso_bucket_part(bucket, runtime->mesh, sp->local->slot, &begin, &count);
+        updater u = {.finish = plan->finish,
+                     .state = &updates->state[run->bucket],
+                     .rule = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype),
+                     .hyper = rates[run->bucket].hyper,
+                     .local = local,
+                     .slot = sp->local->slot,
+                     .pull = plan->bucket_pull[run->bucket * runtime->mesh->slots + sp->local->slot],
+                     .part_begin = begin,
+                     .element = iso_dtype_size(bucket->dtype)};
+        update_run(&u, run);
     }
 }

@@ -62,63 +62,31 @@ static void run_instruction(const step *s, iso_slot_plan *sp, iso_bound *bound)
 
 /* ---- the end of a step ---- */
 
-static void write_copied_gradients(const step *s, int local)
+static void run_assigns(const iso_bound_assign *assign, int count)
 {
-    const iso_plan *plan = s->ready->plan;
-    for (int b = 0; b < plan->buckets->count; b++) {
-        const iso_bucket *bucket = &plan->buckets->bucket[b];
-        char *area = (char *)iso_fabric_slot_area(s->runtime->fabric, s->runtime->local[local].slot) +
-                     plan->bucket_offset[b];
-        for (int m = 0; m < bucket->members; m++) {
-            if (!plan->member_copied[b][m])
-                continue;
-            int value = plan->program->change[bucket->member[m].change].value;
-            iso_box box = iso_plan_box(plan, value, s->runtime->local[local].slot);
-            size_t element = iso_dtype_size(bucket->dtype);
-            memcpy(area + (size_t)bucket->member[m].offset * element,
-                   iso_bound_value(s->runtime, s->ready, local, value),
-                   (size_t)iso_box_count(&box) * element);
-        }
-    }
+    for (int i = 0; i < count; i++)
+        memcpy(assign[i].to, assign[i].from, assign[i].bytes);
 }
 
 /* Before the slots meet: what others will take from this one, and what is to be read before it changes. */
-static void prepare_end(const step *s, int local, iso_rates *rates)
+static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates)
 {
     const iso_plan *plan = s->ready->plan;
-    iso_local_slot *slot = &s->runtime->local[local];
-    double *fault =
-        (double *)((char *)iso_fabric_slot_area(s->runtime->fabric, slot->slot) + plan->fault_offset);
-    *fault = slot->fault.raised ? 1 : 0;
-    write_copied_gradients(s, local);
+    *sp->fault = sp->local->fault.raised ? 1 : 0;
+    run_assigns(sp->gradient, sp->gradients);
     for (int b = 0; b < plan->buckets->count; b++)
-        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], plan->program, slot->slot, &rates[b]);
-}
-
-/* Assigned variables: the first slot of a host that uses a copy writes it. */
-static void assign(const step *s, int local)
-{
-    const iso_program *program = s->ready->plan->program;
-    int slot = s->runtime->local[local].slot;
-    for (int i = 0; i < program->changes; i++) {
-        const iso_program_change *change = &program->change[i];
-        if (change->apply || !iso_runtime_first_on_host(s->runtime, change->variable, slot))
-            continue;
-        iso_box box = iso_runtime_variable_box(s->runtime, change->variable, slot);
-        memcpy(iso_runtime_variable(s->runtime, change->variable, slot),
-               iso_bound_value(s->runtime, s->ready, local, change->value),
-               (size_t)iso_box_count(&box) * iso_dtype_size(change->variable->dtype));
-    }
+        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], plan->program, sp->local->slot,
+                             &rates[b]);
 }
 
 /* After a fault anywhere nothing is changed. */
 static void change_state(const step *s, int local, const iso_rates *rates)
 {
-    if (*s->ready->slot[local].fault_total != 0)
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    if (*sp->fault_total != 0)
         return;
-    for (int b = 0; b < s->ready->plan->buckets->count; b++)
-        iso_optimize(s->runtime, s->ready, s->function->updates, b, local, &rates[b]);
-    assign(s, local);
+    iso_optimize(s->runtime, s->ready, s->function->updates, local, rates);
+    run_assigns(sp->assign, sp->assigns);
 }
 
 enum { MAX_BUCKETS = 64 };
@@ -128,7 +96,8 @@ static void run_end(const step *s, int thread, int first, int end)
     const iso_plan *plan = s->ready->plan;
     iso_rates rates[MAX_BUCKETS];
     for (int l = first; l < end; l++)
-        prepare_end(s, l, rates); /* the same for all slots: they read the same iteration and rate */
+        prepare_end(s, &s->ready->slot[l],
+                    rates); /* the same for all slots: they read the same iteration and rate */
     iso_exchange_begin(plan->finish, thread);
     for (int l = first; l < end; l++) {
         iso_exchange_pull(plan->finish, s->runtime->local[l].slot);
