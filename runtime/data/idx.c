@@ -6,7 +6,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/data/stream_impl.h"
 
-enum { MAGIC_BYTES = 4, DIMENSION_BYTES = 4 };
+enum { MAGIC_BYTES = 4, DIMENSION_BYTES = 4, FIRST_ROOM = 64 << 20 };
 
 typedef struct idx_type {
     uint8_t code;
@@ -98,8 +98,7 @@ static iso_status check_size(const iso_stream *stream, const char *name, const i
     return ISO_OK;
 }
 
-/* Elements as the file has them, at the end of `data`, become the machine's, from its beginning: what is
- * written never passes what is yet to be read. */
+/* Elements as the file has them become the machine's. raw and data may be the same where the sizes are. */
 static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw, void *data)
 {
     for (int64_t i = 0; i < elements; i++) {
@@ -115,18 +114,48 @@ static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw
     }
 }
 
+/* A small gzip'd file may claim to hold a thousand times its size, so memory is taken as bytes come. */
+static iso_status read_raw(iso_stream *stream, const char *name, size_t bytes, void **raw)
+{
+    size_t room = bytes < FIRST_ROOM ? bytes : FIRST_ROOM, done = 0, got = 0;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_alloc(room, name, raw));
+    for (;;) {
+        ISO_TRY(iso_stream_read(stream, (char *)*raw + done, room - done, &got));
+        done += got;
+        if (done < room)
+            return iso_error(ISO_INVALID, "'%s' is truncated: %zu of the %zu bytes of its elements", name,
+                             done, bytes);
+        if (done == bytes)
+            return ISO_OK;
+        room = room < bytes / 2 ? 2 * room : bytes;
+        void *more = iso_grow(*raw, done, room, 1);
+        if (!more)
+            return iso_error(ISO_NO_MEMORY, "no memory for '%s' (%zu bytes)", name, room);
+        *raw = more;
+    }
+done:
+    return status;
+}
+
 static iso_status read_elements(iso_stream *stream, const char *name, const idx_type *type, size_t bytes,
                                 iso_idx *idx)
 {
     int64_t elements = (int64_t)(bytes / (size_t)type->bytes);
     size_t all = (size_t)elements * iso_dtype_size(type->dtype);
-    iso_status status = iso_alloc(all, name, &idx->data);
-    if (status != ISO_OK)
-        return status;
-    uint8_t *raw = (uint8_t *)idx->data + (all - bytes);
-    status = read_all(stream, name, raw, bytes, "elements");
-    if (status == ISO_OK && type->dtype != ISO_U8)
-        to_native(type, elements, raw, idx->data);
+    void *raw = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(read_raw(stream, name, bytes, &raw));
+    if (all != bytes)
+        ISO_TRY(iso_alloc(all, name, &idx->data));
+    if (type->dtype != ISO_U8)
+        to_native(type, elements, raw, idx->data ? idx->data : raw);
+    if (!idx->data) {
+        idx->data = raw;
+        raw = NULL;
+    }
+done:
+    iso_free(raw);
     return status;
 }
 

@@ -187,6 +187,38 @@ START_TEST(test_bad_headers)
 }
 END_TEST
 
+/* More than fits into the memory that is taken at first. */
+START_TEST(test_large_gzip)
+{
+    enum { WIDTH = 1 << 20, ROWS = 70 };
+    iso_idx idx = {0};
+    file f = header(0x08, 2, (uint32_t[]){ROWS, WIDTH});
+    uint8_t *out = malloc(WIDTH), *row = calloc(1, WIDTH);
+    z_stream z = {.next_out = out, .avail_out = WIDTH, .next_in = f.bytes, .avail_in = (unsigned)f.size};
+    ck_assert_int_eq(deflateInit2(&z, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    ck_assert_int_eq(deflate(&z, Z_NO_FLUSH), Z_OK);
+    for (int i = 0; i < ROWS; i++) {
+        row[i] = 1; /* row i has i + 1 ones */
+        z.next_in = row;
+        z.avail_in = WIDTH;
+        ck_assert_int_ge(deflate(&z, i == ROWS - 1 ? Z_FINISH : Z_NO_FLUSH), Z_OK);
+    }
+    size_t size = WIDTH - z.avail_out;
+    deflateEnd(&z);
+    OK(iso_idx_parse(out, size, "large", &idx));
+    for (int64_t i = 0; i < ROWS; i++) {
+        const uint8_t *got = (const uint8_t *)idx.data + i * WIDTH;
+        ck_assert(got[i] == 1 && got[i + 1] == 0 && got[WIDTH - 1] == 0);
+    }
+    iso_free(idx.data);
+    idx.data = NULL;
+    FAILS(iso_idx_parse(out, size - 300, "large", &idx), "large");
+    ck_assert_ptr_null(idx.data);
+    free(out);
+    free(row);
+}
+END_TEST
+
 /* ---- folders ---- */
 
 static char folder[64];
@@ -337,6 +369,7 @@ int main(void)
     tcase_add_test(parser, test_gzip_members);
     tcase_add_test(parser, test_damaged_gzip);
     tcase_add_test(parser, test_bad_headers);
+    tcase_add_test(parser, test_large_gzip);
     tcase_add_checked_fixture(folders, make_folder, remove_folder);
     tcase_add_test(folders, test_folder);
     tcase_add_test(folders, test_folder_errors);
