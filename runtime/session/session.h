@@ -12,7 +12,11 @@ extern "C" {
  * MPI). Takes Isogrid's options (--mesh, --seed,
  * --threads, ...: `--name value` or `--name=value`) out of argv; what is left stays. argc and argv may be
  * NULL. Never leaves *ctx NULL unless memory ends; on an error iso_finish(ctx, status) still works.
- * Collective. */
+ * Collective.
+ * Environment: ISOGRID_THREADS=n as --threads; ISOGRID_MPI=0 or 1 says whether to begin MPI, whoever started
+ * us; ISOGRID_RANKS_PER_HOST=k pretends that every k ranks of a machine are a host, to test what travels
+ * between hosts; ISOGRID_SHM_FILES=1 puts shared memory into /dev/shm where ranks may not open each other's
+ * files. */
 iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
  * fails alone); frees ctx; returns the exit code. ctx may be NULL. */
