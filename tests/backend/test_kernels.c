@@ -259,16 +259,30 @@ static bool batch_norm(trial *t, int index)
     return true;
 }
 
-static bool batch_norm_grad_sums(trial *t, int index)
+/* The inputs that the gradients have in common; bit 0 of `form`: gamma, bit 1: beta, bit 2: an activation. */
+static void gradient_inputs(trial *t, int form, int64_t rows, int64_t c)
 {
-    if (index == CHANNELS)
-        return false;
-    int64_t rows = channel_shapes[index][0], c = channel_shapes[index][1];
-    t->attrs.batch_norm = (iso_batch_norm_attrs){.epsilon = 1e-3};
+    t->attrs.batch_norm = (iso_batch_norm_attrs){.epsilon = 1e-3,
+                                                 .has_gamma = form & 1,
+                                                 .has_beta = form & 2,
+                                                 .activation = form & 4 ? ISO_FUSED_RELU : ISO_FUSED_NONE,
+                                                 .moments = {50, true}};
     input(t, ISO_F32, 0, 2, DIMS(rows, c));
     input(t, ISO_F32, -1, 1.5, DIMS(rows, c));
     input(t, ISO_F64, 0.9, 1.1, DIMS(c));
     input(t, ISO_F64, 0.1, 0.3, DIMS(c));
+}
+
+static bool batch_norm_grad_sums(trial *t, int index)
+{
+    if (index == 8 * CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index / 8][0], c = channel_shapes[index / 8][1];
+    gradient_inputs(t, index % 8, rows, c);
+    if ((index & 5) == 5)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if ((index & 6) == 6)
+        input(t, ISO_F32, -1, 1, DIMS(c));
     output(t, ISO_F64, DIMS(c));
     output(t, ISO_F64, DIMS(c));
     t->tolerance = products;
@@ -277,19 +291,16 @@ static bool batch_norm_grad_sums(trial *t, int index)
 
 static bool batch_norm_grad(trial *t, int index)
 {
-    if (index == 2 * CHANNELS)
+    if (index == 8 * CHANNELS)
         return false;
-    int64_t rows = channel_shapes[index / 2][0], c = channel_shapes[index / 2][1];
-    t->attrs.batch_norm =
-        (iso_batch_norm_attrs){.epsilon = 1e-3, .has_gamma = index % 2, .moments = {50, true}};
-    input(t, ISO_F32, 0, 2, DIMS(rows, c));
-    input(t, ISO_F32, -1, 1.5, DIMS(rows, c));
-    input(t, ISO_F64, 0.9, 1.1, DIMS(c));
-    input(t, ISO_F64, 0.1, 0.3, DIMS(c));
+    int64_t rows = channel_shapes[index / 8][0], c = channel_shapes[index / 8][1];
+    gradient_inputs(t, index % 8, rows, c);
     input(t, ISO_F64, -200, 200, DIMS(c));
     input(t, ISO_F64, -200, 200, DIMS(c));
-    if (index % 2)
+    if (index & 1)
         input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if ((index & 6) == 6)
+        input(t, ISO_F32, -1, 1, DIMS(c));
     output(t, ISO_F32, DIMS(rows, c));
     t->tolerance = (tolerance){1e-6, 3e-7};
     return true;

@@ -19,4 +19,15 @@ static inline int64_t iso_pattern(int64_t c)
     return pattern;
 }
 
+/* Patterns of batch normalisation, y = (x - mean) scale + shift. In gradients scale and shift tell where the
+ * ReLU that follows lets dy pass; NULL: there is none. */
+typedef struct iso_channels {
+    const float *mean, *scale, *shift;
+} iso_channels;
+
+/* dx = scale dy + slope (x - mean) + shift */
+typedef struct iso_gradient_channels {
+    const float *scale, *slope, *shift;
+} iso_gradient_channels;
+
 #endif

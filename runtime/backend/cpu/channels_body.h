@@ -9,8 +9,33 @@
 
 enum { BLOCK = 64, GROUP = VREGISTERS == 32 ? 6 : 4 };
 
-/* What is summed: x; x and x^2; dy and dy (x - mean). */
-typedef enum kind { SUMS, MOMENTS, SLOPES } kind;
+/* What is summed: x; x and x^2; dy and dy (x - mean); the last with 0 for dy where the activation is 0. */
+typedef enum kind { SUMS, MOMENTS, SLOPES, RELU_SLOPES } kind;
+
+/* The arrays from some element on, and the patterns of their channels from there on. */
+typedef struct arrays {
+    const float *x, *dy;
+    iso_channels of;
+} arrays;
+
+INLINE arrays arrays_at(const arrays *a, int64_t element, int64_t channel)
+{
+    arrays b = {.x = a->x + element};
+    if (a->dy) {
+        b.dy = a->dy + element;
+        b.of.mean = a->of.mean + channel;
+        b.of.scale = a->of.scale ? a->of.scale + channel : NULL;
+        b.of.shift = a->of.shift ? a->of.shift + channel : NULL;
+    }
+    return b;
+}
+
+/* dy where (x - mean) scale + shift, as channel_affine has it, is above 0; elsewhere 0. */
+INLINE vf passed(vf distance, vf dy, const iso_channels *of, int64_t i, int64_t n)
+{
+    vf y = vf_fma(distance, vf_get(of->scale + i, n), vf_get(of->shift + i, n));
+    return vf_select(vf_gt(y, vf_zero()), dy, vf_zero());
+}
 
 INLINE void add_to_lanes(double *lanes, vf v)
 {
@@ -19,26 +44,24 @@ INLINE void add_to_lanes(double *lanes, vf v)
 }
 
 /* `vectors` neighbouring vectors of each of `count` patterns. */
-INLINE void sum_group(const kind what, const int vectors, int64_t count, int64_t pattern, const float *x,
-                      const float *dy, const float *mean, double *lanes, double *lanes_2)
+INLINE void sum_group(const kind what, const int vectors, int64_t count, int64_t pattern, const arrays *from,
+                      double *lanes, double *lanes_2)
 {
     vf a[GROUP], b[GROUP];
     for (int j = 0; j < vectors; j++)
         a[j] = b[j] = vf_zero();
     for (int64_t i = 0; i < count; i++)
         for (int j = 0; j < vectors; j++) {
-            vf v = vf_load(x + i * pattern + j * VL);
-            if (what == SUMS)
-                a[j] += v;
-            if (what == MOMENTS) {
-                a[j] += v;
-                b[j] = vf_fma(v, v, b[j]);
+            vf first = vf_load(from->x + i * pattern + j * VL), second = first;
+            if (what >= SLOPES) {
+                second -= vf_load(from->of.mean + j * VL);
+                first = vf_load(from->dy + i * pattern + j * VL);
+                if (what == RELU_SLOPES)
+                    first = passed(second, first, &from->of, j * VL, VL);
             }
-            if (what == SLOPES) {
-                vf d = vf_load(dy + i * pattern + j * VL);
-                a[j] += d;
-                b[j] = vf_fma(d, v - vf_load(mean + j * VL), b[j]);
-            }
+            a[j] += first;
+            if (what != SUMS)
+                b[j] = vf_fma(first, second, b[j]);
         }
     for (int j = 0; j < vectors; j++) {
         add_to_lanes(lanes + j * VL, a[j]);
@@ -47,12 +70,12 @@ INLINE void sum_group(const kind what, const int vectors, int64_t count, int64_t
     }
 }
 
-INLINE void sum_vectors(const kind what, int64_t vectors, int64_t count, int64_t pattern, const float *x,
-                        const float *dy, const float *mean, double *lanes, double *lanes_2)
+INLINE void sum_vectors(const kind what, int64_t vectors, int64_t count, int64_t pattern, const arrays *from,
+                        double *lanes, double *lanes_2)
 {
 #define CASE(n)                                                                                              \
     case n:                                                                                                  \
-        sum_group(what, n, count, pattern, x, dy, mean, lanes, lanes_2);                                     \
+        sum_group(what, n, count, pattern, from, lanes, lanes_2);                                            \
         break;
     switch (vectors) {
         CASE(1)
@@ -69,16 +92,27 @@ INLINE void sum_vectors(const kind what, int64_t vectors, int64_t count, int64_t
 #undef CASE
 }
 
-/* Elements that fill no vector, one by one. */
-INLINE void sum_rest(const kind what, int64_t from, int64_t to, const float *x, const float *dy,
-                     const float *mean, double *lanes, double *lanes_2)
+/* Elements [begin, end) that fill no vector, in vectors of which a part counts. */
+INLINE void sum_rest(const kind what, int64_t begin, int64_t end, const arrays *from, double *lanes,
+                     double *lanes_2)
 {
-    for (int64_t i = from; i < to; i++) {
-        lanes[i] += what == SLOPES ? dy[i] : x[i];
-        if (what == MOMENTS)
-            lanes_2[i] += (double)x[i] * x[i];
-        if (what == SLOPES)
-            lanes_2[i] += (double)dy[i] * ((double)x[i] - mean[i]);
+    for (int64_t i = begin; i < end; i += VL) {
+        int64_t n = end - i < VL ? end - i : VL;
+        vf first = vf_get(from->x + i, n), second = first;
+        if (what >= SLOPES) {
+            second -= vf_get(from->of.mean + i, n);
+            first = vf_get(from->dy + i, n);
+            if (what == RELU_SLOPES)
+                first = passed(second, first, &from->of, i, n);
+        }
+        float a[VL], b[VL];
+        vf_store(a, first);
+        vf_store(b, second);
+        for (int64_t k = 0; k < n; k++) {
+            lanes[i + k] += a[k];
+            if (what != SUMS)
+                lanes_2[i + k] += (double)a[k] * b[k];
+        }
     }
 }
 
@@ -92,9 +126,9 @@ INLINE void fold(int64_t c, int64_t pattern, const double *lanes, double *sums)
             sums[j] += lanes[i + j];
 }
 
-/* scratch: lanes, twice as many doubles as the pattern has elements. mean: a pattern. */
-INLINE void sum_channels(const kind what, int64_t rows, int64_t c, const float *x, const float *dy,
-                         const float *mean, double *sums, double *sums_2, double *scratch)
+/* scratch: lanes, twice as many doubles as the pattern has elements. */
+INLINE void sum_channels(const kind what, int64_t rows, int64_t c, const arrays *all, double *sums,
+                         double *sums_2, double *scratch)
 {
     const int64_t pattern = iso_pattern(c), n = rows * c, whole = n / pattern, vectors = pattern / VL;
     double *lanes = scratch, *lanes_2 = scratch + pattern;
@@ -102,16 +136,19 @@ INLINE void sum_channels(const kind what, int64_t rows, int64_t c, const float *
     const int64_t groups = (vectors + GROUP - 1) / GROUP,
                   group = groups ? (vectors + groups - 1) / groups : 1;
     for (int64_t i = 0; i < whole; i += BLOCK) {
-        int64_t count = whole - i < BLOCK ? whole - i : BLOCK, at = i * pattern;
-        for (int64_t j = 0; j < vectors; j += group)
-            sum_vectors(what, vectors - j < group ? vectors - j : group, count, pattern, x + at + j * VL,
-                        dy ? dy + at + j * VL : NULL, mean ? mean + j * VL : NULL, lanes + j * VL,
-                        lanes_2 + j * VL);
-        for (int64_t k = 0; k < count && vectors * VL < pattern; k++, at += pattern)
-            sum_rest(what, vectors * VL, pattern, x + at, dy ? dy + at : NULL, mean, lanes, lanes_2);
+        int64_t count = whole - i < BLOCK ? whole - i : BLOCK;
+        for (int64_t j = 0; j < vectors; j += group) {
+            arrays from = arrays_at(all, i * pattern + j * VL, j * VL);
+            sum_vectors(what, vectors - j < group ? vectors - j : group, count, pattern, &from,
+                        lanes + j * VL, lanes_2 + j * VL);
+        }
+        for (int64_t k = 0; k < count && vectors * VL < pattern; k++) {
+            arrays from = arrays_at(all, (i + k) * pattern, 0);
+            sum_rest(what, vectors * VL, pattern, &from, lanes, lanes_2);
+        }
     }
-    int64_t at = whole * pattern;
-    sum_rest(what, 0, n - at, x + at, dy ? dy + at : NULL, mean, lanes, lanes_2);
+    arrays from = arrays_at(all, whole * pattern, 0);
+    sum_rest(what, 0, n - whole * pattern, &from, lanes, lanes_2);
     fold(c, pattern, lanes, sums);
     if (what != SUMS)
         fold(c, pattern, lanes_2, sums_2);
@@ -119,59 +156,77 @@ INLINE void sum_channels(const kind what, int64_t rows, int64_t c, const float *
 
 void ISO_SIMD(channel_sums)(int64_t rows, int64_t c, const float *x, double *sums, double *scratch)
 {
-    sum_channels(SUMS, rows, c, x, NULL, NULL, sums, NULL, scratch);
+    arrays all = {.x = x};
+    sum_channels(SUMS, rows, c, &all, sums, NULL, scratch);
 }
 
 void ISO_SIMD(channel_moments)(int64_t rows, int64_t c, const float *x, double *sums, double *squares,
                                double *scratch)
 {
-    sum_channels(MOMENTS, rows, c, x, NULL, NULL, sums, squares, scratch);
+    arrays all = {.x = x};
+    sum_channels(MOMENTS, rows, c, &all, sums, squares, scratch);
 }
 
-void ISO_SIMD(channel_slopes)(int64_t rows, int64_t c, const float *x, const float *dy, const float *mean,
-                              double *sums, double *products, double *scratch)
+void ISO_SIMD(channel_slopes)(int64_t rows, int64_t c, const float *x, const float *dy,
+                              const iso_channels *of, double *sums, double *products, double *scratch)
 {
-    sum_channels(SLOPES, rows, c, x, dy, mean, sums, products, scratch);
+    arrays all = {x, dy, *of};
+    if (of->scale)
+        sum_channels(RELU_SLOPES, rows, c, &all, sums, products, scratch);
+    else
+        sum_channels(SLOPES, rows, c, &all, sums, products, scratch);
 }
 
-/* ---- y = (x - mean) scale + shift, and the like; mean, scale, ... are patterns ---- */
-
-INLINE void affine_vector(int64_t n, const float *x, const float *mean, const float *scale,
-                          const float *shift, vf least, float *y)
+/* ---- y = (x - mean) scale + shift, and the like ---- */
+INLINE void affine_vector(int64_t n, const float *x, const iso_channels *of, int64_t i, vf least, float *y)
 {
-    vf v = vf_fma(vf_get(x, n) - vf_get(mean, n), vf_get(scale, n), vf_get(shift, n));
-    vf_put(y, vf_max(least, v), n);
+    vf distance = vf_get(x + i, n) - vf_get(of->mean + i, n);
+    vf_put(y + i, vf_max(least, vf_fma(distance, vf_get(of->scale + i, n), vf_get(of->shift + i, n))), n);
 }
 
-void ISO_SIMD(channel_affine)(int64_t n, int64_t pattern, const float *x, const float *mean,
-                              const float *scale, const float *shift, bool relu, float *y)
+void ISO_SIMD(channel_affine)(int64_t n, int64_t pattern, const float *x, const iso_channels *of, bool relu,
+                              float *y)
 {
     const vf least = vf_set(relu ? 0 : -INFINITY);
+    const iso_channels channels = *of;
     for (int64_t at = 0; at < n; at += pattern, x += pattern, y += pattern) {
         int64_t left = n - at < pattern ? n - at : pattern, i = 0;
         for (; i + VL <= left; i += VL)
-            affine_vector(VL, x + i, mean + i, scale + i, shift + i, least, y + i);
+            affine_vector(VL, x, &channels, i, least, y);
         if (i < left)
-            affine_vector(left - i, x + i, mean + i, scale + i, shift + i, least, y + i);
+            affine_vector(left - i, x, &channels, i, least, y);
     }
 }
 
-INLINE void gradient_vector(int64_t n, const float *x, const float *dy, const float *mean, const float *scale,
-                            const float *slope, const float *shift, float *dx)
+INLINE void gradient_vector(const bool relu, int64_t n, const float *x, const float *dy,
+                            const iso_channels *of, const iso_gradient_channels *to, int64_t i, float *dx)
 {
-    vf v = vf_fma(vf_get(x, n) - vf_get(mean, n), vf_get(slope, n), vf_get(shift, n));
-    vf_put(dx, vf_fma(vf_get(dy, n), vf_get(scale, n), v), n);
+    vf distance = vf_get(x + i, n) - vf_get(of->mean + i, n), d = vf_get(dy + i, n);
+    if (relu)
+        d = passed(distance, d, of, i, n);
+    vf v = vf_fma(distance, vf_get(to->slope + i, n), vf_get(to->shift + i, n));
+    vf_put(dx + i, vf_fma(d, vf_get(to->scale + i, n), v), n);
 }
 
-void ISO_SIMD(channel_gradient)(int64_t n, int64_t pattern, const float *x, const float *dy,
-                                const float *mean, const float *scale, const float *slope, const float *shift,
-                                float *dx)
+INLINE void gradient_all(const bool relu, int64_t n, int64_t pattern, const float *x, const float *dy,
+                         const iso_channels *of, const iso_gradient_channels *to, float *dx)
 {
     for (int64_t at = 0; at < n; at += pattern, x += pattern, dy += pattern, dx += pattern) {
         int64_t left = n - at < pattern ? n - at : pattern, i = 0;
         for (; i + VL <= left; i += VL)
-            gradient_vector(VL, x + i, dy + i, mean + i, scale + i, slope + i, shift + i, dx + i);
+            gradient_vector(relu, VL, x, dy, of, to, i, dx);
         if (i < left)
-            gradient_vector(left - i, x + i, dy + i, mean + i, scale + i, slope + i, shift + i, dx + i);
+            gradient_vector(relu, left - i, x, dy, of, to, i, dx);
     }
+}
+
+void ISO_SIMD(channel_gradient)(int64_t n, int64_t pattern, const float *x, const float *dy,
+                                const iso_channels *of, const iso_gradient_channels *to, float *dx)
+{
+    const iso_channels from = *of;
+    const iso_gradient_channels factors = *to;
+    if (from.scale)
+        gradient_all(true, n, pattern, x, dy, &from, &factors, dx);
+    else
+        gradient_all(false, n, pattern, x, dy, &from, &factors, dx);
 }

@@ -5,6 +5,7 @@
 #define ISO_CPU_FUNCTIONS_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
 #include "runtime/graph/ops/attrs.h"
 
@@ -55,23 +56,21 @@ typedef enum iso_cpu_binary {
     FUNCTION(void, adam_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))   \
     FUNCTION(void, adagrad_f32,                                                                              \
              (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
-    /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), mean being \
-     * a pattern (channels.h). scratch: 2 iso_pattern(c) doubles, aligned to 64. */                          \
+    /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see        \
+     * channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                                                 \
     FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \
     FUNCTION(void, channel_moments,                                                                          \
              (int64_t rows, int64_t c, const float *x, double *sums, double *squares, double *scratch))      \
     FUNCTION(void, channel_slopes,                                                                           \
-             (int64_t rows, int64_t c, const float *x, const float *dy, const float *mean, double *sums,     \
-              double *products, double *scratch))                                                            \
-    /* y = (x - mean) scale + shift, then the larger of that and 0 with relu; n elements, mean, scale, shift \
-     * being patterns */                                                                                     \
+             (int64_t rows, int64_t c, const float *x, const float *dy, const iso_channels *of,              \
+              double *sums, double *products, double *scratch))                                              \
+    /* y = (x - mean) scale + shift, then the larger of that and 0 with relu; n elements; y may be x */      \
     FUNCTION(void, channel_affine,                                                                           \
-             (int64_t n, int64_t pattern, const float *x, const float *mean, const float *scale,             \
-              const float *shift, bool relu, float *y))                                                      \
-    /* dx = scale dy + slope (x - mean) + shift; dx may be dy or x */                                        \
+             (int64_t n, int64_t pattern, const float *x, const iso_channels *of, bool relu, float *y))      \
+    /* dx may be dy or x */                                                                                  \
     FUNCTION(void, channel_gradient,                                                                         \
-             (int64_t n, int64_t pattern, const float *x, const float *dy, const float *mean,                \
-              const float *scale, const float *slope, const float *shift, float *dx))                        \
+             (int64_t n, int64_t pattern, const float *x, const float *dy, const iso_channels *of,           \
+              const iso_gradient_channels *to, float *dx))                                                   \
     /* Rows [rows, n] one by one, n > 0; y may be x, dx may be dy. log_sum_exp: y [rows] */                  \
     FUNCTION(void, softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                         \
     FUNCTION(void, log_softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \

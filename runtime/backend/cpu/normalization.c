@@ -27,15 +27,18 @@ static bool fits(const iso_call *call)
     return call->in[0].dtype == ISO_F32 && channels_of(&call->in[0]) > 0;
 }
 
-/* Room for the lanes of two sums and for four patterns of floats behind them. */
+/* Room for the lanes of two sums and for six patterns of floats behind them. */
+enum { PATTERNS = 6 };
+
 static size_t scratch(const iso_call *call)
 {
-    return (size_t)iso_pattern(channels_of(&call->in[0])) * (2 * sizeof(double) + 4 * sizeof(float)) + 64;
+    return (size_t)iso_pattern(channels_of(&call->in[0])) * (2 * sizeof(double) + PATTERNS * sizeof(float)) +
+           64;
 }
 
-static float *patterns(const iso_call *call, int64_t pattern)
+static float *pattern_at(const iso_call *call, int64_t pattern, int index)
 {
-    return (float *)((double *)call->scratch + 2 * pattern);
+    return (float *)((double *)call->scratch + 2 * pattern) + index * pattern;
 }
 
 /* Repeats the first c floats up to the pattern's length. */
@@ -52,66 +55,95 @@ static void run_moments(const iso_call *call)
                                          call->out[1].data, call->scratch);
 }
 
-/* The mean is rounded to float; what is lost thereby is put into the shift. */
-static void run_norm(const iso_call *call)
+static double rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
+{
+    return 1 / sqrt(value(variance, i) + attrs->epsilon);
+}
+
+/* The patterns 0, 1, 2 of y = (x - mean) scale + shift. gamma and what follows it begin at input `next`. The
+ * mean is rounded to float; what is lost thereby is put into the shift. Forward and backward must make the
+ * same. */
+static iso_channels make_channels(const iso_call *call, const iso_array *means, const iso_array *variance,
+                                  int next)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
-    const iso_array *in = call->in, *gamma = &in[3], *beta = &in[attrs->has_gamma ? 4 : 3];
-    const int64_t c = channels_of(in), pattern = iso_pattern(c);
-    float *mean = patterns(call, pattern), *scale = mean + pattern, *shift = scale + pattern;
+    const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
+    const int64_t c = channels_of(call->in), pattern = iso_pattern(c);
+    float *mean = pattern_at(call, pattern, 0), *scale = pattern_at(call, pattern, 1),
+          *shift = pattern_at(call, pattern, 2);
     for (int64_t i = 0; i < c; i++) {
-        double exact = value(&in[1], i);
-        double factor =
-            1 / sqrt(value(&in[2], i) + attrs->epsilon) * (attrs->has_gamma ? value(gamma, i) : 1);
+        double exact = value(means, i);
+        double factor = rstd_of(variance, i, attrs) * (attrs->has_gamma ? value(gamma, i) : 1);
         mean[i] = (float)exact;
         scale[i] = (float)factor;
         shift[i] = (float)((attrs->has_beta ? value(beta, i) : 0) - (exact - mean[i]) * factor);
     }
-    repeat(mean, c, pattern), repeat(scale, c, pattern), repeat(shift, c, pattern);
-    iso_cpu_functions()->channel_affine(iso_cpu_count(in), pattern, in->data, mean, scale, shift,
+    repeat(mean, c, pattern);
+    repeat(scale, c, pattern);
+    repeat(shift, c, pattern);
+    return (iso_channels){mean, scale, shift};
+}
+
+static iso_channels make_means(const iso_call *call, const iso_array *means)
+{
+    const int64_t c = channels_of(call->in), pattern = iso_pattern(c);
+    float *mean = pattern_at(call, pattern, 0);
+    for (int64_t i = 0; i < c; i++)
+        mean[i] = (float)value(means, i);
+    repeat(mean, c, pattern);
+    return (iso_channels){.mean = mean};
+}
+
+static void run_norm(const iso_call *call)
+{
+    const iso_batch_norm_attrs *attrs = call->attrs;
+    const iso_array *in = call->in;
+    iso_channels channels = make_channels(call, &in[1], &in[2], 3);
+    iso_cpu_functions()->channel_affine(iso_cpu_count(in), iso_pattern(channels_of(in)), in->data, &channels,
                                         attrs->activation == ISO_FUSED_RELU, call->out[0].data);
 }
 
-/* in: x, dy, mean, variance */
+/* in: x, dy, mean, variance; with an activation gamma, beta */
 static void run_sums(const iso_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0];
-    const int64_t c = channels_of(x), pattern = iso_pattern(c);
-    float *mean = patterns(call, pattern);
-    for (int64_t i = 0; i < c; i++)
-        mean[i] = (float)value(&call->in[2], i);
-    repeat(mean, c, pattern);
+    const iso_array *x = &call->in[0], *means = &call->in[2], *variance = &call->in[3];
+    const int64_t c = channels_of(x);
+    iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, means, variance, 4)
+                                                                : make_means(call, means);
     double *sums = call->out[0].data, *products = call->out[1].data;
-    iso_cpu_functions()->channel_slopes(rows_of(x), c, x->data, call->in[1].data, mean, sums, products,
+    iso_cpu_functions()->channel_slopes(rows_of(x), c, x->data, call->in[1].data, &channels, sums, products,
                                         call->scratch);
     for (int64_t i = 0; i < c; i++) {
-        double rounding = value(&call->in[2], i) - mean[i];
-        products[i] = (products[i] - rounding * sums[i]) / sqrt(value(&call->in[3], i) + attrs->epsilon);
+        double rounding = value(means, i) - channels.mean[i];
+        products[i] = (products[i] - rounding * sums[i]) * rstd_of(variance, i, attrs);
     }
 }
 
-/* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma */
+/* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
 static void run_gradient(const iso_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
     const int64_t c = channels_of(in), pattern = iso_pattern(c);
     const double count = iso_moments_count(&attrs->moments, call->info->rows);
-    float *mean = patterns(call, pattern), *scale = mean + pattern, *slope = scale + pattern,
-          *shift = slope + pattern;
+    iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, &in[2], &in[3], 6)
+                                                                : make_means(call, &in[2]);
+    float *scale = pattern_at(call, pattern, 3), *slope = pattern_at(call, pattern, 4),
+          *shift = pattern_at(call, pattern, 5);
     for (int64_t i = 0; i < c; i++) {
-        double exact = value(&in[2], i), rstd = 1 / sqrt(value(&in[3], i) + attrs->epsilon);
-        double factor = rstd * (attrs->has_gamma ? value(&in[6], i) : 1);
+        double rstd = rstd_of(&in[3], i, attrs), factor = rstd * (attrs->has_gamma ? value(&in[6], i) : 1);
         double by_xhat = factor * rstd * value(&in[5], i) / count;
-        mean[i] = (float)exact;
         scale[i] = (float)factor;
         slope[i] = (float)-by_xhat;
-        shift[i] = (float)(by_xhat * (exact - mean[i]) - factor * value(&in[4], i) / count);
+        shift[i] =
+            (float)(by_xhat * (value(&in[2], i) - channels.mean[i]) - factor * value(&in[4], i) / count);
     }
-    repeat(mean, c, pattern), repeat(scale, c, pattern), repeat(slope, c, pattern), repeat(shift, c, pattern);
-    iso_cpu_functions()->channel_gradient(iso_cpu_count(in), pattern, in->data, in[1].data, mean, scale,
-                                          slope, shift, call->out[0].data);
+    repeat(scale, c, pattern);
+    repeat(slope, c, pattern);
+    repeat(shift, c, pattern);
+    iso_cpu_functions()->channel_gradient(iso_cpu_count(in), pattern, in->data, in[1].data, &channels,
+                                          &(iso_gradient_channels){scale, slope, shift}, call->out[0].data);
 }
 
 const iso_kernel iso_cpu_batch_moments = {

@@ -43,9 +43,12 @@
  *   batch_norm           x [..., c], mean [c], variance [c] (both F32 or both F64), gamma [c] if has_gamma,
  *                        beta [c] if has_beta -> y = (x - mean) rstd gamma + beta, then the activation
  *                        (iso_batch_norm_attrs, as the next two)
- *   batch_norm_grad_sums x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c]: F64; xhat = (x - mean) rstd
+ *   batch_norm_grad_sums x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c]: F64; xhat = (x - mean) rstd.
+ *                        With an activation: then gamma if has_gamma, beta if has_beta; dy is that behind the
+ *                        activation
  *   batch_norm_grad      x, dy, mean, variance, sum(dy), sum(dy xhat), gamma if has_gamma -> dx = gamma rstd (dy
- *                        - sum(dy) / count - xhat sum(dy xhat) / count), count = iso_moments_count(&moments)
+ *                        - sum(dy) / count - xhat sum(dy xhat) / count), count = iso_moments_count(&moments).
+ *                        With an activation: then beta if has_beta
  *   layer_norm           x [..., c*], gamma [c*] if has_gamma, beta [c*] if has_beta -> y (iso_layer_norm_attrs,
  *                        as the next two)
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
@@ -99,9 +102,8 @@ typedef enum iso_fused_activation {
 typedef struct iso_batch_norm_attrs {
     double epsilon;
     bool has_gamma, has_beta;
-    iso_fused_activation
-        activation; /* batch_norm alone; set by a pass that follows autodiff, never by the builder */
-    iso_moments_attrs moments; /* batch_norm_grad alone: the count behind mean and variance */
+    iso_fused_activation activation; /* set by a pass that follows autodiff, never by the builder */
+    iso_moments_attrs moments;       /* batch_norm_grad alone: the count behind mean and variance */
 } iso_batch_norm_attrs;
 
 typedef struct iso_layer_norm_attrs {

@@ -46,22 +46,56 @@ static double rstd_of(const iso_array *variance, int64_t c, const iso_batch_norm
     return 1 / sqrt(iso_get(variance, c) + attrs->epsilon);
 }
 
-static void run(const iso_call *call)
+/* y = (x - mean) scale + shift of a channel, then the activation; gamma and beta begin at input `next`. */
+typedef struct affine {
+    double mean, scale, shift;
+} affine;
+
+static affine affine_of(const iso_call *call, const iso_array *mean, const iso_array *variance, int next,
+                        int64_t c)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
-    const iso_array *in = call->in, *gamma = &in[3], *beta = &in[attrs->has_gamma ? 4 : 3];
+    const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
+    return (affine){iso_get(mean, c),
+                    rstd_of(variance, c, attrs) * (attrs->has_gamma ? iso_get(gamma, c) : 1),
+                    attrs->has_beta ? iso_get(beta, c) : 0};
+}
+
+static double output_of(const affine *line, double x)
+{
+    return (x - line->mean) * line->scale + line->shift;
+}
+
+static bool has_relu(const iso_call *call)
+{
+    return ((const iso_batch_norm_attrs *)call->attrs)->activation == ISO_FUSED_RELU;
+}
+
+static void run(const iso_call *call)
+{
+    const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
     for (int64_t c = 0; c < channels; c++) {
-        double mean = iso_get(&in[1], c), shift = attrs->has_beta ? iso_get(beta, c) : 0;
-        double scale = rstd_of(&in[2], c, attrs) * (attrs->has_gamma ? iso_get(gamma, c) : 1);
+        affine line = affine_of(call, &in[1], &in[2], 3, c);
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
-            double y = (iso_get(in, i) - mean) * scale + shift;
-            iso_put(&call->out[0], i, attrs->activation == ISO_FUSED_RELU && y < 0 ? 0 : y);
+            double y = output_of(&line, iso_get(in, i));
+            iso_put(&call->out[0], i, has_relu(call) && y < 0 ? 0 : y);
         }
     }
 }
 
-/* in: x, dy, mean, variance */
+/* dy of element i before the activation. gamma and beta, where there is one, begin at input
+ * `next`. */
+static double slope_at(const iso_call *call, int next, int64_t i)
+{
+    double dy = iso_get(&call->in[1], i);
+    if (!has_relu(call))
+        return dy;
+    affine line = affine_of(call, &call->in[2], &call->in[3], next, i % iso_last_dim(call->in));
+    return output_of(&line, iso_get(call->in, i)) > 0 ? dy : 0;
+}
+
+/* in: x, dy, mean, variance; with an activation gamma, beta */
 static void run_sums(const iso_call *call)
 {
     const iso_array *in = call->in;
@@ -69,15 +103,16 @@ static void run_sums(const iso_call *call)
     for (int64_t c = 0; c < channels; c++) {
         double mean = iso_get(&in[2], c), rstd = rstd_of(&in[3], c, call->attrs), sum = 0, sum_xhat = 0;
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
-            sum += iso_get(&in[1], i);
-            sum_xhat += iso_get(&in[1], i) * (iso_get(in, i) - mean) * rstd;
+            double dy = slope_at(call, 4, i);
+            sum += dy;
+            sum_xhat += dy * (iso_get(in, i) - mean) * rstd;
         }
         iso_put(&call->out[0], c, sum);
         iso_put(&call->out[1], c, sum_xhat);
     }
 }
 
-/* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma */
+/* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
 static void run_gradient(const iso_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
@@ -90,7 +125,7 @@ static void run_gradient(const iso_call *call)
         double scale = rstd * (attrs->has_gamma ? iso_get(&in[6], c) : 1);
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
             double xhat = (iso_get(in, i) - mean) * rstd;
-            iso_put(&call->out[0], i, scale * (iso_get(&in[1], i) - mean_dy - xhat * mean_dy_xhat));
+            iso_put(&call->out[0], i, scale * (slope_at(call, 6, i) - mean_dy - xhat * mean_dy_xhat));
         }
     }
 }
