@@ -1,6 +1,5 @@
 #include "runtime/backend/cpu/library.h"
 
-#include <cblas.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -71,27 +70,8 @@ static int describe_dnnl(char *text, size_t size)
 }
 #endif
 
-static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
-
-static void one_thread(void)
-{
-    openblas_set_num_threads(1);
-}
-
-void iso_library_dgemm(const iso_product *p, const double *a, const double *b, double *c)
-{
-    pthread_once(&openblas_once, one_thread);
-    cblas_dgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
-                p->transpose_b ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
-                (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c,
-                (blasint)p->n);
-}
-
-/* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */
 void iso_library_describe(char *text, size_t size)
 {
     int length = describe_dnnl(text, size);
-    char version[32] = "";
-    if (sscanf(openblas_get_config(), "OpenBLAS %31s", version) == 1)
-        snprintf(text + length, size - (size_t)length, ", OpenBLAS %s %s", version, openblas_get_corename());
+    iso_openblas_describe(text + length, size - (size_t)length);
 }

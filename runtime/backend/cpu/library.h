@@ -12,8 +12,12 @@ typedef struct iso_product {
 
 /* oneDNN; where the build has none, false and nothing is done. */
 bool iso_library_sgemm(const iso_product *product, const float *a, const float *b, float *c);
-/* OpenBLAS */
-void iso_library_dgemm(const iso_product *product, const double *a, const double *b, double *c);
+/* OpenBLAS, loaded by the first of these. takes: it is there, and the product is within its 32-bit sizes. */
+bool iso_openblas_loaded(void);
+bool iso_openblas_takes(const iso_product *product);
+void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
+void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);
+int iso_openblas_describe(char *text, size_t size);
 /* Keeps the libraries to an instruction set, as far as they have not begun to work. */
 void iso_library_limit_isa(iso_isa isa);
 /* ", oneDNN 2.6.0, OpenBLAS 0.3.21" into text. */

@@ -16,7 +16,7 @@ KERNEL(softmax) KERNEL(log_softmax) KERNEL(softmax_grad) KERNEL(log_softmax_grad
 KERNEL(sparse_crossentropy) KERNEL(sparse_crossentropy_grad) KERNEL(crossentropy) KERNEL(crossentropy_grad)
 KERNEL(dropout)
 KERNEL(conv2d) KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_kernel)
-KERNEL(matmul_library) KERNEL(matmul_tiles) KERNEL(matmul_double)
+KERNEL(matmul_library) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on
 #undef KERNEL

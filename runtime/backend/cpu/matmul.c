@@ -67,6 +67,23 @@ static void run_library(const iso_call *call)
                             (long long)l.product.m, (long long)l.product.n, (long long)l.product.k);
 }
 
+static bool blas_fits(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return !ISO_WITH_DNNL && iso_cpu_has_type(call, ISO_F32) && large(&l.product) &&
+           iso_openblas_takes(&l.product);
+}
+
+static void run_blas(const iso_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    for (int64_t i = 0; i < l.count; i++)
+        iso_openblas_sgemm(p, (const float *)call->in[0].data + i * p->m * p->k,
+                           (const float *)call->in[1].data + i * p->k * p->n,
+                           (float *)call->out[0].data + i * p->m * p->n);
+}
+
 static bool tiles_fit(const iso_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
@@ -101,8 +118,7 @@ static void run_tiles(const iso_call *call)
 static bool double_fits(const iso_call *call)
 {
     layout l = layout_of(call);
-    return iso_cpu_has_type(call, ISO_F64) && l.product.m <= INT32_MAX && l.product.n <= INT32_MAX &&
-           l.product.k <= INT32_MAX;
+    return iso_cpu_has_type(call, ISO_F64) && iso_openblas_takes(&l.product);
 }
 
 static void run_double(const iso_call *call)
@@ -114,13 +130,15 @@ static void run_double(const iso_call *call)
         return;
     }
     for (int64_t i = 0; i < l.count; i++)
-        iso_library_dgemm(p, (const double *)call->in[0].data + i * p->m * p->k,
-                          (const double *)call->in[1].data + i * p->k * p->n,
-                          (double *)call->out[0].data + i * p->m * p->n);
+        iso_openblas_dgemm(p, (const double *)call->in[0].data + i * p->m * p->k,
+                           (const double *)call->in[1].data + i * p->k * p->n,
+                           (double *)call->out[0].data + i * p->m * p->n);
 }
 
 const iso_kernel iso_cpu_matmul_library = {
     .op = "matmul", .name = "dnnl_sgemm", .fits = library_fits, .run = run_library};
+const iso_kernel iso_cpu_matmul_blas = {
+    .op = "matmul", .name = "cblas_sgemm", .fits = blas_fits, .run = run_blas};
 const iso_kernel iso_cpu_matmul_tiles = {
     .op = "matmul", .name = "tiles", .fits = tiles_fit, .scratch = tiles_scratch, .run = run_tiles};
 const iso_kernel iso_cpu_matmul_double = {

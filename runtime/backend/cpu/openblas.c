@@ -1,0 +1,94 @@
+/* OpenBLAS, loaded when it is first needed.
+ *
+ * It chooses its kernels and starts its threads when it is loaded, by environment variables. Its version in Debian 12 takes the kernels of
+ * 2006 on processors that it does not know and those of Haswell on every AMD one; and it starts a thread for each core, which we never
+ * use. So it is not linked: we set the variables, then load it. One instruction set agreed on by all ranks then means one set of kernels. A program that
+ * has loaded OpenBLAS itself keeps what it has. */
+#include <cblas.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/cpu/library.h"
+
+static struct {
+    pthread_once_t once;
+    void (*sgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, float, const float *, blasint,
+                  const float *, blasint, float, float *, blasint);
+    void (*dgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, double, const double *, blasint,
+                  const double *, blasint, double, double *, blasint);
+    void (*set_threads)(int);
+    char *(*config)(void);
+    char *(*core)(void);
+    bool complete;
+} blas = {.once = PTHREAD_ONCE_INIT};
+
+static void find(void *library, const char *name, void *function)
+{
+    void *address = dlsym(library, name);
+    memcpy(function, &address, sizeof address);
+}
+
+static void load(void)
+{
+    static const char *const cores[] = {[ISO_ISA_BASE] = "NEHALEM", [ISO_ISA_AVX2] = "HASWELL", [ISO_ISA_AVX512] = "SKYLAKEX"};
+    bool chosen = getenv("OPENBLAS_CORETYPE") != NULL, counted = getenv("OPENBLAS_NUM_THREADS") != NULL;
+    setenv("OPENBLAS_CORETYPE", cores[iso_cpu_isa()], 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!chosen)
+        unsetenv("OPENBLAS_CORETYPE");
+    if (!counted)
+        unsetenv("OPENBLAS_NUM_THREADS");
+    if (!library)
+        return;
+    find(library, "cblas_sgemm", &blas.sgemm);
+    find(library, "cblas_dgemm", &blas.dgemm);
+    find(library, "openblas_set_num_threads", &blas.set_threads);
+    find(library, "openblas_get_config", &blas.config);
+    find(library, "openblas_get_corename", &blas.core);
+    blas.complete = blas.sgemm && blas.dgemm && blas.set_threads && blas.config && blas.core;
+    if (blas.complete)
+        blas.set_threads(1);
+}
+
+bool iso_openblas_loaded(void)
+{
+    pthread_once(&blas.once, load);
+    return blas.complete;
+}
+
+bool iso_openblas_takes(const iso_product *p)
+{
+    return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX && iso_openblas_loaded();
+}
+
+static CBLAS_TRANSPOSE transposed(bool yes)
+{
+    return yes ? CblasTrans : CblasNoTrans;
+}
+
+void iso_openblas_sgemm(const iso_product *p, const float *a, const float *b, float *c)
+{
+    blas.sgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
+               (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
+}
+
+void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, double *c)
+{
+    blas.dgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
+               (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
+}
+
+/* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */
+int iso_openblas_describe(char *text, size_t size)
+{
+    char version[32] = "";
+    if (!iso_openblas_loaded())
+        return snprintf(text, size, ", no OpenBLAS found");
+    if (sscanf(blas.config(), "OpenBLAS %31s", version) != 1)
+        return 0;
+    return snprintf(text, size, ", OpenBLAS %s %s", version, blas.core());
+}
