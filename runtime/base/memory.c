@@ -1,16 +1,22 @@
 #include "runtime/base/memory.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic size_t held, peak;
 
-/* Before each block, in a line of its own: how much it holds. */
+/* Before each block, in a line of its own. */
 typedef struct block {
     size_t bytes;
+    bool mapped; /* a mapping of its own: large, in huge pages where the system has them, committed as it is
+                    touched */
 } block;
+
+static const size_t large = (size_t)4 << 20;
 
 static void account(size_t bytes)
 {
@@ -20,16 +26,31 @@ static void account(size_t bytes)
         ;
 }
 
+static block *map_block(size_t size)
+{
+    block *header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (header == MAP_FAILED)
+        return NULL;
+    madvise(header, size, MADV_HUGEPAGE);
+    header->mapped = true;
+    return header;
+}
+
+static block *take_block(size_t size)
+{
+    block *header = aligned_alloc(ISO_ALIGN, size);
+    return header ? memset(header, 0, size) : NULL;
+}
+
 static void *allocate(size_t bytes)
 {
     size_t size;
     if (__builtin_add_overflow(bytes, (size_t)4 * ISO_ALIGN - 1, &size))
         return NULL;
     size = size / ISO_ALIGN * ISO_ALIGN;
-    block *header = aligned_alloc(ISO_ALIGN, size);
+    block *header = size >= large ? map_block(size) : take_block(size);
     if (!header)
         return NULL;
-    memset(header, 0, size);
     header->bytes = size;
     account(size);
     return (char *)header + ISO_ALIGN;
@@ -50,7 +71,10 @@ void iso_free(void *memory)
         return;
     block *header = (block *)((char *)memory - ISO_ALIGN);
     atomic_fetch_sub(&held, header->bytes);
-    free(header);
+    if (header->mapped)
+        munmap(header, header->bytes);
+    else
+        free(header);
 }
 
 void *iso_new(size_t bytes)

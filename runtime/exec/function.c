@@ -9,8 +9,6 @@
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
 
-enum { MAX_BUCKETS = 64 };
-
 /* ---- making ---- */
 
 static int count_list(const void *const *list, int capacity)
@@ -66,10 +64,10 @@ static iso_status make_program(iso_function *function, const iso_function_option
         iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
     ISO_TRY(report_unused_layouts(function));
     ISO_TRY(iso_buckets_create(function->program, &function->buckets));
-    if (function->buckets.count > MAX_BUCKETS)
+    if (function->buckets.count > ISO_MAX_BUCKETS)
         ISO_TRY(iso_error(ISO_INVALID,
                           "a function has %d groups of variables to update, at most %d are possible",
-                          function->buckets.count, MAX_BUCKETS));
+                          function->buckets.count, ISO_MAX_BUCKETS));
 done:
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include "runtime/exec/bound_impl.h"
 
+enum { ISO_MAX_BUCKETS = 64 }; /* of one function */
+
 struct iso_function {
     iso_graph *graph;
     iso_runtime *runtime;

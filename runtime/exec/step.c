@@ -89,12 +89,10 @@ static void change_state(const step *s, int local, const iso_rates *rates)
     run_assigns(sp->assign, sp->assigns);
 }
 
-enum { MAX_BUCKETS = 64 };
-
 static void run_end(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
-    iso_rates rates[MAX_BUCKETS];
+    iso_rates rates[ISO_MAX_BUCKETS];
     for (int l = first; l < end; l++)
         prepare_end(s, &s->ready->slot[l],
                     rates); /* the same for all slots: they read the same iteration and rate */
