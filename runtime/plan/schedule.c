@@ -118,16 +118,44 @@ done:
     return status;
 }
 
-/* Moves that nobody waits for end with the step, unless they are large or read variables, which the end of
- * the step changes. */
-static bool may_end(const iso_plan *plan, int first)
+static bool feeds_an_update(const iso_program *program, int value)
 {
-    for (int i = first; i < plan->moves; i++) {
-        const iso_op *producer = plan->program->value[plan->move[i].from].tensor->producer;
-        if (plan->move[i].kind != ISO_MOVE_BOXES || producer->type == &iso_op_variable)
-            return false;
-    }
-    return true;
+    for (int i = 0; i < program->changes; i++)
+        if (program->change[i].apply && program->change[i].value == value)
+            return true;
+    return false;
+}
+
+/* Moves that nobody waits for end with the step, unless they are large, read variables, which the end of the
+ * step changes, or make gradients, which the end of the step takes from other slots. */
+static bool may_end(const iso_plan *plan, const iso_move *move)
+{
+    const iso_op *producer = plan->program->value[move->from].tensor->producer;
+    return move->kind == ISO_MOVE_BOXES && producer->type != &iso_op_variable &&
+           !feeds_an_update(plan->program, move->to);
+}
+
+/* Schedules those of the pending moves that may not end with the step; the others are its last moves. */
+static iso_status flush_all_but_the_last(scheduler *s)
+{
+    iso_plan *plan = s->plan;
+    int pending = plan->moves - s->first, last = 0;
+    iso_status status = ISO_OK;
+    iso_move *kept = iso_new(((size_t)pending + 1) * sizeof *kept);
+    if (!kept)
+        return iso_error(ISO_NO_MEMORY, "no memory to schedule %d moves", pending);
+    plan->moves = s->first;
+    for (int i = s->first; i < s->first + pending; i++)
+        if (may_end(plan, &plan->move[i]))
+            kept[last++] = plan->move[i];
+        else
+            plan->move[plan->moves++] = plan->move[i];
+    ISO_TRY(flush(s));
+    for (int i = 0; i < last; i++)
+        ISO_TRY(add_move(plan, kept[i]));
+done:
+    iso_free(kept);
+    return status;
 }
 
 iso_status iso_plan_schedule(iso_plan *plan)
@@ -143,8 +171,7 @@ iso_status iso_plan_schedule(iso_plan *plan)
             ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_READ, .input = i}));
     for (int k = 0; k < program->steps; k++)
         ISO_TRY(program->step[k].op ? schedule_op(&s, k) : schedule_reshard(&s, k));
-    if (!may_end(plan, s.first))
-        ISO_TRY(flush(&s));
+    ISO_TRY(flush_all_but_the_last(&s));
     plan->finish_first_move = s.first;
     plan->finish_moves = plan->moves - s.first;
 done:

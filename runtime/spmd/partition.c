@@ -5,10 +5,8 @@
  * are already sharded by, let a partial sum pass through where the op is linear, or do the same work on every
  * slot - and takes the assignment that shares the work most widely and then moves the fewest bytes. */
 #include <float.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/program.h"
 
@@ -23,41 +21,6 @@ typedef struct partitioner {
     int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
     int64_t nominal_rows;  /* for comparing costs: the program must not depend on the batch size */
 } partitioner;
-
-/* ---- storage ---- */
-
-static iso_status add_value(partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
-                            int *value)
-{
-    iso_program *program = p->program;
-    if (program->values == program->value_capacity) {
-        size_t wanted = program->value_capacity ? (size_t)program->value_capacity * 2 : 256;
-        iso_value *grown = iso_grow(program->value, (size_t)program->values, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu values", wanted);
-        program->value = grown;
-        program->value_capacity = (int)wanted;
-    }
-    program->value[program->values] = (iso_value){.tensor = tensor, .layout = *layout, .step = step};
-    *value = program->values++;
-    return ISO_OK;
-}
-
-static iso_status add_step(partitioner *p, iso_op *op, iso_program_step **step)
-{
-    iso_program *program = p->program;
-    if (program->steps == program->step_capacity) {
-        size_t wanted = program->step_capacity ? (size_t)program->step_capacity * 2 : 256;
-        iso_program_step *grown = iso_grow(program->step, (size_t)program->steps, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu steps", wanted);
-        program->step = grown;
-        program->step_capacity = (int)wanted;
-    }
-    *step = &program->step[program->steps++];
-    **step = (iso_program_step){.op = op, .replicas = 1};
-    return ISO_OK;
-}
 
 static iso_shape nominal(const partitioner *p, const iso_tensor *tensor)
 {
@@ -96,12 +59,12 @@ static iso_status in_layout(partitioner *p, iso_tensor *tensor, const iso_layout
         if (status != ISO_OK)
             return status;
     }
-    iso_status status = add_step(p, NULL, &step);
+    iso_status status = iso_program_add_step(p->program, NULL, &step);
     if (status != ISO_OK)
         return status;
     step->input[0] = best;
     int number = program->steps - 1;
-    status = add_value(p, tensor, layout, number, value);
+    status = iso_program_add_value(p->program, tensor, layout, number, value);
     program->step[number].output[0] = *value;
     return status;
 }
@@ -347,14 +310,14 @@ static iso_status emit(partitioner *p, const chooser *c)
     for (int i = 0; i < c->op->inputs && status == ISO_OK; i++)
         status = in_layout(p, c->in[i], &c->best.input[i], &input[i]);
     iso_program_step *step;
-    if (status != ISO_OK || (status = add_step(p, (iso_op *)c->op, &step)) != ISO_OK)
+    if (status != ISO_OK || (status = iso_program_add_step(p->program, (iso_op *)c->op, &step)) != ISO_OK)
         return status;
     memcpy(step->input, input, sizeof input);
     step->replicas = c->best.share * p->mesh->slots;
     int number = p->program->steps - 1;
     for (int o = 0; o < c->op->outputs && status == ISO_OK; o++) {
         int value;
-        status = add_value(p, c->op->output[o], &c->best.output[o], number, &value);
+        status = iso_program_add_value(p->program, c->op->output[o], &c->best.output[o], number, &value);
         p->program->step[number].output[o] = value;
         p->first_value[c->op->output[o]->id] = value;
     }
@@ -362,25 +325,38 @@ static iso_status emit(partitioner *p, const chooser *c)
 }
 
 /* A layer's output that the user laid out: resharded at once, and from then on the tensor's own layout. */
+static iso_status pin(partitioner *p, const char *name, iso_tensor *tensor)
+{
+    iso_layout layout;
+    const char *key;
+    int value;
+    iso_layout_map *map = p->program->distribution->map;
+    if (!name || !map)
+        return ISO_OK;
+    iso_status status = iso_layout_map_find(map, name, &tensor->shape, &layout, &key);
+    if (status != ISO_OK || !key)
+        return status;
+    status = in_layout(p, tensor, &layout, &value);
+    if (status == ISO_OK)
+        p->first_value[tensor->id] = value;
+    return status;
+}
+
 static iso_status pin_outputs(partitioner *p, const iso_op *op)
 {
     iso_status status = ISO_OK;
-    for (int o = 0; o < op->outputs && status == ISO_OK; o++) {
-        iso_tensor *tensor = op->output[o];
-        iso_layout layout;
-        const char *key;
-        int value;
-        if (!tensor->name || !p->program->distribution->map)
-            continue;
-        ISO_TRY(
-            iso_layout_map_find(p->program->distribution->map, tensor->name, &tensor->shape, &layout, &key));
-        if (!key)
-            continue;
-        ISO_TRY(in_layout(p, tensor, &layout, &value));
-        p->first_value[tensor->id] = value;
-    }
-done:
+    for (int o = 0; o < op->outputs && status == ISO_OK; o++)
+        status = pin(p, op->output[o]->name, op->output[o]);
     return status;
+}
+
+/* Ops that the mode resolves are not computed, but what stands for their output has its layout. */
+static iso_status pin_resolved(partitioner *p, const iso_op *op)
+{
+    iso_tensor *real = p->resolved[op->output[0]->id];
+    if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
+        return ISO_OK;
+    return pin(p, op->output[0]->name, real);
 }
 
 static iso_status partition_op(partitioner *p, const iso_op *op)
@@ -424,7 +400,7 @@ static iso_status partition_source(partitioner *p, const iso_op *op)
     int value;
     iso_status status = source_layout(p, op, &layout);
     if (status == ISO_OK)
-        status = add_value(p, op->output[0], &layout, -1, &value);
+        status = iso_program_add_value(p->program, op->output[0], &layout, -1, &value);
     if (status != ISO_OK)
         return status;
     p->first_value[op->output[0]->id] = value;
@@ -543,9 +519,9 @@ static iso_status partition(partitioner *p, const iso_program_request *request, 
     ISO_TRY(check_inputs(p));
     ISO_TRY(lay_out_variables(p));
     for (int k = 0; k < p->graph->ops; k++)
-        if (p->needed[k])
-            ISO_TRY(is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
-                                               : partition_op(p, p->graph->op[k]));
+        ISO_TRY(!p->needed[k]                ? pin_resolved(p, p->graph->op[k])
+                : is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
+                                             : partition_op(p, p->graph->op[k]));
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
 done:
@@ -572,6 +548,8 @@ static iso_status set_up(partitioner *p, iso_program *program, const iso_program
     p->resolved = iso_new(((size_t)graph->tensors + 1) * sizeof *p->resolved);
     p->needed = iso_new(((size_t)graph->ops + 1) * sizeof *p->needed);
     p->first_value = iso_new(((size_t)graph->tensors + 1) * sizeof *p->first_value);
+    for (int i = 0; p->first_value && i < graph->tensors; i++)
+        p->first_value[i] = -1;
     program->inputs = request->inputs;
     program->outputs = request->outputs;
     for (int i = 0; i < request->inputs; i++) {
@@ -607,32 +585,4 @@ done:
     iso_free(p.first_value);
     iso_program_destroy(program);
     return status;
-}
-
-void iso_program_destroy(iso_program *program)
-{
-    if (!program)
-        return;
-    iso_free(program->value);
-    iso_free(program->step);
-    iso_free(program->change);
-    iso_free(program->variable_layout);
-    iso_free(program);
-}
-
-uint64_t iso_program_hash(const iso_program *program)
-{
-    uint64_t hash = iso_hash_text(0, program->mesh->text);
-    for (int i = 0; i < program->values; i++) {
-        const iso_value *value = &program->value[i];
-        char text[256];
-        hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
-        hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));
-    }
-    for (int i = 0; i < program->steps; i++) {
-        const iso_program_step *step = &program->step[i];
-        hash = iso_hash_text(hash, step->op ? step->op->type->name : "reshard");
-        hash = iso_hash_bytes(hash, step->input, sizeof step->input);
-    }
-    return hash;
 }

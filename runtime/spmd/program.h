@@ -61,6 +61,10 @@ typedef struct iso_program_request {
 iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
                               const iso_program_request *request, iso_program **program);
 void iso_program_destroy(iso_program *program);
+/* For the partitioner: a new value or step behind the others, its number or address in the last argument. */
+iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
+                                 int *value);
+iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);

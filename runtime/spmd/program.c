@@ -1,0 +1,64 @@
+/* Programs: their storage, and what tells one from another. */
+#include "runtime/spmd/program.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+
+iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
+                                 int *value)
+{
+    if (program->values == program->value_capacity) {
+        size_t wanted = program->value_capacity ? (size_t)program->value_capacity * 2 : 256;
+        iso_value *grown = iso_grow(program->value, (size_t)program->values, wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu values", wanted);
+        program->value = grown;
+        program->value_capacity = (int)wanted;
+    }
+    program->value[program->values] = (iso_value){.tensor = tensor, .layout = *layout, .step = step};
+    *value = program->values++;
+    return ISO_OK;
+}
+
+iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step)
+{
+    if (program->steps == program->step_capacity) {
+        size_t wanted = program->step_capacity ? (size_t)program->step_capacity * 2 : 256;
+        iso_program_step *grown = iso_grow(program->step, (size_t)program->steps, wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu steps", wanted);
+        program->step = grown;
+        program->step_capacity = (int)wanted;
+    }
+    *step = &program->step[program->steps++];
+    **step = (iso_program_step){.op = op, .replicas = 1};
+    return ISO_OK;
+}
+
+void iso_program_destroy(iso_program *program)
+{
+    if (!program)
+        return;
+    iso_free(program->value);
+    iso_free(program->step);
+    iso_free(program->change);
+    iso_free(program->variable_layout);
+    iso_free(program);
+}
+
+uint64_t iso_program_hash(const iso_program *program)
+{
+    uint64_t hash = iso_hash_text(0, program->mesh->text);
+    for (int i = 0; i < program->values; i++) {
+        const iso_value *value = &program->value[i];
+        char text[256];
+        hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
+        hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));
+    }
+    for (int i = 0; i < program->steps; i++) {
+        const iso_program_step *step = &program->step[i];
+        hash = iso_hash_text(hash, step->op ? step->op->type->name : "reshard");
+        hash = iso_hash_bytes(hash, step->input, sizeof step->input);
+    }
+    return hash;
+}

@@ -1,0 +1,150 @@
+#include "tests/support/nets.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- inputs and losses ---- */
+
+static iso_tensor *add_input(net *n, const char *name, iso_dtype dtype, iso_shape shape, int64_t classes)
+{
+    n->classes[n->inputs] = classes;
+    return n->input[n->inputs++] = iso_input(n->graph, name, dtype, shape);
+}
+
+static iso_tensor *numbers(net *n, const char *name, iso_shape shape)
+{
+    return add_input(n, name, ISO_F32, shape, 0);
+}
+
+static iso_tensor *classes(net *n, const char *name, iso_shape shape, int64_t count)
+{
+    return add_input(n, name, ISO_I32, shape, count);
+}
+
+/* The loss of logits, with weights (or NULL) and what layers have added. */
+static void classify(net *n, iso_tensor *logits, iso_tensor *weights)
+{
+    const iso_shape *shape = iso_tensor_shape(logits);
+    iso_tensor *label = classes(n, "label", (iso_shape){0}, shape->dim[shape->rank - 1]);
+    n->loss = iso_reduce_loss(iso_sparse_crossentropy(label, logits, .from_logits = true), weights);
+    iso_tensor *more = iso_graph_losses(n->graph);
+    if (more)
+        n->loss = iso_add(n->loss, iso_cast(more, iso_tensor_dtype(n->loss)));
+}
+
+/* ---- networks ---- */
+
+static void mlp(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(7)), *weight = numbers(n, "weight", (iso_shape){0});
+    x = iso_dense(x, 13, .activation = ISO_RELU, .kernel_l2 = 1e-3, .name = "a");
+    x = iso_dropout(x, 0.3, .name = "drop");
+    x = iso_dense(x, 9, .activation = ISO_TANH, .name = "b");
+    x = iso_dense(x, 6, .no_bias = true, .activation = ISO_ELU, .name = "c");
+    classify(n, iso_dense(x, 5, .bias_l2 = 1e-2, .name = "d"), iso_square(weight));
+}
+
+static void convnet(net *n)
+{
+    iso_tensor *x = iso_rescaling(numbers(n, "x", ISO_SHAPE(9, 8, 3)), 0.5, 0.1, .name = "scale");
+    x = iso_conv2d(x, 6, 3, .padding = ISO_SAME, .no_bias = true, .name = "c1");
+    x = iso_relu(iso_batch_norm(x, .name = "n1"));
+    x = iso_conv2d(x, 10, .kernel_size_hw = {4, 3}, .strides = 2, .name = "c2");
+    x = iso_activation(iso_batch_norm(x, .no_scale = true, .name = "n2"), ISO_SILU, .name = "act");
+    x = iso_conv2d(x, 8, 3, .padding = ISO_SAME, .strides_hw = {1, 2}, .groups = 2, .name = "c3");
+    x = iso_activate(iso_batch_norm(x, .no_center = true, .name = "n3"), ISO_SILU);
+    x = iso_global_average_pooling2d(x, .name = "gap");
+    x = iso_dropout(iso_dense(x, 11, .activation = ISO_RELU, .name = "d1"), 0.5, .name = "drop");
+    classify(n, iso_dense(x, 4, .name = "d2"), NULL);
+}
+
+static void pools(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(10, 7, 4));
+    x = iso_conv2d(x, 8, 3, .groups = 4, .activation = ISO_GELU, .name = "depthwise");
+    x = iso_max_pooling2d(x, 3, .strides = 2, .padding = ISO_SAME, .name = "max");
+    x = iso_conv2d(x, 5, 2, .dilation = 2, .padding = ISO_SAME, .activation = ISO_SOFTPLUS, .name = "wide");
+    iso_tensor *a =
+        iso_flatten(iso_average_pooling2d(x, 2, .padding = ISO_SAME, .name = "mean"), .name = "flat");
+    iso_tensor *b = iso_global_max_pooling2d(x, .name = "top");
+    x = iso_concatenate(((iso_tensor *const[]){a, b}), 2, .name = "both");
+    classify(n, iso_dense(x, 3, .name = "d"), NULL);
+}
+
+static void words(net *n)
+{
+    iso_tensor *x = classes(n, "words", ISO_SHAPE(6), 11);
+    x = iso_embedding(x, 11, 8, .name = "embedding");
+    x = iso_layer_norm(x, .name = "norm");
+    x = iso_dense(x, 6, .activation = ISO_GELU_TANH, .name = "each");
+    x = iso_reshape(x, ISO_SHAPE(4, -1), .name = "folded");
+    x = iso_layer_norm(iso_dense(x, 7, .name = "again"), .axes = 2, .name = "norm2");
+    classify(n, iso_dense(iso_flatten(x, .name = "flat"), 5, .name = "d"), NULL);
+}
+
+static void attention(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 6));
+    iso_tensor *q = iso_dense(x, 8, .name = "q"), *k = iso_dense(x, 8, .name = "k"),
+               *v = iso_dense(x, 10, .name = "v");
+    iso_tensor *score = iso_softmax(iso_affine(iso_matmul_with(q, k, false, true), 1 / sqrt(8.0), 0), -1);
+    x = iso_dense(iso_matmul(score, v), 6, .activation = ISO_LEAKY_RELU, .name = "o");
+    x = iso_layer_norm(x, .no_center = true, .name = "norm");
+    x = iso_reduce_mean(iso_transpose(x, (const int[]){0, 2, 1}), (const int[]){2}, 1, false);
+    classify(n, iso_dense(x, 4, .name = "d"), NULL);
+}
+
+static void merges(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(9)), *target = numbers(n, "target", ISO_SHAPE(3));
+    iso_tensor *a = iso_dense(x, 7, .activation = ISO_SIGMOID, .name = "a");
+    iso_tensor *b = iso_dense(x, 7, .name = "b");
+    iso_tensor *parts[] = {iso_merge_add(((iso_tensor *const[]){a, b}), 2, .name = "sum"),
+                           iso_merge_multiply(((iso_tensor *const[]){a, b}), 2, .name = "product"),
+                           iso_slice(b, (const int64_t[]){2}, (const int64_t[]){4})};
+    x = iso_concatenate(parts, 3, .name = "all");
+    x = iso_dense(x, 3, .activation = ISO_SOFTMAX, .name = "d");
+    n->loss = iso_reduce_loss(iso_mean_squared_error(target, x), NULL);
+}
+
+/* Bare ops, reductions in all directions, and tensors with one element in a dimension. */
+static void ops(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(4, 3)), *target = numbers(n, "target", ISO_SHAPE(1));
+    iso_tensor *a = iso_dense(x, 5, .name = "a");
+    iso_tensor *high = iso_reduce_max(a, (const int[]){1}, 1, true),
+               *low = iso_reduce_min(a, (const int[]){-1}, 1, true);
+    iso_tensor *b = iso_where(iso_greater(a, low), iso_subtract(a, high),
+                              iso_divide(low, iso_affine(iso_abs(high), 1, 2)));
+    iso_tensor *c =
+        iso_multiply(iso_sqrt(iso_affine(iso_square(b), 1, 1)), iso_log(iso_affine(iso_exp(b), 1, 1)));
+    iso_tensor *hot = iso_one_hot(iso_argmax(c, 2), 5, iso_graph_precision(n->graph));
+    c = iso_add(c, iso_maximum(hot, iso_minimum(b, iso_negate(a))));
+    c = iso_multiply(
+        c, iso_rsqrt(iso_affine(iso_reduce_sum(iso_square(c), (const int[]){1, 2}, 2, true), 1, 1)));
+    iso_tensor *y =
+        iso_dense(iso_reshape(c, ISO_SHAPE(20), .name = "row"), 1, .activation = ISO_SIGMOID, .name = "d");
+    iso_tensor *centre = iso_reduce_mean(a, (const int[]){0, 1}, 2, false); /* [5], over the batch */
+    n->loss = iso_add(iso_mean(iso_huber(target, y, 0)), iso_mean(iso_square(iso_affine(centre, 1, -1))));
+}
+
+const net_kind net_kinds[] = {
+    {"mlp", mlp},       {"convnet", convnet}, {"pools", pools}, {"words", words}, {"attention", attention},
+    {"merges", merges}, {"ops", ops},         {NULL, NULL}};
+
+int net_kind_count(void)
+{
+    int count = 0;
+    while (net_kinds[count].name)
+        count++;
+    return count;
+}
+
+const net_kind *net_kind_find(const char *name)
+{
+    for (const net_kind *kind = net_kinds; kind->name; kind++)
+        if (strcmp(kind->name, name) == 0)
+            return kind;
+    ck_abort_msg("no net is named '%s'", name);
+}
