@@ -577,6 +577,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(set_up(&p, program, request));
     ISO_TRY(partition(&p, request, update));
+    ISO_TRY(iso_program_fuse(program));
     *out = program;
     program = NULL;
 done:

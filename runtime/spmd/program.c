@@ -43,6 +43,7 @@ void iso_program_destroy(iso_program *program)
     iso_free(program->step);
     iso_free(program->change);
     iso_free(program->variable_layout);
+    iso_program_free_fused(program);
     iso_free(program);
 }
 

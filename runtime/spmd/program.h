@@ -46,6 +46,8 @@ typedef struct iso_program {
     int changes;
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */
+    int fused_count;
+    iso_op **fused; /* ops that fuse.c put in the place of the graph's */
 } iso_program;
 
 typedef struct iso_program_request {
@@ -68,6 +70,11 @@ iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_st
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);
+
+/* ---- fusing steps (fuse.c) ----
+ * Does a ReLU behind a batch normalisation within the latter's kernels. The result depends on the program only. */
+iso_status iso_program_fuse(iso_program *program);
+void iso_program_free_fused(iso_program *program);
 
 /* ---- resolving a function's mode (resolve.c) ---- */
 /* What stands for each tensor of the graph in this mode: itself, another, or NULL: absent, a zero that nobody

@@ -1,0 +1,199 @@
+/* Fusing a ReLU into the batch normalisation in front of it, forward and backward: the arrays between them
+ * are never written. In the gradients the normalisation's kernels find out again where the ReLU let values
+ * pass, from what they read anyway. */
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/network.h"
+#include "runtime/spmd/program.h"
+
+typedef struct fusion {
+    iso_program *program;
+    int *uses;  /* [values] */
+    bool *dead; /* [steps] */
+} fusion;
+
+enum { X, DY }; /* inputs of the gradients */
+
+static bool is(const iso_program_step *step, const char *name)
+{
+    return step->op && strcmp(step->op->type->name, name) == 0;
+}
+
+static bool is_relu(const iso_program_step *step)
+{
+    return is(step, "relu") ||
+           (is(step, "unary_gradient") && ((const iso_unary_attrs *)step->op->attrs)->kind == ISO_UNARY_RELU);
+}
+
+static void count_uses(fusion *f)
+{
+    const iso_program *program = f->program;
+    for (int i = 0; i < program->steps; i++)
+        for (int k = 0; k < (program->step[i].op ? program->step[i].op->inputs : 1); k++)
+            f->uses[program->step[i].input[k]]++;
+    for (int i = 0; i < program->outputs; i++)
+        f->uses[program->output_value[i]]++;
+    for (int i = 0; i < program->changes; i++)
+        f->uses[program->change[i].value]++;
+}
+
+static bool one_layout(const fusion *f, int a, int b)
+{
+    return iso_layout_equal(&f->program->value[a].layout, &f->program->value[b].layout);
+}
+
+/* Gives a step an op of its own with the activation. */
+static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
+{
+    iso_program *program = f->program;
+    iso_batch_norm_attrs *attrs = iso_new(sizeof *attrs);
+    *op = iso_new(sizeof **op);
+    iso_op **fused = iso_grow(program->fused, (size_t)program->fused_count, (size_t)program->fused_count + 1,
+                              sizeof *fused);
+    if (fused)
+        program->fused = fused;
+    if (!attrs || !*op || !fused) {
+        iso_free(attrs);
+        iso_free(*op);
+        return iso_error(ISO_NO_MEMORY, "no memory for a program's fused ops");
+    }
+    *attrs = *(const iso_batch_norm_attrs *)step->op->attrs;
+    attrs->activation = ISO_FUSED_RELU;
+    **op = *step->op;
+    (*op)->attrs = attrs;
+    program->fused[program->fused_count++] = *op;
+    step->op = *op;
+    return ISO_OK;
+}
+
+static void set_input(const fusion *f, iso_program_step *step, int k, int value)
+{
+    step->input[k] = value;
+    step->op->input[k] = f->program->value[value].tensor;
+}
+
+/* ---- backward ---- */
+
+/* Whether a step is a gradient of this normalisation that takes `value` as its dy and nothing else of it. */
+static bool takes_slope(const iso_program_step *step, const iso_program_step *norm, int value)
+{
+    if (!is(step, "batch_norm_grad_sums") && !is(step, "batch_norm_grad"))
+        return false;
+    return step->input[DY] == value && step->input[X] == norm->input[0] && step->input[2] == norm->input[1] &&
+           step->input[3] == norm->input[2];
+}
+
+/* What gamma and beta of the normalisation a gradient lacks is appended to its inputs. */
+static iso_status take_activation(fusion *f, iso_program_step *step, const iso_program_step *norm, int dy)
+{
+    iso_op *op;
+    iso_status status = activate(f, step, &op);
+    if (status != ISO_OK)
+        return status;
+    const iso_batch_norm_attrs *attrs = op->attrs;
+    set_input(f, step, DY, dy);
+    int next = 3;
+    if (attrs->has_gamma) {
+        if (is(step, "batch_norm_grad_sums"))
+            set_input(f, step, op->inputs++, norm->input[next]);
+        next++;
+    }
+    if (attrs->has_beta)
+        set_input(f, step, op->inputs++, norm->input[next]);
+    return ISO_OK;
+}
+
+/* y: the ReLU's output, which the normalisation now gives. */
+static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
+{
+    iso_program *program = f->program;
+    for (int i = 0; i < program->steps; i++) {
+        iso_program_step *slope = &program->step[i];
+        if (f->dead[i] || !is_relu(slope) || !is(slope, "unary_gradient") || slope->input[0] != y ||
+            !one_layout(f, slope->input[1], slope->output[0]))
+            continue;
+        int taken = 0, value = slope->output[0];
+        for (int k = i + 1; k < program->steps; k++)
+            taken += takes_slope(&program->step[k], norm, value);
+        if (taken == 0 || taken != f->uses[value])
+            continue;
+        for (int k = i + 1; k < program->steps; k++) {
+            if (!takes_slope(&program->step[k], norm, value))
+                continue;
+            iso_status status = take_activation(f, &program->step[k], norm, slope->input[1]);
+            if (status != ISO_OK)
+                return status;
+        }
+        f->dead[i] = true;
+    }
+    return ISO_OK;
+}
+
+/* ---- forward ---- */
+static iso_status fuse_relu(fusion *f, int relu_index)
+{
+    iso_program *program = f->program;
+    iso_program_step *relu = &program->step[relu_index];
+    int x = relu->input[0], y = relu->output[0], made = program->value[x].step;
+    if (made < 0 || !is(&program->step[made], "batch_norm") || f->uses[x] != 1 || !one_layout(f, x, y))
+        return ISO_OK;
+    iso_program_step *norm = &program->step[made];
+    iso_op *op;
+    iso_status status = activate(f, norm, &op);
+    if (status != ISO_OK)
+        return status;
+    op->output[0] = program->value[y].tensor;
+    norm->output[0] = y;
+    program->value[y].step = made;
+    f->dead[relu_index] = true;
+    return fuse_backward(f, norm, y);
+}
+
+/* Takes out the steps that nobody needs any more. */
+static void close_gaps(fusion *f)
+{
+    iso_program *program = f->program;
+    int kept = 0;
+    for (int i = 0; i < program->steps; i++) {
+        if (f->dead[i])
+            continue;
+        program->step[kept] = program->step[i];
+        const iso_program_step *step = &program->step[kept];
+        for (int k = 0; k < (step->op ? step->op->outputs : 1); k++)
+            program->value[step->output[k]].step = kept;
+        kept++;
+    }
+    program->steps = kept;
+}
+
+iso_status iso_program_fuse(iso_program *program)
+{
+    iso_status status = ISO_OK;
+    fusion f = {.program = program,
+                .uses = iso_new(((size_t)program->values + 1) * sizeof(int)),
+                .dead = iso_new((size_t)program->steps + 1)};
+    if (!f.uses || !f.dead) {
+        status = iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->steps);
+        goto done;
+    }
+    count_uses(&f);
+    for (int i = 0; i < program->steps; i++)
+        if (is(&program->step[i], "relu"))
+            ISO_TRY(fuse_relu(&f, i));
+    close_gaps(&f);
+done:
+    iso_free(f.uses);
+    iso_free(f.dead);
+    return status;
+}
+
+void iso_program_free_fused(iso_program *program)
+{
+    for (int i = 0; i < program->fused_count; i++) {
+        iso_free(program->fused[i]->attrs);
+        iso_free(program->fused[i]);
+    }
+    iso_free(program->fused);
+}

@@ -1,0 +1,176 @@
+/* ReLUs that the normalisation in front of them does, and those that it must not.
+ * Ranks: 1 */
+#include <check.h>
+#include <string.h>
+
+#include "models/layers.h"
+#include "runtime/graph/ops/network.h"
+#include "runtime/session/session.h"
+#include "runtime/spmd/program.h"
+
+typedef struct fixture {
+    iso_context *ctx;
+    iso_graph *graph;
+    iso_mesh *mesh;
+    iso_distribution *distribution;
+    iso_program *program;
+    iso_tensor *image;
+} fixture;
+
+static void begin(fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    ck_assert_int_eq(iso_init(NULL, NULL, &f->ctx), ISO_OK);
+    f->graph = iso_graph_create(f->ctx);
+    ck_assert_int_eq(iso_mesh_create(f->ctx, "data=2", &f->mesh), ISO_OK);
+    ck_assert_int_eq(iso_data_parallel_create(f->mesh, &f->distribution), ISO_OK);
+}
+
+static void end(fixture *f)
+{
+    iso_program_destroy(f->program);
+    iso_graph_destroy(f->graph);
+    iso_distribution_destroy(f->distribution);
+    iso_mesh_destroy(f->mesh);
+    ck_assert_int_eq(iso_finish(f->ctx, ISO_OK), 0);
+}
+
+static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool training)
+{
+    iso_optimizer optimizer = {.rule = "sgd", .learning_rate = 0.1};
+    iso_update *update = training ? iso_minimize(loss, optimizer) : NULL;
+    iso_tensor *outputs[] = {loss, also};
+    iso_program_request request = {.training = training,
+                                   .inputs = 1,
+                                   .input = &f->image,
+                                   .outputs = also ? 2 : 1,
+                                   .output = outputs,
+                                   .updates = training,
+                                   .update = &update};
+    ck_assert_int_eq(iso_graph_error(f->graph), ISO_OK);
+    iso_status status = iso_program_create(f->graph, f->distribution, &request, &f->program);
+    ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
+}
+
+static int count_steps(const fixture *f, const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->steps; i++)
+        count += f->program->step[i].op && strcmp(f->program->step[i].op->type->name, name) == 0;
+    return count;
+}
+
+/* Steps of this name with a ReLU in them. */
+static int count_active(const fixture *f, const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->steps; i++) {
+        const iso_op *op = f->program->step[i].op;
+        if (op && strcmp(op->type->name, name) == 0)
+            count += ((const iso_batch_norm_attrs *)op->attrs)->activation == ISO_FUSED_RELU;
+    }
+    return count;
+}
+
+/* Every value is made by the step that it names, and every input of a step is made before it. */
+static void check_order(const fixture *f)
+{
+    const iso_program *program = f->program;
+    for (int i = 0; i < program->steps; i++) {
+        const iso_program_step *step = &program->step[i];
+        for (int k = 0; step->op && k < step->op->inputs; k++)
+            ck_assert_int_lt(program->value[step->input[k]].step, i);
+        for (int k = 0; step->op && k < step->op->outputs; k++)
+            ck_assert_int_eq(program->value[step->output[k]].step, i);
+    }
+}
+
+static iso_tensor *image(fixture *f)
+{
+    f->image = iso_input(f->graph, "image", ISO_F32, ISO_SHAPE(6, 6, 3));
+    return iso_conv2d(f->image, 4, 3);
+}
+
+START_TEST(forward_and_backward)
+{
+    fixture f;
+    begin(&f);
+    iso_tensor *x = iso_relu(iso_batch_norm(image(&f), .no_scale = _i & 1, .no_center = _i & 2));
+    make_program(&f, iso_mean(iso_dense(x, 2)), NULL, true);
+    ck_assert_int_eq(count_steps(&f, "relu"), 0);
+    ck_assert_int_eq(count_steps(&f, "unary_gradient"), 0);
+    ck_assert_int_eq(count_active(&f, "batch_norm"), 1);
+    ck_assert_int_eq(count_active(&f, "batch_norm_grad_sums"), 1);
+    ck_assert_int_eq(count_active(&f, "batch_norm_grad"), 1);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
+START_TEST(inference)
+{
+    fixture f;
+    begin(&f);
+    make_program(&f, iso_mean(iso_relu(iso_batch_norm(image(&f)))), NULL, false);
+    ck_assert_int_eq(count_steps(&f, "relu"), 0);
+    ck_assert_int_eq(count_active(&f, "batch_norm"), 1);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
+/* What somebody else reads must be written. */
+START_TEST(shared_outputs_stay)
+{
+    fixture f;
+    begin(&f);
+    iso_tensor *y = iso_batch_norm(image(&f));
+    make_program(&f, iso_mean(iso_add(iso_relu(y), y)), NULL, true);
+    ck_assert_int_eq(count_steps(&f, "relu"), 1);
+    ck_assert_int_eq(count_active(&f, "batch_norm"), 0);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
+START_TEST(requested_outputs_stay)
+{
+    fixture f;
+    begin(&f);
+    iso_tensor *y = iso_batch_norm(image(&f));
+    make_program(&f, iso_mean(iso_relu(y)), y, false);
+    ck_assert_int_eq(count_steps(&f, "relu"), 1);
+    ck_assert_int_eq(count_active(&f, "batch_norm"), 0);
+    end(&f);
+}
+END_TEST
+
+/* Another activation is none of ours. */
+START_TEST(others_stay)
+{
+    fixture f;
+    begin(&f);
+    make_program(&f, iso_mean(iso_tanh(iso_batch_norm(image(&f)))), NULL, true);
+    ck_assert_int_eq(count_steps(&f, "tanh"), 1);
+    ck_assert_int_eq(count_active(&f, "batch_norm_grad"), 0);
+    end(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fuse");
+    TCase *tests = tcase_create("fuse");
+    tcase_set_timeout(tests, 30);
+    tcase_add_loop_test(tests, forward_and_backward, 0, 4);
+    tcase_add_test(tests, inference);
+    tcase_add_test(tests, shared_outputs_stay);
+    tcase_add_test(tests, requested_outputs_stay);
+    tcase_add_test(tests, others_stay);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
