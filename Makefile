@@ -26,8 +26,7 @@ PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
 LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
-WHOLE := $(and $(filter runtime/exec/%.c,$(SOURCES)),$(filter runtime/train/%.c,$(SOURCES)))
-all: $(BUILD)/libisogrid.a $(if $(WHOLE),$(BUILD)/isogrid)
+all: $(BUILD)/libisogrid.a $(BUILD)/isogrid
 
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -61,7 +60,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 
-tests: $(TESTS) $(if $(WHOLE),$(SAMPLES)) $(FUZZERS)
+tests: $(TESTS) $(SAMPLES) $(FUZZERS)
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a

@@ -13,6 +13,7 @@ typedef struct timings {
     const char *path;
     FILE *file;
     double reading, first_step, epoch_begin;
+    long long steps; /* of this epoch, so far */
 } timings;
 
 static double seconds(clockid_t clock)
@@ -60,6 +61,7 @@ static iso_status epoch_begin(void *user, iso_fit_state *state)
     timings *t = user;
     (void)state;
     t->epoch_begin = iso_clock();
+    t->steps = 0;
     return ISO_OK;
 }
 
@@ -67,6 +69,7 @@ static iso_status batch_end(void *user, iso_fit_state *state)
 {
     timings *t = user;
     (void)state;
+    t->steps++;
     if (!t->first_step)
         t->first_step = process_age() - t->reading;
     return ISO_OK;
@@ -77,8 +80,8 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     timings *t = user;
     if (!t->file)
         return ISO_OK;
-    fprintf(t->file, "{\"epoch\": %d, \"seconds\": %.6f, \"steps\": %lld", state->epoch,
-            iso_clock() - t->epoch_begin, (long long)state->batch + 1);
+    fprintf(t->file, "{\"epoch\": %d, \"seconds\": %.6f, \"steps\": %lld", state->epoch + 1,
+            iso_clock() - t->epoch_begin, t->steps);
     if (state->epoch == 0)
         fprintf(t->file, ", \"first_step_seconds\": %.3f, \"reading_seconds\": %.3f", t->first_step,
                 t->reading);
