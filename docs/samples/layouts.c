@@ -9,7 +9,7 @@ static iso_model *build(iso_context *ctx)
     return iso_model_create(g, x, iso_dense(y, 10, .name = "d2"));
 }
 
-static iso_status train(iso_context *ctx, iso_layout_map *map, iso_dataset *data, iso_model *model)
+static iso_status train(iso_layout_map *map, iso_dataset *data, iso_model *model)
 {
     iso_distribution *distribution = NULL;
     iso_status status;
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     ISO_TRY(iso_layout_map_create(mesh, &map));
     ISO_TRY(iso_dataset_random(ctx, 128, &data, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)));
     ISO_TRY(iso_dataset_batch(data, 16));
-    ISO_TRY(train(ctx, map, data, build(ctx)));
+    ISO_TRY(train(map, data, build(ctx)));
 done:
     iso_dataset_destroy(data);
     iso_layout_map_destroy(map);

@@ -51,7 +51,8 @@ iso_callback *iso_callback_create_with(const iso_callback_options *options, size
 void iso_callback_destroy(iso_callback *callback);
 
 /* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
- * fingerprint of the weights. The file is made anew when training begins; ISO_IO where it cannot be. */
+ * fingerprint of the weights. What was in the file goes when the first epoch has
+ * ended; ISO_IO where it cannot be written. */
 iso_callback *iso_history_file(const char *path);
 
 /* ---- history: losses and metrics of each epoch ---- */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
@@ -74,7 +75,8 @@ iso_logs iso_history_logs(const iso_history *history, int epoch)
 
 typedef struct history_file {
     char *path;
-    FILE *file; /* of the chief, while training */
+    FILE *file;   /* of the chief, while training */
+    bool written; /* a line of this training */
 } history_file;
 
 static iso_context *context_of(const iso_fit_state *state)
@@ -90,7 +92,7 @@ static iso_status open_file(void *user, iso_fit_state *state)
         return iso_error(ISO_NO_MEMORY, "no memory for the name of a history file");
     if (ctx && !iso_is_chief(ctx))
         return ISO_OK;
-    history->file = fopen(history->path, "w");
+    history->file = fopen(history->path, "a"); /* emptied at the end of the first epoch */
     if (!history->file)
         return iso_error(ISO_IO, "history file %s: %s", history->path, strerror(errno));
     return ISO_OK;
@@ -121,8 +123,11 @@ static iso_status write_epoch(void *user, iso_fit_state *state)
     if (status != ISO_OK || !history->file)
         return status;
     iso_fingerprint_text(&fingerprint, text);
+    /* A run that fails in its first epoch leaves the file as it was. EINVAL: a pipe or a terminal. */
+    bool emptied = history->written || ftruncate(fileno(history->file), 0) == 0 || errno == EINVAL;
+    history->written = true;
     write_line(history->file, state, text);
-    if (fflush(history->file) != 0 || ferror(history->file))
+    if (!emptied || fflush(history->file) != 0 || ferror(history->file))
         return iso_error(ISO_IO, "history file %s: %s", history->path, strerror(errno));
     return ISO_OK;
 }
