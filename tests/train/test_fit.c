@@ -471,6 +471,29 @@ START_TEST(a_label_outside_the_classes)
 }
 END_TEST
 
+START_TEST(ranks_that_want_different_things)
+{
+    int rank = iso_rank(ctx);
+    if (iso_ranks(ctx) == 1)
+        return;
+    iso_model *model = linear(1);
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.1 + rank),
+                              .distribution = distribution),
+                  "rank", "compiled");
+    iso_model_destroy(model);
+    model = linear(rank == 1 ? 2 : 1);
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .distribution = distribution), "rank", "compiled");
+    iso_model_destroy(model);
+    model = compiled();
+    iso_dataset *data = arrays(targets, false, 16);
+    check_refused(iso_fit(model, data, .epochs = 1 + rank, .verbose = ISO_ZERO), "2 epochs", "fit");
+    check_refused(iso_fit(model, rank == 1 ? NULL : data, .verbose = ISO_ZERO), "rank 1", "NULL");
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
 /* A map that fails on the last rank alone, at row 40. */
 static iso_status failing_map(const iso_element *in, void *const *out, void *user)
 {
@@ -509,14 +532,14 @@ int main(void)
     if (status == ISO_OK)
         status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
-                      epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
-                      steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on, ones_own_loss_and_metric,
-                      callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
-                      a_callback_that_fails_alone_fails_everywhere, the_history_file_holds_every_digit,
-                      a_history_file_that_cannot_be_made, models_that_cannot_be_compiled,
-                      data_that_does_not_fit, a_label_outside_the_classes, data_that_fails_on_one_rank);
+        failed = RUN_TESTS(
+            "fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers, epoch_loss_weighs_by_rows,
+            sample_weights_count, accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data,
+            initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
+            a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
+            the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
+            models_that_cannot_be_compiled, data_that_does_not_fit, a_label_outside_the_classes,
+            ranks_that_want_different_things, data_that_fails_on_one_rank);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status) || failed;
