@@ -1,4 +1,5 @@
-/* One network on a mesh of two axes: rows of the batch along "data", columns of the first layer along "model". */
+/* One network on a mesh of two axes: rows of the batch along "data", columns of the first layer along
+ * "model". */
 #include <isogrid.h>
 
 static iso_model *build(iso_context *ctx)
@@ -35,7 +36,8 @@ int main(int argc, char **argv)
     iso_status status;
 
     ISO_TRY(iso_init(&argc, &argv, &ctx));
-    ISO_TRY(iso_mesh_create(ctx, iso_option(ctx, "mesh", "data=2,model=2"), &mesh)); /* four slots on any ranks */
+    ISO_TRY(
+        iso_mesh_create(ctx, iso_option(ctx, "mesh", "data=2,model=2"), &mesh)); /* four slots on any ranks */
     ISO_TRY(iso_layout_map_create(mesh, &map));
     ISO_TRY(iso_dataset_random(ctx, 128, &data, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)));
     ISO_TRY(iso_dataset_batch(data, 16));
