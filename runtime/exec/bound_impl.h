@@ -58,9 +58,8 @@ typedef struct iso_slot_plan {
 typedef struct iso_ready_plan {
     struct iso_ready_plan *next;
     iso_plan *plan;
-    iso_slot_plan *slot;    /* [locals] */
-    unsigned generation;    /* of the memory that it is bound to */
-    uint64_t planned_bytes; /* taken from other slots by the local slots in a step */
+    iso_slot_plan *slot; /* [locals] */
+    unsigned generation; /* of the memory that it is bound to */
 } iso_ready_plan;
 
 /* Chooses kernels; addresses are filled in by iso_bound_addresses. */

@@ -299,15 +299,35 @@ done:
 
 /* ---- what a plan states ---- */
 
-static double planned_bytes(const iso_runtime *runtime, const iso_plan *plan)
+/* Gradients are taken run by run: what lies between the members of a bucket is not, so much is to be added
+ * to what the last exchange states (a number below zero). */
+static double gradient_bytes(const iso_ready_plan *ready, int local)
 {
+    const iso_plan *plan = ready->plan;
+    const iso_slot_plan *sp = &ready->slot[local];
+    double bytes = 0;
+    for (int b = 0; b < plan->buckets->count; b++) {
+        const iso_bucket *bucket = &plan->buckets->bucket[b];
+        int64_t begin, part, elements = 0;
+        iso_bucket_part(bucket, plan->program->mesh, sp->local->slot, &begin, &part);
+        for (int r = 0; r < sp->runs; r++)
+            elements += sp->run[r].bucket == b ? sp->run[r].count : 0;
+        bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
+    }
+    return bytes;
+}
+
+/* Of the local slots in one step. */
+static double planned_bytes(const iso_runtime *runtime, const iso_ready_plan *ready)
+{
+    const iso_plan *plan = ready->plan;
     double bytes = 0;
     for (int l = 0; l < runtime->locals; l++) {
         int slot = runtime->local[l].slot;
         for (int i = 0; i < plan->instructions; i++)
             if (plan->instruction[i].kind == ISO_EXCHANGE)
                 bytes += (double)iso_exchange_planned(plan->instruction[i].exchange, slot).pulled;
-        bytes += (double)iso_exchange_planned(plan->finish, slot).pulled;
+        bytes += (double)iso_exchange_planned(plan->finish, slot).pulled + gradient_bytes(ready, l);
         bytes += plan->spread ? (double)iso_exchange_planned(plan->spread, slot).pulled : 0;
     }
     return bytes;
@@ -354,7 +374,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     iso_ready_plan *ready;
     iso_status status = ISO_OK;
     ISO_TRY(plan_for(function, rows, &ready));
-    double bytes = planned_bytes(runtime, ready->plan);
+    double bytes = planned_bytes(runtime, ready);
     ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
     int exchanges = 1 + (ready->plan->spread != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;

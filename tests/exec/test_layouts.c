@@ -146,6 +146,25 @@ static void run_alone(const net_kind *kind, int64_t rows, const iso_optimizer *o
     trial_end(&t);
 }
 
+/* What the steps counted is what the plan states, over all slots. Where gradients are accumulated not every
+ * step takes them. */
+static void compare_counts(const trial *t, bool accumulates)
+{
+    iso_plan_facts facts;
+    double mine[2], all[2 * MOST_SLOTS], flops = 0, bytes = 0;
+    trial_ok(t, iso_function_facts(t->train, t->rows, &facts));
+    iso_function_counted(t->train, &mine[0], &mine[1]);
+    trial_ok(t, iso_gather_all(ctx, mine, sizeof mine, all));
+    for (int r = 0; r < iso_ranks(ctx); r++) {
+        flops += all[2 * r];
+        bytes += all[2 * r + 1];
+    }
+    ck_assert_msg(fabs(flops - STEPS * facts.flops) <= 1e-9 * flops,
+                  "%s: counted %.17g operations, planned %.17g", t->what, flops, STEPS * facts.flops);
+    ck_assert_msg(accumulates || bytes == STEPS * facts.exchanged_bytes,
+                  "%s: counted %.17g bytes, planned %.17g", t->what, bytes, STEPS * facts.exchanged_bytes);
+}
+
 static void run_case(int number)
 {
     dice d = {.key = iso_hash_mix((uint64_t)number + 1)};
@@ -166,6 +185,7 @@ static void run_case(int number)
     train(&t, &spread);
     ck_assert_int_eq(alone.count, spread.count);
     compare(&t, "loss", spread.loss, alone.loss, STEPS);
+    compare_counts(&t, optimizer.accumulation > 1);
     compare(&t, "weight", spread.weights, alone.weights, alone.count);
     trial_end(&t);
     free(alone.weights);
