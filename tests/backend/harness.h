@@ -139,6 +139,7 @@ typedef struct result {
     iso_array out[4];
     void *owner[4];
     const char *kernel;
+    bool in_place;
 } result;
 
 static inline void free_result(const trial *t, result *r)
@@ -175,6 +176,36 @@ static inline void check_guards(const trial *t, const result *r)
     }
 }
 
+/* Runs a kernel on arrays that are there. */
+static inline void run_kernel(const trial *t, const iso_backend *backend, result *r)
+{
+    iso_fault fault = {0};
+    iso_call call = {.attrs = &t->attrs,
+                     .inputs = t->inputs,
+                     .outputs = t->outputs,
+                     .in = t->in,
+                     .out = r->out,
+                     .info = &step_info,
+                     .fault = &fault};
+    const iso_kernel *kernel = backend->find(t->op, &call);
+    ck_assert_msg(kernel != NULL, "%s: no kernel", describe(t));
+    r->kernel = kernel->name;
+    r->in_place = kernel->in_place;
+    size_t scratch = kernel->scratch ? kernel->scratch(&call) : 0;
+    unsigned char *memory = aligned_alloc(64, (scratch + 2 * GUARD) / 64 * 64 + 64);
+    ck_assert_ptr_nonnull(memory);
+    memset(memory, 0xa5, (scratch + 2 * GUARD) / 64 * 64 + 64);
+    call.scratch = memory;
+    kernel->run(&call);
+    for (int i = 0; i < GUARD; i++)
+        ck_assert_msg(memory[scratch + (size_t)i] == 0xa5,
+                      "%s: kernel %s wrote past its %zu bytes of scratch", describe(t), kernel->name,
+                      scratch);
+    free(memory);
+    check_guards(t, r);
+    ck_assert_msg(!fault.raised, "%s: %s", describe(t), fault.message);
+}
+
 /* Runs the trial's op with outputs at `offset` from a page. */
 static inline result run_trial(const trial *t, const iso_backend *backend, size_t offset)
 {
@@ -184,29 +215,7 @@ static inline result run_trial(const trial *t, const iso_backend *backend, size_
         r.out[i].data = room_for(&t->out[i], offset, &r.owner[i]);
         memset(r.out[i].data, 0xa5, bytes_of(&t->out[i]) + GUARD);
     }
-    iso_fault fault = {0};
-    iso_call call = {.attrs = &t->attrs,
-                     .inputs = t->inputs,
-                     .outputs = t->outputs,
-                     .in = t->in,
-                     .out = r.out,
-                     .info = &step_info,
-                     .fault = &fault};
-    const iso_kernel *kernel = backend->find(t->op, &call);
-    ck_assert_msg(kernel != NULL, "%s: no kernel", describe(t));
-    r.kernel = kernel->name;
-    size_t scratch = kernel->scratch ? kernel->scratch(&call) : 0;
-    unsigned char *memory = aligned_alloc(64, (scratch + 2 * GUARD) / 64 * 64 + 64);
-    memset(memory, 0xa5, (scratch + 2 * GUARD) / 64 * 64 + 64);
-    call.scratch = memory;
-    kernel->run(&call);
-    for (int i = 0; i < GUARD; i++)
-        ck_assert_msg(memory[scratch + (size_t)i] == 0xa5,
-                      "%s: kernel %s wrote past its %zu bytes of scratch", describe(t), kernel->name,
-                      scratch);
-    free(memory);
-    check_guards(t, &r);
-    ck_assert_msg(!fault.raised, "%s: %s", describe(t), fault.message);
+    run_kernel(t, backend, &r);
     return r;
 }
 
@@ -254,6 +263,30 @@ static inline void free_all(void **owner, int count)
         free(owner[i]);
 }
 
+/* Output 0 over each input that the op's in_place names and that has its shape and type: the bits are the
+ * same. */
+static inline void check_in_place(const trial *t, const result *want)
+{
+    const iso_op_type *type = iso_op_type_find(t->op);
+    ck_assert_msg(type != NULL, "no op is called %s", t->op);
+    for (int i = 0; i < t->inputs && want->in_place; i++) {
+        const iso_array *in = &t->in[i], *out = &t->out[0];
+        if (!(type->in_place >> i & 1) || in->dtype != out->dtype || in->rank != out->rank ||
+            memcmp(in->dim, out->dim, sizeof in->dim) != 0)
+            continue;
+        trial over = *t;
+        void *owner[MOST_ARRAYS];
+        place_inputs(&over, 0, t, owner);
+        result r = *want;
+        r.out[0].data = over.in[i].data;
+        memset((char *)r.out[0].data + bytes_of(out), 0xa5, GUARD);
+        run_kernel(&over, iso_backend_cpu(), &r);
+        ck_assert_msg(memcmp(r.out[0].data, want->out[0].data, bytes_of(out)) == 0,
+                      "%s: kernel %s over input %d gave other bits", describe(t), r.kernel, i);
+        free_all(owner, t->inputs);
+    }
+}
+
 /* `used` of each kernel that did it is raised. */
 static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used)
 {
@@ -262,6 +295,7 @@ static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *
     result want = run_trial(t, iso_backend_reference(), 0);
     result got = run_trial(t, iso_backend_cpu(), 0);
     compare(t, &want, &got);
+    check_in_place(t, &got);
     trial moved = *t;
     place_inputs(&moved, 192, t, moved_owner);
     result again = run_trial(&moved, iso_backend_cpu(), 320);

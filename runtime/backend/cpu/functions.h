@@ -57,7 +57,7 @@ typedef enum iso_cpu_binary {
     FUNCTION(void, adagrad_f32,                                                                              \
              (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
     /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see        \
-     * channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                                                 \
+     * channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                      \
     FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \
     FUNCTION(void, channel_moments,                                                                          \
              (int64_t rows, int64_t c, const float *x, double *sums, double *squares, double *scratch))      \

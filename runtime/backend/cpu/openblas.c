@@ -1,9 +1,10 @@
 /* OpenBLAS, loaded when it is first needed.
  *
- * It chooses its kernels and starts its threads when it is loaded, by environment variables. Its version in Debian 12 takes the kernels of
- * 2006 on processors that it does not know and those of Haswell on every AMD one; and it starts a thread for each core, which we never
- * use. So it is not linked: we set the variables, then load it. One instruction set agreed on by all ranks then means one set of kernels. A program that
- * has loaded OpenBLAS itself keeps what it has. */
+ * It chooses its kernels and starts its threads when it is loaded, by environment variables. Its version in
+ * Debian 12 takes the kernels of 2006 on processors that it does not know and those of Haswell on every AMD
+ * one; and it starts a thread for each core, which we never use. So it is not linked: we set the variables,
+ * then load it. One instruction set agreed on by all ranks then means one set of kernels. A program that has
+ * loaded OpenBLAS itself keeps what it has. */
 #include <cblas.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,10 +16,10 @@
 
 static struct {
     pthread_once_t once;
-    void (*sgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, float, const float *, blasint,
-                  const float *, blasint, float, float *, blasint);
-    void (*dgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, double, const double *, blasint,
-                  const double *, blasint, double, double *, blasint);
+    void (*sgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, float,
+                  const float *, blasint, const float *, blasint, float, float *, blasint);
+    void (*dgemm)(CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, double,
+                  const double *, blasint, const double *, blasint, double, double *, blasint);
     void (*set_threads)(int);
     char *(*config)(void);
     char *(*core)(void);
@@ -33,7 +34,8 @@ static void find(void *library, const char *name, void *function)
 
 static void load(void)
 {
-    static const char *const cores[] = {[ISO_ISA_BASE] = "NEHALEM", [ISO_ISA_AVX2] = "HASWELL", [ISO_ISA_AVX512] = "SKYLAKEX"};
+    static const char *const cores[] = {
+        [ISO_ISA_BASE] = "NEHALEM", [ISO_ISA_AVX2] = "HASWELL", [ISO_ISA_AVX512] = "SKYLAKEX"};
     bool chosen = getenv("OPENBLAS_CORETYPE") != NULL, counted = getenv("OPENBLAS_NUM_THREADS") != NULL;
     setenv("OPENBLAS_CORETYPE", cores[iso_cpu_isa()], 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -72,14 +74,16 @@ static CBLAS_TRANSPOSE transposed(bool yes)
 
 void iso_openblas_sgemm(const iso_product *p, const float *a, const float *b, float *c)
 {
-    blas.sgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
-               (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
+    blas.sgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m,
+               (blasint)p->n, (blasint)p->k, 1, a, (blasint)(p->transpose_a ? p->m : p->k), b,
+               (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
 }
 
 void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, double *c)
 {
-    blas.dgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, a,
-               (blasint)(p->transpose_a ? p->m : p->k), b, (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
+    blas.dgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m,
+               (blasint)p->n, (blasint)p->k, 1, a, (blasint)(p->transpose_a ? p->m : p->k), b,
+               (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
 }
 
 /* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */

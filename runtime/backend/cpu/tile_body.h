@@ -54,12 +54,12 @@ INLINE int64_t tile_cost_of(int64_t rows, int64_t vectors, int width)
     return cost;
 }
 
-/* The width that costs least. */
+/* The width that costs least; of equals the widest, which has the fewest tiles. */
 INLINE int tile_width(int64_t rows, int64_t vectors)
 {
     int best = 1;
     for (int width = 2; width <= TILE_VECTORS && width <= vectors; width++)
-        if (tile_cost_of(rows, vectors, width) < tile_cost_of(rows, vectors, best))
+        if (tile_cost_of(rows, vectors, width) <= tile_cost_of(rows, vectors, best))
             best = width;
     return best;
 }
