@@ -1,0 +1,293 @@
+/* Meshes and layouts as text, and what a layout map gives to a path. Ranks: 1 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/session/session.h"
+#include "runtime/spmd/spmd_impl.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+
+/* The status is ISO_INVALID, and its message has this part. */
+static void check_refused(iso_status status, const char *part)
+{
+    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
+    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
+                  part);
+}
+
+static iso_mesh *make_mesh(const char *text)
+{
+    iso_mesh *mesh = NULL;
+    check_ok(iso_mesh_create(ctx, text, &mesh));
+    return mesh;
+}
+
+/* ---- meshes ---- */
+
+START_TEST(meshes_are_read)
+{
+    iso_mesh *mesh = make_mesh(" data = 2 ,model_1=3,x=1");
+    ck_assert_int_eq(iso_mesh_axes(mesh), 3);
+    ck_assert_int_eq(iso_mesh_slots(mesh), 6);
+    ck_assert_str_eq(iso_mesh_axis_name(mesh, 1), "model_1");
+    ck_assert_int_eq(iso_mesh_axis_size(mesh, 1), 3);
+    ck_assert_str_eq(iso_mesh_text(mesh), "data=2,model_1=3,x=1");
+    ck_assert_int_eq(iso_mesh_coordinate(mesh, 5, 0), 1);
+    ck_assert_int_eq(iso_mesh_coordinate(mesh, 5, 1), 2);
+    ck_assert_int_eq(iso_mesh_with_coordinate(mesh, 5, 0, 0), 2);
+    ck_assert_int_eq(iso_mesh_find_axis(mesh, "x"), 2);
+    ck_assert_int_eq(iso_mesh_find_axis(mesh, "y"), -1);
+    for (int s = 0; s < 6; s++)
+        ck_assert_int_eq(iso_mesh_rank_of_slot(mesh, s), 0);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+START_TEST(a_star_is_what_is_left)
+{
+    iso_mesh *mesh = make_mesh("data=*");
+    ck_assert_int_eq(iso_mesh_axis_size(mesh, 0), 6); /* main() asks for 6 threads */
+    iso_mesh_destroy(mesh);
+    mesh = make_mesh("data=*,model=3");
+    ck_assert_str_eq(iso_mesh_text(mesh), "data=2,model=3");
+    iso_mesh_destroy(mesh);
+    check_refused(iso_mesh_create(ctx, "data=*,model=4", &mesh),
+                  "6 threads are not a multiple of the other axes' 4 slots");
+    check_refused(iso_mesh_create(ctx, "a=*,b=*", &mesh), "only one axis may be '*'");
+}
+END_TEST
+
+START_TEST(wrong_meshes_are_named)
+{
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"", "the mesh is empty"},
+        {"data", "mesh 'data': no '=' at position 5"},
+        {"data=", "no positive size at position 6"},
+        {"data=0", "no positive size at position 6"},
+        {"data=-2", "no positive size at position 6"},
+        {"data=2x", "neither ',' nor the end at position 7"},
+        {"data=2,", "no axis name at position 8"},
+        {"=2", "no axis name at position 1"},
+        {"data=2,data=3", "an axis name for the second time at position 8"},
+        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "more than 6 axes at position 25"},
+        {"data=99999999999", "no positive size"},
+        {"data=65536,model=65536", "more than 2147483647 slots"},
+        {"an_axis_with_a_name_of_33_letters=2", "an axis name that is too long at position 1"},
+    };
+    iso_mesh *mesh = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        check_refused(iso_mesh_create(ctx, wrong[i].text, &mesh), wrong[i].message);
+    ck_assert_ptr_null(mesh);
+}
+END_TEST
+
+START_TEST(wrong_lists_of_ranks_are_named)
+{
+    iso_mesh *mesh = NULL;
+    check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){0, 0, 0}, 3, &mesh),
+                  "mesh 'data=2' has 2 slots, the list of ranks has 3 entries");
+    check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){0, 1}, 2, &mesh),
+                  "slot 1 is to be on rank 1");
+    check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){-1, 0}, 2, &mesh),
+                  "slot 0 is to be on rank -1");
+    ck_assert_ptr_null(mesh);
+}
+END_TEST
+
+/* ---- layouts ---- */
+
+START_TEST(layouts_are_read)
+{
+    static const char *const texts[] = {"-",      "model", "-, model", "data+model, -", "model+data, -, -, x",
+                                        "-, -, -"};
+    iso_mesh *mesh = make_mesh("data=2,model=3,x=1");
+    iso_layout layout;
+    char text[64];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        check_ok(iso_layout_parse(mesh, texts[i], &layout));
+        ck_assert_str_eq(iso_layout_text(mesh, &layout, text, sizeof text), texts[i]);
+    }
+    check_ok(iso_layout_parse(mesh, "  model + data ,-", &layout));
+    ck_assert_str_eq(iso_layout_text(mesh, &layout, text, sizeof text), "model+data, -");
+    ck_assert_uint_eq(iso_layout_sharded_axes(&layout), 3);
+    check_ok(iso_layout_parse(mesh, "", &layout));
+    ck_assert_int_eq(layout.rank, 0);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+START_TEST(wrong_layouts_are_named)
+{
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"model, model", "an axis for the second time at position 8"},
+        {"data+data", "an axis for the second time at position 6"},
+        {"-, modle", "has no axis 'modle'; did you mean 'model'"},
+        {"-,", "neither an axis nor '-' at position 3"},
+        {"-; data", "neither ',' nor the end at position 2"},
+        {"data+", "neither an axis nor '-' at position 6"},
+        {"- data", "neither ',' nor the end at position 3"},
+        {"-,-,-,-,-,-,-,-,-", "more than 8 dimensions at position 17"},
+    };
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout layout;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        check_refused(iso_layout_parse(mesh, wrong[i].text, &layout), wrong[i].message);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* The first axis of a dimension cuts it, the next cuts its parts; ceil(n / parts) each. */
+START_TEST(boxes_are_cut_axis_by_axis)
+{
+    iso_mesh *mesh = make_mesh("a=2,b=3");
+    iso_layout layout;
+    iso_shape shape = ISO_SHAPE(7, 5);
+    static const int64_t first[6][2] = {{0, 2}, {2, 2}, {4, 0}, {4, 1}, {5, 1}, {6, 1}};
+    check_ok(iso_layout_parse(mesh, "a+b, -", &layout));
+    for (int s = 0; s < 6; s++) {
+        iso_box box = iso_layout_box(mesh, &layout, &shape, s);
+        ck_assert_int_eq(box.extent[0], first[s][1]);
+        ck_assert_int_eq(box.extent[1], 5);
+        if (box.extent[0] > 0)
+            ck_assert_int_eq(box.offset[0], first[s][0]);
+    }
+    ck_assert_int_eq(iso_layout_largest(mesh, &layout, &shape), 10);
+    check_ok(iso_layout_parse(mesh, "-, b+a", &layout)); /* 5 by b: 2, 2, 1; then by a */
+    for (int s = 0; s < 6; s++)
+        ck_assert_int_eq(iso_layout_box(mesh, &layout, &shape, s).extent[1], s == 5 ? 0 : 1);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* ---- maps ---- */
+
+/* The key that gives a path its layout; "" for none. */
+static const char *key_of(iso_layout_map *map, const char *path, int rank)
+{
+    iso_shape shape = {.rank = rank, .dim = {4, 4, 4, 4}};
+    iso_layout layout;
+    const char *key;
+    check_ok(iso_layout_map_find(map, path, &shape, &layout, &key));
+    ck_assert(key || iso_layout_sharded_axes(&layout) == 0);
+    return key ? key : "";
+}
+
+START_TEST(keys_are_exact_or_match_the_whole_path)
+{
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "d1/kernel", "-, model"));
+    check_ok(iso_layout_map_set(map, "d[0-9]+/kernel", "model, -"));
+    check_ok(iso_layout_map_set(map, ".*/bias", "model"));
+    ck_assert_str_eq(key_of(map, "d1/kernel", 2), "d1/kernel"); /* the exact one wins over the pattern */
+    ck_assert_str_eq(key_of(map, "d22/kernel", 2), "d[0-9]+/kernel");
+    ck_assert_str_eq(key_of(map, "d22/kernel/more", 2), ""); /* anchored at both ends */
+    ck_assert_str_eq(key_of(map, "a/d2/kernel", 2), "");
+    ck_assert_str_eq(key_of(map, "a/bias", 1), ".*/bias");
+    ck_assert_str_eq(key_of(map, "a/biases", 1), "");
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+START_TEST(wrong_keys_are_named)
+{
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    iso_layout layout;
+    iso_shape shape = ISO_SHAPE(4, 4), vector = ISO_SHAPE(4);
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "d.*", "-, model"));
+    check_ok(iso_layout_map_set(map, ".*kernel", "model, -"));
+    check_refused(iso_layout_map_find(map, "d1/kernel", &shape, &layout, NULL),
+                  "two layout keys match 'd1/kernel': 'd.*' and '.*kernel'");
+    check_refused(iso_layout_map_find(map, "d1/bias", &vector, &layout, NULL),
+                  "layout '-, model' of key 'd.*' has 2 entries, but 'd1/bias' has the shape [4]");
+    check_refused(iso_layout_map_set(map, "d.*", "-"), "layout key 'd.*' is set twice");
+    check_refused(iso_layout_map_set(map, "a/b", "-, depth"),
+                  "layout key 'a/b': layout '-, depth': the mesh");
+    check_refused(iso_layout_map_set(map, "a(b", "-"), "layout key 'a(b' is no regular expression");
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* What the map warns of, on standard error. */
+static char *reported(iso_layout_map *map, const char *const *paths, int count, iso_status *status)
+{
+    static char text[2048];
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    *status = iso_layout_map_report_unused(map, paths, count, true);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    return text;
+}
+
+START_TEST(keys_that_match_nothing_are_reported_once)
+{
+    static const char *const paths[] = {"d1/kernel", "d1/bias", "conv/kernel"};
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    iso_status status;
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "d1/bias", "model"));
+    check_ok(iso_layout_map_set(map, "d1/kernal", "-, model"));
+    ck_assert_str_eq(key_of(map, "d1/bias", 1), "d1/bias");
+    const char *text = reported(map, paths, 3, &status);
+    check_ok(status);
+    ck_assert_msg(
+        strstr(text,
+               "layout key 'd1/kernal' matches no variable and no layer output; did you mean 'd1/kernel'"),
+        "printed: %s", text);
+    ck_assert_ptr_null(strstr(text, "'d1/bias' matches"));
+    ck_assert_str_eq(reported(map, paths, 3, &status), "");
+    check_ok(iso_layout_map_set(map, "d3/kernel", "-, model"));
+    iso_layout_map_set_strict(map, true);
+    check_refused(iso_layout_map_report_unused(map, paths, 3, true),
+                  "layout key 'd3/kernel' matches no variable");
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+START_TEST(a_batch_axis_is_an_axis)
+{
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    iso_distribution *distribution;
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_refused(iso_model_parallel_create(map, &distribution, .batch_axis = "date"),
+                  "the batch axis 'date' is no axis of the mesh data=2,model=3; did you mean 'data'");
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    setenv("ISOGRID_THREADS", "6", 1);
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status == ISO_OK &&
+        RUN_TESTS("layouts", 10, meshes_are_read, a_star_is_what_is_left, wrong_meshes_are_named,
+                  wrong_lists_of_ranks_are_named, layouts_are_read, wrong_layouts_are_named,
+                  boxes_are_cut_axis_by_axis, keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
+                  keys_that_match_nothing_are_reported_once, a_batch_axis_is_an_axis))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
+}
