@@ -1,0 +1,210 @@
+/* Functions that cannot be made or run: the same status on every rank, nothing changed, and training goes on.
+ * Ranks: 1, 3 */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+#include "tests/support/trial.h"
+
+static iso_context *ctx;
+
+/* Every rank has this status; the chief's (or, of what one rank alone met, any rank's) message has this part.
+ */
+static void check_refused(iso_status status, const char *part)
+{
+    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
+    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
+                  part);
+}
+
+static void begin(trial *t, const char *name)
+{
+    iso_optimizer adam = iso_adam(0.01);
+    trial_begin(t, ctx, net_kind_find(name), ISO_F32, 7);
+    trial_mesh(t, "data=2,model=2", NULL);
+    if (strcmp(name, "mlp") == 0)
+        trial_layout(t, "a/kernel", "-, model");
+    trial_make(t, "data", &adam);
+}
+
+/* ---- making ---- */
+
+START_TEST(a_missing_input_is_named)
+{
+    trial t;
+    iso_function *function = NULL;
+    begin(&t, "mlp");
+    check_refused(
+        iso_function_create(t.net.graph, &function, .inputs = {t.net.input[0]}, .outputs = {t.net.loss}),
+        "the function needs the input 'weight', which is not among its inputs");
+    ck_assert_ptr_null(function);
+    trial_end(&t);
+}
+END_TEST
+
+START_TEST(a_variable_has_one_update)
+{
+    trial t;
+    iso_function *function = NULL;
+    begin(&t, "mlp");
+    iso_variable *bias = iso_graph_find_variable(t.net.graph, "d/bias");
+    iso_update *twice = iso_assign(bias, iso_affine(iso_variable_value(bias), 2, 0));
+    check_refused(iso_function_create(t.net.graph, &function,
+                                      .inputs = {t.net.input[0], t.net.input[1], t.net.input[2]},
+                                      .updates = {t.update, twice}, .training = true),
+                  "a function updates the variable 'd/bias' twice");
+    trial_end(&t);
+}
+END_TEST
+
+START_TEST(a_graph_s_error_is_the_function_s)
+{
+    iso_function *function = NULL;
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
+    iso_tensor *y =
+        iso_matmul(x, iso_constant(graph, ISO_F32, ISO_SHAPE(4, 1), (const double[]){1, 2, 3, 4}));
+    check_refused(iso_function_create(graph, &function, .inputs = {x}, .outputs = {iso_sum(y)}),
+                  "[batch, 3]");
+    iso_graph_destroy(graph);
+}
+END_TEST
+
+START_TEST(layouts_that_do_not_fit_are_the_function_s_error)
+{
+    trial t;
+    iso_optimizer sgd = iso_sgd(0.1);
+    iso_function *function = NULL;
+    trial_begin(&t, ctx, net_kind_find("mlp"), ISO_F32, 7);
+    trial_mesh(&t, "data=2,model=2", NULL);
+    trial_layout(&t, "a/kernel", "model");
+    check_ok(iso_model_parallel_create(t.map, &t.distribution));
+    iso_graph_distribute(t.net.graph, t.distribution);
+    t.update = iso_minimize(t.net.loss, sgd);
+    check_refused(iso_function_create(t.net.graph, &function,
+                                      .inputs = {t.net.input[0], t.net.input[1], t.net.input[2]},
+                                      .outputs = {t.net.loss}),
+                  "layout 'model' of key 'a/kernel' has 1 entries, but 'a/kernel' has the shape [7, 13]");
+    trial_end(&t);
+}
+END_TEST
+
+/* ---- running ---- */
+
+START_TEST(batches_that_do_not_fit_are_refused)
+{
+    trial t;
+    memory_batch batch;
+    double numbers[100] = {0}, loss = 7;
+    begin(&t, "mlp");
+    check_refused(iso_function_run(t.train, NULL, &loss), "has 3 inputs and was given no batch");
+    memory_batch_begin(&batch, 7);
+    memory_batch_add(&batch, ISO_SHAPE(7), numbers);
+    check_refused(iso_function_run(t.train, &batch.batch, &loss), "has 3 inputs, the batch has 1 components");
+    memory_batch_add(&batch, (iso_shape){0}, numbers);
+    memory_batch_add(&batch, ISO_SHAPE(2), numbers);
+    check_refused(iso_function_run(t.train, &batch.batch, &loss),
+                  "input 'label' takes rows of shape [], the data's are [2]");
+    ck_assert(loss == 7);
+    trial_end(&t);
+}
+END_TEST
+
+START_TEST(run_gives_scalars_only)
+{
+    trial t;
+    double value;
+    iso_function *function;
+    begin(&t, "merges");
+    check_ok(iso_function_create(t.net.graph, &function, .inputs = {t.net.input[0]},
+                                 .outputs = {iso_reduce_mean(t.net.input[0], (const int[]){0}, 1, false)}));
+    check_refused(iso_function_run(function, NULL, &value),
+                  "is no scalar: iso_function_evaluate gives tensors");
+    iso_function_destroy(function);
+    trial_end(&t);
+}
+END_TEST
+
+/* ---- faults of the data ---- */
+
+typedef struct faulty {
+    memory_batch memory;
+    double x[7 * 7], weight[7], label[7];
+    int failing_rank; /* whose reads fail; -1: none */
+} faulty;
+
+static iso_status fail_here(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
+{
+    (void)batch, (void)component, (void)begin, (void)count, (void)dtype, (void)out;
+    return iso_error(ISO_INVALID, "rank %d cannot read", iso_rank(ctx));
+}
+
+static void make_faulty(faulty *f, double label, int failing_rank)
+{
+    memset(f, 0, sizeof *f);
+    f->label[5] = label; /* in the rows of one slot of the batch's axis */
+    memory_batch_begin(&f->memory, 7);
+    memory_batch_add(&f->memory, ISO_SHAPE(7), f->x);
+    memory_batch_add(&f->memory, (iso_shape){0}, f->weight);
+    memory_batch_add(&f->memory, (iso_shape){0}, f->label);
+    if (failing_rank == iso_rank(ctx))
+        f->memory.batch.read = fail_here;
+}
+
+/* A step that fails between others leaves no trace. */
+static void fail_between(double label, int failing_rank, const char *message)
+{
+    trial whole, broken;
+    faulty f;
+    double loss = 7;
+    int64_t count;
+    begin(&whole, "mlp");
+    begin(&broken, "mlp");
+    make_faulty(&f, label, failing_rank);
+    for (int i = 0; i < 3; i++) {
+        double *before = trial_weights(&broken, &count);
+        check_refused(iso_function_run(broken.train, &f.memory.batch, &loss), message);
+        double *after = trial_weights(&broken, &count);
+        ck_assert(loss == 7);
+        ck_assert(memcmp(before, after, (size_t)count * sizeof *before) == 0);
+        free(before);
+        free(after);
+        ck_assert(trial_step(&broken, i) == trial_step(&whole, i));
+    }
+    double *a = trial_weights(&whole, &count), *b = trial_weights(&broken, &count);
+    ck_assert(memcmp(a, b, (size_t)count * sizeof *a) == 0);
+    free(a);
+    free(b);
+    trial_end(&whole);
+    trial_end(&broken);
+}
+
+START_TEST(a_label_outside_the_classes_changes_nothing)
+{
+    fail_between(5, -1, "label 5");
+    fail_between(-1, -1, "label -1");
+}
+END_TEST
+
+START_TEST(a_rank_that_cannot_read_stops_all)
+{
+    fail_between(0, iso_ranks(ctx) - 1, "cannot read");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status == ISO_OK &&
+        RUN_TESTS("functions", 0, a_missing_input_is_named, a_variable_has_one_update,
+                  a_graph_s_error_is_the_function_s, layouts_that_do_not_fit_are_the_function_s_error,
+                  batches_that_do_not_fit_are_refused, run_gives_scalars_only,
+                  a_label_outside_the_classes_changes_nothing, a_rank_that_cannot_read_stops_all))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
+}
