@@ -189,31 +189,39 @@ static const struct {
     {2, 9, 9, 8, 0, 3, 3, {1, 1}, {1, 1}, {1, 1}},     {300, 2, 2, 3, 5, 2, 2, {1, 1}, {0, 0}, {1, 1}},
 };
 
+/* Each of them in float32, in float64 where that is small, and with groups and dilation where these fit. */
+enum { PLAIN, DOUBLE, GROUPS, DILATION, FORMS };
+
 static bool convolution(trial *t, int index)
 {
-    if (index == sizeof convolutions / sizeof *convolutions)
+    int which = index / FORMS, form = index % FORMS;
+    if (which == sizeof convolutions / sizeof *convolutions)
         return false;
-    const int64_t *stride = convolutions[index].stride, *pad = convolutions[index].pad,
-                  *after = convolutions[index].after;
-    int64_t n = convolutions[index].n, h = convolutions[index].h, w = convolutions[index].w,
-            c = convolutions[index].c;
-    int64_t f = convolutions[index].f, r = convolutions[index].r, s = convolutions[index].s;
+    const int64_t *stride = convolutions[which].stride, *pad = convolutions[which].pad;
+    const int64_t *after = convolutions[which].after;
+    int64_t n = convolutions[which].n, h = convolutions[which].h, w = convolutions[which].w;
+    int64_t c = convolutions[which].c, f = convolutions[which].f;
+    int64_t r = convolutions[which].r, s = convolutions[which].s;
+    int64_t groups = form == GROUPS && c % 4 == 0 && f % 4 == 0 ? 4 : 1, dilation = form == DILATION ? 2 : 1;
+    h += (r - 1) * (dilation - 1);
+    w += (s - 1) * (dilation - 1);
     iso_conv_geometry *geometry = &t->attrs.conv.geometry;
-    *geometry = (iso_conv_geometry){.dilation = {1, 1}, .groups = 1};
+    *geometry = (iso_conv_geometry){.dilation = {dilation, dilation}, .groups = groups};
     memcpy(geometry->stride, stride, sizeof geometry->stride);
     memcpy(geometry->pad_before, pad, sizeof geometry->pad_before);
     memcpy(geometry->pad_after, after, sizeof geometry->pad_after);
-    const int64_t x[] = {n, h, w, c}, kernel[] = {r, s, c, f};
-    const int64_t y[] = {n, (h + pad[0] + after[0] - r) / stride[0] + 1,
-                         (w + pad[1] + after[1] - s) / stride[1] + 1, f};
+    const int64_t x[] = {n, h, w, c}, kernel[] = {r, s, c / groups, f};
+    const int64_t y[] = {n, (h + pad[0] + after[0] - (r - 1) * dilation - 1) / stride[0] + 1,
+                         (w + pad[1] + after[1] - (s - 1) * dilation - 1) / stride[1] + 1, f};
     bool of_input = strcmp(t->op, "conv2d_grad_input") == 0,
          of_kernel = strcmp(t->op, "conv2d_grad_kernel") == 0;
-    input(t, ISO_F32, -1, 1, 4, of_input ? kernel : x);
-    input(t, ISO_F32, -1, 1, 4, of_input || of_kernel ? y : kernel);
-    output(t, ISO_F32, 4, of_input ? x : of_kernel ? kernel : y);
+    iso_dtype dtype = form == DOUBLE ? ISO_F64 : ISO_F32;
+    input(t, dtype, -1, 1, 4, of_input ? kernel : x);
+    input(t, dtype, -1, 1, 4, of_input || of_kernel ? y : kernel);
+    output(t, dtype, 4, of_input ? x : of_kernel ? kernel : y);
     t->attrs.conv.shape = (iso_shape){4, {0}};
     memcpy(t->attrs.conv.shape.dim, of_input ? x : kernel, sizeof x);
-    t->tolerance = products;
+    t->tolerance = form == DOUBLE ? (tolerance){0, 1e-14} : products;
     return true;
 }
 

@@ -15,7 +15,9 @@ KERNEL(batch_moments) KERNEL(batch_norm) KERNEL(batch_norm_grad_sums) KERNEL(bat
 KERNEL(softmax) KERNEL(log_softmax) KERNEL(softmax_grad) KERNEL(log_softmax_grad)
 KERNEL(sparse_crossentropy) KERNEL(sparse_crossentropy_grad) KERNEL(crossentropy) KERNEL(crossentropy_grad)
 KERNEL(dropout)
-KERNEL(conv2d) KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_kernel)
+KERNEL(conv2d) KERNEL(conv2d_unfolded)
+KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_unfolded)
+KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_unfolded)
 KERNEL(matmul_library) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on
