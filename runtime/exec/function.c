@@ -185,6 +185,9 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     if (!batch)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name,
                          program->inputs);
+    if (batch->rows < 1)
+        return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows", function->name,
+                         batch->rows);
     if (batch->components < program->inputs)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
                          function->name, program->inputs, batch->components);
@@ -273,6 +276,25 @@ done:
     return status;
 }
 
+/* A tensor from the rank of slot 0 to those without slots, in pieces. */
+static iso_status give_idle_ranks(iso_runtime *runtime, double *values, int64_t count)
+{
+    enum { CHUNK = 1 << 14 };
+    int ranks = iso_ranks(runtime->ctx);
+    iso_status status = ISO_OK;
+    double *all = iso_new((size_t)ranks * CHUNK * sizeof *all);
+    ISO_TRY(iso_agree(runtime->ctx,
+                      all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for tensors of %d ranks", ranks)));
+    for (int64_t begin = 0; begin < count; begin += CHUNK) {
+        int64_t n = count - begin < CHUNK ? count - begin : CHUNK;
+        ISO_TRY(iso_gather_all(runtime->ctx, values + begin, (size_t)n * sizeof *all, all));
+        memcpy(values + begin, all + runtime->mesh->rank_of_slot[0] * n, (size_t)n * sizeof *all);
+    }
+done:
+    iso_free(all);
+    return status;
+}
+
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
 {
     iso_runtime *runtime = function->runtime;
@@ -292,6 +314,8 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
         const void *data = runtime->locals ? iso_bound_value(runtime, ready, 0, value) : NULL;
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
+        if (runtime->idle_ranks)
+            ISO_TRY(give_idle_ranks(runtime, outputs[o], iso_box_count(&box)));
     }
 done:
     return status;

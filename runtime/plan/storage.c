@@ -113,14 +113,19 @@ static void share_aliases(storage *s)
 
 /* ---- working in place ---- */
 
-static bool kernel_works_in_place(const iso_plan *plan, int instruction)
+/* On every slot: boxes of other sizes, empty ones among them, may have other kernels. */
+static bool kernels_work_in_place(const iso_plan *plan, int instruction)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
-    iso_plan_call(plan, instruction, 0, in, out, &call);
-    const iso_kernel *kernel = plan->site->backend->find(
-        plan->program->step[plan->instruction[instruction].step].op->type->name, &call);
-    return kernel && kernel->in_place;
+    const char *op = plan->program->step[plan->instruction[instruction].step].op->type->name;
+    for (int slot = 0; slot < plan->program->mesh->slots; slot++) {
+        iso_plan_call(plan, instruction, slot, in, out, &call);
+        const iso_kernel *kernel = plan->site->backend->find(op, &call);
+        if (!kernel || !kernel->in_place)
+            return false;
+    }
+    return true;
 }
 
 /* Output 0 may take the memory of input i where the input is not needed any more and both have one size
@@ -150,7 +155,7 @@ static void share_in_place(storage *s)
         const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
         for (int i = 0; i < step->op->inputs; i++) {
             if (!may_replace(s, when, i) || s->life[step->output[0]].forced ||
-                !kernel_works_in_place(s->plan, when))
+                !kernels_work_in_place(s->plan, when))
                 continue;
             int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
             s->plan->root[out] = root;

@@ -101,6 +101,8 @@ START_TEST(batches_that_do_not_fit_are_refused)
     double numbers[100] = {0}, loss = 7;
     begin(&t, "mlp");
     check_refused(iso_function_run(t.train, NULL, &loss), "has 3 inputs and was given no batch");
+    memory_batch_begin(&batch, 0);
+    check_refused(iso_function_run(t.train, &batch.batch, &loss), "was given a batch of 0 rows");
     memory_batch_begin(&batch, 7);
     memory_batch_add(&batch, ISO_SHAPE(7), numbers);
     check_refused(iso_function_run(t.train, &batch.batch, &loss), "has 3 inputs, the batch has 1 components");
