@@ -34,6 +34,7 @@ void trial_begin(trial *t, iso_context *ctx, const net_kind *kind, iso_dtype pre
 void trial_end(trial *t)
 {
     iso_function_destroy(t->train);
+    iso_function_destroy(t->infer);
     iso_graph_destroy(t->net.graph);
     iso_distribution_destroy(t->distribution);
     iso_layout_map_destroy(t->map);
@@ -118,6 +119,17 @@ void trial_run(trial *t, iso_function *function, int number, double *const *outp
     trial_ok(t, iso_function_evaluate(function, &memory.batch, outputs));
     for (int i = 0; i < NET_INPUTS; i++)
         free(values[i]);
+}
+
+double trial_infer(trial *t, int number)
+{
+    iso_function_options options = {.outputs = {t->net.loss}};
+    double loss = 0;
+    memcpy(options.inputs, t->net.input, sizeof t->net.input);
+    if (!t->infer)
+        trial_ok(t, iso_function_create_with(t->net.graph, &t->infer, &options, sizeof options));
+    trial_run(t, t->infer, number, (double *const[]){&loss});
+    return loss;
 }
 
 double *trial_weights(const trial *t, int64_t *count)

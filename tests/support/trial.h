@@ -15,7 +15,7 @@ typedef struct trial {
     iso_layout_map *map;
     iso_distribution *distribution;
     iso_update *update;
-    iso_function *train;
+    iso_function *train, *infer;
     int64_t rows;
     char what[4096]; /* the mesh and the layouts, for messages */
 } trial;
@@ -30,6 +30,8 @@ void trial_layout(trial *t, const char *key, const char *layout);
 void trial_make(trial *t, const char *batch_axis, const iso_optimizer *optimizer);
 /* The loss of one step on the batch of this number; data depends on the network and the number alone. */
 double trial_step(trial *t, int number);
+/* The loss in inference of the batch of this number. */
+double trial_infer(trial *t, int number);
 /* The same batch through another function of the graph. */
 void trial_run(trial *t, iso_function *function, int number, double *const *outputs);
 /* All variables one after another; freed with free(). */

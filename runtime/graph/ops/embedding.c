@@ -56,11 +56,22 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
     iso_rule_run_over(rule->output[0], rank, 2);
 }
 
+/* Of the rows that are looked up a slot has those that lie in its part of the table: as many as its share of
+ * it, on average. */
+static double share(const iso_tensor *table, const iso_box *part)
+{
+    return table->shape.dim[0] > 0 ? (double)part->extent[0] / (double)table->shape.dim[0] : 0;
+}
+
+static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    return iso_box_elements(&outputs[0]) * share(op->input[0], &inputs[0]);
+}
+
 /* An addition for each element of dy. */
 static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    (void)op, (void)outputs;
-    return iso_box_elements(&inputs[1]);
+    return iso_box_elements(&inputs[1]) * share(op->output[0], &outputs[0]);
 }
 
 const iso_op_type iso_op_embedding = {
@@ -68,6 +79,7 @@ const iso_op_type iso_op_embedding = {
     .infer = infer,
     .gradient = gradient,
     .rule_of = rule_of,
+    .flops = flops,
 };
 
 const iso_op_type iso_op_embedding_grad = {
