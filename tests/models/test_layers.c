@@ -82,6 +82,7 @@ START_TEST(shapes)
     check_shape(iso_conv2d(x, 5, 3, .padding = ISO_SAME, .strides = 2), ISO_SHAPE(ISO_BATCH, 4, 3, 5));
     check_shape(iso_conv2d(x, 5, .kernel_size_hw = {3, 1}, .strides_hw = {1, 2}),
                 ISO_SHAPE(ISO_BATCH, 6, 3, 5));
+    check_shape(iso_conv2d(x, 5, 3), ISO_SHAPE(ISO_BATCH, 6, 4, 5));
     check_shape(iso_max_pooling2d(x), ISO_SHAPE(ISO_BATCH, 4, 3, 3));
     check_shape(iso_average_pooling2d(x, 3, .strides = 2, .padding = ISO_SAME),
                 ISO_SHAPE(ISO_BATCH, 4, 3, 3));

@@ -522,6 +522,24 @@ START_TEST(data_that_fails_on_one_rank)
 }
 END_TEST
 
+/* An error of a stage stays in the data set and comes when it is read: here on the last rank alone. */
+START_TEST(a_data_set_that_is_broken_on_one_rank)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 10), *good = arrays(targets, false, 10);
+    check_ok(
+        iso_fit(model, good, .verbose = ISO_ZERO)); /* so that the next steps agree on nothing any more */
+    check_ok(iso_evaluate(model, good, .verbose = ISO_ZERO));
+    iso_dataset_destroy(good);
+    if (iso_rank(ctx) == iso_ranks(ctx) - 1)
+        ck_assert_int_eq(iso_dataset_shuffle(data, -5), ISO_INVALID);
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
+    check_refused(iso_evaluate(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -532,14 +550,15 @@ int main(void)
     if (status == ISO_OK)
         status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
-        failed = RUN_TESTS(
-            "fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers, epoch_loss_weighs_by_rows,
-            sample_weights_count, accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data,
-            initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
-            a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
-            the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
-            models_that_cannot_be_compiled, data_that_does_not_fit, a_label_outside_the_classes,
-            ranks_that_want_different_things, data_that_fails_on_one_rank);
+        failed =
+            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
+                      epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
+                      steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on, ones_own_loss_and_metric,
+                      callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
+                      a_callback_that_fails_alone_fails_everywhere, the_history_file_holds_every_digit,
+                      a_history_file_that_cannot_be_made, models_that_cannot_be_compiled,
+                      data_that_does_not_fit, a_label_outside_the_classes, ranks_that_want_different_things,
+                      data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status) || failed;
