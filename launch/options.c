@@ -10,82 +10,71 @@ static const char *const backends[] = {"auto", "cpu", NULL};
 static const char *const transports[] = {"auto", NULL};
 static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad", NULL};
 
-#define TO(member) offsetof(iso_train_options, member)
+/* Rows: member, name, what the help calls the value, limits or choices, help. */
+#define ROW(kind, member, name, value, help, low, high, choices)                                             \
+    {                                                                                                        \
+        name, ISO_ARGUMENT_##kind, offsetof(iso_train_options, member), value, help, low, high, choices      \
+    }
+#define TEXT(member, name, value, help) ROW(TEXT, member, name, value, help, 0, 0, NULL)
+#define LIST(member, name, value, help) ROW(LIST, member, name, value, help, 0, 0, NULL)
+#define FLAG(member, name, help) ROW(FLAG, member, name, NULL, help, 0, 0, NULL)
+#define CHOICE(member, name, value, choices, help) ROW(CHOICE, member, name, value, help, 0, 0, choices)
+#define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
+#define REAL(member, name, value, low, high, help) ROW(REAL, member, name, value, help, low, high, NULL)
 static const iso_argument table[] = {
-    {"model", ISO_ARGUMENT_TEXT, TO(model), "NAME", "a built-in model; `isogrid models` lists them", 0, 0,
-     NULL},
-    {"data", ISO_ARGUMENT_TEXT, TO(data), "NAME or PATH",
-     "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), or an HDF5 "
-     "file",
-     0, 0, NULL},
-    {"x", ISO_ARGUMENT_TEXT, TO(x), "NAME", "inputs in an HDF5 file; default x", 0, 0, NULL},
-    {"y", ISO_ARGUMENT_TEXT, TO(y), "NAME", "targets in an HDF5 file; default y", 0, 0, NULL},
-    {"validation-data", ISO_ARGUMENT_TEXT, TO(validation_data), "NAME or PATH or test",
-     "evaluated after each epoch; `test` is the test part of --data", 0, 0, NULL},
-    {"validation-split", ISO_ARGUMENT_REAL, TO(validation_split), "F",
-     "this fraction of the rows, from the end, is for validation", 0, 0.999999, NULL},
-    {"validation-rows", ISO_ARGUMENT_COUNT, TO(validation_rows), "N",
-     "so many rows, from the end, are for validation", 1, many, NULL},
-    {"test-data", ISO_ARGUMENT_TEXT, TO(test_data), "NAME or PATH or test", "evaluated once, at the end", 0,
-     0, NULL},
-    {"mesh", ISO_ARGUMENT_TEXT, TO(mesh), "AXIS=N,...",
-     "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one axis "
-     "may be *: what is left",
-     0, 0, NULL},
-    {"layout", ISO_ARGUMENT_LIST, TO(layouts), "KEY=LAYOUT",
-     "where the weights of path KEY (exact, or a regular expression) live: dense/kernel='-, model'; may be "
-     "repeated",
-     0, 0, NULL},
-    {"strict-layouts", ISO_ARGUMENT_FLAG, TO(strict_layouts), NULL,
-     "a layout that matches nothing is an error", 0, 0, NULL},
-    {"zero", ISO_ARGUMENT_COUNT, TO(zero), "1",
-     "1 splits the update of replicated weights, which is the default", 1, 1, NULL},
-    {"batch-size", ISO_ARGUMENT_COUNT, TO(batch_size), "N", "rows of the global batch; default 32", 1, many,
-     NULL},
-    {"epochs", ISO_ARGUMENT_COUNT, TO(epochs), "N", "default 1", 1, 0x1p31 - 1, NULL},
-    {"steps-per-epoch", ISO_ARGUMENT_COUNT, TO(steps_per_epoch), "N", "default: the whole data set", 1, many,
-     NULL},
-    {"shuffle", ISO_ARGUMENT_TEXT, TO(shuffle), "all or none or N",
-     "the order of rows: a permutation of all (the default), as stored, or drawn from a buffer of N rows", 0,
-     0, NULL},
-    {"drop-remainder", ISO_ARGUMENT_FLAG, TO(drop_remainder), NULL, "leave out a last batch that is not full",
-     0, 0, NULL},
-    {"optimizer", ISO_ARGUMENT_CHOICE, TO(optimizer), "NAME", "default: the model's own", 0, 0, optimizers},
-    {"learning-rate", ISO_ARGUMENT_REAL, TO(learning_rate), "R", "default: the optimizer's own", 0, 1e9,
-     NULL},
-    {"schedule", ISO_ARGUMENT_TEXT, TO(schedule), "SCHEDULE",
-     "constant; exponential:decay_steps=1000,decay_rate=0.9,staircase=1; "
-     "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01; piecewise:1000=0.01,2000=0.001",
-     0, 0, NULL},
-    {"weight-decay", ISO_ARGUMENT_REAL, TO(weight_decay), "R",
-     "decoupled, for any optimizer; default: the optimizer's own", 0, 1e9, NULL},
-    {"clip-norm", ISO_ARGUMENT_REAL, TO(clip_norm), "R", "the greatest norm of each variable's gradient",
-     1e-30, 1e30, NULL},
-    {"global-clip-norm", ISO_ARGUMENT_REAL, TO(global_clip_norm), "R",
-     "the greatest norm of all gradients together", 1e-30, 1e30, NULL},
-    {"clip-value", ISO_ARGUMENT_REAL, TO(clip_value), "R", "the greatest absolute value in a gradient", 1e-30,
-     1e30, NULL},
-    {"loss", ISO_ARGUMENT_TEXT, TO(loss), "NAME", "default: the model's own", 0, 0, NULL},
-    {"metrics", ISO_ARGUMENT_TEXT, TO(metrics), "NAME,...", "default: the model's own; none: no metrics", 0,
-     0, NULL},
-    {"precision", ISO_ARGUMENT_CHOICE, TO(precision), "TYPE", "default float32", 0, 0, precisions},
-    {"check-data", ISO_ARGUMENT_FLAG, TO(check_data), NULL, "refuse data that hold a NaN or an infinity", 0,
-     0, NULL},
-    {"seed", ISO_ARGUMENT_COUNT, TO(seed), "N", "of initial weights, shuffling and dropout; default 1337", 0,
-     0x1p52, NULL},
-    {"history", ISO_ARGUMENT_TEXT, TO(history), "FILE", "one JSON line an epoch, in full precision", 0, 0,
-     NULL},
-    {"timings", ISO_ARGUMENT_TEXT, TO(timings), "FILE",
-     "one JSON line an epoch: its seconds; in the first also those to the end of the first step", 0, 0, NULL},
-    {"verbose", ISO_ARGUMENT_COUNT, TO(verbose), "0|1|2",
-     "silent, progress bar (the default), one line an epoch", 0, 2, NULL},
-    {"threads", ISO_ARGUMENT_COUNT, TO(threads), "N", "of each rank; default: cores / ranks on the host", 1,
-     4096, NULL},
-    {"collectives", ISO_ARGUMENT_CHOICE, TO(collectives), "KIND", "default auto", 0, 0, transports},
-    {"backend", ISO_ARGUMENT_CHOICE, TO(backend), "KIND", "default auto", 0, 0, backends},
-    {"timeout", ISO_ARGUMENT_REAL, TO(timeout), "SECONDS", "for a peer that is silent; default 60", 1e-3, 1e9,
-     NULL},
-    {"help", ISO_ARGUMENT_FLAG, TO(help), NULL, "prints this", 0, 0, NULL},
+    TEXT(model, "model", "NAME", "a built-in model; `isogrid models` lists them"),
+    TEXT(data, "data", "NAME or PATH",
+         "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), or an "
+         "HDF5 file"),
+    TEXT(x, "x", "NAME", "inputs in an HDF5 file; default x"),
+    TEXT(y, "y", "NAME", "targets in an HDF5 file; default y"),
+    TEXT(validation_data, "validation-data", "NAME or PATH or test",
+         "evaluated after each epoch; `test` is the test part of --data"),
+    REAL(validation_split, "validation-split", "F", 0, 0.999999,
+         "this fraction of the rows, from the end, is for validation"),
+    COUNT(validation_rows, "validation-rows", "N", 1, many, "so many rows, from the end, are for validation"),
+    TEXT(test_data, "test-data", "NAME or PATH or test", "evaluated once, at the end"),
+    TEXT(mesh, "mesh", "AXIS=N,...",
+         "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
+         "axis may be *: what is left"),
+    LIST(layouts, "layout", "KEY=LAYOUT",
+         "where the weights of path KEY (exact, or a regular expression) live: dense/kernel='-, model'; may "
+         "be repeated"),
+    FLAG(strict_layouts, "strict-layouts", "a layout that matches nothing is an error"),
+    COUNT(zero, "zero", "1", 1, 1, "1 splits the update of replicated weights, which is the default"),
+    COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
+    COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),
+    COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many, "default: the whole data set"),
+    TEXT(
+        shuffle, "shuffle", "all or none or N",
+        "the order of rows: a permutation of all (the default), as stored, or drawn from a buffer of N rows"),
+    FLAG(drop_remainder, "drop-remainder", "leave out a last batch that is not full"),
+    CHOICE(optimizer, "optimizer", "NAME", optimizers, "default: the model's own"),
+    REAL(learning_rate, "learning-rate", "R", 0, 1e9, "default: the optimizer's own"),
+    TEXT(schedule, "schedule", "SCHEDULE",
+         "constant; exponential:decay_steps=1000,decay_rate=0.9,staircase=1; "
+         "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01; "
+         "piecewise:1000=0.01,2000=0.001"),
+    REAL(weight_decay, "weight-decay", "R", 0, 1e9,
+         "decoupled, for any optimizer; default: the optimizer's own"),
+    REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the greatest norm of each variable's gradient"),
+    REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
+         "the greatest norm of all gradients together"),
+    REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the greatest absolute value in a gradient"),
+    TEXT(loss, "loss", "NAME", "default: the model's own"),
+    TEXT(metrics, "metrics", "NAME,...", "default: the model's own; none: no metrics"),
+    CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
+    FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
+    COUNT(seed, "seed", "N", 0, 0x1p63, "of initial weights, shuffling and dropout; default 1337"),
+    TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
+    TEXT(timings, "timings", "FILE",
+         "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),
+    COUNT(verbose, "verbose", "0|1|2", 0, 2, "silent, progress bar (the default), one line an epoch"),
+    COUNT(threads, "threads", "N", 1, 4096, "of each rank; default: cores / ranks on the host"),
+    CHOICE(collectives, "collectives", "KIND", transports, "default auto"),
+    CHOICE(backend, "backend", "KIND", backends, "default auto"),
+    REAL(timeout, "timeout", "SECONDS", 1e-3, 1e9, "for a peer that is silent; default 60"),
+    FLAG(help, "help", "prints this"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 _Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too small");
