@@ -30,6 +30,25 @@ static void begin(trial *t, const char *name)
     trial_make(t, "data", &adam);
 }
 
+/* ---- meshes of a job ---- */
+
+START_TEST(meshes_that_do_not_fit_the_job_are_refused)
+{
+    iso_mesh *mesh = NULL;
+    if (iso_ranks(ctx) == 1)
+        return;
+    check_refused(iso_mesh_create(ctx, "data=2", &mesh),
+                  "mesh 'data=2' has 2 slots, fewer than the 3 ranks of this job");
+    check_refused(iso_mesh_create(ctx, "data=*,model=2", &mesh),
+                  "3 ranks are not a multiple of the other axes' 2 slots");
+    iso_status status = iso_mesh_create(ctx, iso_rank(ctx) == 1 ? "data=4" : "data=3", &mesh);
+    ck_assert_msg(status == ISO_INVALID, "status %d: %s", (int)status, iso_error_message());
+    status = iso_mesh_create(ctx, iso_rank(ctx) == 2 ? "data=" : "data=3", &mesh); /* one rank fails alone */
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_ptr_null(mesh);
+}
+END_TEST
+
 /* ---- making ---- */
 
 START_TEST(a_missing_input_is_named)
@@ -203,10 +222,11 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("functions", 0, a_missing_input_is_named, a_variable_has_one_update,
-                  a_graph_s_error_is_the_function_s, layouts_that_do_not_fit_are_the_function_s_error,
-                  batches_that_do_not_fit_are_refused, run_gives_scalars_only,
-                  a_label_outside_the_classes_changes_nothing, a_rank_that_cannot_read_stops_all))
+        RUN_TESTS("functions", 0, meshes_that_do_not_fit_the_job_are_refused, a_missing_input_is_named,
+                  a_variable_has_one_update, a_graph_s_error_is_the_function_s,
+                  layouts_that_do_not_fit_are_the_function_s_error, batches_that_do_not_fit_are_refused,
+                  run_gives_scalars_only, a_label_outside_the_classes_changes_nothing,
+                  a_rank_that_cannot_read_stops_all))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -15,7 +15,7 @@
 
 static iso_context *ctx;
 
-enum { STEPS = 5, FEW_CASES = 50, MANY_CASES = 3000, MOST_SLOTS = 8 };
+enum { STEPS = 5, FEW_CASES = 50, MANY_CASES = 1500, MOST_SLOTS = 8 };
 static const double tolerance = 1e-10;
 
 /* ---- random choices ---- */

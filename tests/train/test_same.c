@@ -183,6 +183,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         (getenv("ISOGRID_TEST_STEPS") ? RUN_TESTS("same", 0, print)
