@@ -15,6 +15,13 @@
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/network.h"
 
+/* As ck_assert_msg, which writes a file each time, but for loops. */
+#define CHECK(condition, ...)                                                                                \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            ck_abort_msg(__VA_ARGS__);                                                                       \
+    } while (0)
+
 enum { MOST_ARRAYS = 8, GUARD = 64, PAGE = 4096 };
 
 /* How far a result may lie from the reference: |a - b| <= relative * |b| + absolute * (largest |b|). Both 0:
@@ -171,8 +178,8 @@ static inline void check_guards(const trial *t, const result *r)
     for (int i = 0; i < t->outputs; i++) {
         const unsigned char *end = (const unsigned char *)r->out[i].data + bytes_of(&r->out[i]);
         for (int j = 0; j < GUARD; j++)
-            ck_assert_msg(end[j] == 0xa5, "%s: kernel %s wrote %d bytes past the end of output %d",
-                          describe(t), r->kernel, j + 1, i);
+            CHECK(end[j] == 0xa5, "%s: kernel %s wrote %d bytes past the end of output %d", describe(t),
+                  r->kernel, j + 1, i);
     }
 }
 
@@ -188,7 +195,7 @@ static inline void run_kernel(const trial *t, const iso_backend *backend, result
                      .info = &step_info,
                      .fault = &fault};
     const iso_kernel *kernel = backend->find(t->op, &call);
-    ck_assert_msg(kernel != NULL, "%s: no kernel", describe(t));
+    CHECK(kernel != NULL, "%s: no kernel", describe(t));
     r->kernel = kernel->name;
     r->in_place = kernel->in_place;
     size_t scratch = kernel->scratch ? kernel->scratch(&call) : 0;
@@ -198,12 +205,11 @@ static inline void run_kernel(const trial *t, const iso_backend *backend, result
     call.scratch = memory;
     kernel->run(&call);
     for (int i = 0; i < GUARD; i++)
-        ck_assert_msg(memory[scratch + (size_t)i] == 0xa5,
-                      "%s: kernel %s wrote past its %zu bytes of scratch", describe(t), kernel->name,
-                      scratch);
+        CHECK(memory[scratch + (size_t)i] == 0xa5, "%s: kernel %s wrote past its %zu bytes of scratch",
+              describe(t), kernel->name, scratch);
     free(memory);
     check_guards(t, r);
-    ck_assert_msg(!fault.raised, "%s: %s", describe(t), fault.message);
+    CHECK(!fault.raised, "%s: %s", describe(t), fault.message);
 }
 
 /* Runs the trial's op with outputs at `offset` from a page. */
@@ -229,9 +235,9 @@ static inline void compare(const trial *t, const result *want, const result *got
         for (int64_t i = 0; i < n; i++) {
             double a = element(&got->out[k], i), b = element(&want->out[k], i);
             bool near = fabs(a - b) <= t->tolerance.relative * fabs(b) + t->tolerance.absolute * largest;
-            ck_assert_msg(near || a == b || (isnan(a) && isnan(b)),
-                          "%s, %s: kernel %s gave %.9g for element %lld of output %d, the reference %.9g",
-                          describe(t), iso_isa_name(iso_cpu_isa()), got->kernel, a, (long long)i, k, b);
+            CHECK(near || a == b || (isnan(a) && isnan(b)),
+                  "%s, %s: kernel %s gave %.9g for element %lld of output %d, the reference %.9g",
+                  describe(t), iso_isa_name(iso_cpu_isa()), got->kernel, a, (long long)i, k, b);
         }
     }
 }
@@ -239,8 +245,8 @@ static inline void compare(const trial *t, const result *want, const result *got
 static inline void compare_bits(const trial *t, const result *a, const result *b)
 {
     for (int k = 0; k < t->outputs; k++)
-        ck_assert_msg(memcmp(a->out[k].data, b->out[k].data, bytes_of(&t->out[k])) == 0,
-                      "%s: other addresses gave other bits in kernel %s", describe(t), a->kernel);
+        CHECK(memcmp(a->out[k].data, b->out[k].data, bytes_of(&t->out[k])) == 0,
+              "%s: other addresses gave other bits in kernel %s", describe(t), a->kernel);
 }
 
 /* Places the inputs anew at `offset` from a page, with the values of `from` or, where it is NULL, random
@@ -268,7 +274,7 @@ static inline void free_all(void **owner, int count)
 static inline void check_in_place(const trial *t, const result *want)
 {
     const iso_op_type *type = iso_op_type_find(t->op);
-    ck_assert_msg(type != NULL, "no op is called %s", t->op);
+    CHECK(type != NULL, "no op is called %s", t->op);
     for (int i = 0; i < t->inputs && want->in_place; i++) {
         const iso_array *in = &t->in[i], *out = &t->out[0];
         if (!(type->in_place >> i & 1) || in->dtype != out->dtype || in->rank != out->rank ||
@@ -281,8 +287,8 @@ static inline void check_in_place(const trial *t, const result *want)
         r.out[0].data = over.in[i].data;
         memset((char *)r.out[0].data + bytes_of(out), 0xa5, GUARD);
         run_kernel(&over, iso_backend_cpu(), &r);
-        ck_assert_msg(memcmp(r.out[0].data, want->out[0].data, bytes_of(out)) == 0,
-                      "%s: kernel %s over input %d gave other bits", describe(t), r.kernel, i);
+        CHECK(memcmp(r.out[0].data, want->out[0].data, bytes_of(out)) == 0,
+              "%s: kernel %s over input %d gave other bits", describe(t), r.kernel, i);
         free_all(owner, t->inputs);
     }
 }

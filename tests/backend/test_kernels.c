@@ -1,5 +1,7 @@
 /* Every fast kernel of the CPU backend against the plain one, over many shapes, for each instruction set of
  * this machine. Ranks: 1 */
+#include <malloc.h>
+
 #include "tests/backend/harness.h"
 
 /* Makes case `index` of an op; false behind the last. */
@@ -314,6 +316,65 @@ static bool batch_norm_grad(trial *t, int index)
     return true;
 }
 
+static bool layer_norm(trial *t, int index)
+{
+    if (index == 4 * CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index / 4][0], c = channel_shapes[index / 4][1];
+    bool gamma = index & 1, beta = index & 2;
+    t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, gamma, beta};
+    bool sums_of = strstr(t->op, "sums"), gradient = strstr(t->op, "grad");
+    input(t, ISO_F32, 1, 3, DIMS(rows, c));
+    if (gradient)
+        input(t, ISO_F32, -1, 1, DIMS(rows, c));
+    if (gamma && !sums_of)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if (beta && !gradient)
+        input(t, ISO_F32, -1, 1, DIMS(c));
+    output(t, ISO_F32, sums_of ? 1 : 2, sums_of ? &channel_shapes[index / 4][1] : channel_shapes[index / 4]);
+    if (sums_of)
+        output(t, ISO_F32, DIMS(c));
+    t->tolerance = (tolerance){2e-6, 2e-6};
+    if (gradient && c < 8) /* what is left of nothing */
+        t->tolerance.absolute = 1e-3;
+    return true;
+}
+
+/* ---- pools ---- */
+static const struct {
+    int64_t n, h, w, c, size[2], stride[2], pad[2], after[2];
+} pools[] = {
+    {2, 8, 8, 12, {2, 2}, {2, 2}, {0, 0}, {0, 0}}, {3, 7, 9, 5, {3, 2}, {2, 1}, {1, 0}, {1, 1}},
+    {1, 6, 6, 33, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, {2, 5, 5, 1, {5, 5}, {5, 5}, {0, 0}, {0, 0}},
+    {0, 4, 4, 3, {2, 2}, {2, 2}, {0, 0}, {0, 0}},  {1, 9, 9, 16, {2, 2}, {3, 3}, {0, 0}, {0, 0}},
+};
+
+static bool pool(trial *t, int index)
+{
+    if (index == sizeof pools / sizeof *pools)
+        return false;
+    iso_pool_geometry *g = &t->attrs.pool.geometry;
+    memcpy(g->size, pools[index].size, sizeof g->size);
+    memcpy(g->stride, pools[index].stride, sizeof g->stride);
+    memcpy(g->pad_before, pools[index].pad, sizeof g->pad_before);
+    memcpy(g->pad_after, pools[index].after, sizeof g->pad_after);
+    int64_t n = pools[index].n, h = pools[index].h, w = pools[index].w, c = pools[index].c;
+    const int64_t x[] = {n, h, w, c};
+    const int64_t y[] = {n, (h + g->pad_before[0] + g->pad_after[0] - g->size[0]) / g->stride[0] + 1,
+                         (w + g->pad_before[1] + g->pad_after[1] - g->size[1]) / g->stride[1] + 1, c};
+    bool gradient = strstr(t->op, "grad"), of_max = strstr(t->op, "max");
+    t->attrs.pool.shape = (iso_shape){4, {n, h, w, c}};
+    if (of_max && gradient) { /* y is not the largest of its window, so that some windows have many takers and
+                                 some none */
+        input(t, ISO_F32, 0, 1, 4, x);
+        input(t, ISO_F32, 0.5, 1, 4, y);
+    }
+    input(t, ISO_F32, -1, 1, 4, gradient ? y : x);
+    output(t, ISO_F32, 4, gradient ? x : y);
+    t->tolerance = few_roundings;
+    return true;
+}
+
 /* ---- softmax, cross-entropy, dropout ---- */
 static const int64_t class_shapes[][2] = {{1, 1},  {16, 10},  {3, 16}, {5, 17},
                                           {0, 10}, {2, 1000}, {7, 33}, {4, 5}};
@@ -414,6 +475,13 @@ static const struct {
     {"crossentropy", crossentropy},
     {"crossentropy_grad", crossentropy},
     {"dropout", dropout},
+    {"layer_norm", layer_norm},
+    {"layer_norm_grad", layer_norm},
+    {"layer_norm_grad_sums", layer_norm},
+    {"max_pool2d", pool},
+    {"max_pool2d_grad", pool},
+    {"average_pool2d", pool},
+    {"average_pool2d_grad", pool},
 };
 
 static maker *maker_of(const char *op)
@@ -464,6 +532,8 @@ END_TEST
 
 int main(void)
 {
+    mallopt(M_MMAP_THRESHOLD, 1 << 28); /* arrays come and go: keep their pages */
+    mallopt(M_TRIM_THRESHOLD, 1 << 28);
     Suite *suite = suite_create("kernels");
     TCase *tests = tcase_create("kernels");
     tcase_set_timeout(tests, 120);

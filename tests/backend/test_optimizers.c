@@ -9,6 +9,13 @@
 #include "runtime/graph/optimizer.h"
 
 enum { MOST = 1000, SLOTS = 3, STEPS = 5, GUARDS = 32 };
+/* As ck_assert_msg, which writes a file each time, but for loops. */
+#define CHECK(condition, ...)                                                                                \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            ck_abort_msg(__VA_ARGS__);                                                                       \
+    } while (0)
+
 static const float GUARD = 12345.0f;
 
 typedef struct state {
@@ -80,10 +87,9 @@ static void train(state *s, iso_rule_run run, const double *hyper, int64_t n, in
 static void check_near(const float *a, const float *b, int64_t n, const char *what, int setting)
 {
     for (int64_t i = 0; i < n; i++)
-        ck_assert_msg(fabsf(a[i] - b[i]) <= 2e-6f * fabsf(b[i]) + 3e-8f,
-                      "setting %d, %s, %s %lld of %lld: %.9g, reference %.9g", setting,
-                      iso_isa_name(iso_cpu_isa()), what, (long long)i, (long long)n, (double)a[i],
-                      (double)b[i]);
+        CHECK(fabsf(a[i] - b[i]) <= 2e-6f * fabsf(b[i]) + 3e-8f,
+              "setting %d, %s, %s %lld of %lld: %.9g, reference %.9g", setting, iso_isa_name(iso_cpu_isa()),
+              what, (long long)i, (long long)n, (double)a[i], (double)b[i]);
 }
 
 static void check_rule(int setting, int64_t n)
@@ -154,15 +160,16 @@ static void check_combining(void)
         cpu->sum(ISO_F64, n, da, db, dout);
         cpu->sum(ISO_I32, n, ia, ib, ia);
         for (int i = 0; i < n; i++) {
-            ck_assert(out[i] == a[i] + b[i] || i == 3 || i == 9);
-            ck_assert(dout[i] == da[i] + db[i] && ia[i] == i * 3 + 50 - i);
+            CHECK(out[i] == a[i] + b[i] || i == 3 || i == 9, "element %d of %d", i, n);
+            CHECK(dout[i] == da[i] + db[i] && ia[i] == i * 3 + 50 - i, "element %d of %d", i, n);
         }
         ck_assert(out[n] == 77 && dout[n] == 77);
         cpu->maximum(ISO_F32, n, a, b, out);
         cpu->maximum(ISO_F64, n, da, db, dout);
         for (int i = 0; i < n; i++) {
-            ck_assert(i == 3 || i == 9 ? isnan(out[i]) : out[i] == (a[i] > b[i] ? a[i] : b[i]));
-            ck_assert(dout[i] == (da[i] > db[i] ? da[i] : db[i]));
+            CHECK(i == 3 || i == 9 ? isnan(out[i]) : out[i] == (a[i] > b[i] ? a[i] : b[i]),
+                  "element %d of %d", i, n);
+            CHECK(dout[i] == (da[i] > db[i] ? da[i] : db[i]), "element %d of %d", i, n);
         }
     }
 }

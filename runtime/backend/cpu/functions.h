@@ -7,6 +7,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
+#include "runtime/backend/cpu/pool.h"
 #include "runtime/graph/ops/attrs.h"
 
 typedef enum iso_cpu_binary {
@@ -81,7 +82,24 @@ typedef enum iso_cpu_binary {
     /* Elements first, first + 1, ... of the random sequence (key, step): graph/ops/network.h; y may be x */ \
     FUNCTION(void, dropout_f32,                                                                              \
              (int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold, float scale,       \
-              const float *x, float *y))
+              const float *x, float *y))                                                                     \
+    /* Pools */                                                                                              \
+    FUNCTION(void, max_pool_f32, (const iso_pool *pool, const float *x, float *y))                           \
+    FUNCTION(void, max_pool_grad_f32,                                                                        \
+             (const iso_pool *pool, const float *x, const float *y, const float *dy, float *dx))             \
+    FUNCTION(void, average_pool_f32, (const iso_pool *pool, const float *x, float *y))                       \
+    FUNCTION(void, average_pool_grad_f32, (const iso_pool *pool, const float *dy, float *dx))                \
+    /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. sums: dgamma, dbeta [c]; scratch: 2 c \
+     * floats */                                                                                             \
+    FUNCTION(void, layer_norm_f32,                                                                           \
+             (int64_t rows, int64_t c, const float *x, const float *gamma, const float *beta, float epsilon, \
+              float *y))                                                                                     \
+    FUNCTION(void, layer_norm_grad_f32,                                                                      \
+             (int64_t rows, int64_t c, const float *x, const float *dy, const float *gamma, float epsilon,   \
+              float *dx))                                                                                    \
+    FUNCTION(void, layer_norm_sums_f32,                                                                      \
+             (int64_t rows, int64_t c, const float *x, const float *dy, float epsilon, double *dgamma,       \
+              double *dbeta, float *scratch))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

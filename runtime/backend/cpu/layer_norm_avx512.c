@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/layer_norm_body.h"

@@ -1,0 +1,86 @@
+/* Layer normalisation over rows that lie behind each other; see functions.h. Sums over a row are made lane by
+ * lane, then over the lanes by halves; sums over rows in float for BLOCK rows, then in double. */
+#include <math.h>
+
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/vector.h"
+
+enum { BLOCK = 64 };
+
+typedef struct moments {
+    vf mean, rstd;
+} moments;
+
+INLINE moments moments_of(int64_t c, const float *x, float epsilon)
+{
+    vf sum = vf_zero(), squares = vf_zero();
+    for (int64_t i = 0; i < c; i += VL)
+        sum += vf_get(x + i, c - i);
+    vf mean = vf_set(vf_sum(sum) / (float)c);
+    for (int64_t i = 0; i < c; i += VL) {
+        vf distance = vf_first(vf_get(x + i, c - i) - mean, c - i, vf_zero());
+        squares = vf_fma(distance, distance, squares);
+    }
+    return (moments){mean, vf_set(1 / sqrtf(vf_sum(squares) / (float)c + epsilon))};
+}
+
+void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const float *gamma, const float *beta,
+                              float epsilon, float *y)
+{
+    for (int64_t row = 0; row < rows; row++, x += c, y += c) {
+        moments m = moments_of(c, x, epsilon);
+        for (int64_t i = 0; i < c; i += VL) {
+            vf v = (vf_get(x + i, c - i) - m.mean) * m.rstd;
+            if (gamma)
+                v *= vf_get(gamma + i, c - i);
+            if (beta)
+                v += vf_get(beta + i, c - i);
+            vf_put(y + i, v, c - i);
+        }
+    }
+}
+
+/* dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)), dxhat = dy gamma */
+void ISO_SIMD(layer_norm_grad_f32)(int64_t rows, int64_t c, const float *x, const float *dy,
+                                   const float *gamma, float epsilon, float *dx)
+{
+    const vf one = vf_set(1);
+    for (int64_t row = 0; row < rows; row++, x += c, dy += c, dx += c) {
+        moments m = moments_of(c, x, epsilon);
+        vf sum = vf_zero(), products = vf_zero();
+        for (int64_t i = 0; i < c; i += VL) {
+            vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
+            sum += d;
+            products = vf_fma(d, vf_get(x + i, c - i) - m.mean, products);
+        }
+        vf mean = vf_set(vf_sum(sum) / (float)c),
+           slope = vf_set(vf_sum(products) / (float)c) * m.rstd * m.rstd;
+        for (int64_t i = 0; i < c; i += VL) {
+            vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
+            vf_put(dx + i, m.rstd * vf_fnma(vf_get(x + i, c - i) - m.mean, slope, d - mean), c - i);
+        }
+    }
+}
+
+void ISO_SIMD(layer_norm_sums_f32)(int64_t rows, int64_t c, const float *x, const float *dy, float epsilon,
+                                   double *dgamma, double *dbeta, float *scratch)
+{
+    float *products = scratch, *sums = scratch + c;
+    memset(dgamma, 0, (size_t)c * sizeof *dgamma);
+    memset(dbeta, 0, (size_t)c * sizeof *dbeta);
+    for (int64_t begin = 0; begin < rows; begin += BLOCK) {
+        memset(scratch, 0, 2 * (size_t)c * sizeof *scratch);
+        for (int64_t row = begin; row < rows && row < begin + BLOCK; row++, x += c, dy += c) {
+            moments m = moments_of(c, x, epsilon);
+            for (int64_t i = 0; i < c; i += VL) {
+                vf d = vf_get(dy + i, c - i), xhat = (vf_get(x + i, c - i) - m.mean) * m.rstd;
+                vf_put(products + i, vf_fma(d, xhat, vf_get(products + i, c - i)), c - i);
+                vf_put(sums + i, d + vf_get(sums + i, c - i), c - i);
+            }
+        }
+        for (int64_t i = 0; i < c; i++) {
+            dgamma[i] += products[i];
+            dbeta[i] += sums[i];
+        }
+    }
+}

@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/pool_body.h"
