@@ -25,7 +25,7 @@ void iso_fault_raise(iso_fault *fault, const char *format, ...);
 typedef struct iso_step_info {
     uint64_t step; /* counter of training steps: dropout draws from it */
     uint64_t seed;
-    int64_t rows;  /* of the global batch */
+    int64_t rows; /* of the global batch */
 } iso_step_info;
 
 typedef struct iso_call {
@@ -38,21 +38,26 @@ typedef struct iso_call {
     iso_fault *fault;
 } iso_call;
 
-/* One way to do an op. A backend lists its kernels in order of preference: the first that fits an op's dtypes and local
- * shapes (known while planning, data pointers NULL) is taken. Kernels are single-threaded, do not allocate, and the order of their
- * sums depends on shapes only. Inputs may be read up to 64 bytes past their end; outputs are written exactly. */
+/* One way to do an op. A backend lists its kernels in order of preference: the first that fits an op's dtypes
+ * and local shapes (known while planning, data pointers NULL) is taken. Kernels are single-threaded, do not
+ * allocate, and the order of their sums depends on shapes only. Inputs may be read up to 64 bytes past their
+ * end; outputs are written exactly. */
 typedef struct iso_kernel {
     const char *op;   /* name of the op type */
     const char *name; /* of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */
     bool (*fits)(const iso_call *call);      /* NULL: anything */
     size_t (*scratch)(const iso_call *call); /* NULL: none */
     void (*run)(const iso_call *call);
+    /* The part [offset, offset + extent) of output 0 alone, dense, into `part`, with the bits that run would
+     * give it; NULL: the kernel cannot. The planner then may let the optimizer make a gradient part by part
+     * where it uses it. */
+    void (*run_part)(const iso_call *call, const int64_t *offset, const int64_t *extent, void *part);
     /* Whether the kernel may be given output 0 at the address of an input that the op's in_place names. */
     bool in_place;
 } iso_kernel;
 
-/* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient g. `hyper` is what
- * iso_optimizer_hyper gave for this step. */
+/* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient
+ * g. `hyper` is what iso_optimizer_hyper gave for this step. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
 
 /* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. */
@@ -69,7 +74,8 @@ typedef struct iso_backend {
 const iso_backend *iso_backend_cpu(void);
 /* Only the plain reference kernels: the oracle of the others. */
 const iso_backend *iso_backend_reference(void);
-/* Instruction sets, in increasing order: what this CPU has, and what all ranks agreed to use (before the first plan). */
+/* Instruction sets, in increasing order: what this CPU has, and what all ranks agreed to use (before the
+ * first plan). */
 typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
 iso_isa iso_cpu_isa(void);
 void iso_cpu_limit_isa(iso_isa isa);

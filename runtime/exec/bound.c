@@ -22,7 +22,8 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_ready_plan *ready, iso_s
     const iso_plan *plan = ready->plan;
     const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
     iso_bound *bound = &sp->bound[i];
-    iso_plan_call(plan, i, sp->local->slot, bound->array, bound->array + step->op->inputs, &bound->call);
+    iso_plan_call(plan, plan->instruction[i].step, sp->local->slot, bound->array,
+                  bound->array + step->op->inputs, &bound->call);
     bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
     if (!bound->kernel)
         return no_kernel(runtime, step->op, &bound->call);
@@ -166,7 +167,7 @@ iso_status iso_bound_create(iso_runtime *runtime, iso_plan *plan, iso_ready_plan
     *out = ready;
     return ISO_OK;
 done:
-    ready->plan = NULL;
+    ready->plan = NULL; /* still the caller's */
     iso_bound_destroy(runtime, ready);
     return status;
 }
@@ -181,9 +182,7 @@ void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready)
         iso_free(ready->slot[i].copies);
         iso_free(ready->slot[i].constants);
         iso_free(ready->slot[i].fault_total);
-        iso_free(ready->slot[i].run);
-        iso_free(ready->slot[i].assign);
-        iso_free(ready->slot[i].gradient);
+        iso_bound_free_changes(&ready->slot[i]);
     }
     iso_plan_destroy(ready->plan);
     iso_free(ready->slot);

@@ -31,7 +31,19 @@ typedef struct iso_weight_run {
     int bucket;
     int64_t begin, count;
     char *weights;
+    int product;   /* the deferred product that makes its gradient, -1: the gradient lies in the bucket */
+    int64_t first; /* of the run's elements in the product, row-major */
+    double flops, taken; /* of the product's part: operations, bytes that come from other slots */
 } iso_weight_run;
+
+/* A deferred product (plan/defer.c): the calls of all slots of the group, in order. */
+typedef struct iso_bound_product {
+    int group;
+    int64_t columns;
+    const iso_kernel **kernel; /* [group] */
+    iso_call *call;            /* [group] */
+    iso_array *array;          /* [group * (inputs + 1)] */
+} iso_bound_product;
 
 /* Bytes that a slot copies at the end of a step: an assigned variable's new value, a gradient into its
  * bucket. */
@@ -49,8 +61,9 @@ typedef struct iso_slot_plan {
     void *constants;
     double *fault;       /* in the shared area: 1 where this slot met a fault */
     double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
-    int runs, assigns, gradients;
+    int runs, assigns, gradients, products;
     iso_weight_run *run;
+    iso_bound_product *product; /* [deferrals] */
     iso_bound_assign *assign, *gradient;
 } iso_slot_plan;
 
@@ -75,6 +88,7 @@ void iso_bound_run_copy(const iso_bound_copy *copy);
 
 /* changes.c: what a slot changes at the end of a step; room for it, and its addresses. */
 iso_status iso_bound_make_changes(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
+void iso_bound_free_changes(iso_slot_plan *sp);
 void iso_bound_address_changes(const iso_runtime *runtime, iso_ready_plan *ready, int local);
 
 /* optimize.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange.
@@ -87,7 +101,7 @@ typedef struct iso_rates {
 void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
                           int slot, iso_rates *rates);
 /* Updates the slot's part of every bucket; rates: of each bucket. */
-void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
+void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
                   int local, const iso_rates *rates);
 
 #endif

@@ -1,5 +1,6 @@
-/* What a slot changes at the end of a step: the runs of weights that it updates, the variables that it writes, the gradients that
- * it copies into their buckets. Found while planning, so that a step looks nothing up. */
+/* What a slot changes at the end of a step: the runs of weights that it updates, the variables that it
+ * writes, the gradients that it copies into their buckets. Found while planning, so that a step looks nothing
+ * up. */
 #include "runtime/base/memory.h"
 #include "runtime/exec/bound_impl.h"
 
@@ -9,14 +10,107 @@ static size_t value_bytes(const iso_plan *plan, int value, int slot)
     return (size_t)iso_box_count(&box) * iso_dtype_size(plan->program->value[value].tensor->dtype);
 }
 
+/* ---- deferred products ---- */
+
+static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan, const iso_deferred *deferred,
+                               iso_slot_plan *sp)
+{
+    const iso_bucket *bucket = &plan->buckets->bucket[deferred->bucket];
+    const iso_op *op = plan->program->step[deferred->step].op;
+    iso_bound_product *product = &sp->product[sp->products++];
+    size_t group = (size_t)bucket->group, arrays = (size_t)op->inputs + 1;
+    product->kernel = iso_new(group * sizeof *product->kernel);
+    product->call = iso_new(group * sizeof *product->call);
+    product->array = iso_new(group * arrays * sizeof *product->array);
+    if (!product->kernel || !product->call || !product->array)
+        return iso_error(ISO_NO_MEMORY, "no memory for the products of %zu slots", group);
+    product->group = bucket->group;
+    for (int i = 0; i < product->group; i++) {
+        iso_array *array = product->array + (size_t)i * arrays;
+        int slot = iso_group_slot(plan->program->mesh, bucket->axes, sp->local->slot, i);
+        iso_plan_call(plan, deferred->step, slot, array, array + op->inputs, &product->call[i]);
+        product->kernel[i] = runtime->backend->find(op->type->name, &product->call[i]);
+    }
+    product->columns = product->call[0].out[0].dim[1];
+    return ISO_OK;
+}
+
+static void address_product(const iso_runtime *runtime, iso_ready_plan *ready, int local, int number)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_deferred *deferred = &plan->deferred[number];
+    const iso_program_step *step = &plan->program->step[deferred->step];
+    iso_bound_product *product = &ready->slot[local].product[number];
+    uint32_t axes = plan->buckets->bucket[deferred->bucket].axes;
+    for (int g = 0; g < product->group; g++) {
+        int slot = iso_group_slot(plan->program->mesh, axes, runtime->local[local].slot, g);
+        iso_array *array = product->array + g * (step->op->inputs + 1);
+        for (int i = 0; i < step->op->inputs; i++)
+            array[i].data = product->group == 1 ? iso_bound_value(runtime, ready, local, step->input[i])
+                                                : (char *)iso_fabric_slot_area(runtime->fabric, slot) +
+                                                      plan->place[step->input[i]].offset;
+    }
+}
+
+static int product_of(const iso_plan *plan, int bucket, int member)
+{
+    for (int i = 0; i < plan->deferrals; i++)
+        if (plan->deferred[i].bucket == bucket && plan->deferred[i].member == member)
+            return i;
+    return -1;
+}
+
+/* What the run's part of a product costs: each slot's share of the operations, and the other slots' inputs.
+ */
+static void count_product(const iso_runtime *runtime, const iso_plan *plan, const iso_slot_plan *sp,
+                          iso_weight_run *run)
+{
+    const iso_bound_product *product = &sp->product[run->product];
+    const iso_deferred *deferred = &plan->deferred[run->product];
+    const iso_program_step *step = &plan->program->step[deferred->step];
+    uint32_t axes = plan->buckets->bucket[deferred->bucket].axes;
+    int64_t columns = product->columns,
+            rows = (run->first + run->count - 1) / columns - run->first / columns + 1;
+    for (int i = 0; i < product->group; i++) {
+        int slot = iso_group_slot(runtime->mesh, axes, sp->local->slot, i);
+        const iso_array *in = product->call[i].in, *out = product->call[i].out;
+        double whole = (double)(out->dim[0] * out->dim[1]), contracted = 1;
+        run->flops += iso_plan_flops(plan, step, slot, false) / whole * (double)run->count;
+        for (int d = 0; d < in[0].rank - 1; d++)
+            contracted *= (double)in[0].dim[d];
+        if (slot != sp->local->slot)
+            run->taken += contracted * (double)(rows + columns) * (double)iso_dtype_size(in[0].dtype);
+    }
+}
+
+/* ---- runs of weights ---- */
+
 iso_status iso_bound_make_changes(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
 {
     size_t changes = (size_t)plan->program->changes + 1;
-    (void)runtime;
+    iso_status status = ISO_OK;
     sp->run = iso_new(changes * sizeof *sp->run);
     sp->assign = iso_new(changes * sizeof *sp->assign);
     sp->gradient = iso_new(changes * sizeof *sp->gradient);
-    return sp->run && sp->assign && sp->gradient ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
+    sp->product = iso_new(changes * sizeof *sp->product);
+    if (!sp->run || !sp->assign || !sp->gradient || !sp->product)
+        return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
+    for (int i = 0; i < plan->deferrals && status == ISO_OK; i++)
+        status = make_product(runtime, plan, &plan->deferred[i], sp);
+    return status;
+}
+
+void iso_bound_free_changes(iso_slot_plan *sp)
+{
+    for (int i = 0; i < sp->products; i++) {
+        iso_free(sp->product[i].kernel);
+        iso_free(sp->product[i].call);
+        iso_free(sp->product[i].array);
+    }
+    iso_free(sp->product);
+    iso_free(sp->run);
+    iso_free(sp->assign);
+    iso_free(sp->gradient);
 }
 
 static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
@@ -29,12 +123,20 @@ static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, i
         const iso_bucket_member *member = &bucket->member[m];
         iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
         int64_t end = member->offset + iso_box_count(&box);
-        int64_t from = member->offset > begin ? member->offset : begin, to = end < begin + count ? end : begin + count;
+        int64_t from = member->offset > begin ? member->offset : begin,
+                to = end < begin + count ? end : begin + count;
         if (from >= to)
             continue;
-        char *weights = iso_runtime_variable(runtime, member->variable, slot);
-        weights += (size_t)(from - member->offset) * iso_dtype_size(bucket->dtype);
-        sp->run[sp->runs++] = (iso_weight_run){.bucket = b, .begin = from, .count = to - from, .weights = weights};
+        iso_weight_run *run = &sp->run[sp->runs++];
+        *run = (iso_weight_run){.bucket = b,
+                                .begin = from,
+                                .count = to - from,
+                                .weights = iso_runtime_variable(runtime, member->variable, slot),
+                                .product = product_of(plan, b, m),
+                                .first = from - member->offset};
+        run->weights += (size_t)run->first * iso_dtype_size(bucket->dtype);
+        if (run->product >= 0)
+            count_product(runtime, plan, sp, run);
     }
 }
 
@@ -47,10 +149,10 @@ static void find_gradients(const iso_runtime *runtime, iso_ready_plan *ready, in
     for (int m = 0; m < bucket->members; m++) {
         int value = plan->program->change[bucket->member[m].change].value;
         if (plan->member_copied[b][m])
-            sp->gradient[sp->gradients++] =
-                (iso_bound_assign){.from = iso_bound_value(runtime, ready, local, value),
-                                   .to = area + (size_t)bucket->member[m].offset * iso_dtype_size(bucket->dtype),
-                                   .bytes = value_bytes(plan, value, sp->local->slot)};
+            sp->gradient[sp->gradients++] = (iso_bound_assign){
+                .from = iso_bound_value(runtime, ready, local, value),
+                .to = area + (size_t)bucket->member[m].offset * iso_dtype_size(bucket->dtype),
+                .bytes = value_bytes(plan, value, sp->local->slot)};
     }
 }
 
@@ -63,9 +165,10 @@ static void find_assigns(const iso_runtime *runtime, iso_ready_plan *ready, int 
         const iso_program_change *change = &program->change[i];
         if (change->apply || !iso_runtime_first_on_host(runtime, change->variable, sp->local->slot))
             continue;
-        sp->assign[sp->assigns++] = (iso_bound_assign){.from = iso_bound_value(runtime, ready, local, change->value),
-                                                       .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
-                                                       .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
+        sp->assign[sp->assigns++] =
+            (iso_bound_assign){.from = iso_bound_value(runtime, ready, local, change->value),
+                               .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
+                               .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
     }
 }
 
@@ -73,7 +176,10 @@ void iso_bound_address_changes(const iso_runtime *runtime, iso_ready_plan *ready
 {
     iso_slot_plan *sp = &ready->slot[local];
     sp->runs = sp->assigns = sp->gradients = 0;
-    sp->fault = (double *)(void *)((char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) + ready->plan->fault_offset);
+    sp->fault = (double *)(void *)((char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) +
+                                   ready->plan->fault_offset);
+    for (int i = 0; i < sp->products; i++)
+        address_product(runtime, ready, local, i);
     for (int b = 0; b < ready->plan->buckets->count; b++) {
         find_runs(runtime, ready->plan, b, sp);
         find_gradients(runtime, ready, b, local);

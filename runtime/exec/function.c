@@ -335,9 +335,11 @@ static double gradient_bytes(const iso_ready_plan *ready, int local)
         int64_t begin, part, elements = 0;
         iso_bucket_part(bucket, plan->program->mesh, sp->local->slot, &begin, &part);
         for (int r = 0; r < sp->runs; r++)
-            elements += sp->run[r].bucket == b ? sp->run[r].count : 0;
+            elements += sp->run[r].bucket == b && sp->run[r].product < 0 ? sp->run[r].count : 0;
         bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
     }
+    for (int r = 0; r < sp->runs; r++)
+        bytes += sp->run[r].taken;
     return bytes;
 }
 
@@ -428,7 +430,8 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
     *flops = *exchanged_bytes = 0;
     for (int l = 0; l < runtime->locals; l++) {
         *flops += runtime->local[l].flops;
-        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->local[l].slot).pulled;
+        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->local[l].slot).pulled +
+                            runtime->local[l].taken;
     }
 }
 

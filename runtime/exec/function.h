@@ -21,8 +21,8 @@ typedef struct iso_function_options {
         *inputs[ISO_MAX_FUNCTION_INPUTS]; /* in the order of the batch's components; the list ends at NULL */
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* scalars, in the order of the results */
     iso_update *updates[ISO_MAX_FUNCTION_UPDATES];
-    bool training; /* dropout drops, batch norm takes the batch's statistics, and (with .updates) the layers' own updates are
-                      made */
+    bool training; /* dropout drops, batch norm takes the batch's statistics, and (with .updates) the layers'
+                      own updates are made */
     const char *name; /* for messages and the printed plan; NULL: "training" or "inference" */
 } iso_function_options;
 

@@ -2,7 +2,7 @@
  * the weights with its part of the state, block by block, so that a block stays in the first-level cache. */
 #include "runtime/exec/bound_impl.h"
 
-enum { BLOCK = 1024 };
+enum { BLOCK = 2048 };
 
 static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
 {
@@ -20,6 +20,7 @@ void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, 
 }
 
 typedef struct updater {
+    const iso_runtime *runtime;
     const iso_exchange *finish;
     const iso_bucket_state *state;
     iso_rule_run rule;
@@ -27,27 +28,76 @@ typedef struct updater {
     int local, slot, pull;
     int64_t part_begin;
     size_t element;
+    iso_dtype dtype;
 } updater;
 
-static void update_run(const updater *u, const iso_weight_run *run)
+/* Updates n elements from `at` of a run on, given their gradient. */
+static void update(const updater *u, const iso_weight_run *run, int64_t at, int64_t n, const void *gradient)
+{
+    int64_t in_part = run->begin + at - u->part_begin;
+    void *slots[ISO_MAX_OPTIMIZER_SLOTS];
+    for (int k = 0; k < u->state->slots; k++)
+        slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
+    u->rule(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
+}
+
+static void update_from_bucket(const updater *u, const iso_weight_run *run)
 {
     _Alignas(64) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
         int64_t in_part = run->begin + at - u->part_begin;
-        void *slots[ISO_MAX_OPTIMIZER_SLOTS];
-        for (int k = 0; k < u->state->slots; k++)
-            slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
         const void *gradient = iso_exchange_view(u->finish, u->slot, u->pull, in_part, n);
         if (!gradient) {
             iso_exchange_combine(u->finish, u->slot, u->pull, in_part, n, room);
             gradient = room;
         }
-        u->rule(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
+        update(u, run, at, n, gradient);
     }
 }
 
-void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
+/* ---- deferred products ---- */
+
+/* The part of the products of slots [first, first + count) of the group, added in the tree of
+ * collectives/tree.c: cut at the largest power of two. */
+static void add_products(const updater *u, const iso_bound_product *product, int first, int count,
+                         const int64_t *offset, const int64_t *extent, void *sum)
+{
+    _Alignas(64) double room[BLOCK];
+    if (count == 1) {
+        product->kernel[first]->run_part(&product->call[first], offset, extent, sum);
+        return;
+    }
+    int left = 1;
+    while (left * 2 < count)
+        left *= 2;
+    add_products(u, product, first, left, offset, extent, sum);
+    add_products(u, product, first + left, count - left, offset, extent, room);
+    u->runtime->backend->sum(u->dtype, extent[0] * extent[1], sum, room, sum);
+}
+
+/* By whole rows of the product, but for those that the run begins or ends within. */
+static void update_from_product(const updater *u, const iso_bound_product *product, const iso_weight_run *run)
+{
+    _Alignas(64) double room[BLOCK];
+    for (int64_t at = 0; at < run->count;) {
+        int64_t column = (run->first + at) % product->columns, left = run->count - at;
+        int64_t offset[2] = {(run->first + at) / product->columns, column},
+                extent[2] = {1, product->columns - column};
+        if (column == 0 && product->columns <= BLOCK && left >= product->columns) {
+            int64_t rows = left / product->columns, most = BLOCK / product->columns;
+            extent[0] = rows < most ? rows : most;
+        } else {
+            extent[1] = extent[1] < left ? extent[1] : left;
+            extent[1] = extent[1] < BLOCK ? extent[1] : BLOCK;
+        }
+        add_products(u, product, 0, product->group, offset, extent, room);
+        update(u, run, at, extent[0] * extent[1], room);
+        at += extent[0] * extent[1];
+    }
+}
+
+void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
                   int local, const iso_rates *rates)
 {
     const iso_plan *plan = ready->plan;
@@ -59,7 +109,8 @@ void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const
         if (!rates[run->bucket].apply)
             continue;
         iso_bucket_part(bucket, runtime->mesh, sp->local->slot, &begin, &count);
-        updater u = {.finish = plan->finish,
+        updater u = {.runtime = runtime,
+                     .finish = plan->finish,
                      .state = &updates->state[run->bucket],
                      .rule = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype),
                      .hyper = rates[run->bucket].hyper,
@@ -67,7 +118,13 @@ void iso_optimize(const iso_runtime *runtime, const iso_ready_plan *ready, const
                      .slot = sp->local->slot,
                      .pull = plan->bucket_pull[run->bucket * runtime->mesh->slots + sp->local->slot],
                      .part_begin = begin,
-                     .element = iso_dtype_size(bucket->dtype)};
-        update_run(&u, run);
+                     .element = iso_dtype_size(bucket->dtype),
+                     .dtype = bucket->dtype};
+        if (run->product < 0)
+            update_from_bucket(&u, run);
+        else
+            update_from_product(&u, &sp->product[run->product], run);
+        sp->local->flops += run->flops;
+        sp->local->taken += run->taken;
     }
 }

@@ -20,6 +20,7 @@ typedef struct iso_local_slot {
     int thread;
     void *arena; /* room for the largest plan */
     double flops;
+    double taken; /* bytes of other slots that it read for deferred products */
     iso_fault fault;
     iso_step_info *info; /* of the running step; lent */
 } iso_local_slot;

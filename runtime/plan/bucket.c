@@ -31,6 +31,17 @@ int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
     return count;
 }
 
+int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index)
+{
+    for (int a = mesh->axes - 1; a >= 0; a--) {
+        if (!(axes & 1u << a))
+            continue;
+        slot = iso_mesh_with_coordinate(mesh, slot, a, index % mesh->size[a]);
+        index /= mesh->size[a];
+    }
+    return slot;
+}
+
 static int index_in_group(const iso_bucket *bucket, const iso_mesh *mesh, int slot)
 {
     int index = 0;

@@ -37,6 +37,8 @@ void iso_buckets_destroy(iso_bucket_list *list);
 /* The slots that differ from `slot` along `axes` only, in increasing order, `slot` among them; returns their
  * number. */
 int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots);
+/* Number `index` of them. */
+int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index);
 /* The part of the flat range that a slot updates. */
 void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin,
                      int64_t *count);

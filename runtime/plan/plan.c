@@ -28,10 +28,9 @@ static iso_array array_of(const iso_plan *plan, int value, int slot)
     return array;
 }
 
-void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
-                   iso_call *call)
+void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, iso_array *out, iso_call *call)
 {
-    const iso_program_step *step = &plan->program->step[plan->instruction[instruction].step];
+    const iso_program_step *step = &plan->program->step[number];
     for (int i = 0; i < step->op->inputs; i++)
         in[i] = array_of(plan, step->input[i], slot);
     for (int i = 0; i < step->op->outputs; i++)
@@ -61,11 +60,11 @@ double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int sl
 static double planned_flops(const iso_plan *plan)
 {
     double total = 0;
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_KERNEL) {
-            const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    for (int k = 0; k < plan->program->steps; k++) {
+        const iso_program_step *step = &plan->program->step[k];
+        if (step->op && !iso_plan_is_alias(step->op))
             total += step->replicas * iso_plan_flops(plan, step, 0, true);
-        }
+    }
     return total;
 }
 
@@ -77,8 +76,11 @@ static iso_status allocate(iso_plan *plan)
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
     plan->bucket_pull =
         iso_new((buckets * (size_t)plan->program->mesh->slots + 1) * sizeof *plan->bucket_pull);
+    plan->deferred = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->deferred);
+    plan->step_deferred = iso_new((size_t)plan->program->steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->place && plan->root && plan->bucket_offset && plan->bucket_pull && plan->member_copied;
+    bool all = plan->place && plan->root && plan->bucket_offset && plan->bucket_pull && plan->deferred &&
+               plan->step_deferred && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -93,6 +95,7 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
     *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
     ISO_TRY(allocate(plan));
+    ISO_TRY(iso_plan_defer(plan));
     ISO_TRY(iso_plan_schedule(plan));
     ISO_TRY(iso_plan_storage(plan));
     plan->flops = planned_flops(plan);
@@ -120,5 +123,7 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->root);
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_pull);
+    iso_free(plan->deferred);
+    iso_free(plan->step_deferred);
     iso_free(plan);
 }

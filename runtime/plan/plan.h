@@ -60,6 +60,13 @@ typedef struct iso_site {
     const void *arg;
 } iso_site;
 
+/* A gradient that is not computed as a whole: the optimizer makes the parts that it uses, from the inputs of
+ * all slots of the group. */
+typedef struct iso_deferred {
+    int bucket, member;
+    int step; /* of the program: a product */
+} iso_deferred;
+
 /* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
  * values. */
 typedef struct iso_plan {
@@ -77,8 +84,11 @@ typedef struct iso_plan {
     /* the end of a step */
     iso_exchange *finish; /* scalars, faults and the buckets' gradients */
     int finish_first_move, finish_moves;
-    size_t fault_offset;   /* in the shared area: one double */
-    int fault_target;      /* number of the target that gets the sum of the faults of all slots */
+    size_t fault_offset; /* in the shared area: one double */
+    int fault_target;    /* number of the target that gets the sum of the faults of all slots */
+    int deferrals;
+    iso_deferred *deferred;
+    bool *step_deferred;   /* [steps] */
     size_t *bucket_offset; /* [buckets] in the shared area */
     bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
                               end */
@@ -96,10 +106,9 @@ void iso_plan_destroy(iso_plan *plan);
 /* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
-/* The call of a kernel instruction for a slot, without data. in and out have room for ISO_MAX_INPUTS and
+/* The call of a step's op for a slot, without data. in and out have room for ISO_MAX_INPUTS and
  * ISO_MAX_OUTPUTS. */
-void iso_plan_call(const iso_plan *plan, int instruction, int slot, iso_array *in, iso_array *out,
-                   iso_call *call);
+void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out, iso_call *call);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
 /* One line an instruction, as iso_text of base. */

@@ -29,7 +29,7 @@ static void print_kernel(const iso_plan *plan, int number, iso_text *text)
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
     const iso_program_step *step = &plan->program->step[plan->instruction[number].step];
-    iso_plan_call(plan, number, 0, in, out, &call);
+    iso_plan_call(plan, plan->instruction[number].step, 0, in, out, &call);
     const iso_kernel *kernel = plan->site->backend->find(step->op->type->name, &call);
     iso_text_add(text, "%s [%s] -> ", step->op->type->name, kernel ? kernel->name : "no kernel");
     print_value(plan, step->output[0], text);

@@ -111,7 +111,7 @@ static iso_status schedule_op(scheduler *s, int number)
     for (int i = 0; i < step->op->inputs; i++)
         if (s->pending[step->input[i]])
             ISO_TRY(flush(s));
-    if (iso_plan_is_alias(step->op))
+    if (iso_plan_is_alias(step->op) || s->plan->step_deferred[number])
         return ISO_OK;
     return add_instruction(s->plan, (iso_instruction){.kind = ISO_KERNEL, .step = number});
 done:

@@ -85,6 +85,17 @@ static void touch_instruction(storage *s, int when)
     }
 }
 
+/* The optimizer reads the inputs of a deferred product at the end of the step, those of its whole group. */
+static void touch_deferred(storage *s, const iso_deferred *deferred, int end)
+{
+    const iso_program_step *step = &s->program->step[deferred->step];
+    for (int i = 0; i < step->op->inputs; i++) {
+        touch(s, step->input[i], end);
+        if (s->plan->buckets->bucket[deferred->bucket].group > 1)
+            s->life[root_of(s, step->input[i])].shared = true;
+    }
+}
+
 static void find_lives(storage *s)
 {
     iso_plan *plan = s->plan;
@@ -98,6 +109,8 @@ static void find_lives(storage *s)
         touch(s, s->program->output_value[i], end);
     for (int i = 0; i < s->program->changes; i++)
         touch(s, s->program->change[i].value, end);
+    for (int i = 0; i < plan->deferrals; i++)
+        touch_deferred(s, &plan->deferred[i], end);
 }
 
 static void share_aliases(storage *s)
@@ -120,7 +133,7 @@ static bool kernels_work_in_place(const iso_plan *plan, int instruction)
     iso_call call;
     const char *op = plan->program->step[plan->instruction[instruction].step].op->type->name;
     for (int slot = 0; slot < plan->program->mesh->slots; slot++) {
-        iso_plan_call(plan, instruction, slot, in, out, &call);
+        iso_plan_call(plan, plan->instruction[instruction].step, slot, in, out, &call);
         const iso_kernel *kernel = plan->site->backend->find(op, &call);
         if (!kernel || !kernel->in_place)
             return false;

@@ -115,6 +115,35 @@ static void run_tiles(const iso_call *call)
     }
 }
 
+/* Few rows contracted, as in the gradient of a kernel over a small batch: every element is one sum in order,
+ * so any part of the product has the bits of the whole. */
+enum { FEW_ROWS = 128 };
+
+static bool few_fit(const iso_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    return iso_cpu_has_type(call, ISO_F32) && p->transpose_a && !p->transpose_b && call->out[0].rank == 2 && p->k <= FEW_ROWS;
+}
+
+static void run_few_part(const iso_call *call, const int64_t *offset, const int64_t *extent, void *part)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    if (p->k == 0) {
+        memset(part, 0, (size_t)(extent[0] * extent[1]) * sizeof(float));
+        return;
+    }
+    iso_cpu_functions()->gemm_f32(extent[0], extent[1], p->k, (const float *)call->in[0].data + offset[0], 1,
+                                  p->m, (const float *)call->in[1].data + offset[1], p->n, part);
+}
+
+static void run_few(const iso_call *call)
+{
+    static const int64_t origin[2];
+    run_few_part(call, origin, call->out[0].dim, call->out[0].data);
+}
+
 static bool double_fits(const iso_call *call)
 {
     layout l = layout_of(call);
@@ -135,6 +164,8 @@ static void run_double(const iso_call *call)
                            (double *)call->out[0].data + i * p->m * p->n);
 }
 
+const iso_kernel iso_cpu_matmul_few = {
+    .op = "matmul", .name = "tiles", .fits = few_fit, .run = run_few, .run_part = run_few_part};
 const iso_kernel iso_cpu_matmul_library = {
     .op = "matmul", .name = "dnnl_sgemm", .fits = library_fits, .run = run_library};
 const iso_kernel iso_cpu_matmul_blas = {

@@ -1,0 +1,95 @@
+/* Deferring: a gradient that only the optimizer uses need not exist as a whole.
+ *
+ * The gradient of a Dense kernel is a product of activations and slopes, both small beside it when the batch
+ * is. Where all slots of a group share memory, each can make its own part of every slot's product when it
+ * updates that part of the weights: the same operations and the same bits as making the products first and
+ * adding them then, but the gradients stay in the first-level cache. */
+#include "runtime/base/memory.h"
+#include "runtime/plan/plan_impl.h"
+
+static bool one_host(const iso_plan *plan)
+{
+    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
+    int first = topology->host_of_rank[topology->rank_of_slot[0]];
+    for (int s = 1; s < topology->slots; s++)
+        if (topology->host_of_rank[topology->rank_of_slot[s]] != first)
+            return false;
+    return true;
+}
+
+static int count_uses(const iso_program *program, int value)
+{
+    int uses = 0;
+    for (int k = 0; k < program->steps; k++)
+        for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
+            uses += program->step[k].input[i] == value;
+    for (int i = 0; i < program->outputs; i++)
+        uses += program->output_value[i] == value;
+    for (int i = 0; i < program->changes; i++)
+        uses += program->change[i].value == value;
+    return uses;
+}
+
+static bool kernels_make_parts(const iso_plan *plan, int number)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_call call;
+    const char *name = plan->program->step[number].op->type->name;
+    for (int s = 0; s < plan->program->mesh->slots; s++) {
+        iso_plan_call(plan, number, s, in, out, &call);
+        const iso_kernel *kernel = plan->site->backend->find(name, &call);
+        if (!kernel || !kernel->run_part || kernel->scratch || out[0].rank != 2)
+            return false;
+    }
+    return true;
+}
+
+/* Inputs that lie where all slots of the host can read them: not constants, nor variables, which the update
+ * changes. */
+static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
+{
+    for (int i = 0; i < step->op->inputs; i++) {
+        int value = step->input[i];
+        while (program->value[value].step >= 0 &&
+               iso_plan_is_alias(program->step[program->value[value].step].op))
+            value = program->step[program->value[value].step].input[0];
+        const iso_op *producer = program->value[value].tensor->producer;
+        if (producer->type == &iso_op_variable || producer->type == &iso_op_constant)
+            return false;
+    }
+    return true;
+}
+
+static bool may_defer(const iso_plan *plan, const iso_bucket_member *member)
+{
+    const iso_program *program = plan->program;
+    int value = program->change[member->change].value, number = program->value[value].step;
+    if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
+        return false;
+    return program->step[number].op->outputs == 1 && count_uses(program, value) == 1 &&
+           inputs_are_computed(program, &program->step[number]) && kernels_make_parts(plan, number);
+}
+
+iso_status iso_plan_defer(iso_plan *plan)
+{
+    if (!one_host(plan))
+        return ISO_OK;
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->bucket[b].members; m++) {
+            const iso_bucket_member *member = &plan->buckets->bucket[b].member[m];
+            if (!may_defer(plan, member))
+                continue;
+            int step = plan->program->value[plan->program->change[member->change].value].step;
+            plan->step_deferred[step] = true;
+            plan->deferred[plan->deferrals++] = (iso_deferred){.bucket = b, .member = m, .step = step};
+        }
+    return ISO_OK;
+}
+
+bool iso_plan_is_deferred(const iso_plan *plan, int bucket, int member)
+{
+    for (int i = 0; i < plan->deferrals; i++)
+        if (plan->deferred[i].bucket == bucket && plan->deferred[i].member == member)
+            return true;
+    return false;
+}
