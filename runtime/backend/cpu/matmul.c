@@ -123,7 +123,8 @@ static bool few_fit(const iso_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
-    return iso_cpu_has_type(call, ISO_F32) && p->transpose_a && !p->transpose_b && call->out[0].rank == 2 && p->k <= FEW_ROWS;
+    return iso_cpu_has_type(call, ISO_F32) && p->transpose_a && !p->transpose_b && call->out[0].rank == 2 &&
+           p->k <= FEW_ROWS;
 }
 
 static void run_few_part(const iso_call *call, const int64_t *offset, const int64_t *extent, void *part)
