@@ -130,8 +130,7 @@ static bool feeds_an_update(const iso_program *program, int value)
  * step changes, or make gradients, which the end of the step takes from other slots. */
 static bool may_end(const iso_plan *plan, const iso_move *move)
 {
-    const iso_op *producer = plan->program->value[move->from].tensor->producer;
-    return move->kind == ISO_MOVE_BOXES && producer->type != &iso_op_variable &&
+    return move->kind == ISO_MOVE_BOXES && !iso_program_variable_under(plan->program, move->from) &&
            !feeds_an_update(plan->program, move->to);
 }
 

@@ -524,6 +524,7 @@ static iso_status partition(partitioner *p, const iso_program_request *request, 
                                              : partition_op(p, p->graph->op[k]));
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
+    ISO_TRY(iso_program_keep_old_values(p->program));
 done:
     return status;
 }

@@ -35,6 +35,58 @@ iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_st
     return ISO_OK;
 }
 
+/* ---- old values ---- */
+
+const iso_variable *iso_program_variable_under(const iso_program *program, int value)
+{
+    while (program->value[value].step >= 0) {
+        const iso_program_step *step = &program->step[program->value[value].step];
+        if (!step->op || !step->op->type->no_kernel)
+            return NULL;
+        value = step->input[0];
+    }
+    const iso_op *producer = program->value[value].tensor->producer;
+    return producer->type == &iso_op_variable ? ((const iso_variable_attrs *)producer->attrs)->variable
+                                              : NULL;
+}
+
+static bool changes(const iso_program *program, const iso_variable *variable)
+{
+    for (int i = 0; variable && i < program->changes; i++)
+        if (program->change[i].variable == variable)
+            return true;
+    return false;
+}
+
+/* A copy in place of a value that the end of the step would change under its readers. */
+static iso_status keep(iso_program *program, int *value)
+{
+    iso_program_step *step = NULL;
+    int kept;
+    if (!changes(program, iso_program_variable_under(program, *value)))
+        return ISO_OK;
+    iso_value from = program->value[*value];
+    iso_status status = iso_program_add_step(program, NULL, &step);
+    if (status == ISO_OK)
+        status = iso_program_add_value(program, from.tensor, &from.layout, program->steps - 1, &kept);
+    if (status != ISO_OK)
+        return status;
+    step->input[0] = *value;
+    step->output[0] = *value = kept;
+    return ISO_OK;
+}
+
+iso_status iso_program_keep_old_values(iso_program *program)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < program->outputs && status == ISO_OK; i++)
+        status = keep(program, &program->output_value[i]);
+    for (int i = 0; i < program->changes && status == ISO_OK; i++)
+        if (!program->change[i].apply)
+            status = keep(program, &program->change[i].value);
+    return status;
+}
+
 void iso_program_destroy(iso_program *program)
 {
     if (!program)

@@ -67,12 +67,18 @@ void iso_program_destroy(iso_program *program);
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value);
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
+/* The variable in whose memory a value lies, being its value or what only reshapes it; NULL: none. */
+const iso_variable *iso_program_variable_under(const iso_program *program, int value);
+/* Copies the outputs and assigned values that are variables which the program itself changes: both have the
+ * values of the beginning of the step. */
+iso_status iso_program_keep_old_values(iso_program *program);
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);
 
 /* ---- fusing steps (fuse.c) ----
- * Does a ReLU behind a batch normalisation within the latter's kernels. The result depends on the program only. */
+ * Does a ReLU behind a batch normalisation within the latter's kernels. The result depends on the program
+ * only. */
 iso_status iso_program_fuse(iso_program *program);
 void iso_program_free_fused(iso_program *program);
 
