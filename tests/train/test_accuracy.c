@@ -1,6 +1,8 @@
 /* Test accuracy of `convnet` and `dtensor` on Fashion-MNIST after three epochs, over twenty seeds, against
- * Keras's over twenty seeds (tests/keras/accuracy.json): means within 2.5 standard errors of their difference
- * and within one point. Ranks: 1 Long: yes  Timeout: 3600 */
+ * Keras's over twenty seeds (tests/keras/accuracy.json): means within 2.5 standard errors of their
+ * difference, and within one point as far as that standard error lets one tell: single runs of `convnet` lie
+ * three points apart, so the difference of two such means is known to about a point. Ranks: 1 Long: yes
+ * Timeout: 3600 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
