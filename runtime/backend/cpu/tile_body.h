@@ -64,48 +64,76 @@ INLINE int tile_width(int64_t rows, int64_t vectors)
     return best;
 }
 
+/* A loop over vectors, written out: clang would make a memcpy of it, and then keep acc in memory. BODY(j) is
+ * a statement. */
+#define EACH_VECTOR(count, BODY)                                                                             \
+    do {                                                                                                     \
+        if ((count) > 0)                                                                                     \
+            BODY(0);                                                                                         \
+        if ((count) > 1)                                                                                     \
+            BODY(1);                                                                                         \
+        if ((count) > 2)                                                                                     \
+            BODY(2);                                                                                         \
+        if ((count) > 3)                                                                                     \
+            BODY(3);                                                                                         \
+        if ((count) > 4)                                                                                     \
+            BODY(4);                                                                                         \
+    } while (0)
+
 INLINE void tile_store(const iso_tile *t, const int rows, const int vectors, vf acc[][5])
 {
+    const int last = t->last, end = vectors - 1;
     float *c = t->c;
-    const int last = t->last;
-    for (int i = 0; i < rows; i++, c += t->c_row)
-        for (int j = 0; j < vectors; j++) {
-            bool whole = j < vectors - 1 || last == VL;
-            vf v = acc[i][j];
-            if (t->add)
-                v += whole ? vf_load(c + j * VL) : vf_load_n(c + j * VL, last);
-            if (whole)
-                vf_store(c + j * VL, v);
-            else
-                vf_store_n(c + j * VL, v, last);
+#define ADD(j) acc[i][j] += vf_load(c + (j)*VL)
+#define STORE(j) vf_store(c + (j)*VL, acc[i][j])
+    if (t->add) {
+        UNROLL
+        for (int i = 0; i < rows; i++, c += t->c_row) {
+            EACH_VECTOR(end, ADD);
+            acc[i][end] += vf_get(c + end * VL, last);
         }
+        c = t->c;
+    }
+    UNROLL
+    for (int i = 0; i < rows; i++, c += t->c_row) {
+        EACH_VECTOR(end, STORE);
+        vf_put(c + end * VL, acc[i][end], last);
+    }
+#undef ADD
+#undef STORE
 }
 
 /* Rows are reached from one pointer for each three, so that few registers and no multiplications are needed.
  */
 INLINE void tile_run(const iso_tile *t, const int rows, const int vectors)
 {
-    vf acc[16][5];
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = vf_zero();
+#define LOAD(j) y[j] = vf_load(b + (j)*VL)
+#define FMA(j) acc[i][j] = vf_fma(x, y[j], acc[i][j])
+    vf acc[16][5] = {{{0}}};
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k, count = t->k;
     for (int64_t p = 0; p < t->planes; p++)
         for (int64_t s = 0; s < t->segments; s++) {
             const float *b = t->b + p * t->b_plane + s * t->b_segment;
             const float *a[6];
-            UNROLL for (int g = 0; g < (rows + 2) / 3; g++) a[g] =
-                t->a + p * t->a_plane + s * t->a_segment + 3 * g * a_row;
+            UNROLL
+            for (int g = 0; g < (rows + 2) / 3; g++)
+                a[g] = t->a + p * t->a_plane + s * t->a_segment + 3 * g * a_row;
             for (int64_t k = 0; k < count; k++) {
                 vf y[5];
-                UNROLL for (int j = 0; j < vectors; j++) y[j] = vf_load(b + j * VL);
-                UNROLL for (int i = 0; i < rows; i++)
-                {
+                EACH_VECTOR(vectors, LOAD);
+                UNROLL
+                for (int i = 0; i < rows; i++) {
                     vf x = vf_set(a[i / 3][i % 3 * a_row]);
-                    UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = vf_fma(x, y[j], acc[i][j]);
+                    EACH_VECTOR(vectors, FMA);
                 }
-                UNROLL for (int g = 0; g < (rows + 2) / 3; g++) a[g] += a_k;
+                UNROLL
+                for (int g = 0; g < (rows + 2) / 3; g++)
+                    a[g] += a_k;
                 b += b_k;
             }
         }
+#undef LOAD
+#undef FMA
     tile_store(t, rows, vectors, acc);
 }
 
