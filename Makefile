@@ -70,15 +70,16 @@ $(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a
 test: all tests check-includes
 	tests/programs $(BUILD) $(if $(LONG),--long)
 
-# Fuzz targets: clang compiles the library's sources once more with coverage and AddressSanitizer. No MPI is begun in them.
+# Fuzz targets: what reads from outside is compiled once more, by clang, with coverage and AddressSanitizer; the rest is linked as it is.
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
-FUZZ_OBJECTS := $(patsubst %.c,$(BUILD)/fuzz/%.o,$(LIBRARY_SOURCES) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES)))
+FUZZ_SOURCES := $(filter runtime/base/%.c runtime/data/%.c,$(LIBRARY_SOURCES)) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES))
+FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
 $(BUILD)/fuzz/%.o: %.c
 	@mkdir -p $(@D) && echo '  $< (fuzz)'
 	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
-$(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS) $(BUILD)/build_id.o
+$(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a
+$(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a $(BUILD)/libisogrid.a
 	@mkdir -p $(@D)
 	$(Q)OMPI_CC=clang $(MPICC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
 
