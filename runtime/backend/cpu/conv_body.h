@@ -119,14 +119,19 @@ INLINE void few_taps(const iso_conv *p, const int rows, const int run, const flo
                      const float *kernel, int64_t last, float *y)
 {
     vf w[MOST_TAPS];
-    UNROLL for (int t = 0; t < rows * run; t++) w[t] = vf_load(kernel + t * p->f);
+    UNROLL
+    for (int t = 0; t < rows * run; t++)
+        w[t] = vf_load(kernel + t * p->f);
     const int64_t step = p->stride[1] * p->c;
     for (int64_t oy = 0; oy < p->out[0]; oy++) {
         const float *from = x + oy * p->stride[0] * wide;
         for (int64_t ox = 0; ox < p->out[1]; ox++, from += step, y += p->f) {
             vf sum = vf_zero();
-            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int j = 0; j < run; j++) sum =
-                vf_fma(w[r * run + j], vf_set(from[r * wide + j]), sum);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                UNROLL
+            for (int j = 0; j < run; j++)
+                sum = vf_fma(w[r * run + j], vf_set(from[r * wide + j]), sum);
             vf_put(y, sum, last);
         }
     }
@@ -137,17 +142,23 @@ INLINE void few_taps_grad(const iso_conv *p, const int rows, const int run, cons
                           const float *dy, int64_t last, bool add, float *sums)
 {
     vf w[MOST_TAPS];
-    UNROLL for (int t = 0; t < rows * run; t++) w[t] = vf_zero();
+    UNROLL
+    for (int t = 0; t < rows * run; t++)
+        w[t] = vf_zero();
     const int64_t step = p->stride[1] * p->c;
     for (int64_t oy = 0; oy < p->out[0]; oy++) {
         const float *from = x + oy * p->stride[0] * wide;
         for (int64_t ox = 0; ox < p->out[1]; ox++, from += step, dy += p->f) {
             vf d = vf_load(dy);
-            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int j = 0; j < run; j++) w[r * run + j] =
-                vf_fma(d, vf_set(from[r * wide + j]), w[r * run + j]);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                UNROLL
+            for (int j = 0; j < run; j++)
+                w[r * run + j] = vf_fma(d, vf_set(from[r * wide + j]), w[r * run + j]);
         }
     }
-    UNROLL for (int t = 0; t < rows * run; t++)
+    UNROLL
+    for (int t = 0; t < rows * run; t++)
         vf_put(sums + t * p->f, add ? (vf)(w[t] + vf_get(sums + t * p->f, last)) : w[t], last);
 }
 

@@ -28,6 +28,11 @@ typedef enum iso_cpu_binary {
     FUNCTION(void, gemm_f32,                                                                                 \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,          \
               const float *b, int64_t b_k, float *c))                                                        \
+    /* c [rows, columns] = a b^T, a [rows, k], b [columns, k]. Scratch: bytes, aligned to 64. */             \
+    FUNCTION(size_t, gemm_turned_scratch, (int64_t rows, int64_t columns, int64_t k))                        \
+    FUNCTION(                                                                                                \
+        void, gemm_turned_f32,                                                                               \
+        (int64_t rows, int64_t columns, int64_t k, const float *a, const float *b, float *c, void *scratch)) \
     /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
     FUNCTION(void, transpose_f32,                                                                            \
              (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))        \

@@ -43,14 +43,86 @@ void ISO_SIMD(gemm_f32)(int64_t rows, int64_t columns, int64_t k, const float *a
         gemm_blocked(&t, rows, columns);
 }
 
-/* 64 bytes of a line at a time, so that lines are written whole. */
+/* ---- transposition, in squares of VL x VL: log2(VL) times all rows are interleaved, row i with row i + VL /
+ * 2 ---- */
+#if defined(__AVX512F__)
+enum { LOG_VL = 4 };
+#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(__AVX2__)
+enum { LOG_VL = 3 };
+#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+enum { LOG_VL = 2 };
+#define LOW_HALVES 0, 4, 1, 5
+#define HIGH_HALVES 2, 6, 3, 7
+#endif
+
+INLINE void transpose_square(const float *x, int64_t x_row, float *y, int64_t y_row)
+{
+    vf row[VL], next[VL];
+    UNROLL
+    for (int i = 0; i < VL; i++)
+        row[i] = vf_load(x + i * x_row);
+    UNROLL
+    for (int step = 0; step < LOG_VL; step++) {
+        UNROLL
+        for (int i = 0; i < VL / 2; i++) {
+            next[2 * i] = __builtin_shufflevector(row[i], row[i + VL / 2], LOW_HALVES);
+            next[2 * i + 1] = __builtin_shufflevector(row[i], row[i + VL / 2], HIGH_HALVES);
+        }
+        UNROLL
+        for (int i = 0; i < VL; i++)
+            row[i] = next[i];
+    }
+    UNROLL
+    for (int i = 0; i < VL; i++)
+        vf_store(y + i * y_row, row[i]);
+}
+
+INLINE void transpose_rest(int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y,
+                           int64_t y_row)
+{
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            y[j * y_row + i] = x[i * x_row + j];
+}
+
 void ISO_SIMD(transpose_f32)(int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y,
                              int64_t y_row)
 {
-    enum { BLOCK = 16 };
-    for (int64_t j = 0; j < columns; j += BLOCK)
-        for (int64_t i = 0; i < rows; i += BLOCK)
-            for (int64_t jj = j; jj < j + BLOCK && jj < columns; jj++)
-                for (int64_t ii = i; ii < i + BLOCK && ii < rows; ii++)
-                    y[jj * y_row + ii] = x[ii * x_row + jj];
+    const int64_t whole_rows = rows / VL * VL, whole_columns = columns / VL * VL;
+    for (int64_t j = 0; j < whole_columns; j += VL)
+        for (int64_t i = 0; i < whole_rows; i += VL)
+            transpose_square(x + i * x_row + j, x_row, y + j * y_row + i, y_row);
+    transpose_rest(whole_rows, columns - whole_columns, x + whole_columns, x_row, y + whole_columns * y_row,
+                   y_row);
+    transpose_rest(rows - whole_rows, columns, x + whole_rows * x_row, x_row, y + whole_rows, y_row);
+}
+
+/* ---- a b^T for few rows of a: made as the transpose of b a^T, the lanes holding rows of a ---- */
+INLINE int64_t whole_vectors(int64_t n)
+{
+    return (n + VL - 1) / VL * VL;
+}
+
+size_t ISO_SIMD(gemm_turned_scratch)(int64_t rows, int64_t columns, int64_t k)
+{
+    return (size_t)(whole_vectors(rows) * (k + columns)) * sizeof(float);
+}
+
+void ISO_SIMD(gemm_turned_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b,
+                               float *c, void *scratch)
+{
+    const int64_t lanes = whole_vectors(rows);
+    float *turned_a = scratch, *turned_c = turned_a + lanes * k;
+    if (lanes > rows)
+        memset(turned_a, 0, (size_t)(lanes * k) * sizeof *turned_a);
+    ISO_SIMD(transpose_f32)(rows, k, a, k, turned_a, lanes);
+    iso_tile t = {
+        .a = b, .b = turned_a, .c = turned_c, .a_row = k, .a_k = 1, .b_k = lanes, .c_row = lanes, .k = k};
+    t.segments = t.planes = 1;
+    tile_all(&t, columns, lanes, tile_width(columns, lanes / VL));
+    ISO_SIMD(transpose_f32)(columns, rows, turned_c, lanes, c, columns);
 }

@@ -20,7 +20,7 @@ KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average
 KERNEL(conv2d) KERNEL(conv2d_unfolded)
 KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_unfolded)
 KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_unfolded)
-KERNEL(matmul_few) KERNEL(matmul_library) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
+KERNEL(matmul_few) KERNEL(matmul_turned) KERNEL(matmul_library) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on
 #undef KERNEL
