@@ -18,6 +18,7 @@ LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl
 ifdef SANITIZE
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 LDFLAGS += -fsanitize=address,undefined
+KEEP_MODULES := $(BUILD)/tests/sanitize/keep_modules.o
 endif
 
 SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) -name "*.[ch]" | LC_ALL=C sort)
@@ -31,7 +32,7 @@ all: $(BUILD)/libisogrid.a $(BUILD)/isogrid
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a
+$(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Kernels that are written once in vector types and compiled for each instruction set.
@@ -63,9 +64,9 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 tests: $(TESTS) $(SAMPLES) $(FUZZERS)
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
-$(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a
+$(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 test: all tests check-includes
 	tests/programs $(BUILD) $(if $(LONG),--long)
