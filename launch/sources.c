@@ -4,26 +4,35 @@
 
 #include "launch/train_impl.h"
 
-/* "random" or "random:ROWS": images of noise, with targets that suit the loss. */
-static iso_status open_random(iso_context *ctx, const char *name, iso_loss loss, iso_dataset **dataset)
+static bool is_sparse(iso_loss loss)
 {
-    int64_t rows = 1024;
-    bool classes = loss == ISO_LOSS_SPARSE_CROSSENTROPY || loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
+    return loss == ISO_LOSS_SPARSE_CROSSENTROPY || loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
+}
+
+/* Noise with targets that suit the loss: the built-in data set "random" has classes. "random:ROWS" has so
+ * many rows. */
+static iso_status open_random(iso_context *ctx, const char *name, iso_part part, iso_loss loss,
+                              iso_dataset **dataset)
+{
+    int64_t rows = part == ISO_TRAIN ? 6000 : 1000;
+    uint64_t seed = iso_seed(ctx) + (part == ISO_TEST);
     if (name[6] == ':') {
-        iso_status status = iso_argument_count("rows of --data random", name + 7, 1, 0x1p31, &rows);
+        iso_status status = iso_argument_count("rows of --data random", name + 7, 1, 0x1p31 - 1, &rows);
         if (status != ISO_OK)
             return status;
     }
-    if (classes)
-        return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .classes = 10);
-    return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10));
+    if (is_sparse(loss))
+        return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .classes = 10,
+                                  .seed = seed);
+    return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10),
+                              .seed = seed);
 }
 
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
                            iso_part part, iso_loss loss, iso_dataset **dataset)
 {
-    if (!strcmp(name, "random") || !strncmp(name, "random:", 7))
-        return open_random(ctx, name, loss, dataset);
+    if (!strncmp(name, "random:", 7) || (!strcmp(name, "random") && !is_sparse(loss)))
+        return open_random(ctx, name, part, loss, dataset);
     return iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y);
 }
 
