@@ -12,7 +12,7 @@ VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/b
 
 PACKAGES := hdf5-openmpi libpcre2-8 zlib
 CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
-CFLAGS += -std=c11 -O3 -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
+CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
 ifdef SANITIZE
@@ -77,7 +77,7 @@ FUZZ_SOURCES := $(filter runtime/base/%.c runtime/data/%.c,$(LIBRARY_SOURCES)) $
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
 $(BUILD)/fuzz/%.o: %.c
 	@mkdir -p $(@D) && echo '  $< (fuzz)'
-	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O3 -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O% -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a $(BUILD)/libisogrid.a
