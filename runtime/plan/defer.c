@@ -60,14 +60,28 @@ static bool inputs_are_computed(const iso_program *program, const iso_program_st
     return true;
 }
 
-static bool may_defer(const iso_plan *plan, const iso_bucket_member *member)
+/* Whether slots read less of each other's inputs, about, than of each other's gradients: k (m / g + n)
+ * instead of m n / g elements, for a product [k, m]^T [k, n] and a group of g. */
+static bool reads_less(const iso_plan *plan, int number, int group)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_call call;
+    iso_plan_call(plan, number, 0, in, out, &call);
+    double m = (double)out[0].dim[0], n = (double)out[0].dim[1], k = 1;
+    for (int d = 0; d < in[0].rank - 1; d++)
+        k *= (double)in[0].dim[d];
+    return group == 1 || k * (m / group + n) < m * n / group;
+}
+
+static bool may_defer(const iso_plan *plan, const iso_bucket_member *member, int group)
 {
     const iso_program *program = plan->program;
     int value = program->change[member->change].value, number = program->value[value].step;
     if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
         return false;
     return program->step[number].op->outputs == 1 && count_uses(program, value) == 1 &&
-           inputs_are_computed(program, &program->step[number]) && kernels_make_parts(plan, number);
+           inputs_are_computed(program, &program->step[number]) && kernels_make_parts(plan, number) &&
+           reads_less(plan, number, group);
 }
 
 iso_status iso_plan_defer(iso_plan *plan)
@@ -77,7 +91,7 @@ iso_status iso_plan_defer(iso_plan *plan)
     for (int b = 0; b < plan->buckets->count; b++)
         for (int m = 0; m < plan->buckets->bucket[b].members; m++) {
             const iso_bucket_member *member = &plan->buckets->bucket[b].member[m];
-            if (!may_defer(plan, member))
+            if (!may_defer(plan, member, plan->buckets->bucket[b].group))
                 continue;
             int step = plan->program->value[plan->program->change[member->change].value].step;
             plan->step_deferred[step] = true;

