@@ -99,11 +99,3 @@ iso_status iso_plan_defer(iso_plan *plan)
         }
     return ISO_OK;
 }
-
-bool iso_plan_is_deferred(const iso_plan *plan, int bucket, int member)
-{
-    for (int i = 0; i < plan->deferrals; i++)
-        if (plan->deferred[i].bucket == bucket && plan->deferred[i].member == member)
-            return true;
-    return false;
-}

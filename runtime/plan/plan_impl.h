@@ -6,8 +6,6 @@
 
 /* defer.c: which gradients are left to the optimizer */
 iso_status iso_plan_defer(iso_plan *plan);
-/* True where this change's gradient is. */
-bool iso_plan_is_deferred(const iso_plan *plan, int bucket, int member);
 /* schedule.c: instructions and moves from the program's steps */
 iso_status iso_plan_schedule(iso_plan *plan);
 /* storage.c: a place for every value */
