@@ -46,21 +46,24 @@ INLINE int64_t tile_cost(int64_t rows, int64_t vectors)
 /* The cost for each k of a whole product of so many rows and vectors in tiles of a width. */
 INLINE int64_t tile_cost_of(int64_t rows, int64_t vectors, int width)
 {
-    int64_t step = tile_rows_of(rows, width), last = vectors % width, cost = 0;
-    for (int64_t i = 0; i < rows; i += step) {
-        int64_t m = rows - i < step ? rows - i : step;
-        cost += vectors / width * tile_cost(m, width) + (last ? tile_cost(m, last) : 0);
-    }
-    return cost;
+    int64_t step = tile_rows_of(rows, width), whole = vectors / width, last = vectors - whole * width;
+    int64_t steps = rows / step, rest = rows - steps * step;
+    int64_t cost = steps * (whole * tile_cost(step, width) + (last ? tile_cost(step, last) : 0));
+    return rest ? cost + whole * tile_cost(rest, width) + (last ? tile_cost(rest, last) : 0) : cost;
 }
 
 /* The width that costs least; of equals the widest, which has the fewest tiles. */
 INLINE int tile_width(int64_t rows, int64_t vectors)
 {
     int best = 1;
-    for (int width = 2; width <= TILE_VECTORS && width <= vectors; width++)
-        if (tile_cost_of(rows, vectors, width) <= tile_cost_of(rows, vectors, best))
+    int64_t least = tile_cost_of(rows, vectors, 1);
+    for (int width = 2; width <= TILE_VECTORS && width <= vectors; width++) {
+        int64_t cost = tile_cost_of(rows, vectors, width);
+        if (cost <= least) {
+            least = cost;
             best = width;
+        }
+    }
     return best;
 }
 
