@@ -208,15 +208,23 @@ INLINE void gradient_vector(const bool relu, int64_t n, const float *x, const fl
     vf_put(dx + i, vf_fma(d, vf_get(to->scale + i, n), v), n);
 }
 
+/* The first element of the last pattern; below 0 where there is none. */
+INLINE int64_t last_pattern(int64_t n, int64_t pattern)
+{
+    return n > 0 ? (n - 1) / pattern * pattern : -1;
+}
+
+/* From the end to the beginning: the sums have just been made in the other direction, so the end is still in
+ * the cache. */
 INLINE void gradient_all(const bool relu, int64_t n, int64_t pattern, const float *x, const float *dy,
                          const iso_channels *of, const iso_gradient_channels *to, float *dx)
 {
-    for (int64_t at = 0; at < n; at += pattern, x += pattern, dy += pattern, dx += pattern) {
+    for (int64_t at = last_pattern(n, pattern); at >= 0; at -= pattern) {
         int64_t left = n - at < pattern ? n - at : pattern, i = 0;
         for (; i + VL <= left; i += VL)
-            gradient_vector(relu, VL, x, dy, of, to, i, dx);
+            gradient_vector(relu, VL, x + at, dy + at, of, to, i, dx + at);
         if (i < left)
-            gradient_vector(relu, left - i, x, dy, of, to, i, dx);
+            gradient_vector(relu, left - i, x + at, dy + at, of, to, i, dx + at);
     }
 }
 
