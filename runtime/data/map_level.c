@@ -68,6 +68,19 @@ static void scratch_put(const iso_level *level, scratch *s)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* For the workers and the caller, so that no step allocates; slots that read at once may need more, once. */
+static iso_status prepare_scratch(iso_level *level)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i <= level->threads && status == ISO_OK; i++) {
+        scratch *s = NULL;
+        status = scratch_create(level, &s);
+        if (status == ISO_OK)
+            scratch_put(level, s);
+    }
+    return status;
+}
+
 /* A single row in memory is lent to the function as it is. */
 static bool lend(const iso_level *up, const iso_rows *rows, iso_element *in)
 {
@@ -175,5 +188,10 @@ iso_status iso_map_level(iso_level *up, iso_order *in, const iso_dataset_map_opt
     pthread_mutex_init(&m->lock, NULL);
     if (options->threads > (*level)->threads)
         (*level)->threads = options->threads;
-    return ISO_OK;
+    status = prepare_scratch(*level);
+    if (status != ISO_OK) {
+        iso_level_release(*level);
+        *level = NULL;
+    }
+    return status;
 }

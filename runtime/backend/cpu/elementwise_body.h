@@ -17,7 +17,7 @@
         return;                                                                                              \
     } while (0)
 
-/* 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
+/* 0.5 x (1 + tanh(u)) = x sigmoid(2 u), where nothing cancels; u = sqrt(2 / pi) (x + 0.044715 x^3) */
 INLINE vf gelu_inner(vf x)
 {
     return 0.7978845608028654f * vf_fma(x * x * x, vf_set(0.044715f), x);
@@ -61,7 +61,7 @@ void ISO_SIMD(unary_f32)(iso_unary_kind kind, float alpha, int64_t n, const floa
     case ISO_UNARY_TANH:
         MAP(vf_tanh(v));
     case ISO_UNARY_GELU_APPROXIMATE:
-        MAP(0.5f * v * (1.0f + vf_tanh(gelu_inner(v))));
+        MAP(v * vf_sigmoid(2 * gelu_inner(v)));
     case ISO_UNARY_SILU:
         MAP(v * vf_sigmoid(v));
     case ISO_UNARY_SOFTPLUS:
