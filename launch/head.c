@@ -1,8 +1,8 @@
 /* The head of a run: what runs where, and what a step will take. */
 #include <stdio.h>
 
-#include "launch/backend.h"
 #include "launch/train_impl.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
@@ -43,7 +43,7 @@ void iso_head_print(iso_context *ctx, const iso_train_options *options, const is
     printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
     printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(place->mesh), iso_text_get(&slots),
            iso_threads(ctx));
-    printf("backend %s; collectives: %s\n", iso_launch_backend(), collectives(ctx, place->mesh));
+    printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, place->mesh));
     iso_text_free(&slots);
 }
 

@@ -1,4 +1,5 @@
-/* A batch as the executor sees it: rows that can be read, by whoever needs them, in any part. Datasets make them. */
+/* A batch as the executor sees it: rows that can be read, by whoever needs them, in any part. Datasets make
+ * them. */
 #ifndef ISO_BASE_BATCH_H
 #define ISO_BASE_BATCH_H
 
@@ -8,14 +9,16 @@ enum { ISO_MAX_COMPONENTS = 16 };
 
 typedef struct iso_batch iso_batch;
 struct iso_batch {
-    int64_t rows;      /* of the global batch; the same on every rank */
-    int components;    /* 0: the inputs, 1: the targets, 2: the sample weights, for data sets that have these */
+    int64_t rows;   /* of the global batch; the same on every rank */
+    int components; /* 0: the inputs, 1: the targets, 2: the sample weights, for data sets that have these */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row */
     iso_dtype dtype[ISO_MAX_COMPONENTS]; /* as stored */
-    /* Writes rows [begin, begin + count) of a component into `out`, dense, converted to `dtype` (integral floats are accepted as
-     * integers; another float, a NaN or a value out of range where an integer is wanted is ISO_INVALID naming row of the data set and value). Threads may call it at once. A rank
-     * reads only the rows that its slots need. */
-    iso_status (*read)(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype, void *out);
+    /* Writes rows [begin, begin + count) of a component into `out`, dense, converted to `dtype` (integral
+     * floats are accepted as integers; another float, a NaN or a value out of range where an integer is
+     * wanted is ISO_INVALID naming row of the data set and value). Threads may call it at once. A rank reads
+     * only the rows that its slots need. */
+    iso_status (*read)(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype,
+                       void *out);
     void *impl; /* of whoever made the batch */
 };
 

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* 16 hexadecimal digits that differ where the library's sources, compiler or flags do; the Makefile makes them. */
+/* 16 hexadecimal digits that differ where the library's sources, compiler or flags do; the Makefile makes
+ * them. */
 const char *iso_build_id(void);
 
 #ifdef __cplusplus

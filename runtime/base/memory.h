@@ -12,8 +12,8 @@ extern "C" {
 
 enum { ISO_ALIGN = 64 };
 
-/* Zeroed memory aligned to ISO_ALIGN, with at least ISO_ALIGN readable bytes after its end (kernels may load whole
- * vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
+/* Zeroed memory aligned to ISO_ALIGN, with at least ISO_ALIGN readable bytes after its end (kernels may load
+ * whole vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
 iso_status iso_alloc(size_t bytes, const char *what, void **memory);
 void iso_free(void *memory);
 

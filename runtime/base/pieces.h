@@ -1,11 +1,12 @@
-/* Pieces: how state leaves the executor. Checkpoints, the fingerprint and the replica check take pieces and know
- * nothing of plans. */
+/* Pieces: how state leaves the executor. Checkpoints, the fingerprint and the replica check take pieces and
+ * know nothing of plans. */
 #ifndef ISO_BASE_PIECES_H
 #define ISO_BASE_PIECES_H
 
 #include "runtime/base/types.h"
 
-/* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order of `box`. */
+/* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order of
+ * `box`. */
 typedef struct iso_piece {
     const char *path; /* lent */
     iso_dtype dtype;

@@ -1,5 +1,5 @@
-/* Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
- * A number depends on key and counter alone, never on who draws it or in which order. */
+/* Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
+ * 3"). A number depends on key and counter alone, never on who draws it or in which order. */
 #ifndef ISO_BASE_RANDOM_H
 #define ISO_BASE_RANDOM_H
 

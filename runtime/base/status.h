@@ -22,11 +22,11 @@ typedef enum iso_status {
 
 /* Runs a call that returns a status; on an error goes to `done` of the enclosing function, which needs a
  * variable `status` and a label `done`. */
-#define ISO_TRY(call)                                                                                          \
-    do {                                                                                                       \
-        status = (call);                                                                                       \
-        if (status != ISO_OK)                                                                                  \
-            goto done;                                                                                         \
+#define ISO_TRY(call)                                                                                        \
+    do {                                                                                                     \
+        status = (call);                                                                                     \
+        if (status != ISO_OK)                                                                                \
+            goto done;                                                                                       \
     } while (0)
 
 /* Records the message of an error in this thread and returns its code. printf's format; no newline. */

@@ -8,7 +8,7 @@
 static const char *const array_names[] = {"x", "y", "sample_weight"};
 
 /* Splits [rows, ...] into rows and the shape of one. */
-static iso_status take_shape(const iso_array *array, const char *name, int64_t *rows, iso_shape *shape)
+static iso_status take_shape(const iso_data_array *array, const char *name, int64_t *rows, iso_shape *shape)
 {
     char text[128];
     iso_shape_text(&array->shape, text, sizeof text);
@@ -36,7 +36,7 @@ static iso_status copy_component(const iso_spec *spec, int component, int64_t ro
     return ISO_OK;
 }
 
-static iso_status add_array(const iso_array *array, const char *name, int64_t *rows, iso_spec *spec)
+static iso_status add_array(const iso_data_array *array, const char *name, int64_t *rows, iso_spec *spec)
 {
     int64_t own = 0;
     iso_status status = take_shape(array, name, &own, &spec->shape[spec->components]);
@@ -52,7 +52,7 @@ static iso_status add_array(const iso_array *array, const char *name, int64_t *r
 static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options *options,
                               iso_dataset **dataset)
 {
-    const iso_array *arrays[] = {&options->x, &options->y, &options->sample_weight};
+    const iso_data_array *arrays[] = {&options->x, &options->y, &options->sample_weight};
     iso_memory_rows memory = {0};
     iso_level *level = NULL;
     iso_spec spec = {0};

@@ -68,16 +68,16 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
                             sizeof(iso_dataset_random_options))
 
 /* A dense array in row-major order; shape: [rows, ...] as a whole. */
-typedef struct iso_array {
+typedef struct iso_data_array {
     const void *data;
     iso_dtype dtype;
     iso_shape shape;
-} iso_array;
+} iso_data_array;
 
 typedef struct iso_dataset_arrays_options {
-    iso_dataset **dataset;   /* positional */
-    iso_array x, y;          /* y may be missing */
-    iso_array sample_weight; /* [rows], needs y */
+    iso_dataset **dataset;        /* positional */
+    iso_data_array x, y;          /* y may be missing */
+    iso_data_array sample_weight; /* [rows], needs y */
     bool lend; /* the arrays stay the caller's and must outlive the data set; else they are copied */
 } iso_dataset_arrays_options;
 

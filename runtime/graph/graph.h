@@ -29,7 +29,8 @@ iso_context *iso_graph_context(const iso_graph *graph);
  * as its own oracle. */
 void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 iso_dtype iso_graph_precision(const iso_graph *graph);
-/* The seed from which initial weights and dropout come; the context's (1337 without one) unless set before the first layer. */
+/* The seed from which initial weights and dropout come; the context's (1337 without one) unless set before
+ * the first layer. */
 void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
 uint64_t iso_graph_seed(const iso_graph *graph);
 

@@ -1,5 +1,5 @@
-/* Linked into everything that is built with SANITIZE=1: modules that were loaded stay loaded. Open MPI unloads
- * its own at the end, and then no suppression can name them in the reports of what they leaked. */
+/* Linked into everything that is built with SANITIZE=1: modules that were loaded stay loaded. Open MPI
+ * unloads its own at the end, and then no suppression can name them in the reports of what they leaked. */
 #include <dlfcn.h>
 
 int dlclose(void *handle)
