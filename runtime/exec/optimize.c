@@ -30,6 +30,7 @@ typedef struct updater {
     int64_t part_begin;
     size_t element;
     iso_dtype dtype;
+    bool backwards;
 } updater;
 
 /* Updates n elements from `at` of a run on, given their gradient. */
@@ -77,24 +78,48 @@ static void add_products(const updater *u, const iso_bound_product *product, int
     u->runtime->backend->sum(u->dtype, extent[0] * extent[1], sum, room, sum);
 }
 
-/* By whole rows of the product, but for those that the run begins or ends within. */
-static void update_from_product(const updater *u, const iso_bound_product *product, const iso_weight_run *run)
+/* The block of the product that begins at element `at` of a run: whole rows, but where the run begins or ends
+ * within one. */
+static int64_t product_block(const iso_bound_product *product, const iso_weight_run *run, int64_t at,
+                             int64_t *offset, int64_t *extent)
+{
+    int64_t column = (run->first + at) % product->columns, left = run->count - at;
+    offset[0] = (run->first + at) / product->columns;
+    offset[1] = column;
+    extent[0] = 1;
+    extent[1] = product->columns - column;
+    if (column == 0 && product->columns <= BLOCK && left >= product->columns) {
+        int64_t rows = left / product->columns, most = BLOCK / product->columns;
+        extent[0] = rows < most ? rows : most;
+    } else {
+        extent[1] = extent[1] < left ? extent[1] : left;
+        extent[1] = extent[1] < BLOCK ? extent[1] : BLOCK;
+    }
+    return extent[0] * extent[1];
+}
+
+static void update_product_block(const updater *u, const iso_bound_product *product,
+                                 const iso_weight_run *run, int64_t at)
 {
     _Alignas(64) double room[BLOCK];
+    int64_t offset[2], extent[2], n = product_block(product, run, at, offset, extent);
+    add_products(u, product, 0, product->group, offset, extent, room);
+    update(u, run, at, n, room);
+}
+
+enum { MOST_BLOCKS = 512 }; /* that are taken backwards together */
+
+static void update_from_product(const updater *u, const iso_bound_product *product, const iso_weight_run *run)
+{
+    int64_t begin[MOST_BLOCKS], offset[2], extent[2];
     for (int64_t at = 0; at < run->count;) {
-        int64_t column = (run->first + at) % product->columns, left = run->count - at;
-        int64_t offset[2] = {(run->first + at) / product->columns, column},
-                extent[2] = {1, product->columns - column};
-        if (column == 0 && product->columns <= BLOCK && left >= product->columns) {
-            int64_t rows = left / product->columns, most = BLOCK / product->columns;
-            extent[0] = rows < most ? rows : most;
-        } else {
-            extent[1] = extent[1] < left ? extent[1] : left;
-            extent[1] = extent[1] < BLOCK ? extent[1] : BLOCK;
+        int blocks = 0;
+        for (; at < run->count && blocks < MOST_BLOCKS; blocks++) {
+            begin[blocks] = at;
+            at += product_block(product, run, at, offset, extent);
         }
-        add_products(u, product, 0, product->group, offset, extent, room);
-        update(u, run, at, extent[0] * extent[1], room);
-        at += extent[0] * extent[1];
+        for (int i = 0; i < blocks; i++)
+            update_product_block(u, product, run, begin[u->backwards ? blocks - 1 - i : i]);
     }
 }
 
@@ -103,8 +128,10 @@ void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_u
 {
     const iso_plan *plan = ready->plan;
     const iso_slot_plan *sp = &ready->slot[local];
-    for (int r = 0; r < sp->runs; r++) {
-        const iso_weight_run *run = &sp->run[r];
+    /* Every other step goes backwards: what the last one touched last is in the cache still. */
+    bool backwards = runtime->steps % 2;
+    for (int i = 0; i < sp->runs; i++) {
+        const iso_weight_run *run = &sp->run[backwards ? sp->runs - 1 - i : i];
         const iso_bucket *bucket = &plan->buckets->bucket[run->bucket];
         int64_t begin, count;
         if (!rates[run->bucket].apply)
@@ -120,7 +147,8 @@ void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_u
                      .pull = plan->bucket_pull[run->bucket * runtime->mesh->slots + sp->local->slot],
                      .part_begin = begin,
                      .element = iso_dtype_size(bucket->dtype),
-                     .dtype = bucket->dtype};
+                     .dtype = bucket->dtype,
+                     .backwards = backwards};
         if (run->product < 0)
             update_from_bucket(&u, run);
         else
