@@ -38,17 +38,6 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_ready_plan *ready, iso_s
     return ISO_OK;
 }
 
-static iso_array array_of_value(const iso_plan *plan, int value, int slot)
-{
-    iso_shape shape = iso_plan_shape(plan, value);
-    iso_box box = iso_plan_box(plan, value, slot);
-    iso_array array = {.dtype = plan->program->value[value].tensor->dtype, .rank = shape.rank};
-    memcpy(array.dim, box.extent, sizeof array.dim);
-    memcpy(array.offset, box.offset, sizeof array.offset);
-    memcpy(array.global, shape.dim, sizeof array.global);
-    return array;
-}
-
 static iso_status note_region(void *arg, const iso_region *region)
 {
     iso_bound_copy *copy = arg;
@@ -93,7 +82,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_ready_plan *ready, iso_slo
             ISO_TRY(bind_kernel(runtime, ready, sp, i));
         } else if (instruction->kind == ISO_READ) {
             bound->input = instruction->input;
-            *array++ = array_of_value(plan, plan->program->input_value[instruction->input], sp->local->slot);
+            *array++ = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = &sp->copies[i];
             ISO_TRY(bind_copy(ready, sp, i));

@@ -24,7 +24,6 @@ typedef struct updater {
     const iso_runtime *runtime;
     const iso_exchange *finish;
     const iso_bucket_state *state;
-    iso_rule_run rule;
     const double *hyper;
     int local, slot, pull;
     int64_t part_begin;
@@ -40,7 +39,7 @@ static void update(const updater *u, const iso_weight_run *run, int64_t at, int6
     void *slots[ISO_MAX_OPTIMIZER_SLOTS];
     for (int k = 0; k < u->state->slots; k++)
         slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
-    u->rule(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
+    u->state->run(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
 }
 
 static void update_from_bucket(const updater *u, const iso_weight_run *run)
@@ -140,7 +139,6 @@ void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_u
         updater u = {.runtime = runtime,
                      .finish = plan->finish,
                      .state = &updates->state[run->bucket],
-                     .rule = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype),
                      .hyper = rates[run->bucket].hyper,
                      .local = local,
                      .slot = sp->local->slot,

@@ -382,6 +382,10 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
     state->slots =
         iso_optimizer_rule_find(bucket->optimizer->rule)->slots(bucket->optimizer, state->name, initial);
+    state->run = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype);
+    if (!state->run)
+        return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",
+                         runtime->backend->name, bucket->optimizer->rule, iso_dtype_name(bucket->dtype));
     state->data = iso_new(((size_t)(state->slots * runtime->locals) + 1) * sizeof *state->data);
     if (!state->data)
         return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");

@@ -7,16 +7,6 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
-static bool one_host(const iso_plan *plan)
-{
-    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
-    int first = topology->host_of_rank[topology->rank_of_slot[0]];
-    for (int s = 1; s < topology->slots; s++)
-        if (topology->host_of_rank[topology->rank_of_slot[s]] != first)
-            return false;
-    return true;
-}
-
 static int count_uses(const iso_program *program, int value)
 {
     int uses = 0;
@@ -86,7 +76,7 @@ static bool may_defer(const iso_plan *plan, const iso_bucket_member *member, int
 
 iso_status iso_plan_defer(iso_plan *plan)
 {
-    if (!one_host(plan))
+    if (!iso_plan_on_one_host(plan))
         return ISO_OK;
     for (int b = 0; b < plan->buckets->count; b++)
         for (int m = 0; m < plan->buckets->bucket[b].members; m++) {

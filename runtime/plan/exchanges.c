@@ -167,19 +167,14 @@ done:
 
 /* ---- new weights to other hosts ---- */
 
-static int host_of(const iso_plan *plan, int slot)
-{
-    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
-    return topology->host_of_rank[topology->rank_of_slot[slot]];
-}
-
 /* The first slot of its host that uses this copy of the variable: it fetches for the others. */
 static bool fetches(const iso_plan *plan, const iso_variable *variable, int slot)
 {
     const iso_site *site = plan->site;
     size_t mine = site->variable_offset(site->arg, variable, slot);
     for (int s = 0; s < slot; s++)
-        if (host_of(plan, s) == host_of(plan, slot) && site->variable_offset(site->arg, variable, s) == mine)
+        if (iso_plan_host_of(plan, s) == iso_plan_host_of(plan, slot) &&
+            site->variable_offset(site->arg, variable, s) == mine)
             return false;
     return true;
 }
@@ -209,7 +204,7 @@ static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const 
     iso_status status = ISO_OK;
     for (int i = 0; i < group && status == ISO_OK; i++) {
         iso_box part = updated_by(plan, bucket, member, slots[i], local);
-        if (host_of(plan, slots[i]) == host_of(plan, slot) || part.extent[0] == 0)
+        if (iso_plan_host_of(plan, slots[i]) == iso_plan_host_of(plan, slot) || part.extent[0] == 0)
             continue;
         iso_source source = {.slot = slots[i],
                              .space = ISO_SPACE_HOST,
@@ -221,18 +216,10 @@ static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const 
     return status;
 }
 
-static bool several_hosts(const iso_plan *plan)
-{
-    for (int s = 1; s < plan->program->mesh->slots; s++)
-        if (host_of(plan, s) != host_of(plan, 0))
-            return true;
-    return false;
-}
-
 static iso_status make_spread(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
-    if (!plan->buckets->count || !several_hosts(plan))
+    if (!plan->buckets->count || iso_plan_on_one_host(plan))
         return ISO_OK;
     ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->spread));
     for (int slot = 0; slot < plan->program->mesh->slots; slot++)

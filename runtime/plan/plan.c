@@ -17,7 +17,21 @@ iso_box iso_plan_box(const iso_plan *plan, int value, int slot)
     return iso_layout_box(plan->program->mesh, &plan->program->value[value].layout, &shape, slot);
 }
 
-static iso_array array_of(const iso_plan *plan, int value, int slot)
+int iso_plan_host_of(const iso_plan *plan, int slot)
+{
+    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
+    return topology->host_of_rank[topology->rank_of_slot[slot]];
+}
+
+bool iso_plan_on_one_host(const iso_plan *plan)
+{
+    for (int s = 1; s < plan->program->mesh->slots; s++)
+        if (iso_plan_host_of(plan, s) != iso_plan_host_of(plan, 0))
+            return false;
+    return true;
+}
+
+iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
 {
     iso_shape shape = iso_plan_shape(plan, value);
     iso_box box = iso_plan_box(plan, value, slot);
@@ -32,9 +46,9 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
 {
     const iso_program_step *step = &plan->program->step[number];
     for (int i = 0; i < step->op->inputs; i++)
-        in[i] = array_of(plan, step->input[i], slot);
+        in[i] = iso_plan_array(plan, step->input[i], slot);
     for (int i = 0; i < step->op->outputs; i++)
-        out[i] = array_of(plan, step->output[i], slot);
+        out[i] = iso_plan_array(plan, step->output[i], slot);
     *call = (iso_call){.attrs = step->op->attrs,
                        .inputs = step->op->inputs,
                        .outputs = step->op->outputs,

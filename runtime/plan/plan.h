@@ -106,6 +106,8 @@ void iso_plan_destroy(iso_plan *plan);
 /* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
+/* A slot's part of a value, without data. */
+iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
 /* The call of a step's op for a slot, without data. in and out have room for ISO_MAX_INPUTS and
  * ISO_MAX_OUTPUTS. */
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out, iso_call *call);

@@ -10,6 +10,9 @@ iso_status iso_plan_defer(iso_plan *plan);
 iso_status iso_plan_schedule(iso_plan *plan);
 /* storage.c: a place for every value */
 iso_status iso_plan_storage(iso_plan *plan);
+/* The host of a slot; whether all slots are on one. */
+int iso_plan_host_of(const iso_plan *plan, int slot);
+bool iso_plan_on_one_host(const iso_plan *plan);
 /* A reshape passes its memory on. */
 bool iso_plan_is_alias(const iso_op *op);
 /* An all-reduce of so many elements among so many slots goes in two halves. */
