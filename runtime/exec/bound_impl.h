@@ -98,8 +98,8 @@ typedef struct iso_rates {
     double hyper[ISO_MAX_HYPER];
 } iso_rates;
 /* Reads iteration and learning rate; before anything of the step is changed. */
-void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
-                          int slot, iso_rates *rates);
+void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                          const iso_program *program, int slot, iso_rates *rates);
 /* Updates the slot's part of every bucket; rates: of each bucket. */
 void iso_optimize(iso_runtime *runtime, const iso_ready_plan *ready, const iso_update_state *updates,
                   int local, const iso_rates *rates);

@@ -11,13 +11,14 @@ static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, 
                                 slot);
 }
 
-void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_program *program,
-                          int slot, iso_rates *rates)
+void iso_optimize_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                          const iso_program *program, int slot, iso_rates *rates)
 {
     const iso_op *apply = program->change[bucket->member[0].change].apply;
     int64_t iteration = *(const int64_t *)scalar(runtime, apply->input[2], slot);
     double rate = *(const double *)scalar(runtime, apply->input[3], slot);
-    rates->apply = iso_optimizer_prepare(bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
+    rates->apply =
+        iso_optimizer_prepare(state->rule, bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
 }
 
 typedef struct updater {

@@ -29,7 +29,8 @@ typedef struct iso_local_slot {
 typedef struct iso_bucket_state {
     int slots; /* kinds of state: momentum, velocity */
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
-    void **data;      /* [local slots * slots] */
+    void **data; /* [local slots * slots] */
+    const iso_optimizer_rule *rule;
     iso_rule_run run; /* the rule's kernel */
 } iso_bucket_state;
 

@@ -75,8 +75,8 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
     *sp->fault = sp->local->fault.raised ? 1 : 0;
     run_assigns(sp->gradient, sp->gradients);
     for (int b = 0; b < plan->buckets->count; b++)
-        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], plan->program, sp->local->slot,
-                             &rates[b]);
+        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], &s->function->updates->state[b],
+                             plan->program, sp->local->slot, &rates[b]);
 }
 
 /* After a fault anywhere nothing is changed. */

@@ -65,10 +65,11 @@ double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, dou
 
 /* The first places of the hyper that kernels get, of every rule; its own follow. */
 enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
-/* Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type of the step that follows `iterations`
- * completed ones. False where this step only accumulates gradients: then no kernel is to run. */
-bool iso_optimizer_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t iterations,
-                           double learning_rate, double *hyper);
+/* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type of the step
+ * that follows `iterations` completed ones. False where this step only accumulates gradients: then no kernel
+ * is to run. */
+bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
+                           int64_t iterations, double learning_rate, double *hyper);
 
 /* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
  * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's

@@ -101,8 +101,8 @@ static void change(training *t, const iso_change *change, double *values)
     double hyper[ISO_MAX_HYPER];
     int64_t iterations = (int64_t)interpreter_number(t->in, op->input[2]);
     read_values(t, op->input[0], values);
-    if (!iso_optimizer_prepare(optimizer, op->input[0]->dtype, iterations,
-                               interpreter_number(t->in, op->input[3]), hyper))
+    if (!iso_optimizer_prepare(iso_optimizer_rule_find(optimizer->rule), optimizer, op->input[0]->dtype,
+                               iterations, interpreter_number(t->in, op->input[3]), hyper))
         return;
     void *slots[ISO_MAX_OPTIMIZER_SLOTS];
     for (int k = 0; k < t->slots; k++)

@@ -186,12 +186,12 @@ double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, dou
 }
 
 /* Schedules look at all iterations; what depends on updates (Adam's powers) counts these only. */
-bool iso_optimizer_prepare(const iso_optimizer *optimizer, iso_dtype dtype, int64_t iterations,
-                           double learning_rate, double *hyper)
+bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
+                           int64_t iterations, double learning_rate, double *hyper)
 {
     int64_t steps = steps_per_update(optimizer);
     double rate = iso_schedule_rate(optimizer, iterations, learning_rate);
     memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);
-    iso_optimizer_rule_find(optimizer->rule)->prepare(optimizer, dtype, iterations / steps, rate, hyper);
+    rule->prepare(optimizer, dtype, iterations / steps, rate, hyper);
     return (iterations + 1) % steps == 0;
 }
