@@ -15,7 +15,8 @@ iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const
         program->value = grown;
         program->value_capacity = (int)wanted;
     }
-    program->value[program->values] = (iso_value){.tensor = tensor, .layout = *layout, .step = step};
+    program->value[program->values] =
+        (iso_value){.tensor = tensor, .layout = *layout, .step = step, .next = -1};
     *value = program->values++;
     return ISO_OK;
 }

@@ -11,6 +11,7 @@ typedef struct iso_value {
     iso_tensor *tensor;
     iso_layout layout;
     int step; /* that makes it; -1 for inputs, variables and constants */
+    int next; /* the tensor's next value, in the order they were made; -1: none */
 } iso_value;
 
 typedef struct iso_program_step {

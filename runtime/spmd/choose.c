@@ -1,0 +1,224 @@
+/* The choice for one op: of what its rule allows along each mesh axis - shard one of the factors that its
+ * inputs are already sharded by, let a partial sum pass through where the op is linear, or do the same work
+ * on every slot - the assignment that shares the work most widely and then moves the fewest bytes. */
+#include <string.h>
+
+#include "runtime/spmd/partition_impl.h"
+
+enum { MAX_CHOICES = 32 };
+
+typedef struct chooser {
+    const iso_partitioner *p;
+    const iso_op *op;
+    iso_tensor *in[ISO_MAX_INPUTS];
+    iso_rule rule;
+    int choices[ISO_MAX_AXES];
+    int8_t choice[ISO_MAX_AXES][MAX_CHOICES];
+    uint32_t pass_inputs[ISO_MAX_AXES]; /* inputs that are partial along the axis when it passes */
+    iso_assignment best;
+    bool found;
+} chooser;
+
+static bool shards(const iso_layout *layout, int dim, int axis)
+{
+    for (int i = 0; i < layout->dim[dim].count; i++)
+        if (layout->dim[dim].axis[i] == axis)
+            return true;
+    return false;
+}
+
+/* A factor is offered along an axis where an input is sharded so, or where it is the batch of an output that
+ * no input has. */
+static bool offered(const chooser *c, int factor, int axis)
+{
+    bool in_inputs = false;
+    for (int i = 0; i < c->op->inputs; i++)
+        for (int d = 0; d < c->in[i]->shape.rank; d++) {
+            if (c->rule.input[i][d] != factor)
+                continue;
+            in_inputs = true;
+            if (shards(iso_partition_layout(c->p, c->in[i]), d, axis))
+                return true;
+        }
+    if (in_inputs || !(c->p->program->distribution->batch_axes & 1u << axis))
+        return false;
+    for (int o = 0; o < c->op->outputs; o++)
+        for (int d = 0; d < c->op->output[o]->shape.rank; d++)
+            if (c->rule.output[o][d] == factor && c->op->output[o]->shape.dim[d] == ISO_BATCH)
+                return true;
+    return false;
+}
+
+/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. */
+static uint32_t passing(const chooser *c, int axis)
+{
+    uint32_t partial = 0;
+    for (int i = 0; i < c->op->inputs; i++) {
+        const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
+        if ((layout->partial & 1u << axis) && !layout->partial_max && (c->rule.linear & 1u << i))
+            partial |= 1u << i;
+    }
+    if (!partial)
+        return 0;
+    return c->rule.jointly ? c->rule.linear & ((1u << c->op->inputs) - 1) : partial & (~partial + 1);
+}
+
+static void list_choices(chooser *c, int axis)
+{
+    int n = 0;
+    c->pass_inputs[axis] = passing(c, axis);
+    if (c->pass_inputs[axis])
+        c->choice[axis][n++] = ISO_PASS;
+    c->choice[axis][n++] = ISO_REPLICATE;
+    for (int f = 0; f < c->rule.factors && n < MAX_CHOICES; f++)
+        if (offered(c, f, axis))
+            c->choice[axis][n++] = (int8_t)f;
+    c->choices[axis] = n;
+}
+
+/* The order in which several axes cut one factor: as an input has it, else as in the mesh. */
+static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
+{
+    for (int i = 0; i < c->op->inputs; i++)
+        for (int d = 0; d < c->in[i]->shape.rank; d++) {
+            const iso_sharding *have = &iso_partition_layout(c->p, c->in[i])->dim[d];
+            if (c->rule.input[i][d] != factor || have->count != sharding->count)
+                continue;
+            uint32_t mine = 0, theirs = 0;
+            for (int k = 0; k < have->count; k++) {
+                mine |= 1u << sharding->axis[k];
+                theirs |= 1u << have->axis[k];
+            }
+            if (mine == theirs) {
+                *sharding = *have;
+                return;
+            }
+        }
+}
+
+static void lay_out(const iso_sharding *by_factor, const int8_t *dims, int rank, iso_layout *layout)
+{
+    *layout = iso_layout_whole(rank);
+    for (int d = 0; d < rank; d++)
+        if (dims[d] != ISO_WHOLE)
+            layout->dim[d] = by_factor[dims[d]];
+}
+
+static bool has_factor(const int8_t *dims, int rank, int factor)
+{
+    for (int d = 0; d < rank; d++)
+        if (dims[d] == factor)
+            return true;
+    return false;
+}
+
+/* The layouts that an assignment means; false where a sum and a maximum would be mixed. */
+static bool complete(const chooser *c, iso_assignment *a)
+{
+    iso_sharding by_factor[ISO_MAX_FACTORS] = {0};
+    uint32_t sums = 0;
+    for (int axis = 0; axis < c->p->mesh->axes; axis++) {
+        int f = a->axis[axis];
+        if (f >= 0)
+            by_factor[f].axis[by_factor[f].count++] = (int8_t)axis;
+        else if (f == ISO_PASS)
+            sums |= 1u << axis;
+    }
+    for (int f = 0; f < c->rule.factors; f++)
+        if (by_factor[f].count > 1)
+            order_axes(c, f, &by_factor[f]);
+    for (int i = 0; i < c->op->inputs; i++) {
+        lay_out(by_factor, c->rule.input[i], c->in[i]->shape.rank, &a->input[i]);
+        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+            if (a->axis[axis] == ISO_PASS && (c->pass_inputs[axis] & 1u << i))
+                a->input[i].partial |= 1u << axis;
+    }
+    for (int o = 0; o < c->op->outputs; o++) {
+        iso_layout *layout = &a->output[o];
+        lay_out(by_factor, c->rule.output[o], c->op->output[o]->shape.rank, layout);
+        uint32_t contracted = 0;
+        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+            if (a->axis[axis] >= 0 &&
+                !has_factor(c->rule.output[o], c->op->output[o]->shape.rank, a->axis[axis]))
+                contracted |= 1u << axis;
+        if (contracted && sums && c->rule.contract_max)
+            return false;
+        layout->partial = contracted | sums;
+        layout->partial_max = contracted && c->rule.contract_max;
+    }
+    return true;
+}
+
+/* Bytes moved now, and those that the partial outputs will cost when they are reduced. */
+static double bytes_of(const chooser *c, const iso_assignment *a)
+{
+    double bytes = 0;
+    for (int i = 0; i < c->op->inputs; i++)
+        bytes += iso_partition_cost(c->p, c->in[i], &a->input[i]);
+    for (int o = 0; o < c->op->outputs; o++) {
+        iso_layout reduced = a->output[o];
+        reduced.partial = 0;
+        iso_shape shape = iso_partition_shape(c->p, c->op->output[o]);
+        bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) *
+                 (double)iso_dtype_size(c->op->output[o]->dtype);
+    }
+    return bytes;
+}
+
+static bool better(const iso_assignment *a, const iso_assignment *b)
+{
+    if (a->share != b->share)
+        return a->share < b->share;
+    return a->sharded != b->sharded ? a->sharded > b->sharded : a->bytes < b->bytes;
+}
+
+static void consider(chooser *c, iso_assignment *a)
+{
+    if (!complete(c, a))
+        return;
+    a->share = 1;
+    a->sharded = 0;
+    for (int axis = 0; axis < c->p->mesh->axes; axis++)
+        if (a->axis[axis] >= 0) {
+            a->share /= c->p->mesh->size[axis];
+            a->sharded++;
+        }
+    a->bytes = bytes_of(c, a);
+    if (!c->found || better(a, &c->best)) {
+        c->best = *a;
+        c->found = true;
+    }
+}
+
+static void enumerate(chooser *c, iso_assignment *a, int axis)
+{
+    if (axis >= ISO_MAX_AXES || axis == c->p->mesh->axes) {
+        consider(c, a);
+        return;
+    }
+    for (int k = 0; k < c->choices[axis]; k++) {
+        a->axis[axis] = c->choice[axis][k];
+        enumerate(c, a, axis + 1);
+    }
+}
+
+static void rule_for(const iso_op *op, iso_rule *rule)
+{
+    if (op->type->rule_of)
+        op->type->rule_of(op, rule);
+    else
+        iso_rule_parse(op, op->type->rule, rule);
+}
+
+void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best)
+{
+    chooser c = {.p = p, .op = op};
+    iso_assignment a = {0};
+    for (int i = 0; i < op->inputs; i++)
+        c.in[i] = p->resolved[op->input[i]->id];
+    rule_for(op, &c.rule);
+    for (int axis = 0; axis < p->mesh->axes; axis++)
+        list_choices(&c, axis);
+    enumerate(&c, &a, 0);
+    *best = c.best;
+}

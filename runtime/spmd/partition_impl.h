@@ -1,0 +1,48 @@
+/* The partitioner's parts: partition.c walks the graph, choose.c decides for one op, values.c keeps the
+ * values of each tensor. For runtime/spmd only. */
+#ifndef ISO_SPMD_PARTITION_IMPL_H
+#define ISO_SPMD_PARTITION_IMPL_H
+
+#include "runtime/spmd/program.h"
+
+typedef struct iso_partitioner {
+    iso_program *program;
+    const iso_mesh *mesh;
+    iso_graph *graph;
+    iso_tensor **resolved; /* [graph->tensors] */
+    bool *needed;          /* [graph->ops] */
+    int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
+    int *last_value;       /* [graph->tensors] the end of the list that begins with it (iso_value's next) */
+    int64_t nominal_rows;  /* for comparing costs: the program must not depend on the batch size */
+} iso_partitioner;
+
+/* ---- values.c ---- */
+/* A tensor's shape with a nominal number of rows. */
+iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor);
+/* The layout chosen for a tensor that has a value. */
+const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tensor *tensor);
+/* A new value of a tensor, made by a step (-1: a source), which from now on is the tensor's own. */
+iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
+                               int *value);
+/* From now on the tensor's own value is this one, and those before it are not used any more. */
+void iso_partition_pin(iso_partitioner *p, const iso_tensor *tensor, int value);
+/* The value of this tensor in this layout: one that exists, or a reshard of the one from which it is
+ * cheapest. */
+iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value);
+/* Bytes that a slot takes from others to have this tensor in this layout, about. */
+double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
+
+/* ---- choose.c ---- */
+/* An assignment: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
+enum { ISO_REPLICATE = -1, ISO_PASS = -2 };
+typedef struct iso_assignment {
+    int8_t axis[ISO_MAX_AXES];
+    iso_layout input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
+    double share; /* of the op's work that one slot does */
+    int sharded;  /* axes that share it out, those of one slot among them */
+    double bytes;
+} iso_assignment;
+/* The best assignment for an op whose (resolved) inputs have values. */
+void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best);
+
+#endif

@@ -1,0 +1,96 @@
+/* The partitioner's values: which layouts of a tensor there are, and reshards to those that there are not. */
+#include <float.h>
+
+#include "runtime/spmd/partition_impl.h"
+
+iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor)
+{
+    return iso_shape_with_rows(&tensor->shape, p->nominal_rows);
+}
+
+const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tensor *tensor)
+{
+    return &p->program->value[p->first_value[tensor->id]].layout;
+}
+
+iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
+                               int *value)
+{
+    iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
+    if (status == ISO_OK)
+        p->first_value[tensor->id] = p->last_value[tensor->id] = *value;
+    return status;
+}
+
+void iso_partition_pin(iso_partitioner *p, const iso_tensor *tensor, int value)
+{
+    p->first_value[tensor->id] = value;
+}
+
+/* One more value of the tensor, behind its others. */
+static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step, int *value)
+{
+    iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
+    if (status != ISO_OK)
+        return status;
+    p->program->value[p->last_value[tensor->id]].next = *value;
+    p->last_value[tensor->id] = *value;
+    return ISO_OK;
+}
+
+/* The value from which this layout is cheapest, and what it costs in elements. */
+static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout,
+                    double *least)
+{
+    iso_shape shape = iso_partition_shape(p, tensor);
+    int best = -1;
+    *least = DBL_MAX;
+    for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->value[v].next) {
+        const iso_layout *have = &p->program->value[v].layout;
+        double cost = iso_reshard_cost(p->mesh, have, layout, &shape);
+        if (iso_layout_equal(have, layout)) {
+            *least = 0;
+            return v;
+        }
+        if (cost < *least) {
+            *least = cost;
+            best = v;
+        }
+    }
+    return best;
+}
+
+iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value)
+{
+    iso_program_step *step;
+    double cost;
+    int from = cheapest(p, tensor, layout, &cost);
+    if (iso_layout_equal(&p->program->value[from].layout, layout)) {
+        *value = from;
+        return ISO_OK;
+    }
+    iso_layout reduced = *layout;
+    reduced.partial &= p->program->value[from].layout.partial;
+    if (reduced.partial != layout->partial &&
+        !iso_reshard_local(p->mesh, &p->program->value[from].layout, layout)) {
+        /* what moves goes first; that addends become zeros is then each slot's own affair */
+        iso_status status = iso_partition_value(p, tensor, &reduced, &from);
+        if (status != ISO_OK)
+            return status;
+    }
+    iso_status status = iso_program_add_step(p->program, NULL, &step);
+    if (status != ISO_OK)
+        return status;
+    step->input[0] = from;
+    int number = p->program->steps - 1;
+    status = add(p, tensor, layout, number, value);
+    p->program->step[number].output[0] = *value;
+    return status;
+}
+
+double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
+{
+    double least;
+    cheapest(p, tensor, layout, &least);
+    return least * (double)iso_dtype_size(tensor->dtype);
+}
