@@ -45,13 +45,14 @@ static iso_status bad_layout(const char *text, const char *at, const char *what)
         what, (int)(at - text) + 1);
 }
 
-static iso_status unknown_axis(const iso_mesh *mesh, const char *text, const char *name)
+static iso_status unknown_axis(const iso_mesh *mesh, const char *text, const char *at, const char *name)
 {
     const char *names[ISO_MAX_AXES];
     iso_text message = {0};
     for (int a = 0; a < mesh->axes; a++)
         names[a] = mesh->name[a];
-    iso_text_add(&message, "layout '%s': the mesh %s has no axis '%s'", text, mesh->text, name);
+    iso_text_add(&message, "layout '%s': the mesh %s has no axis '%s', named at position %d", text,
+                 mesh->text, name, (int)(at - text) + 1);
     iso_text_add_nearest(&message, name, names, mesh->axes);
     iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
     iso_text_free(&message);
@@ -79,7 +80,7 @@ static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char 
     name[length] = 0;
     int axis = iso_mesh_find_axis(mesh, name);
     if (axis < 0)
-        return unknown_axis(mesh, text, name);
+        return unknown_axis(mesh, text, begin, name);
     if (iso_layout_sharded_axes(layout) & 1u << axis)
         return bad_layout(text, begin, "an axis for the second time");
     iso_sharding *sharding = &layout->dim[layout->rank - 1];

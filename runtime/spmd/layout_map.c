@@ -1,20 +1,22 @@
-/* Layout maps: layouts by variable path, with the meaning of Keras 3.14's LayoutMap. */
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+/* Layout maps: layouts by path, with the meaning of Keras 3.14's LayoutMap. */
 #include <string.h>
 
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/spmd/pattern.h"
 #include "runtime/spmd/spmd_impl.h"
 
 typedef struct map_entry {
     char *key;
     char *text;
     iso_layout layout;
-    pcre2_code *pattern; /* NULL: the key is no regular expression and matches exactly only */
+    iso_pattern *pattern;
+    bool of_optimizer; /* for slots of optimizers, not for variables and outputs */
     bool used, reported;
 } map_entry;
+
+static const char optimizer_prefix[] = "optimizer:";
 
 struct iso_layout_map {
     iso_mesh *mesh;
@@ -42,7 +44,7 @@ void iso_layout_map_destroy(iso_layout_map *map)
     for (int i = 0; i < map->count; i++) {
         iso_free(map->entries[i].key);
         iso_free(map->entries[i].text);
-        pcre2_code_free(map->entries[i].pattern);
+        iso_pattern_destroy(map->entries[i].pattern);
     }
     iso_free(map->entries);
     iso_free(map);
@@ -56,20 +58,6 @@ iso_mesh *iso_layout_map_mesh(const iso_layout_map *map)
 void iso_layout_map_set_strict(iso_layout_map *map, bool strict)
 {
     map->strict = strict;
-}
-
-static iso_status compile_key(const char *key, pcre2_code **pattern)
-{
-    int code;
-    PCRE2_SIZE position;
-    PCRE2_UCHAR why[128];
-    *pattern = pcre2_compile((PCRE2_SPTR)key, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED | PCRE2_ENDANCHORED,
-                             &code, &position, NULL);
-    if (*pattern)
-        return ISO_OK;
-    pcre2_get_error_message(code, why, sizeof why);
-    return iso_error(ISO_INVALID, "layout key '%s' is no regular expression: %s at position %zu", key,
-                     (char *)why, position + 1);
 }
 
 static iso_status add_entry(iso_layout_map *map, map_entry fresh)
@@ -95,7 +83,8 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,
                              map->entries[i].text, layout);
     ISO_TRY(iso_layout_parse(map->mesh, layout, &fresh.layout));
-    ISO_TRY(compile_key(key, &fresh.pattern));
+    ISO_TRY(iso_pattern_create(key, &fresh.pattern));
+    fresh.of_optimizer = strncmp(key, optimizer_prefix, sizeof optimizer_prefix - 1) == 0;
     fresh.key = iso_strdup(key);
     fresh.text = iso_strdup(layout);
     if (!fresh.key || !fresh.text)
@@ -105,21 +94,12 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
 done:
     iso_free(fresh.key);
     iso_free(fresh.text);
-    pcre2_code_free(fresh.pattern);
+    iso_pattern_destroy(fresh.pattern);
     return iso_error_prefix(status, "layout key '%s': ", key);
 }
 
-static bool matches(const map_entry *entry, const char *path)
-{
-    pcre2_match_data *data = pcre2_match_data_create_from_pattern(entry->pattern, NULL);
-    int found =
-        data ? pcre2_match(entry->pattern, (PCRE2_SPTR)path, PCRE2_ZERO_TERMINATED, 0, 0, data, NULL) : -1;
-    pcre2_match_data_free(data);
-    return found >= 0;
-}
-
-/* The entry for a path in *found, NULL where none matches. */
-static iso_status look_up(iso_layout_map *map, const char *path, map_entry **found)
+/* The entry whose key is the path, or the one whose expression matches all of it; NULL where none does. */
+static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimizer, map_entry **found)
 {
     *found = NULL;
     for (int i = 0; i < map->count; i++)
@@ -128,41 +108,56 @@ static iso_status look_up(iso_layout_map *map, const char *path, map_entry **fou
             return ISO_OK;
         }
     for (int i = 0; i < map->count; i++) {
-        if (!matches(&map->entries[i], path))
-            continue;
-        if (*found)
+        bool matches = false;
+        iso_status status = map->entries[i].of_optimizer == of_optimizer
+                                ? iso_pattern_match(map->entries[i].pattern, path, &matches)
+                                : ISO_OK;
+        if (status != ISO_OK)
+            return iso_error_prefix(status, "layout key '%s': ", map->entries[i].key);
+        if (matches && *found)
             return iso_error(ISO_INVALID, "two layout keys match '%s': '%s' and '%s'", path, (*found)->key,
                              map->entries[i].key);
-        *found = &map->entries[i];
+        *found = matches ? &map->entries[i] : *found;
     }
+    return ISO_OK;
+}
+
+static iso_status find(iso_layout_map *map, const char *path, bool of_optimizer, const iso_shape *shape,
+                       iso_layout *layout, const char **matched)
+{
+    map_entry *found = NULL;
+    char text[160];
+    iso_status status = map ? look_up(map, path, of_optimizer, &found) : ISO_OK;
+    if (status != ISO_OK)
+        return status;
+    if (matched)
+        *matched = found ? found->key : NULL;
+    *layout = found ? found->layout : iso_layout_whole(shape->rank);
+    if (found)
+        found->used = true;
+    if (layout->rank != shape->rank)
+        return iso_error(ISO_INVALID, "layout '%s' of key '%s' has %d entr%s, but '%s' has the shape %s",
+                         found->text, found->key, layout->rank, layout->rank == 1 ? "y" : "ies", path,
+                         iso_shape_text(shape, text, sizeof text));
     return ISO_OK;
 }
 
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched)
 {
-    map_entry *found = NULL;
-    char text[160];
-    if (matched)
-        *matched = NULL;
-    if (map) {
-        iso_status status = look_up(map, path, &found);
-        if (status != ISO_OK)
-            return status;
-    }
-    if (!found) {
-        *layout = iso_layout_whole(shape->rank);
-        return ISO_OK;
-    }
-    found->used = true;
-    if (found->layout.rank != shape->rank)
-        return iso_error(ISO_INVALID, "layout '%s' of key '%s' has %d entries, but '%s' has the shape %s",
-                         found->text, found->key, found->layout.rank, path,
-                         iso_shape_text(shape, text, sizeof text));
-    *layout = found->layout;
-    if (matched)
-        *matched = found->key;
-    return ISO_OK;
+    return find(map, path, false, shape, layout, matched);
+}
+
+iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variable, const char *slot,
+                                         const iso_shape *shape, iso_layout *layout, const char **matched)
+{
+    iso_text path = {0};
+    iso_text_add(&path, "%s%s/%s", optimizer_prefix, variable, slot);
+    iso_status status = path.failed
+                            ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable)
+                            : find(map, iso_text_get(&path), true, shape, layout, matched);
+    iso_text_free(&path);
+    return status;
 }
 
 iso_status iso_layout_map_report_unused(iso_layout_map *map, const char *const *paths, int count, bool chief)

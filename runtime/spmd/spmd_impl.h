@@ -32,6 +32,11 @@ iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
  * the layout does not fit the shape. */
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched);
+/* The same for an optimizer's slot ("momentum") of a variable: the path looked up is
+ * "optimizer:d1/kernel/momentum", and only keys that begin with "optimizer:" are tried (these are tried for
+ * nothing else). Where no key matches, *matched is NULL, and the slot lies as its variable. */
+iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variable, const char *slot,
+                                         const iso_shape *shape, iso_layout *layout, const char **matched);
 /* Warns (or, strict, fails) for each key that no lookup has matched so far; offers the nearest of the paths.
  * Once per key. */
 iso_status iso_layout_map_report_unused(iso_layout_map *map, const char *const *paths, int count, bool chief);

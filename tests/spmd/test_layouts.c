@@ -130,7 +130,7 @@ START_TEST(wrong_layouts_are_named)
     } wrong[] = {
         {"model, model", "an axis for the second time at position 8"},
         {"data+data", "an axis for the second time at position 6"},
-        {"-, modle", "has no axis 'modle'; did you mean 'model'"},
+        {"-, modle", "has no axis 'modle', named at position 4; did you mean 'model'"},
         {"-,", "neither an axis nor '-' at position 3"},
         {"-; data", "neither ',' nor the end at position 2"},
         {"data+", "neither an axis nor '-' at position 6"},
@@ -216,7 +216,8 @@ START_TEST(wrong_keys_are_named)
     check_refused(iso_layout_map_set(map, "d.*", "-"), "layout key 'd.*' is set twice");
     check_refused(iso_layout_map_set(map, "a/b", "-, depth"),
                   "layout key 'a/b': layout '-, depth': the mesh");
-    check_refused(iso_layout_map_set(map, "a(b", "-"), "layout key 'a(b' is no regular expression");
+    check_refused(iso_layout_map_set(map, "a(b", "-"),
+                  "layout key 'a(b': no regular expression: missing closing parenthesis at position 4");
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
 }

@@ -1,0 +1,70 @@
+#include "runtime/base/json.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+iso_status iso_json_parse(const char *name, const char *text, size_t size, json_t **root)
+{
+    json_error_t error;
+    json_t *parsed = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!parsed)
+        return iso_error(json_error_code(&error) == json_error_out_of_memory ? ISO_NO_MEMORY : ISO_INVALID,
+                         "%s, line %d, column %d: %s", name, error.line, error.column, error.text);
+    *root = parsed;
+    return ISO_OK;
+}
+
+/* Behind the string that begins at text[at]. */
+static size_t skip_string(const char *text, size_t size, size_t at)
+{
+    for (at++; at < size && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at + 1;
+}
+
+static bool is_key(const char *text, size_t size, size_t behind)
+{
+    while (behind < size && strchr(" \t\r\n", text[behind]))
+        behind++;
+    return behind < size && text[behind] == ':';
+}
+
+/* Where the value of this number begins. The text is known to be JSON: whatever is no space, no mark and no key
+ * begins a value. */
+static size_t find(const char *text, size_t size, int number)
+{
+    size_t at = 0;
+    while (at < size) {
+        size_t begin = at;
+        bool value = true;
+        if (text[at] && strchr(" \t\r\n,:]}", text[at])) {
+            at++;
+            value = false;
+        } else if (text[at] == '"') {
+            at = skip_string(text, size, at);
+            value = !is_key(text, size, at);
+        } else if (text[at] == '[' || text[at] == '{') {
+            at++;
+        } else {
+            while (at < size && text[at] && !strchr(" \t\r\n,:[]{}\"", text[at]))
+                at++;
+        }
+        if (value && number-- == 0)
+            return begin;
+    }
+    return size;
+}
+
+void iso_json_place(const char *text, size_t size, int number, int *line, int *column)
+{
+    size_t end = find(text, size, number);
+    *line = *column = 1;
+    for (size_t i = 0; i < end; i++) {
+        bool continues = ((unsigned char)text[i] & 0xC0) == 0x80; /* within a character of UTF-8 */
+        *column += !continues;
+        if (text[i] == '\n') {
+            ++*line;
+            *column = 1;
+        }
+    }
+}

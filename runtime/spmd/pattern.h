@@ -1,0 +1,20 @@
+/* The regular expressions of layout keys: those of Python's `re` (as LayoutMap has them), matched against whole
+ * paths. */
+#ifndef ISO_SPMD_PATTERN_H
+#define ISO_SPMD_PATTERN_H
+
+#include <stdbool.h>
+
+#include "runtime/base/status.h"
+
+typedef struct iso_pattern iso_pattern;
+
+/* ISO_INVALID names the position (in bytes, from 1) and what is wrong there; so also for what PCRE2
+ * knows and Python does not (recursion, verbs, \K, ...). Owned by the caller. */
+iso_status iso_pattern_create(const char *text, iso_pattern **pattern);
+void iso_pattern_destroy(iso_pattern *pattern);
+/* Whether the whole path matches, as re.fullmatch(). ISO_INVALID where the path is no UTF-8 or matching takes more
+ * than a million tries: an expression such as (a+)+b. */
+iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool *found);
+
+#endif
