@@ -51,8 +51,8 @@ static iso_status bind_copy(iso_ready_plan *ready, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = ready->plan;
     const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
-    const iso_value *from = &plan->program->value[step->input[0]],
-                    *to = &plan->program->value[step->output[0]];
+    const iso_program_value *from = &plan->program->value[step->input[0]],
+                            *to = &plan->program->value[step->output[0]];
     iso_shape shape = iso_plan_shape(plan, step->input[0]);
     iso_bound_copy *copy = sp->bound[i].copy;
     copy->empty = true;
@@ -99,7 +99,7 @@ static iso_status fill_constants(iso_ready_plan *ready, iso_slot_plan *sp)
     const iso_plan *plan = ready->plan;
     iso_status status = iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants);
     for (int v = 0; v < plan->program->values && status == ISO_OK; v++) {
-        const iso_value *value = &plan->program->value[v];
+        const iso_program_value *value = &plan->program->value[v];
         if (value->step >= 0 || plan->place[v].kind != ISO_PLACE_CONSTANT)
             continue;
         const iso_constant_attrs *attrs = value->tensor->producer->attrs;

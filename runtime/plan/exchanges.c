@@ -32,7 +32,7 @@ static iso_box flat_box(int64_t begin, int64_t count)
 static iso_status add_region(void *arg, const iso_region *region)
 {
     adder *a = arg;
-    const iso_value *from = &a->plan->program->value[a->move->from];
+    const iso_program_value *from = &a->plan->program->value[a->move->from];
     for (int i = 0; i < region->sources; i++)
         a->source[i] = source_of(a->plan, a->move->from, region->slot[i], &region->source_box[i]);
     return iso_exchange_add(a->exchange, a->slot, a->move->to, &a->target_box, from->tensor->dtype,
@@ -63,7 +63,7 @@ static int group_of(const adder *a, int *slots, int *me)
 /* Each slot adds its chunk of all addends, into its own addend. */
 static iso_status add_scatter(adder *a, int *slots)
 {
-    const iso_value *from = &a->plan->program->value[a->move->from];
+    const iso_program_value *from = &a->plan->program->value[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me = 0, group = group_of(a, slots, &me);
     int64_t begin, count;
@@ -81,7 +81,7 @@ static iso_status add_scatter(adder *a, int *slots)
 /* Each slot takes every chunk from the slot that added it. */
 static iso_status add_gather(adder *a, int *slots)
 {
-    const iso_value *from = &a->plan->program->value[a->move->from];
+    const iso_program_value *from = &a->plan->program->value[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me = 0, group = group_of(a, slots, &me);
     iso_box flat = flat_box(0, iso_box_count(&box));

@@ -4,7 +4,7 @@
 
 static void print_value(const iso_plan *plan, int value, iso_text *text)
 {
-    const iso_value *v = &plan->program->value[value];
+    const iso_program_value *v = &plan->program->value[value];
     char layout[256], shape[160];
     iso_shape fixed = iso_plan_shape(plan, value);
     iso_text_add(text, "%s %s (%s)", iso_tensor_name(v->tensor), iso_shape_text(&fixed, shape, sizeof shape),

@@ -16,12 +16,12 @@ typedef struct storage {
     lifetime *life; /* [values], of roots */
 } storage;
 
-static bool is_variable(const iso_value *value)
+static bool is_variable(const iso_program_value *value)
 {
     return value->step < 0 && value->tensor->producer->type == &iso_op_variable;
 }
 
-static bool is_constant(const iso_value *value)
+static bool is_constant(const iso_program_value *value)
 {
     return value->step < 0 && value->tensor->producer->type == &iso_op_constant;
 }
@@ -146,7 +146,8 @@ static bool kernels_work_in_place(const iso_plan *plan, int instruction)
 static bool may_replace(const storage *s, int when, int i)
 {
     const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
-    const iso_value *in = &s->program->value[step->input[i]], *out = &s->program->value[step->output[0]];
+    const iso_program_value *in = &s->program->value[step->input[i]],
+                            *out = &s->program->value[step->output[0]];
     int root = root_of(s, step->input[i]);
     if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) || s->life[root].end != when ||
         s->life[root].shared || s->life[root_of(s, step->output[0])].shared)
@@ -183,7 +184,7 @@ static void share_in_place(storage *s)
 
 static size_t bytes_of(const storage *s, int value)
 {
-    const iso_value *v = &s->program->value[value];
+    const iso_program_value *v = &s->program->value[value];
     iso_shape shape = iso_plan_shape(s->plan, value);
     return (size_t)iso_layout_largest(s->program->mesh, &v->layout, &shape) *
            iso_dtype_size(v->tensor->dtype);
@@ -263,7 +264,7 @@ static void place_fixed(storage *s)
 {
     iso_plan *plan = s->plan;
     for (int v = 0; v < s->program->values; v++) {
-        const iso_value *value = &s->program->value[v];
+        const iso_program_value *value = &s->program->value[v];
         if (is_variable(value)) {
             plan->place[v] = (iso_place){
                 .kind = ISO_PLACE_VARIABLE,

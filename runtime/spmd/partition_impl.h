@@ -12,8 +12,8 @@ typedef struct iso_partitioner {
     iso_tensor **resolved; /* [graph->tensors] */
     bool *needed;          /* [graph->ops] */
     int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
-    int *last_value;       /* [graph->tensors] the end of the list that begins with it (iso_value's next) */
-    int64_t nominal_rows;  /* for comparing costs: the program must not depend on the batch size */
+    int *last_value; /* [graph->tensors] the end of the list that begins with it (iso_program_value's next) */
+    int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
 } iso_partitioner;
 
 /* ---- values.c ---- */

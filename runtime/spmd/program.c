@@ -9,14 +9,14 @@ iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const
 {
     if (program->values == program->value_capacity) {
         size_t wanted = program->value_capacity ? (size_t)program->value_capacity * 2 : 256;
-        iso_value *grown = iso_grow(program->value, (size_t)program->values, wanted, sizeof *grown);
+        iso_program_value *grown = iso_grow(program->value, (size_t)program->values, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu values", wanted);
         program->value = grown;
         program->value_capacity = (int)wanted;
     }
     program->value[program->values] =
-        (iso_value){.tensor = tensor, .layout = *layout, .step = step, .next = -1};
+        (iso_program_value){.tensor = tensor, .layout = *layout, .step = step, .next = -1};
     *value = program->values++;
     return ISO_OK;
 }
@@ -66,7 +66,7 @@ static iso_status keep(iso_program *program, int *value)
     int kept;
     if (!changes(program, iso_program_variable_under(program, *value)))
         return ISO_OK;
-    iso_value from = program->value[*value];
+    iso_program_value from = program->value[*value];
     iso_status status = iso_program_add_step(program, NULL, &step);
     if (status == ISO_OK)
         status = iso_program_add_value(program, from.tensor, &from.layout, program->steps - 1, &kept);
@@ -104,7 +104,7 @@ uint64_t iso_program_hash(const iso_program *program)
 {
     uint64_t hash = iso_hash_text(0, program->mesh->text);
     for (int i = 0; i < program->values; i++) {
-        const iso_value *value = &program->value[i];
+        const iso_program_value *value = &program->value[i];
         char text[256];
         hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
         hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));

@@ -7,12 +7,12 @@
 #include "runtime/graph/graph_impl.h"
 #include "runtime/spmd/spmd_impl.h"
 
-typedef struct iso_value {
+typedef struct iso_program_value {
     iso_tensor *tensor;
     iso_layout layout;
     int step; /* that makes it; -1 for inputs, variables and constants */
     int next; /* the tensor's next value, in the order they were made; -1: none */
-} iso_value;
+} iso_program_value;
 
 typedef struct iso_program_step {
     iso_op *op;                /* NULL: a reshard of value input[0] into value output[0] */
@@ -37,7 +37,7 @@ typedef struct iso_program {
     const iso_mesh *mesh;
     bool training;
     int values, value_capacity;
-    iso_value *value;
+    iso_program_value *value;
     int steps, step_capacity;
     iso_program_step *step;
     int inputs, outputs;

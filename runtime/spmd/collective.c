@@ -1,0 +1,368 @@
+/* Reshards in the words of collectives: what they are, and what they move.
+ *
+ * What a slot takes follows from its coordinates alone: from the extents of its boxes before and after, which
+ * are products over dimensions. Along an axis most coordinates are alike (a dimension is cut into equal
+ * parts, then one remainder, then empty ones), so sums over slots are sums over classes of coordinates. */
+#include "runtime/spmd/collective.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/spmd/spmd_impl.h"
+
+/* ---- one reshard, without the axes of one slot, along which nothing happens ---- */
+
+typedef struct change {
+    const iso_mesh *mesh;
+    const iso_shape *shape;
+    iso_layout from, to;
+    uint32_t summed;        /* axes along which addends lie */
+    uint32_t masked;        /* whole before, addends after: coordinate 0 keeps its part */
+    uint32_t kept;          /* sharded before, addends after: each slot keeps its part */
+    int same[ISO_MAX_RANK]; /* leading axes that cut a dimension alike before and after */
+    int64_t group;          /* addends of an element */
+    bool halves;
+} change;
+
+static iso_sharding without_single(const iso_mesh *mesh, const iso_sharding *sharding)
+{
+    iso_sharding kept = {0};
+    for (int i = 0; i < sharding->count; i++)
+        if (mesh->size[sharding->axis[i]] > 1)
+            kept.axis[kept.count++] = sharding->axis[i];
+    return kept;
+}
+
+static iso_layout simplify(const iso_mesh *mesh, const iso_layout *layout)
+{
+    iso_layout simple = *layout;
+    for (int d = 0; d < layout->rank; d++)
+        simple.dim[d] = without_single(mesh, &layout->dim[d]);
+    for (int a = 0; a < mesh->axes; a++)
+        if (mesh->size[a] == 1)
+            simple.partial &= ~(1u << a);
+    return simple;
+}
+
+static int common_axes(const iso_sharding *a, const iso_sharding *b)
+{
+    int count = 0;
+    while (count < a->count && count < b->count && a->axis[count] == b->axis[count])
+        count++;
+    return count;
+}
+
+static change change_of(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                        const iso_shape *shape, bool halves)
+{
+    change c = {.mesh = mesh, .shape = shape, .group = 1, .halves = halves};
+    c.from = simplify(mesh, from);
+    c.to = simplify(mesh, to);
+    c.summed = c.from.partial & ~c.to.partial;
+    uint32_t fresh = c.to.partial & ~c.from.partial;
+    c.kept = fresh & iso_layout_sharded_axes(&c.from);
+    c.masked = fresh & ~c.kept;
+    for (int d = 0; d < c.from.rank; d++)
+        c.same[d] = common_axes(&c.from.dim[d], &c.to.dim[d]);
+    for (int a = 0; a < mesh->axes; a++)
+        c.group *= c.summed & 1u << a ? mesh->size[a] : 1;
+    return c;
+}
+
+/* ---- kinds ---- */
+
+/* Axes of a dimension behind the common ones. */
+static uint32_t axes_behind(const iso_sharding *sharding, int same)
+{
+    uint32_t axes = 0;
+    for (int i = same; i < sharding->count; i++)
+        axes |= 1u << sharding->axis[i];
+    return axes;
+}
+
+/* The axes of each kind. An axis that ceases to cut gathers, unless something new cuts there or it cuts
+ * elsewhere: then every slot has a part for every other. */
+static void find_parts(const change *c, uint32_t axes[ISO_COLLECTIVE_KINDS])
+{
+    uint32_t ended = 0, begun = 0, crossed = 0;
+    for (int d = 0; d < c->from.rank; d++) {
+        uint32_t old = axes_behind(&c->from.dim[d], c->same[d]) & ~c->kept;
+        uint32_t new = axes_behind(&c->to.dim[d], c->same[d]);
+        ended |= old;
+        begun |= new;
+        if (new & ~c->summed)
+            crossed |= old;
+    }
+    crossed |= ended & begun;
+    axes[ISO_COLLECTIVE_ALL_TO_ALL] = crossed;
+    axes[ISO_COLLECTIVE_ALL_GATHER] = ended & ~crossed;
+    axes[ISO_COLLECTIVE_REDUCE_SCATTER] = c->summed & begun;
+    axes[ISO_COLLECTIVE_ALL_REDUCE] = c->summed & ~begun;
+    axes[ISO_COLLECTIVE_SLICE] = begun & ~c->summed & ~crossed;
+    axes[ISO_COLLECTIVE_LOCAL] = c->masked | c->kept;
+}
+
+static void classify(const change *c, iso_collective *out)
+{
+    find_parts(c, out->part_axes);
+    for (int k = 0; k < ISO_COLLECTIVE_MIXED; k++) {
+        if (!out->part_axes[k])
+            continue;
+        bool moves = k > ISO_COLLECTIVE_SLICE;
+        out->axes |= moves ? out->part_axes[k] : 0;
+        out->kind = out->kind > ISO_COLLECTIVE_SLICE && moves ? ISO_COLLECTIVE_MIXED : (iso_collective_kind)k;
+    }
+}
+
+/* ---- what one slot takes ---- */
+
+typedef struct range {
+    int64_t begin, count;
+} range;
+
+static range cut(range whole, const iso_mesh *mesh, int axis, int coordinate)
+{
+    range part;
+    iso_cut(whole.count, mesh->size[axis], coordinate, &part.begin, &part.count);
+    part.begin += whole.begin;
+    return part;
+}
+
+static range range_of(const change *c, const iso_layout *layout, int dim, const int *coordinate)
+{
+    range part = {0, c->shape->dim[dim]};
+    const iso_sharding *sharding = &layout->dim[dim];
+    for (int i = 0; i < sharding->count; i++)
+        part = cut(part, c->mesh, sharding->axis[i], coordinate[sharding->axis[i]]);
+    return part;
+}
+
+static int64_t overlap(range a, range b)
+{
+    int64_t begin = a.begin > b.begin ? a.begin : b.begin;
+    int64_t end = a.begin + a.count < b.begin + b.count ? a.begin + a.count : b.begin + b.count;
+    return end > begin ? end - begin : 0;
+}
+
+/* Elements of `want` that lie in the parts which have this slot's coordinates along the kept axes. */
+static int64_t covered(const change *c, int dim, int next, range part, range want, const int *coordinate)
+{
+    const iso_sharding *from = &c->from.dim[dim];
+    if (next == from->count)
+        return overlap(part, want);
+    int axis = from->axis[next];
+    if (c->kept & 1u << axis)
+        return covered(c, dim, next + 1, cut(part, c->mesh, axis, coordinate[axis]), want, coordinate);
+    int64_t count = 0;
+    for (int i = 0; i < c->mesh->size[axis]; i++)
+        count += covered(c, dim, next + 1, cut(part, c->mesh, axis, i), want, coordinate);
+    return count;
+}
+
+static bool any_kept(const change *c, int dim)
+{
+    return axes_behind(&c->from.dim[dim], 0) & c->kept;
+}
+
+/* In one exchange: every addend of what the slot wants, but its own. */
+static int64_t taken_at_once(const change *c, const int *coordinate)
+{
+    int64_t wanted = 1, own = 1;
+    for (int a = 0; a < c->mesh->axes; a++)
+        if (c->masked & 1u << a && coordinate[a] != 0)
+            return 0;
+    for (int d = 0; d < c->shape->rank; d++) {
+        range whole = {0, c->shape->dim[d]}, want = range_of(c, &c->to, d, coordinate);
+        wanted *= any_kept(c, d) ? covered(c, d, 0, whole, want, coordinate) : want.count;
+        own *= overlap(want, range_of(c, &c->from, d, coordinate));
+    }
+    return wanted * c->group - own;
+}
+
+/* The slot's number among those that hold addends of its elements: row-major along the summed axes. */
+static int64_t number_in_group(const change *c, const int *coordinate)
+{
+    int64_t number = 0;
+    for (int a = 0; a < c->mesh->axes; a++)
+        if (c->summed & 1u << a)
+            number = number * c->mesh->size[a] + coordinate[a];
+    return number;
+}
+
+/* In halves: the other addends of its own chunk, then the other chunks. */
+static int64_t taken_in_halves(const change *c, const int *coordinate)
+{
+    int64_t elements = 1, begin, chunk;
+    for (int d = 0; d < c->shape->rank; d++)
+        elements *= range_of(c, &c->to, d, coordinate).count;
+    iso_cut(elements, c->group, number_in_group(c, coordinate), &begin, &chunk);
+    return chunk * (c->group - 1) + elements - chunk;
+}
+
+int64_t iso_collective_taken(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, bool halves, int slot)
+{
+    change c = change_of(mesh, from, to, shape, halves);
+    int coordinate[ISO_MAX_AXES];
+    for (int a = 0; a < mesh->axes; a++)
+        coordinate[a] = iso_mesh_coordinate(mesh, slot, a);
+    return halves ? taken_in_halves(&c, coordinate) : taken_at_once(&c, coordinate);
+}
+
+/* ---- sums over slots ---- */
+
+enum { MOST_CLASSES = 64 };
+
+/* Runs of coordinates along one axis: each from its start to the next one's; `each`: every coordinate is a
+ * class of its own. */
+typedef struct classes {
+    bool each;
+    int count;
+    int start[MOST_CLASSES]; /* in increasing order */
+} classes;
+
+static void add_start(classes *k, int64_t start, int size)
+{
+    int at = 0;
+    if (start <= 0 || start >= size)
+        return;
+    while (at < k->count && k->start[at] < start)
+        at++;
+    if (at < k->count && k->start[at] == start)
+        return;
+    if (k->count == MOST_CLASSES) {
+        k->each = true;
+        return;
+    }
+    memmove(&k->start[at + 1], &k->start[at], (size_t)(k->count - at) * sizeof k->start[0]);
+    k->start[at] = (int)start;
+    k->count++;
+}
+
+/* The cuts of a range of n elements from the axis number `next` on: the first parts are alike, then comes a
+ * remainder, then empty ones. */
+static void add_cuts(const change *c, const iso_sharding *sharding, int next, int64_t n, classes *of)
+{
+    if (next == sharding->count || n == 0)
+        return;
+    int axis = sharding->axis[next], size = c->mesh->size[axis];
+    int64_t part = (n + size - 1) / size, full = n / part;
+    add_start(&of[axis], full, size);
+    add_start(&of[axis], full + 1, size);
+    add_cuts(c, sharding, next + 1, part, of);
+    add_cuts(c, sharding, next + 1, n - full * part, of);
+}
+
+static void find_classes(const change *c, classes *of)
+{
+    for (int a = 0; a < c->mesh->axes; a++) {
+        of[a] = (classes){.count = 1};
+        if (c->masked & 1u << a)
+            add_start(&of[a], 1, c->mesh->size[a]);
+    }
+    for (int d = 0; d < c->shape->rank; d++) {
+        add_cuts(c, &c->from.dim[d], 0, c->shape->dim[d], of);
+        add_cuts(c, &c->to.dim[d], 0, c->shape->dim[d], of);
+        uint32_t old = axes_behind(&c->from.dim[d], c->same[d]), new = axes_behind(&c->to.dim[d], c->same[d]);
+        for (int a = 0; a < c->mesh->axes; a++)
+            of[a].each |= old && new && (old | new) & 1u << a;
+    }
+}
+
+/* The sum for all slots of the classes chosen so far; axis: the next to choose. */
+static void sum_classes(const change *c, const classes *of, int axis, double slots, int *coordinate,
+                        iso_collective *out)
+{
+    if (axis == c->mesh->axes) {
+        int64_t taken = c->halves ? taken_in_halves(c, coordinate) : taken_at_once(c, coordinate);
+        out->most = taken > out->most ? taken : out->most;
+        out->total += (double)taken * slots;
+        return;
+    }
+    const classes *k = &of[axis];
+    int size = c->mesh->size[axis], count = k->each ? size : k->count;
+    for (int i = 0; i < count; i++) {
+        coordinate[axis] = k->each ? i : k->start[i];
+        int end = k->each ? i + 1 : i + 1 < count ? k->start[i + 1] : size;
+        sum_classes(c, of, axis + 1, slots * (end - coordinate[axis]), coordinate, out);
+    }
+}
+
+/* The first slot of a group has the largest chunk, so it takes the most; together the slots take every
+ * element of each but one of them twice. */
+static void sum_halves(const change *c, classes *of, iso_collective *out)
+{
+    int coordinate[ISO_MAX_AXES] = {0};
+    iso_collective at_once = {0};
+    change whole = *c;
+    for (int a = 0; a < c->mesh->axes; a++)
+        if (c->summed & 1u << a)
+            of[a] = (classes){.count = 1};
+    sum_classes(c, of, 0, 1, coordinate, out);
+    whole.halves = false;
+    sum_classes(&whole, of, 0, 1, coordinate, &at_once); /* (group - 1) times what all slots hold */
+    out->total = 2 * at_once.total / (double)c->group;
+}
+
+iso_collective iso_collective_of(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                                 const iso_shape *shape, bool halves)
+{
+    iso_collective out = {0};
+    classes of[ISO_MAX_AXES];
+    int coordinate[ISO_MAX_AXES] = {0};
+    change c = change_of(mesh, from, to, shape, halves);
+    classify(&c, &out);
+    find_classes(&c, of);
+    if (halves)
+        sum_halves(&c, of, &out);
+    else
+        sum_classes(&c, of, 0, 1, coordinate, &out);
+    return out;
+}
+
+/* ---- text ---- */
+
+const char *iso_collective_name(iso_collective_kind kind)
+{
+    static const char *const names[ISO_COLLECTIVE_KINDS] = {
+        [ISO_COLLECTIVE_LOCAL] = "local",           [ISO_COLLECTIVE_SLICE] = "slice",
+        [ISO_COLLECTIVE_ALL_GATHER] = "all-gather", [ISO_COLLECTIVE_ALL_TO_ALL] = "all-to-all",
+        [ISO_COLLECTIVE_ALL_REDUCE] = "all-reduce", [ISO_COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+        [ISO_COLLECTIVE_MIXED] = "mixed",
+    };
+    return names[kind];
+}
+
+static size_t add_part(const iso_mesh *mesh, const char *name, uint32_t axes, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "%s", name);
+    const char *lead = "(";
+    for (int a = 0; a < mesh->axes && at < size; a++) {
+        if (!(axes & 1u << a))
+            continue;
+        at += (size_t)snprintf(text + at, size - at, "%s%s", lead, mesh->name[a]);
+        lead = ", ";
+    }
+    if (axes && at < size)
+        at += (size_t)snprintf(text + at, size - at, ")");
+    return at;
+}
+
+char *iso_collective_text(const iso_mesh *mesh, const iso_collective *collective, char *text, size_t size)
+{
+    size_t at = 0;
+    bool moves = collective->kind > ISO_COLLECTIVE_SLICE;
+    text[0] = 0;
+    for (int k = moves ? ISO_COLLECTIVE_ALL_GATHER : 0; k < ISO_COLLECTIVE_MIXED && at < size; k++) {
+        if (!collective->part_axes[k])
+            continue;
+        if (at)
+            at += (size_t)snprintf(text + at, size - at, " + ");
+        if (at < size)
+            at += add_part(mesh, iso_collective_name((iso_collective_kind)k), collective->part_axes[k],
+                           text + at, size - at);
+    }
+    if (!at)
+        snprintf(text, size, "%s", iso_collective_name(collective->kind));
+    return text;
+}

@@ -1,0 +1,48 @@
+/* What a reshard is in the words of collectives, what it moves, and by which stops it moves least. */
+#ifndef ISO_SPMD_COLLECTIVE_H
+#define ISO_SPMD_COLLECTIVE_H
+
+#include "runtime/spmd/layout.h"
+
+typedef enum iso_collective_kind {
+    ISO_COLLECTIVE_LOCAL, /* every slot keeps what it has, or part of it among zeros */
+    ISO_COLLECTIVE_SLICE, /* every slot keeps a part of what it has */
+    ISO_COLLECTIVE_ALL_GATHER,
+    ISO_COLLECTIVE_ALL_TO_ALL,
+    ISO_COLLECTIVE_ALL_REDUCE,
+    ISO_COLLECTIVE_REDUCE_SCATTER,
+    ISO_COLLECTIVE_MIXED, /* several of these at once */
+    ISO_COLLECTIVE_KINDS
+} iso_collective_kind;
+
+typedef struct iso_collective {
+    iso_collective_kind kind;
+    uint32_t axes; /* of the mesh, along which elements travel: those of all parts */
+    uint32_t part_axes[ISO_COLLECTIVE_KINDS]; /* the axes of each kind that is part of it */
+    int64_t most;                             /* elements that the busiest slot takes from other slots */
+    double total;                             /* that all slots take; exact below 2^53 */
+} iso_collective;
+
+/* One exchange that makes `to` of `from` on a tensor of this shape (rows fixed). halves: an all-reduce is
+ * done as two exchanges, of which the first adds a chunk on each slot and the second gives it to the others.
+ * The time depends on axes and rank, not on the number of slots, unless an axis changes places within a
+ * dimension; then on the sizes of those axes. */
+iso_collective iso_collective_of(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                                 const iso_shape *shape, bool halves);
+/* Elements that one slot takes from others in that exchange (halves: in both). */
+int64_t iso_collective_taken(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, bool halves, int slot);
+/* "all-gather", ... */
+const char *iso_collective_name(iso_collective_kind kind);
+/* "all-gather(data)", "reduce-scatter(model) + all-gather(data)", "local" into text; returns text. */
+char *iso_collective_text(const iso_mesh *mesh, const iso_collective *collective, char *text, size_t size);
+
+enum { ISO_MAX_ROUTE = 3 };
+
+/* The exchanges, one after another, by which `to` is made of `from` with the fewest elements taken in all,
+ * and of equals the one with the fewest exchanges: stop[0 .. count - 1] receive their layouts, the last of
+ * which is `to`. Returns count, at most ISO_MAX_ROUTE; 0 where the layouts are equal. */
+int iso_reshard_route(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                      const iso_shape *shape, iso_layout stop[ISO_MAX_ROUTE]);
+
+#endif
