@@ -100,6 +100,22 @@ static iso_status agree_on_instructions(iso_context *ctx)
     return status;
 }
 
+static iso_status find_hosts(iso_runtime *runtime)
+{
+    const iso_mesh *mesh = runtime->mesh;
+    runtime->host_of_slot = iso_new((size_t)mesh->slots * sizeof *runtime->host_of_slot);
+    if (!runtime->host_of_slot)
+        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->slots);
+    bool one = true;
+    for (int s = 0; s < mesh->slots; s++) {
+        runtime->host_of_slot[s] = iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]);
+        one &= runtime->host_of_slot[s] == runtime->host_of_slot[0];
+    }
+    runtime->site.host_of_slot = runtime->host_of_slot;
+    runtime->site.one_host = one;
+    return ISO_OK;
+}
+
 static size_t variable_offset(const void *arg, const iso_variable *variable, int slot)
 {
     const iso_runtime *runtime = arg;
@@ -145,6 +161,7 @@ static void destroy(void *memory)
     iso_free(runtime->scratch);
     iso_free(runtime->variable);
     iso_free(runtime->host_bytes);
+    iso_free(runtime->host_of_slot);
     iso_free(runtime);
 }
 
@@ -160,6 +177,7 @@ static iso_status set_up(iso_runtime *runtime)
                                .backend = runtime->backend,
                                .variable_offset = variable_offset,
                                .arg = runtime};
+    ISO_TRY(iso_agree(runtime->ctx, find_hosts(runtime)));
     runtime->host_bytes = iso_new((size_t)runtime->hosts * sizeof *runtime->host_bytes);
     ISO_TRY(iso_agree(runtime->ctx, runtime->host_bytes
                                         ? start_threads(runtime)
@@ -192,7 +210,7 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
 
 static int host_of_slot(const iso_runtime *runtime, int slot)
 {
-    return iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[slot]);
+    return runtime->host_of_slot[slot];
 }
 
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot)

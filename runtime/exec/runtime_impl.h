@@ -57,7 +57,8 @@ typedef struct iso_runtime {
     int threads;
     int locals;
     iso_local_slot *local;
-    int *first_local; /* [threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
+    int *first_local;  /* [threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
+    int *host_of_slot; /* [slots] */
     int stored, hosts;
     iso_stored *variable;
     size_t *host_bytes; /* [hosts] used in each host's area */

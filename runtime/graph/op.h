@@ -29,7 +29,8 @@ struct iso_op {
     int inputs, outputs;
     iso_tensor *input[ISO_MAX_INPUTS];
     iso_tensor *output[ISO_MAX_OUTPUTS];
-    void *attrs; /* type->attr_size bytes of plain data, owned by the graph */
+    void *attrs;               /* type->attr_size bytes of plain data, owned by the graph */
+    const iso_op *backward_of; /* the op of whose gradient this is a part; NULL: of none */
 };
 
 /* ---- the sharding rule ----

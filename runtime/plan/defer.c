@@ -20,18 +20,9 @@ static int count_uses(const iso_program *program, int value)
     return uses;
 }
 
-static bool kernels_make_parts(const iso_plan *plan, int number)
+static bool makes_parts(const iso_kernel *kernel, const iso_call *call)
 {
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
-    const char *name = plan->program->step[number].op->type->name;
-    for (int s = 0; s < plan->program->mesh->slots; s++) {
-        iso_plan_call(plan, number, s, in, out, &call);
-        const iso_kernel *kernel = plan->site->backend->find(name, &call);
-        if (!kernel || !kernel->run_part || kernel->scratch || out[0].rank != 2)
-            return false;
-    }
-    return true;
+    return kernel->run_part && !kernel->scratch && call->out[0].rank == 2;
 }
 
 /* Inputs that lie where all slots of the host can read them: not constants, nor variables, which the update
@@ -70,8 +61,8 @@ static bool may_defer(const iso_plan *plan, const iso_bucket_member *member, int
     if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
         return false;
     return program->step[number].op->outputs == 1 && count_uses(program, value) == 1 &&
-           inputs_are_computed(program, &program->step[number]) && kernels_make_parts(plan, number) &&
-           reads_less(plan, number, group);
+           inputs_are_computed(program, &program->step[number]) &&
+           iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
 }
 
 iso_status iso_plan_defer(iso_plan *plan)

@@ -240,7 +240,8 @@ iso_status iso_plan_connect(iso_plan *plan)
     size_t count = (size_t)plan->program->mesh->slots;
     iso_source *source = iso_new(count * sizeof *source);
     int *slots = iso_new(count * sizeof *slots);
-    if (!source || !slots)
+    plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
+    if (!source || !slots || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->instructions; i++) {
         iso_instruction *instruction = &plan->instruction[i];

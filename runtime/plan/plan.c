@@ -19,16 +19,12 @@ iso_box iso_plan_box(const iso_plan *plan, int value, int slot)
 
 int iso_plan_host_of(const iso_plan *plan, int slot)
 {
-    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
-    return topology->host_of_rank[topology->rank_of_slot[slot]];
+    return plan->site->host_of_slot[slot];
 }
 
 bool iso_plan_on_one_host(const iso_plan *plan)
 {
-    for (int s = 1; s < plan->program->mesh->slots; s++)
-        if (iso_plan_host_of(plan, s) != iso_plan_host_of(plan, 0))
-            return false;
-    return true;
+    return plan->site->one_host;
 }
 
 iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
@@ -88,13 +84,11 @@ static iso_status allocate(iso_plan *plan)
     plan->place = iso_new(values * sizeof *plan->place);
     plan->root = iso_new(values * sizeof *plan->root);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
-    plan->bucket_pull =
-        iso_new((buckets * (size_t)plan->program->mesh->slots + 1) * sizeof *plan->bucket_pull);
     plan->deferred = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->deferred);
     plan->step_deferred = iso_new((size_t)plan->program->steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->place && plan->root && plan->bucket_offset && plan->bucket_pull && plan->deferred &&
-               plan->step_deferred && plan->member_copied;
+    bool all = plan->place && plan->root && plan->bucket_offset && plan->deferred && plan->step_deferred &&
+               plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);

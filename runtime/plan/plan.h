@@ -53,8 +53,10 @@ typedef struct iso_instruction {
 
 /* What plans are made against: where slots and variables are. Lent; must outlive the plan. */
 typedef struct iso_site {
-    iso_fabric *fabric;
+    iso_fabric *fabric; /* for iso_plan_connect; NULL where a plan is only looked at */
     const iso_backend *backend;
+    const int *host_of_slot; /* [slots] */
+    bool one_host;           /* that all slots are on */
     /* Bytes into the host's area at which the copy lies that this slot (of any host) uses of a variable. */
     size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);
     const void *arg;
@@ -92,7 +94,7 @@ typedef struct iso_plan {
     size_t *bucket_offset; /* [buckets] in the shared area */
     bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
                               end */
-    int *bucket_pull;      /* [buckets * slots] the pull of a local slot */
+    int *bucket_pull;      /* [buckets * slots] the pull of a local slot; made by iso_plan_connect */
     iso_exchange *spread;  /* new parts of weights to other hosts; NULL on one host */
     double flops;          /* of one step on all slots */
 } iso_plan;

@@ -126,19 +126,10 @@ static void share_aliases(storage *s)
 
 /* ---- working in place ---- */
 
-/* On every slot: boxes of other sizes, empty ones among them, may have other kernels. */
-static bool kernels_work_in_place(const iso_plan *plan, int instruction)
+static bool works_in_place(const iso_kernel *kernel, const iso_call *call)
 {
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
-    const char *op = plan->program->step[plan->instruction[instruction].step].op->type->name;
-    for (int slot = 0; slot < plan->program->mesh->slots; slot++) {
-        iso_plan_call(plan, plan->instruction[instruction].step, slot, in, out, &call);
-        const iso_kernel *kernel = plan->site->backend->find(op, &call);
-        if (!kernel || !kernel->in_place)
-            return false;
-    }
-    return true;
+    (void)call;
+    return kernel->in_place;
 }
 
 /* Output 0 may take the memory of input i where the input is not needed any more and both have one size
@@ -169,7 +160,7 @@ static void share_in_place(storage *s)
         const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
         for (int i = 0; i < step->op->inputs; i++) {
             if (!may_replace(s, when, i) || s->life[step->output[0]].forced ||
-                !kernels_work_in_place(s->plan, when))
+                !iso_plan_all_kernels(s->plan, s->plan->instruction[when].step, works_in_place))
                 continue;
             int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
             s->plan->root[out] = root;

@@ -1,0 +1,106 @@
+/* Classes of slots: where a question has one answer for all slots whose boxes have equal extents, it is asked
+ * for one slot of each class, so that plans for many slots cost no more than plans for few.
+ *
+ * Along an axis parts are full up to some coordinate, then there is one shorter part, then there are empty
+ * ones; the first and the last part may differ from those between them where windows reach over the edges. */
+#include "runtime/plan/plan_impl.h"
+
+enum { ALL = 64, COORDINATES = 24 }; /* meshes of up to ALL slots are looked at slot by slot */
+
+typedef struct coordinates {
+    int count;
+    int at[COORDINATES];
+} coordinates;
+
+static void add(coordinates *list, int64_t coordinate, int size)
+{
+    if (coordinate < 0 || coordinate >= size || list->count == COORDINATES)
+        return;
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i] == coordinate)
+            return;
+    list->at[list->count++] = (int)coordinate;
+}
+
+/* Where n elements cut into `parts` change from full parts to the shorter one, and from it to empty ones. */
+static int64_t add_changes(coordinates *list, int64_t n, int parts)
+{
+    int64_t part = (n + parts - 1) / parts, full = part ? n / part : 0;
+    for (int64_t c = full - 1; c <= full + 1; c++)
+        add(list, c, parts);
+    return part;
+}
+
+/* Of each axis the coordinates at which an array of this layout may change its extents. */
+static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape,
+                       coordinates *lists)
+{
+    for (int d = 0; d < layout->rank; d++) {
+        int64_t whole = shape->dim[d], rest = shape->dim[d]; /* extents of full parts, and of shorter ones */
+        for (int i = 0; i < layout->dim[d].count; i++) {
+            int axis = layout->dim[d].axis[i], size = mesh->size[axis];
+            coordinates *list = &lists[axis];
+            add(list, 1, size);
+            add(list, size - 2, size);
+            add(list, size - 1, size);
+            add_changes(list, rest, size);
+            int64_t part = add_changes(list, whole, size);
+            rest = part ? whole % part : 0;
+            whole = part;
+        }
+    }
+}
+
+static void add_value(const iso_plan *plan, int value, coordinates *lists)
+{
+    iso_shape shape = iso_plan_shape(plan, value);
+    add_layout(plan->program->mesh, &plan->program->value[value].layout, &shape, lists);
+}
+
+typedef struct walk {
+    const iso_plan *plan;
+    int step;
+    iso_kernel_test is;
+    coordinates lists[ISO_MAX_AXES];
+} walk;
+
+static bool ask(const walk *w, int slot)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_call call;
+    iso_plan_call(w->plan, w->step, slot, in, out, &call);
+    const iso_kernel *kernel =
+        w->plan->site->backend->find(w->plan->program->step[w->step].op->type->name, &call);
+    return kernel && w->is(kernel, &call);
+}
+
+static bool ask_from(const walk *w, int axis, int slot)
+{
+    const iso_mesh *mesh = w->plan->program->mesh;
+    if (axis >= ISO_MAX_AXES || axis == mesh->axes)
+        return ask(w, slot);
+    for (int i = 0; i < w->lists[axis].count; i++)
+        if (!ask_from(w, axis + 1, iso_mesh_with_coordinate(mesh, slot, axis, w->lists[axis].at[i])))
+            return false;
+    return true;
+}
+
+bool iso_plan_all_kernels(const iso_plan *plan, int number, iso_kernel_test is)
+{
+    const iso_program_step *step = &plan->program->step[number];
+    const iso_mesh *mesh = plan->program->mesh;
+    walk w = {.plan = plan, .step = number, .is = is};
+    if (mesh->slots <= ALL) {
+        for (int slot = 0; slot < mesh->slots; slot++)
+            if (!ask(&w, slot))
+                return false;
+        return true;
+    }
+    for (int a = 0; a < mesh->axes; a++)
+        add(&w.lists[a], 0, mesh->size[a]);
+    for (int i = 0; i < step->op->inputs; i++)
+        add_value(plan, step->input[i], w.lists);
+    for (int i = 0; i < step->op->outputs; i++)
+        add_value(plan, step->output[i], w.lists);
+    return ask_from(&w, 0, 0);
+}
