@@ -19,26 +19,6 @@ static int count_list(const void *const *list, int capacity)
     return n;
 }
 
-/* Paths of variables and names of layers' outputs: what a layout's key can match. */
-static iso_status report_unused_layouts(iso_function *function)
-{
-    const iso_graph *graph = function->graph;
-    int count = 0;
-    const char **path = iso_new(((size_t)graph->variables + (size_t)graph->tensors + 1) * sizeof *path);
-    if (!path)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d paths", graph->tensors);
-    for (int i = 0; i < graph->variables; i++)
-        path[count++] = graph->variable[i]->path;
-    for (int i = 0; i < graph->tensors; i++)
-        if (graph->tensor[i]->name && strchr(graph->tensor[i]->name, '/') &&
-            graph->tensor[i]->producer->type != &iso_op_variable)
-            path[count++] = graph->tensor[i]->name;
-    iso_status status = iso_layout_map_report_unused(function->runtime->distribution->map, path, count,
-                                                     iso_is_chief(graph->ctx));
-    iso_free(path);
-    return status;
-}
-
 /* A loss is summed in float64 and then cast to the network's type: results show it before the cast. */
 static iso_tensor *before_cast(iso_tensor *tensor)
 {
@@ -62,7 +42,8 @@ static iso_status make_program(iso_function *function, const iso_function_option
     request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
     ISO_TRY(
         iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
-    ISO_TRY(report_unused_layouts(function));
+    ISO_TRY(iso_runtime_check_placed(function->runtime, function->program));
+    ISO_TRY(iso_program_report_unused(function->program, iso_is_chief(function->graph->ctx)));
     ISO_TRY(iso_buckets_create(function->program, &function->buckets));
     if (function->buckets.count > ISO_MAX_BUCKETS)
         ISO_TRY(iso_error(ISO_INVALID,

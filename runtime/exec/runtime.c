@@ -276,6 +276,22 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
     return ISO_OK;
 }
 
+/* A map or a callback may have changed its mind since the first function. */
+iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program)
+{
+    char was[ISO_LAYOUT_TEXT], now[ISO_LAYOUT_TEXT];
+    for (int i = 0; i < runtime->stored; i++) {
+        const iso_layout *stored = &runtime->variable[i].layout, *said = &program->variable_layout[i];
+        if (!iso_layout_equal(stored, said))
+            return iso_error(
+                ISO_INVALID,
+                "variable '%s' lies as '%s' since the graph's first function; its layout is '%s' now",
+                runtime->graph->variable[i]->path, iso_layout_text(runtime->mesh, stored, was, sizeof was),
+                iso_layout_text(runtime->mesh, said, now, sizeof now));
+    }
+    return ISO_OK;
+}
+
 static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 {
     iso_graph *graph = runtime->graph;

@@ -72,6 +72,8 @@ typedef struct iso_runtime {
 
 /* The graph's runtime, made with its first function. Collective. */
 iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
+/* ISO_INVALID where the program gives a variable that has a place another layout. Local. */
+iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
 /* Gives a place and an initial value to every variable that has none. Collective. */
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
 /* Sees to it that slots have so much memory. Collective. */

@@ -7,7 +7,7 @@
 #include "runtime/base/random.h"
 #include "runtime/graph/graph_impl.h"
 
-enum { DEFAULT_SEED = 1337 };
+enum { DEFAULT_SEED = 1337, LONGEST_PATH = 1024 };
 
 static void set_up(iso_graph *graph, iso_context *ctx)
 {
@@ -363,6 +363,12 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     return variable;
 }
 
+void iso_variable_set_layout(iso_variable *variable, const char *layout)
+{
+    if (variable->graph->status == ISO_OK)
+        variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;
+}
+
 iso_tensor *iso_variable_value(iso_variable *variable)
 {
     return variable->value;
@@ -406,6 +412,23 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
     return NULL;
 }
 
+/* "<name>/output", unless the tensor is named so. */
+static void add_path(iso_tensor *tensor, const char *name)
+{
+    char text[LONGEST_PATH];
+    snprintf(text, sizeof text, "%s/output", name);
+    if (tensor->name && strcmp(tensor->name, text) == 0)
+        return;
+    iso_tensor_path *path = iso_graph_keep(tensor->graph, sizeof *path);
+    if (!path)
+        return;
+    *path = (iso_tensor_path){.text = iso_graph_keep_text(tensor->graph, text)};
+    iso_tensor_path **last = &tensor->paths;
+    while (*last)
+        last = &(*last)->next;
+    *last = path;
+}
+
 void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output)
 {
     if (graph->status != ISO_OK)
@@ -414,6 +437,7 @@ void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, i
     if (!record)
         return;
     *record = (iso_layer_record){.type = type, .name = name, .output = output};
+    add_path(output, name);
     append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
 }
 

@@ -78,6 +78,9 @@ typedef struct iso_initializer {
  * the global index of each element. Two variables of one path are an error. */
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable);
+/* A layout of its own ("-, model"), which comes before what a distribution says; NULL: none. Whether it fits
+ * shows when a function is made. To be set before the graph's first function. */
+void iso_variable_set_layout(iso_variable *variable, const char *layout);
 /* Its value at the beginning of a step, as a tensor. */
 iso_tensor *iso_variable_value(iso_variable *variable);
 const char *iso_variable_path(const iso_variable *variable);

@@ -13,7 +13,8 @@ struct iso_variable {
     iso_shape shape;
     iso_initializer initializer;
     bool trainable;
-    iso_tensor *value; /* output of its variable op */
+    const char *layout; /* its own, as text; NULL: the distribution says */
+    iso_tensor *value;  /* output of its variable op */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */

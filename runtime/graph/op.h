@@ -12,6 +12,12 @@ enum { ISO_MAX_INPUTS = 16, ISO_MAX_OUTPUTS = 4, ISO_MAX_FACTORS = 16 };
 typedef struct iso_op iso_op;
 typedef struct iso_op_type iso_op_type;
 
+/* One more name by which layouts find a tensor: that of a layer or block which passes it on. */
+typedef struct iso_tensor_path {
+    const char *text; /* "block/output" */
+    struct iso_tensor_path *next;
+} iso_tensor_path;
+
 struct iso_tensor {
     iso_graph *graph;
     int id; /* index among the graph's tensors, in order of creation */
@@ -20,6 +26,7 @@ struct iso_tensor {
     iso_op *producer;
     int output; /* which output of its producer */
     const char *name;
+    iso_tensor_path *paths;
 };
 
 struct iso_op {

@@ -40,7 +40,7 @@ static bool offered(const chooser *c, int factor, int axis)
             if (shards(iso_partition_layout(c->p, c->in[i]), d, axis))
                 return true;
         }
-    if (in_inputs || !(c->p->program->distribution->batch_axes & 1u << axis))
+    if (in_inputs || !(c->p->batch_axes & 1u << axis))
         return false;
     for (int o = 0; o < c->op->outputs; o++)
         for (int d = 0; d < c->op->output[o]->shape.rank; d++)

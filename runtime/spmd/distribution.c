@@ -1,8 +1,14 @@
-/* Distributions: a mesh, the axes that split the batch, and the layouts of variables and outputs. */
+/* Distributions: a mesh, and callbacks that say how inputs, variables and layers' outputs lie on it. Data
+ * parallel and model parallel are two sets of callbacks. */
+#include "runtime/spmd/spmd_impl.h"
+
+#include <string.h>
+
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
-#include "runtime/spmd/spmd_impl.h"
+
+enum { EVERY_AXIS = -1 };
 
 static iso_status create(iso_distribution value, iso_distribution **out)
 {
@@ -10,37 +16,90 @@ static iso_status create(iso_distribution value, iso_distribution **out)
     if (!distribution)
         return iso_error(ISO_NO_MEMORY, "no memory for a distribution");
     *distribution = value;
+    if (!distribution->how.arg)
+        distribution->how.arg = distribution;
     *out = distribution;
     return ISO_OK;
 }
 
-static uint32_t all_axes(const iso_mesh *mesh)
+/* ---- the callbacks of data and model parallel distributions ---- */
+
+/* The batch over one axis of the mesh or over all. */
+static iso_layout batch_layout(const iso_distribution *distribution, const iso_shape *shape)
 {
-    return (1u << iso_mesh_axes(mesh)) - 1;
+    iso_layout layout = iso_layout_whole(shape->rank);
+    for (int a = 0; a < distribution->mesh->axes; a++)
+        if (distribution->batch_axis == EVERY_AXIS || distribution->batch_axis == a)
+            layout.dim[0].axis[layout.dim[0].count++] = (int8_t)a;
+    return layout;
+}
+
+static iso_status split_batch(void *arg, const char *path, const iso_shape *shape, char *text, size_t size)
+{
+    const iso_distribution *distribution = arg;
+    iso_layout layout = batch_layout(distribution, shape);
+    (void)path;
+    iso_layout_text(distribution->mesh, &layout, text, size);
+    return ISO_OK;
+}
+
+/* What the map has for the path; left empty where no key matches. */
+static iso_status look_up(void *arg, const char *path, const iso_shape *shape, char *text, size_t size)
+{
+    const iso_distribution *distribution = arg;
+    iso_layout layout;
+    const char *key;
+    iso_status status = iso_layout_map_find(distribution->map, path, shape, &layout, &key);
+    if (status == ISO_OK && key)
+        iso_layout_text(distribution->mesh, &layout, text, size);
+    return status;
+}
+
+/* ---- making ---- */
+
+iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
+                                        const iso_distribution_options *options, size_t size)
+{
+    iso_distribution_options how = {0};
+    memcpy(&how, options, size < sizeof how ? size : sizeof how);
+    return create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS, .foreign = true},
+                  distribution);
 }
 
 iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution)
 {
-    return create((iso_distribution){.mesh = mesh, .batch_axes = mesh ? all_axes(mesh) : 0}, distribution);
+    return create((iso_distribution){.mesh = mesh, .how = {.data = split_batch}, .batch_axis = EVERY_AXIS},
+                  distribution);
+}
+
+static iso_status no_such_axis(const iso_mesh *mesh, const char *axis)
+{
+    const char *names[ISO_MAX_AXES];
+    iso_text message = {0};
+    for (int a = 0; a < mesh->axes; a++)
+        names[a] = mesh->name[a];
+    iso_text_add(&message, "the batch axis '%s' is no axis of the mesh %s", axis, mesh->text);
+    iso_text_add_nearest(&message, axis, names, mesh->axes);
+    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
+    iso_text_free(&message);
+    return status;
 }
 
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                           const iso_model_parallel_options *options, size_t size)
 {
     (void)size;
+    if (!map)
+        return iso_error(ISO_INVALID, "a model parallel distribution needs a layout map");
     iso_mesh *mesh = iso_layout_map_mesh(map);
     int axis = options->batch_axis ? iso_mesh_find_axis(mesh, options->batch_axis) : 0;
-    if (axis >= 0)
-        return create((iso_distribution){.mesh = mesh, .map = map, .batch_axes = 1u << axis}, distribution);
-    const char *names[ISO_MAX_AXES];
-    iso_text message = {0};
-    for (int a = 0; a < mesh->axes; a++)
-        names[a] = mesh->name[a];
-    iso_text_add(&message, "the batch axis '%s' is no axis of the mesh %s", options->batch_axis, mesh->text);
-    iso_text_add_nearest(&message, options->batch_axis, names, mesh->axes);
-    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
-    iso_text_free(&message);
-    return status;
+    if (axis < 0)
+        return no_such_axis(mesh, options->batch_axis);
+    return create((iso_distribution){.mesh = mesh,
+                                     .how = {.data = look_up, .variable = look_up, .output = look_up},
+                                     .batch_axis = axis,
+                                     .map = map},
+                  distribution);
 }
 
 void iso_distribution_destroy(iso_distribution *distribution)
@@ -61,12 +120,9 @@ iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context 
 {
     if (distribution->mesh)
         return ISO_OK;
-    iso_status status = iso_mesh_create(ctx, "data=*", &distribution->mesh);
-    if (status != ISO_OK)
-        return status;
-    distribution->owns_mesh = true;
-    distribution->batch_axes = all_axes(distribution->mesh);
-    return ISO_OK;
+    iso_status status = iso_mesh_create(ctx, NULL, &distribution->mesh);
+    distribution->owns_mesh = status == ISO_OK;
+    return status;
 }
 
 void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
@@ -75,4 +131,84 @@ void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
         iso_graph_fail(graph, "a graph must be distributed before its first function is made");
     else
         graph->distribution = distribution;
+}
+
+/* ---- asking ---- */
+
+static iso_status check_rank(const iso_layout *layout, const char *text, const iso_shape *shape)
+{
+    char have[160];
+    if (layout->rank == shape->rank)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "layout '%s' has %d entr%s, its shape is %s", text, layout->rank,
+                     layout->rank == 1 ? "y" : "ies", iso_shape_text(shape, have, sizeof have));
+}
+
+/* The layout that a text means for a tensor. */
+static iso_status take(const iso_distribution *distribution, const char *path, const char *text,
+                       const iso_shape *shape, iso_layout *layout)
+{
+    iso_layout parsed;
+    iso_status status = iso_layout_parse(distribution->mesh, text, &parsed);
+    if (status == ISO_OK)
+        status = check_rank(&parsed, text, shape);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "'%s': ", path);
+    *layout = parsed;
+    return ISO_OK;
+}
+
+static iso_status ask(const iso_distribution *distribution, iso_layout_callback callback, const char *path,
+                      const iso_shape *shape, iso_layout *layout, bool *given)
+{
+    char text[ISO_LAYOUT_TEXT] = "";
+    *given = false;
+    *layout = iso_layout_whole(shape->rank);
+    if (!callback)
+        return ISO_OK;
+    iso_status status = callback(distribution->how.arg, path, shape, text, sizeof text);
+    text[sizeof text - 1] = 0;
+    if (status != ISO_OK)
+        return distribution->foreign ? iso_error_prefix(status, "the layout of '%s': ", path) : status;
+    if (!*text)
+        return ISO_OK;
+    *given = true;
+    return take(distribution, path, text, shape, layout);
+}
+
+iso_status iso_distribution_input(const iso_distribution *distribution, const iso_tensor *input,
+                                  iso_layout *layout)
+{
+    bool given;
+    iso_text path = {0};
+    iso_text_add(&path, "%s/output", iso_tensor_name(input));
+    if (path.failed)
+        return iso_error(ISO_NO_MEMORY, "no memory for the path of an input");
+    iso_status status =
+        ask(distribution, distribution->how.data, iso_text_get(&path), &input->shape, layout, &given);
+    if (status == ISO_OK && !given)
+        *layout = batch_layout(distribution, &input->shape);
+    iso_text_free(&path);
+    return status;
+}
+
+iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
+                                     iso_layout *layout)
+{
+    bool given;
+    iso_layout own;
+    iso_status status =
+        ask(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
+    if (status != ISO_OK || !variable->layout)
+        return status;
+    status = take(distribution, variable->path, variable->layout, &variable->shape, &own);
+    if (status == ISO_OK)
+        *layout = own;
+    return status;
+}
+
+iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
+                                   const iso_shape *shape, iso_layout *layout, bool *given)
+{
+    return ask(distribution, distribution->how.output, path, shape, layout, given);
 }

@@ -4,26 +4,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/spmd/pattern.h"
-#include "runtime/spmd/spmd_impl.h"
+#include "runtime/spmd/layout_map_impl.h"
 
-typedef struct map_entry {
-    char *key;
-    char *text;
-    iso_layout layout;
-    iso_pattern *pattern;
-    bool of_optimizer; /* for slots of optimizers, not for variables and outputs */
-    bool used, reported;
-} map_entry;
-
-static const char optimizer_prefix[] = "optimizer:";
-
-struct iso_layout_map {
-    iso_mesh *mesh;
-    bool strict;
-    int count, capacity;
-    map_entry *entries;
-};
+static const char optimizer_prefix[] = ISO_OPTIMIZER_PREFIX;
 
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
 {
@@ -60,11 +43,11 @@ void iso_layout_map_set_strict(iso_layout_map *map, bool strict)
     map->strict = strict;
 }
 
-static iso_status add_entry(iso_layout_map *map, map_entry fresh)
+static iso_status add_entry(iso_layout_map *map, iso_map_entry fresh)
 {
     if (map->count == map->capacity) {
         size_t wanted = map->capacity ? (size_t)map->capacity * 2 : 8;
-        map_entry *grown = iso_grow(map->entries, (size_t)map->count, wanted, sizeof *grown);
+        iso_map_entry *grown = iso_grow(map->entries, (size_t)map->count, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a layout map of %zu keys", wanted);
         map->entries = grown;
@@ -77,7 +60,7 @@ static iso_status add_entry(iso_layout_map *map, map_entry fresh)
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout)
 {
     iso_status status;
-    map_entry fresh = {0};
+    iso_map_entry fresh = {0};
     for (int i = 0; i < map->count; i++)
         if (strcmp(map->entries[i].key, key) == 0)
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,
@@ -98,8 +81,17 @@ done:
     return iso_error_prefix(status, "layout key '%s': ", key);
 }
 
+iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool of_optimizer, bool *found)
+{
+    *found = strcmp(entry->key, path) == 0;
+    if (*found || entry->of_optimizer != of_optimizer)
+        return ISO_OK;
+    iso_status status = iso_pattern_match(entry->pattern, path, found);
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "layout key '%s': ", entry->key);
+}
+
 /* The entry whose key is the path, or the one whose expression matches all of it; NULL where none does. */
-static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimizer, map_entry **found)
+static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimizer, iso_map_entry **found)
 {
     *found = NULL;
     for (int i = 0; i < map->count; i++)
@@ -108,12 +100,10 @@ static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimiz
             return ISO_OK;
         }
     for (int i = 0; i < map->count; i++) {
-        bool matches = false;
-        iso_status status = map->entries[i].of_optimizer == of_optimizer
-                                ? iso_pattern_match(map->entries[i].pattern, path, &matches)
-                                : ISO_OK;
+        bool matches;
+        iso_status status = iso_map_entry_match(&map->entries[i], path, of_optimizer, &matches);
         if (status != ISO_OK)
-            return iso_error_prefix(status, "layout key '%s': ", map->entries[i].key);
+            return status;
         if (matches && *found)
             return iso_error(ISO_INVALID, "two layout keys match '%s': '%s' and '%s'", path, (*found)->key,
                              map->entries[i].key);
@@ -125,7 +115,7 @@ static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimiz
 static iso_status find(iso_layout_map *map, const char *path, bool of_optimizer, const iso_shape *shape,
                        iso_layout *layout, const char **matched)
 {
-    map_entry *found = NULL;
+    iso_map_entry *found = NULL;
     char text[160];
     iso_status status = map ? look_up(map, path, of_optimizer, &found) : ISO_OK;
     if (status != ISO_OK)
@@ -157,25 +147,5 @@ iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variab
                             ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable)
                             : find(map, iso_text_get(&path), true, shape, layout, matched);
     iso_text_free(&path);
-    return status;
-}
-
-iso_status iso_layout_map_report_unused(iso_layout_map *map, const char *const *paths, int count, bool chief)
-{
-    iso_status status = ISO_OK;
-    for (int i = 0; map && i < map->count && status == ISO_OK; i++) {
-        map_entry *entry = &map->entries[i];
-        if (entry->used || entry->reported)
-            continue;
-        entry->reported = true;
-        iso_text message = {0};
-        iso_text_add(&message, "layout key '%s' matches no variable and no layer output", entry->key);
-        iso_text_add_nearest(&message, entry->key, paths, count);
-        if (map->strict)
-            status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
-        else if (chief)
-            iso_warn("%s", iso_text_get(&message));
-        iso_text_free(&message);
-    }
     return status;
 }

@@ -182,7 +182,7 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
 
 iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh)
 {
-    return iso_mesh_create_on(ctx, spec, NULL, 0, mesh);
+    return iso_mesh_create_on(ctx, spec ? spec : iso_option(ctx, "mesh", "data=*"), NULL, 0, mesh);
 }
 
 void iso_mesh_destroy(iso_mesh *mesh)

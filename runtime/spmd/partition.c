@@ -2,6 +2,7 @@
  * where layouts meet. */
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"
 
@@ -27,21 +28,46 @@ static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_assignmen
     return status;
 }
 
-/* A layer's output that the user laid out: resharded at once, and from then on the tensor's own layout. */
-static iso_status pin(iso_partitioner *p, const char *name, iso_tensor *tensor)
+/* What the distribution says is part of what ranks compare. */
+static void note(iso_partitioner *p, const char *path, const iso_layout *layout)
+{
+    char text[ISO_LAYOUT_TEXT];
+    uint64_t hash = iso_hash_text(p->program->placement, path);
+    p->program->placement = iso_hash_text(hash, iso_layout_text(p->mesh, layout, text, sizeof text));
+}
+
+/* An output that the user laid out: resharded at once, and from then on the tensor's own layout. */
+static iso_status pin_path(iso_partitioner *p, const char *path, iso_tensor *tensor)
 {
     iso_layout layout;
-    const char *key;
+    bool given;
     int value;
-    iso_layout_map *map = p->program->distribution->map;
-    if (!name || !map)
-        return ISO_OK;
-    iso_status status = iso_layout_map_find(map, name, &tensor->shape, &layout, &key);
-    if (status != ISO_OK || !key)
+    iso_status status =
+        iso_distribution_output(p->program->distribution, path, &tensor->shape, &layout, &given);
+    if (status != ISO_OK || !given)
         return status;
+    note(p, path, &layout);
     status = iso_partition_value(p, tensor, &layout, &value);
     if (status == ISO_OK)
         iso_partition_pin(p, tensor, value);
+    return status;
+}
+
+/* By its name and by those of the layers that pass it on. */
+static iso_status pin(iso_partitioner *p, const iso_tensor *named, iso_tensor *tensor)
+{
+    iso_status status = named->name ? pin_path(p, named->name, tensor) : ISO_OK;
+    for (const iso_tensor_path *path = named->paths; path && status == ISO_OK; path = path->next)
+        status = pin_path(p, path->text, tensor);
+    return status;
+}
+
+/* An input that a layer passes on as it is. */
+static iso_status pin_layers(iso_partitioner *p, iso_tensor *input)
+{
+    iso_status status = ISO_OK;
+    for (const iso_tensor_path *path = input->paths; path && status == ISO_OK; path = path->next)
+        status = pin_path(p, path->text, input);
     return status;
 }
 
@@ -49,7 +75,7 @@ static iso_status pin_outputs(iso_partitioner *p, const iso_op *op)
 {
     iso_status status = ISO_OK;
     for (int o = 0; o < op->outputs && status == ISO_OK; o++)
-        status = pin(p, op->output[o]->name, op->output[o]);
+        status = pin(p, op->output[o], op->output[o]);
     return status;
 }
 
@@ -59,7 +85,7 @@ static iso_status pin_resolved(iso_partitioner *p, const iso_op *op)
     iso_tensor *real = p->resolved[op->output[0]->id];
     if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
         return ISO_OK;
-    return pin(p, op->output[0]->name, real);
+    return pin(p, op->output[0], real);
 }
 
 static iso_status partition_op(iso_partitioner *p, const iso_op *op)
@@ -72,18 +98,14 @@ static iso_status partition_op(iso_partitioner *p, const iso_op *op)
 
 /* ---- sources: inputs, variables, constants ---- */
 
-static iso_status source_layout(iso_partitioner *p, const iso_op *op, iso_layout *layout)
+static iso_layout source_layout(const iso_partitioner *p, const iso_op *op)
 {
-    iso_tensor *tensor = op->output[0];
-    *layout = iso_layout_whole(tensor->shape.rank);
-    if (op->type == &iso_op_variable) {
-        *layout = p->program->variable_layout[((const iso_variable_attrs *)op->attrs)->variable->id];
-    } else if (op->type == &iso_op_input) {
-        for (int axis = 0; axis < p->mesh->axes; axis++)
-            if (p->program->distribution->batch_axes & 1u << axis)
-                layout->dim[0].axis[layout->dim[0].count++] = (int8_t)axis;
-    }
-    return ISO_OK;
+    for (int i = 0; i < p->program->inputs; i++)
+        if (p->program->input[i] == op->output[0])
+            return p->input_layout[i];
+    if (op->type == &iso_op_variable)
+        return p->program->variable_layout[((const iso_variable_attrs *)op->attrs)->variable->id];
+    return iso_layout_whole(op->output[0]->shape.rank);
 }
 
 static bool is_source(const iso_op *op)
@@ -93,17 +115,15 @@ static bool is_source(const iso_op *op)
 
 static iso_status partition_source(iso_partitioner *p, const iso_op *op)
 {
-    iso_layout layout;
+    iso_layout layout = source_layout(p, op);
     int value;
-    iso_status status = source_layout(p, op, &layout);
-    if (status == ISO_OK)
-        status = iso_partition_begin(p, op->output[0], &layout, -1, &value);
+    iso_status status = iso_partition_begin(p, op->output[0], &layout, -1, &value);
     if (status != ISO_OK)
         return status;
     for (int i = 0; i < p->program->inputs; i++)
         if (p->program->input[i] == op->output[0])
             p->program->input_value[i] = value;
-    return ISO_OK;
+    return op->type == &iso_op_input ? pin_layers(p, op->output[0]) : ISO_OK;
 }
 
 /* ---- what is needed ---- */
@@ -200,11 +220,29 @@ static iso_status lay_out_variables(iso_partitioner *p)
     ISO_TRY(
         iso_alloc(((size_t)graph->variables + 1) * sizeof(iso_layout), "the layouts of variables", &memory));
     p->program->variable_layout = memory;
-    for (int i = 0; i < graph->variables; i++)
-        ISO_TRY(iso_layout_map_find(p->program->distribution->map, graph->variable[i]->path,
-                                    &graph->variable[i]->shape, &p->program->variable_layout[i], NULL));
+    for (int i = 0; i < graph->variables; i++) {
+        iso_layout *layout = &p->program->variable_layout[i];
+        ISO_TRY(iso_distribution_variable(p->program->distribution, graph->variable[i], layout));
+        note(p, graph->variable[i]->path, layout);
+    }
 done:
     return status;
+}
+
+/* The axes over which the batch of some input is split are those over which other batches may be. */
+static iso_status lay_out_inputs(iso_partitioner *p)
+{
+    for (int i = 0; i < p->program->inputs; i++) {
+        iso_layout *layout = &p->input_layout[i];
+        const iso_tensor *input = p->program->input[i];
+        iso_status status = iso_distribution_input(p->program->distribution, input, layout);
+        if (status != ISO_OK)
+            return status;
+        note(p, iso_tensor_name(input), layout);
+        for (int k = 0; k < layout->dim[0].count; k++)
+            p->batch_axes |= 1u << layout->dim[0].axis[k];
+    }
+    return ISO_OK;
 }
 
 static iso_status partition(iso_partitioner *p, const iso_program_request *request, const iso_update *update)
@@ -214,6 +252,7 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     mark_needed(p, request, update);
     ISO_TRY(check_inputs(p));
     ISO_TRY(lay_out_variables(p));
+    ISO_TRY(lay_out_inputs(p));
     for (int k = 0; k < p->graph->ops; k++)
         ISO_TRY(!p->needed[k]                ? pin_resolved(p, p->graph->op[k])
                 : is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])

@@ -13,6 +13,8 @@ typedef struct iso_partitioner {
     bool *needed;          /* [graph->ops] */
     int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
     int *last_value; /* [graph->tensors] the end of the list that begins with it (iso_program_value's next) */
+    iso_layout input_layout[ISO_MAX_INPUTS];
+    uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
 } iso_partitioner;
 

@@ -1,5 +1,5 @@
-/* Python's regular expressions by PCRE2. The two agree on all that paths need; what PCRE2 has beyond Python is refused,
- * so that a key means the same in both, and what both have in different words is translated. */
+/* Python's regular expressions by PCRE2. The two agree on all that paths need; what PCRE2 has beyond Python
+ * is refused, so that a key means the same in both, and what both have in different words is translated. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/spmd/pattern.h"
 
@@ -13,7 +13,7 @@
 enum { MOST_TRIES = 1000000, MOST_HEAP_KIB = 16384 };
 
 struct iso_pattern {
-    pcre2_code *code;
+    pcre2_code *code, *anywhere; /* for whole paths, for parts of paths */
     pcre2_match_context *limits;
 };
 
@@ -109,8 +109,8 @@ static iso_status translate(const char *text, iso_text *out)
 
 /* ---- PCRE2 ---- */
 
-/* The character of the expression from which the one at `offset` of its translation comes: a translation only has
- * more ('0' before ',', '\' before '[' or ']'). */
+/* The character of the expression from which the one at `offset` of its translation comes: a translation only
+ * has more ('0' before ',', '\' before '[' or ']'). */
 static const char *origin(const char *text, const char *translated, size_t offset)
 {
     for (size_t i = 0; i < offset && translated[i]; i++)
@@ -118,14 +118,13 @@ static const char *origin(const char *text, const char *translated, size_t offse
     return text;
 }
 
-static iso_status compile(const char *text, const char *translated, pcre2_code **out)
+static iso_status compile(const char *text, const char *translated, uint32_t anchors, pcre2_code **out)
 {
     int code;
     PCRE2_SIZE offset;
     PCRE2_UCHAR why[128];
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED,
-                      PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED,
+                                         anchors | PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
     if (compiled) {
         *out = compiled;
         return ISO_OK;
@@ -142,7 +141,8 @@ iso_status iso_pattern_create(const char *text, iso_pattern **out)
     if (!pattern)
         return iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text);
     ISO_TRY(translate(text, &translated));
-    ISO_TRY(compile(text, iso_text_get(&translated), &pattern->code));
+    ISO_TRY(compile(text, iso_text_get(&translated), PCRE2_ANCHORED | PCRE2_ENDANCHORED, &pattern->code));
+    ISO_TRY(compile(text, iso_text_get(&translated), 0, &pattern->anywhere));
     pattern->limits = pcre2_match_context_create(NULL);
     if (!pattern->limits)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text));
@@ -161,23 +161,34 @@ void iso_pattern_destroy(iso_pattern *pattern)
     if (!pattern)
         return;
     pcre2_code_free(pattern->code);
+    pcre2_code_free(pattern->anywhere);
     pcre2_match_context_free(pattern->limits);
     iso_free(pattern);
+}
+
+static int run(const iso_pattern *pattern, const pcre2_code *code, const char *path)
+{
+    pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
+    int result = data
+                     ? pcre2_match(code, (PCRE2_SPTR)path, PCRE2_ZERO_TERMINATED, 0, 0, data, pattern->limits)
+                     : PCRE2_ERROR_NOMEMORY;
+    pcre2_match_data_free(data);
+    return result;
 }
 
 iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool *found)
 {
     PCRE2_UCHAR why[128];
-    pcre2_match_data *data = pcre2_match_data_create_from_pattern(pattern->code, NULL);
-    if (!data)
-        return iso_error(ISO_NO_MEMORY, "no memory to match '%s'", path);
-    int result =
-        pcre2_match(pattern->code, (PCRE2_SPTR)path, PCRE2_ZERO_TERMINATED, 0, 0, data, pattern->limits);
-    pcre2_match_data_free(data);
-    if (result < 0 && result != PCRE2_ERROR_NOMATCH) {
-        pcre2_get_error_message(result, why, sizeof why);
-        return iso_error(ISO_INVALID, "it could not be matched with '%s': %s", path, (char *)why);
-    }
+    int result = run(pattern, pattern->code, path);
     *found = result >= 0;
-    return ISO_OK;
+    if (result >= 0 || result == PCRE2_ERROR_NOMATCH)
+        return ISO_OK;
+    pcre2_get_error_message(result, why, sizeof why);
+    return iso_error(result == PCRE2_ERROR_NOMEMORY ? ISO_NO_MEMORY : ISO_INVALID,
+                     "it could not be matched with '%s': %s", path, (char *)why);
+}
+
+bool iso_pattern_search(const iso_pattern *pattern, const char *path)
+{
+    return run(pattern, pattern->anywhere, path) >= 0;
 }

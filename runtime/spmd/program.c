@@ -102,7 +102,7 @@ void iso_program_destroy(iso_program *program)
 
 uint64_t iso_program_hash(const iso_program *program)
 {
-    uint64_t hash = iso_hash_text(0, program->mesh->text);
+    uint64_t hash = iso_hash_text(program->placement, program->mesh->text);
     for (int i = 0; i < program->values; i++) {
         const iso_program_value *value = &program->value[i];
         char text[256];

@@ -47,6 +47,7 @@ typedef struct iso_program {
     int changes;
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */
+    uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
     int fused_count;
     iso_op **fused; /* ops that fuse.c put in the place of the graph's */
 } iso_program;
@@ -73,6 +74,9 @@ const iso_variable *iso_program_variable_under(const iso_program *program, int v
 /* Copies the outputs and assigned values that are variables which the program itself changes: both have the
  * values of the beginning of the step. */
 iso_status iso_program_keep_old_values(iso_program *program);
+/* Reports the keys of the distribution's layout map that match no variable, no output and no input of the
+ * program's graph and (where the program has optimizers) none of their slots. */
+iso_status iso_program_report_unused(const iso_program *program, bool chief);
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);

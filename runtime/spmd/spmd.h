@@ -2,6 +2,7 @@
 #ifndef ISO_SPMD_SPMD_H
 #define ISO_SPMD_SPMD_H
 
+#include "runtime/base/options.h"
 #include "runtime/graph/graph.h"
 
 #ifdef __cplusplus
@@ -13,9 +14,9 @@ typedef struct iso_layout_map iso_layout_map;
 typedef struct iso_distribution iso_distribution;
 
 /* "data=2,model=4": named axes, row-major; one axis may be "*": the slots that are left so that every rank
- * (or, in a single process, every thread) hosts one. Slots go to ranks in contiguous blocks. ISO_INVALID
- * (naming the text and the number of ranks) where it does not parse, has fewer slots than ranks, or
- * overflows. Collective. */
+ * (or, in a single process, every thread) hosts one. spec NULL: the default mesh, which is that of the option
+ * --mesh, or "data=*". Slots go to ranks in contiguous blocks. ISO_INVALID (naming the text and the number of
+ * ranks) where it does not parse, has fewer slots than ranks, or overflows. Collective. */
 iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_create, with the rank of every slot from the caller, in mesh order: any permutation or subset
  * of the ranks. */
@@ -30,8 +31,12 @@ int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot);
 /* "data=2,model=4"; lent. */
 const char *iso_mesh_text(const iso_mesh *mesh);
 
-/* Layouts by variable path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a
- * regular expression against the whole path. The mesh must outlive the map. */
+/* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
+ * expression (Python's) against the whole path. Paths are those of variables ("d1/kernel"), of layers' and
+ * blocks' outputs
+ * ("d2/output"), of inputs ("image/output") and, with "optimizer:" in front, of optimizers' slots
+ * ("optimizer:d1/kernel/momentum", for which only keys that begin so are tried). The mesh must outlive the
+ * map. */
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 void iso_layout_map_destroy(iso_layout_map *map);
 /* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
@@ -40,9 +45,35 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
 /* A key that matches nothing is an error instead of a warning. */
 void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
-/* The batch split over every axis of the mesh (the first dimension of all inputs), weights replicated. mesh
- * NULL: data=<every slot there is>, one on each rank, or on each thread of a single process. */
+/* ---- distributions: how the tensors of a graph lie on a mesh. They outlive the functions of their graphs.
+ * ---- */
+
+enum { ISO_LAYOUT_TEXT = 512 }; /* bytes that a callback may write */
+/* Says how one tensor lies: writes a layout ("data, -") into `layout` (`size` bytes, an empty text at first),
+ * or leaves it empty for what is usual. shape: global, ISO_BATCH for the rows. An error, or a layout that
+ * does not fit mesh and shape, becomes that of the call that makes the function, with the path in front.
+ * Every rank calls it with the same paths in the same order, for each function that is made, and it must
+ * answer alike: ranks compare the answers. */
+typedef iso_status (*iso_layout_callback)(void *arg, const char *path, const iso_shape *shape, char *layout,
+                                          size_t size);
+typedef struct iso_distribution_options {
+    char begin_;
+    iso_layout_callback data;     /* inputs, "image/output"; usual: the batch over every axis of the mesh */
+    iso_layout_callback variable; /* "d1/kernel"; usual: replicated */
+    iso_layout_callback output;   /* layers' outputs, "d1/output"; usual: where they fall */
+    void *arg;                    /* the callbacks' first argument; NULL: the distribution */
+} iso_distribution_options;
+/* mesh NULL: the default mesh. */
+iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
+                                        const iso_distribution_options *options, size_t size);
+#define iso_distribution_create(mesh, distribution, ...)                                                     \
+    iso_distribution_create_with(mesh, distribution, &(iso_distribution_options){.begin_ = 0, __VA_ARGS__},  \
+                                 sizeof(iso_distribution_options))
+/* The batch (the first dimension of all inputs) split over every axis of the mesh, weights replicated but
+ * those that have a layout of their own. mesh NULL: the default mesh. */
 iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
+/* Inputs, variables and layers' outputs as the keys of a map say; the batch of other inputs split over one
+ * axis. The map must outlive the distribution. */
 typedef struct iso_model_parallel_options {
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
@@ -52,6 +83,7 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
     iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__},            \
                                    sizeof(iso_model_parallel_options))
 void iso_distribution_destroy(iso_distribution *distribution);
+/* NULL where it is the default mesh and no graph has been distributed yet. */
 iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
 /* How the functions of this graph are distributed; before the first function. The distribution must outlive
  * the graph's functions. */

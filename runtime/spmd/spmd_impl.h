@@ -19,12 +19,23 @@ struct iso_mesh {
 struct iso_distribution {
     iso_mesh *mesh; /* NULL: made when a graph is distributed */
     bool owns_mesh;
-    iso_layout_map *map; /* lent, or NULL */
-    uint32_t batch_axes; /* bits; of a distribution without a mesh: all */
+    iso_distribution_options how;
+    bool foreign;        /* the callbacks are a user's */
+    int batch_axis;      /* over which inputs are split where nobody says otherwise; -1: every axis */
+    iso_layout_map *map; /* whose keys are reported where they match nothing; lent, or NULL */
 };
 
 /* The mesh of a distribution, made now if there is none. Collective. */
 iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context *ctx);
+/* What a distribution with a mesh says, checked against mesh and shape; ISO_INVALID names the path. An input
+ * "image" is asked for by "image/output"; a variable's own layout comes before what the distribution says.
+ * *given: whether it says anything about this output. */
+iso_status iso_distribution_input(const iso_distribution *distribution, const iso_tensor *input,
+                                  iso_layout *layout);
+iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
+                                     iso_layout *layout);
+iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
+                                   const iso_shape *shape, iso_layout *layout, bool *given);
 
 iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
 /* The layout that a map gives to a path, checked against the shape; everything replicated where no key
@@ -37,8 +48,9 @@ iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_
  * nothing else). Where no key matches, *matched is NULL, and the slot lies as its variable. */
 iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variable, const char *slot,
                                          const iso_shape *shape, iso_layout *layout, const char **matched);
-/* Warns (or, strict, fails) for each key that no lookup has matched so far; offers the nearest of the paths.
- * Once per key. */
-iso_status iso_layout_map_report_unused(iso_layout_map *map, const char *const *paths, int count, bool chief);
+/* Warns (or, strict, fails) for each key that no lookup has found so far and that matches none of these
+ * paths; tells which paths it is a part of or contains, and which are nearest. Once per key; keys of
+ * optimizers only where some of the paths are such. Changes the order of the paths. */
+iso_status iso_layout_map_report_unused(iso_layout_map *map, const char **paths, int count, bool chief);
 
 #endif

@@ -106,7 +106,7 @@ START_TEST(layouts_that_do_not_fit_are_the_function_s_error)
     check_refused(iso_function_create(t.net.graph, &function,
                                       .inputs = {t.net.input[0], t.net.input[1], t.net.input[2]},
                                       .outputs = {t.net.loss}),
-                  "layout 'model' of key 'a/kernel' has 1 entries, but 'a/kernel' has the shape [7, 13]");
+                  "layout 'model' of key 'a/kernel' has 1 entry, but 'a/kernel' has the shape [7, 13]");
     trial_end(&t);
 }
 END_TEST

@@ -70,9 +70,23 @@ static void random_layout(dice *d, int axes, int rank, char *text, size_t size)
     }
 }
 
+/* Split along the batch or any other dimension, or whole: the reader cuts what each slot needs. */
+static void random_input_layouts(dice *d, int axes, trial *t)
+{
+    char text[256], key[128];
+    for (int i = 0; i < t->net.inputs; i++) {
+        if (throw_dice(d, 2) == 0)
+            continue;
+        snprintf(key, sizeof key, "%s/output", iso_tensor_name(t->net.input[i]));
+        random_layout(d, axes, iso_tensor_shape(t->net.input[i])->rank, text, sizeof text);
+        trial_layout(t, key, text);
+    }
+}
+
 static void random_layouts(dice *d, int axes, trial *t)
 {
     char text[256];
+    random_input_layouts(d, axes, t);
     for (int v = 0; v < iso_graph_variable_count(t->net.graph); v++) {
         iso_variable *variable = iso_graph_variable(t->net.graph, v);
         if (iso_variable_shape(variable)->rank == 0 || throw_dice(d, 3) == 0)

@@ -224,7 +224,7 @@ START_TEST(wrong_keys_are_named)
 END_TEST
 
 /* What the map warns of, on standard error. */
-static char *reported(iso_layout_map *map, const char *const *paths, int count, iso_status *status)
+static char *reported(iso_layout_map *map, const char **paths, int count, iso_status *status)
 {
     static char text[2048];
     FILE *file = tmpfile();
@@ -242,7 +242,7 @@ static char *reported(iso_layout_map *map, const char *const *paths, int count, 
 
 START_TEST(keys_that_match_nothing_are_reported_once)
 {
-    static const char *const paths[] = {"d1/kernel", "d1/bias", "conv/kernel"};
+    static const char *paths[] = {"d1/kernel", "d1/bias", "conv/kernel"};
     iso_mesh *mesh = make_mesh("data=2,model=3");
     iso_layout_map *map;
     iso_status status;
@@ -253,15 +253,16 @@ START_TEST(keys_that_match_nothing_are_reported_once)
     const char *text = reported(map, paths, 3, &status);
     check_ok(status);
     ck_assert_msg(
-        strstr(text,
-               "layout key 'd1/kernal' matches no variable and no layer output; did you mean 'd1/kernel'"),
+        strstr(
+            text,
+            "layout key 'd1/kernal' (-, model) matches no variable and no output; did you mean 'd1/kernel'"),
         "printed: %s", text);
     ck_assert_ptr_null(strstr(text, "'d1/bias' matches"));
     ck_assert_str_eq(reported(map, paths, 3, &status), "");
     check_ok(iso_layout_map_set(map, "d3/kernel", "-, model"));
     iso_layout_map_set_strict(map, true);
     check_refused(iso_layout_map_report_unused(map, paths, 3, true),
-                  "layout key 'd3/kernel' matches no variable");
+                  "layout key 'd3/kernel' (-, model) matches no variable");
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
 }

@@ -1,0 +1,30 @@
+/* The inside of layout maps: layout_map.c keeps and finds, unused.c reports keys that match nothing. */
+#ifndef ISO_SPMD_LAYOUT_MAP_IMPL_H
+#define ISO_SPMD_LAYOUT_MAP_IMPL_H
+
+#include "runtime/spmd/pattern.h"
+#include "runtime/spmd/spmd_impl.h"
+
+/* What the keys and paths of optimizers' slots begin with. */
+#define ISO_OPTIMIZER_PREFIX "optimizer:"
+
+typedef struct iso_map_entry {
+    char *key;
+    char *text;
+    iso_layout layout;
+    iso_pattern *pattern;
+    bool of_optimizer; /* for slots of optimizers, not for variables and outputs */
+    bool used, reported;
+} iso_map_entry;
+
+struct iso_layout_map {
+    iso_mesh *mesh;
+    bool strict;
+    int count, capacity;
+    iso_map_entry *entries;
+};
+
+/* Whether a path is one that the entry is for and matches, as the key itself or by its expression. */
+iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool of_optimizer, bool *found);
+
+#endif
