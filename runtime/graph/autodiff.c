@@ -40,7 +40,14 @@ static void through(backward *pass, iso_op *op)
         any |= (dy[i] = pass->adjoint[op->output[i]->id]) != NULL;
     for (int i = 0; i < op->inputs; i++)
         wanted |= pass->depends[op->input[i]->id];
-    if (!any || !wanted || !op->type->gradient)
+    if (!any || !wanted)
+        return;
+    if (op->type->no_second)
+        iso_graph_fail(pass->graph,
+                       "the gradient of '%s' has no gradient itself: second derivatives through this op are "
+                       "not supported",
+                       op->backward_of ? op->backward_of->type->name : op->type->name);
+    if (!op->type->gradient || pass->graph->status != ISO_OK)
         return;
     int first = pass->graph->ops;
     op->type->gradient(op, dy, dx);

@@ -84,6 +84,7 @@ struct iso_op_type {
     /* Bit i: a kernel may write output 0 over input i where they have one shape and type. */
     uint32_t in_place;
     bool random;    /* depends on the step's counter: two equal ops are not one */
+    bool no_second; /* a gradient that has none of its own: a derivative through it is an error, not a zero */
     bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
                        optimizer updates */
 };

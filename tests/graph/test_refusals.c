@@ -107,7 +107,21 @@ START_TEST(gradients)
 }
 END_TEST
 
+/* A gradient that was written as one op: no zero stands for what lies behind it. */
+START_TEST(second_gradients)
+{
+    operands o = make();
+    iso_tensor *x = iso_matmul(o.rows, iso_transpose(o.matrix, (int[]){1, 0})), *first, *second;
+    iso_gradients(iso_sum(iso_square(iso_softmax(x, -1))), &o.matrix, 1, &first);
+    ck_assert_int_eq(iso_graph_error(o.graph), ISO_OK);
+    iso_gradients(iso_sum(iso_square(first)), &o.matrix, 1, &second);
+    ck_assert_ptr_null(second);
+    check_says(&o, iso_negate(x), (const char *const[]){"softmax", "second derivatives"}, 2);
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_TESTS("refusals", 30, arithmetic, products_and_reductions, shapes, gradients);
+    return RUN_TESTS("refusals", 30, arithmetic, products_and_reductions, shapes, gradients,
+                     second_gradients);
 }

@@ -235,6 +235,7 @@ const iso_op_type iso_op_moments_finish_grad = {
     .rule = "c,c,c->c,c",
     .linear = 1 << 1 | 1 << 2,
     .jointly = true,
+    .no_second = true,
 };
 
 const iso_op_type iso_op_batch_norm = {
@@ -255,6 +256,7 @@ const iso_op_type iso_op_batch_norm_grad_sums = {
     .rule_of = by_channel,
     .linear = 1 << 1,
     .flops = gradient_flops,
+    .no_second = true,
 };
 
 /* Linear in dy and its sums together. */
@@ -267,6 +269,7 @@ const iso_op_type iso_op_batch_norm_grad = {
     .jointly = true,
     .flops = gradient_flops,
     .in_place = 1 << 0 | 1 << 1,
+    .no_second = true,
 };
 
 iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance, iso_tensor *gamma,

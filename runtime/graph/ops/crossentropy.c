@@ -120,6 +120,7 @@ const iso_op_type iso_op_sparse_crossentropy_grad = {
     .linear = 1 << DLOSS,
     .flops = flops,
     .in_place = 1 << LOGITS,
+    .no_second = true,
 };
 
 const iso_op_type iso_op_crossentropy = {
@@ -138,6 +139,7 @@ const iso_op_type iso_op_crossentropy_grad = {
     .linear = 1 << LABELS | 1 << DLOSS,
     .flops = flops,
     .in_place = 1 << LOGITS,
+    .no_second = true,
 };
 
 iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *logits)

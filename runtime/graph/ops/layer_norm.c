@@ -96,6 +96,7 @@ const iso_op_type iso_op_layer_norm_grad = {
     .linear = 1 << 1,
     .flops = flops,
     .in_place = 1 << 0 | 1 << 1,
+    .no_second = true,
 };
 
 const iso_op_type iso_op_layer_norm_grad_sums = {
@@ -106,6 +107,7 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = flops,
+    .no_second = true,
 };
 
 iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon)

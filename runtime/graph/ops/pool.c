@@ -90,6 +90,7 @@ const iso_op_type iso_op_max_pool2d_grad = {
     .rule = "n..c,n..c,n..c->n..c",
     .linear = 1 << 2,
     .flops = flops_of_gradient,
+    .no_second = true,
 };
 
 const iso_op_type iso_op_average_pool2d = {

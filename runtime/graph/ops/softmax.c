@@ -64,6 +64,7 @@ const iso_op_type iso_op_softmax_grad = {
     .linear = 1 << 1,
     .flops = flops,
     .in_place = 1 << 0 | 1 << 1,
+    .no_second = true,
 };
 
 const iso_op_type iso_op_log_softmax_grad = {
@@ -74,6 +75,7 @@ const iso_op_type iso_op_log_softmax_grad = {
     .linear = 1 << 1,
     .flops = flops,
     .in_place = 1 << 0 | 1 << 1,
+    .no_second = true,
 };
 
 static iso_tensor *along(iso_tensor *x, int axis, const iso_op_type *type)
