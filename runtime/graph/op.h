@@ -49,6 +49,11 @@ typedef struct iso_rule {
     /* factor of each dimension, or ISO_WHOLE */
     int8_t input[ISO_MAX_INPUTS][ISO_MAX_RANK];
     int8_t output[ISO_MAX_OUTPUTS][ISO_MAX_RANK];
+    /* Dimensions that run over a factor through its window (bit d of an operand): the factor counts the
+     * window's places, and a part of it reads (of an input) or adds to (of an output) what its places look
+     * at. Such parts of the dimension may overlap. */
+    iso_sliding_window window[ISO_MAX_FACTORS];
+    uint8_t input_windows[ISO_MAX_INPUTS], output_windows[ISO_MAX_OUTPUTS];
     /* A factor that no output has is contracted: sharding it leaves the outputs partial. */
     bool contract_max; /* partial results combine by maximum instead of by sum */
     /* Bit i: with the other inputs fixed the outputs are linear in input i, so that a partial sum may pass

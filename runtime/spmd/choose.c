@@ -90,18 +90,35 @@ static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
                 theirs |= 1u << have->axis[k];
             }
             if (mine == theirs) {
-                *sharding = *have;
+                memcpy(sharding->axis, have->axis, sizeof have->axis); /* its window is another matter */
                 return;
             }
         }
 }
 
-static void lay_out(const iso_sharding *by_factor, const int8_t *dims, int rank, iso_layout *layout)
+/* Cuts the places of a window, unless the elements cut alike hold all that these read: then there is no halo.
+ */
+static void set_window(const chooser *c, int factor, int64_t n, bool addends, iso_sharding *sharding)
 {
-    *layout = iso_layout_whole(rank);
-    for (int d = 0; d < rank; d++)
-        if (dims[d] != ISO_WHOLE)
-            layout->dim[d] = by_factor[dims[d]];
+    const iso_sliding_window *window = &c->rule.window[factor];
+    if (sharding->count == 0 || iso_sharding_holds_window(c->p->mesh, sharding, window, n))
+        return;
+    sharding->window = *window;
+    sharding->addends = addends;
+}
+
+/* An operand's layout; `windows`: its dimensions that run over their factors through a window. */
+static void lay_out(const chooser *c, const iso_sharding *by_factor, const int8_t *dims, uint8_t windows,
+                    const iso_shape *shape, bool addends, iso_layout *layout)
+{
+    *layout = iso_layout_whole(shape->rank);
+    for (int d = 0; d < shape->rank; d++) {
+        if (dims[d] == ISO_WHOLE)
+            continue;
+        layout->dim[d] = by_factor[dims[d]];
+        if (windows & 1u << d)
+            set_window(c, dims[d], shape->dim[d], addends, &layout->dim[d]);
+    }
 }
 
 static bool has_factor(const int8_t *dims, int rank, int factor)
@@ -128,14 +145,16 @@ static bool complete(const chooser *c, iso_assignment *a)
         if (by_factor[f].count > 1)
             order_axes(c, f, &by_factor[f]);
     for (int i = 0; i < c->op->inputs; i++) {
-        lay_out(by_factor, c->rule.input[i], c->in[i]->shape.rank, &a->input[i]);
+        lay_out(c, by_factor, c->rule.input[i], c->rule.input_windows[i], &c->in[i]->shape, false,
+                &a->input[i]);
         for (int axis = 0; axis < c->p->mesh->axes; axis++)
             if (a->axis[axis] == ISO_PASS && (c->pass_inputs[axis] & 1u << i))
                 a->input[i].partial |= 1u << axis;
     }
     for (int o = 0; o < c->op->outputs; o++) {
         iso_layout *layout = &a->output[o];
-        lay_out(by_factor, c->rule.output[o], c->op->output[o]->shape.rank, layout);
+        lay_out(c, by_factor, c->rule.output[o], c->rule.output_windows[o], &c->op->output[o]->shape, true,
+                layout);
         uint32_t contracted = 0;
         for (int axis = 0; axis < c->p->mesh->axes; axis++)
             if (a->axis[axis] >= 0 &&
@@ -158,6 +177,8 @@ static double bytes_of(const chooser *c, const iso_assignment *a)
     for (int o = 0; o < c->op->outputs; o++) {
         iso_layout reduced = a->output[o];
         reduced.partial = 0;
+        for (int d = 0; d < reduced.rank; d++)
+            reduced.dim[d].window.size = 0;
         iso_shape shape = iso_partition_shape(c->p, c->op->output[o]);
         bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) *
                  (double)iso_dtype_size(c->op->output[o]->dtype);

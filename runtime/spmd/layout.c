@@ -11,9 +11,11 @@ iso_layout iso_layout_whole(int rank)
     return (iso_layout){.rank = rank};
 }
 
-static bool sharding_equal(const iso_sharding *a, const iso_sharding *b)
+bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b)
 {
-    return a->count == b->count && memcmp(a->axis, b->axis, (size_t)a->count) == 0;
+    return a->count == b->count && memcmp(a->axis, b->axis, (size_t)a->count) == 0 &&
+           iso_sliding_window_equal(&a->window, &b->window) &&
+           (!iso_sharding_has_window(a) || a->addends == b->addends);
 }
 
 bool iso_layout_equal(const iso_layout *a, const iso_layout *b)
@@ -21,7 +23,7 @@ bool iso_layout_equal(const iso_layout *a, const iso_layout *b)
     if (a->rank != b->rank || a->partial != b->partial || (a->partial && a->partial_max != b->partial_max))
         return false;
     for (int d = 0; d < a->rank; d++)
-        if (!sharding_equal(&a->dim[d], &b->dim[d]))
+        if (!iso_sharding_equal(&a->dim[d], &b->dim[d]))
             return false;
     return true;
 }
@@ -125,6 +127,24 @@ iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *
     return ISO_OK;
 }
 
+/* "; halo(h, w)": the axes that cut the places of windows. */
+static size_t add_windows(const iso_mesh *mesh, const iso_layout *layout, bool addends, char *text,
+                          size_t size, size_t at)
+{
+    const char *lead = addends ? "; halo sum(" : "; halo(", *end = "";
+    for (int d = 0; d < layout->rank; d++) {
+        const iso_sharding *sharding = &layout->dim[d];
+        for (int i = 0; i < sharding->count && at < size; i++) {
+            if (!iso_sharding_has_window(sharding) || sharding->addends != addends)
+                continue;
+            at += (size_t)snprintf(text + at, size - at, "%s%s", lead, mesh->name[sharding->axis[i]]);
+            lead = ", ";
+            end = ")";
+        }
+    }
+    return at < size ? at + (size_t)snprintf(text + at, size - at, "%s", end) : at;
+}
+
 char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text, size_t size)
 {
     size_t at = 0;
@@ -135,6 +155,8 @@ char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text
         for (int i = 0; i < sharding->count && at < size; i++)
             at += (size_t)snprintf(text + at, size - at, "%s%s", i ? "+" : "", mesh->name[sharding->axis[i]]);
     }
+    at = add_windows(mesh, layout, false, text, size, at);
+    at = add_windows(mesh, layout, true, text, size, at);
     const char *lead = layout->partial_max ? "; partial max(" : "; partial(";
     for (int a = 0; layout->partial && a < mesh->axes && at < size; a++) {
         if (!(layout->partial & 1u << a))
@@ -149,23 +171,100 @@ char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text
 
 /* ---- boxes ---- */
 
+void iso_sharding_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
+                        int64_t *begin, int64_t *extent)
+{
+    int64_t first = 0, count = iso_sharding_has_window(sharding) ? sharding->window.places : n;
+    for (int i = 0; i < sharding->count; i++) {
+        int axis = sharding->axis[i];
+        int64_t within;
+        iso_cut(count, mesh->size[axis], iso_mesh_coordinate(mesh, slot, axis), &within, &count);
+        first += within;
+    }
+    *begin = first;
+    *extent = count;
+    if (iso_sharding_has_window(sharding))
+        iso_sliding_window_covers(&sharding->window, n, first, count, begin, extent);
+}
+
+/* The longest range of the parts of `count` places from `first` on, cut by the axes from i on. */
+static int64_t longest_of_places(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int i,
+                                 int64_t first, int64_t count)
+{
+    int64_t begin, extent, most = 0;
+    if (i == sharding->count) {
+        iso_sliding_window_covers(&sharding->window, n, first, count, &begin, &extent);
+        return extent;
+    }
+    int parts = mesh->size[sharding->axis[i]];
+    for (int part = 0; part < parts; part++) {
+        iso_cut(count, parts, part, &begin, &extent);
+        if (extent == 0) /* as in all that follow */
+            break;
+        int64_t length = longest_of_places(mesh, sharding, n, i + 1, first + begin, extent);
+        most = length > most ? length : most;
+    }
+    return most;
+}
+
+int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n)
+{
+    int64_t most = n, begin;
+    if (iso_sharding_has_window(
+            sharding)) /* the ends of the dimension may shorten the first and the last part */
+        return longest_of_places(mesh, sharding, n, 0, 0, sharding->window.places);
+    for (int i = 0; i < sharding->count; i++) /* every cut makes its first part the largest */
+        iso_cut(most, mesh->size[sharding->axis[i]], 0, &begin, &most);
+    return most;
+}
+
+typedef struct holder {
+    const iso_mesh *mesh;
+    const iso_sharding *sharding;
+    const iso_sliding_window *window;
+    int64_t n;
+} holder;
+
+/* The same nested cuts of elements and of places: part by part. */
+static bool parts_hold(const holder *h, int i, int64_t first, int64_t count, int64_t place, int64_t places)
+{
+    int64_t begin, extent;
+    if (i == h->sharding->count) {
+        iso_sliding_window_reads(h->window, h->n, place, places, &begin, &extent);
+        return extent == 0 || (begin >= first && begin + extent <= first + count);
+    }
+    int parts = h->mesh->size[h->sharding->axis[i]];
+    for (int part = 0; part < parts; part++) {
+        int64_t place_begin, place_count;
+        iso_cut(count, parts, part, &begin, &extent);
+        iso_cut(places, parts, part, &place_begin, &place_count);
+        if (place_count == 0)
+            break;
+        if (!parts_hold(h, i + 1, first + begin, extent, place + place_begin, place_count))
+            return false;
+    }
+    return true;
+}
+
+bool iso_sharding_holds_window(const iso_mesh *mesh, const iso_sharding *sharding,
+                               const iso_sliding_window *window, int64_t n)
+{
+    holder h = {mesh, sharding, window, n};
+    return parts_hold(&h, 0, 0, n, 0, window->places);
+}
+
 iso_box iso_layout_box(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape, int slot)
 {
-    iso_box box = iso_box_whole(shape);
-    for (int d = 0; d < layout->rank; d++) {
-        for (int i = 0; i < layout->dim[d].count; i++) {
-            int axis = layout->dim[d].axis[i];
-            int64_t begin, count;
-            iso_cut(box.extent[d], mesh->size[axis], iso_mesh_coordinate(mesh, slot, axis), &begin, &count);
-            box.offset[d] += begin;
-            box.extent[d] = count;
-        }
-    }
+    iso_box box = {.rank = shape->rank};
+    for (int d = 0; d < layout->rank; d++)
+        iso_sharding_range(mesh, &layout->dim[d], shape->dim[d], slot, &box.offset[d], &box.extent[d]);
     return box;
 }
 
 int64_t iso_layout_largest(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape)
 {
-    iso_box first = iso_layout_box(mesh, layout, shape, 0); /* every cut makes its first part the largest */
-    return iso_box_count(&first);
+    int64_t count = 1;
+    for (int d = 0; d < layout->rank; d++)
+        count *= iso_sharding_longest(mesh, &layout->dim[d], shape->dim[d]);
+    return count;
 }

@@ -7,10 +7,16 @@
 
 enum { ISO_MAX_AXES = 6 };
 
-/* The axes that shard one dimension, the first cutting it, each next cutting the parts. */
+/* The axes that shard one dimension, the first cutting it, each next cutting the parts.
+ *
+ * With a window they cut its places instead, and a part is what its places read (iso_sliding_window_covers),
+ * so that parts may overlap. Every slot has the tensor's elements there: a halo. Or, with `addends`, what its
+ * places add to them: the tensor is the sum of the parts. */
 typedef struct iso_sharding {
     int8_t count;
     int8_t axis[ISO_MAX_AXES];
+    bool addends;
+    iso_sliding_window window; /* size 0: none, as in all layouts that users give */
 } iso_sharding;
 
 /* Plain data. An axis shards at most one dimension, or is in `partial`, or replicates. */
@@ -22,6 +28,21 @@ typedef struct iso_layout {
     bool partial_max;
 } iso_layout;
 
+static inline bool iso_sharding_has_window(const iso_sharding *sharding)
+{
+    return sharding->window.size > 0;
+}
+bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b);
+/* The range of a dimension of n elements that a slot holds. */
+void iso_sharding_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
+                        int64_t *begin, int64_t *extent);
+/* The longest such range of any slot. */
+int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n);
+/* True where each part of a dimension of n elements that is cut without the window holds all that the same
+ * part of the window's places reads. */
+bool iso_sharding_holds_window(const iso_mesh *mesh, const iso_sharding *sharding,
+                               const iso_sliding_window *window, int64_t n);
+
 /* Everything replicated. */
 iso_layout iso_layout_whole(int rank);
 bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
@@ -29,7 +50,8 @@ bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
 uint32_t iso_layout_sharded_axes(const iso_layout *layout);
 /* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
 iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
-/* "data+model, -; partial(data)" into text; returns text. */
+/* "data+model, -; partial(data)" into text; returns text. Behind windows: "data, h; halo(h)", and "halo
+ * sum(h)" where the overlapping parts are addends. */
 char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text, size_t size);
 /* The box that a slot holds of a tensor of this shape (rows fixed). */
 iso_box iso_layout_box(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape, int slot);

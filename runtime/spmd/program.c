@@ -100,6 +100,17 @@ void iso_program_destroy(iso_program *program)
     iso_free(program);
 }
 
+/* The text of a layout names the axes of its windows only. */
+static uint64_t hash_windows(uint64_t hash, const iso_layout *layout)
+{
+    for (int d = 0; d < layout->rank; d++) {
+        const iso_sliding_window *w = &layout->dim[d].window;
+        if (iso_sharding_has_window(&layout->dim[d]))
+            hash = iso_hash_bytes(hash, w, sizeof *w);
+    }
+    return hash;
+}
+
 uint64_t iso_program_hash(const iso_program *program)
 {
     uint64_t hash = iso_hash_text(program->placement, program->mesh->text);
@@ -107,6 +118,7 @@ uint64_t iso_program_hash(const iso_program *program)
         const iso_program_value *value = &program->value[i];
         char text[256];
         hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
+        hash = hash_windows(hash, &value->layout);
         hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));
     }
     for (int i = 0; i < program->steps; i++) {

@@ -102,12 +102,13 @@ typedef struct iso_region {
 } iso_region;
 typedef iso_status (*iso_region_visit)(void *arg, const iso_region *region);
 /* Visits the regions of which `slot` composes its box under `to`. Parts that no region covers are zero (where
- * `to` is partial along more axes than `from`). shape: rows fixed. */
+ * `to` is partial along more axes than `from`). shape: rows fixed. `from` is no halo but the same one. */
 iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                              const iso_shape *shape, int slot, iso_region_visit visit, void *arg);
 /* True where every slot makes its new box from its own old one. */
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to);
-/* Elements that a slot takes from others, about; for comparing choices. */
+/* Elements that a slot takes from others, about; for comparing choices. DBL_MAX where `from` is a halo that
+ * `to` is not: such values are copies for their readers, not sources. */
 double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                         const iso_shape *shape);
 

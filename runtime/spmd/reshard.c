@@ -1,5 +1,7 @@
 /* Reshards: from whom a slot takes what, by intersecting boxes. All-gather, slice, all-to-all, all-reduce and
  * reduce-scatter are the cases in which the two layouts differ in one way. */
+#include <assert.h>
+#include <float.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -7,43 +9,65 @@
 
 /* What each axis does in a reshard, seen from the slot that receives. */
 typedef enum axis_role {
-    SAME, /* the source has my coordinate: the axis replicates, stays partial, or sharded what becomes partial
-           * (each keeps its part among zeros) */
+    SAME,   /* the source has my coordinate: the axis replicates, stays partial, sharded what becomes partial
+             * (each   keeps its part among zeros), or cuts the places of one window before and after */
     SEARCH, /* the axis sharded the tensor: parts lie along it */
-    SUM,    /* addends lie along it */
+    SUM,    /* addends lie along it: of the whole, or of parts that overlap */
     MASK,   /* replicated before, partial after: coordinate 0 keeps its part, the others hold zeros */
 } axis_role;
+
+/* The dimension that an axis shards; -1: none. */
+static int dimension_of(const iso_layout *layout, int axis)
+{
+    for (int d = 0; d < layout->rank; d++)
+        for (int i = 0; i < layout->dim[d].count; i++)
+            if (layout->dim[d].axis[i] == axis)
+                return d;
+    return -1;
+}
 
 static axis_role role_of(const iso_layout *from, const iso_layout *to, int axis)
 {
     uint32_t bit = 1u << axis;
     if (from->partial & bit)
         return to->partial & bit ? SAME : SUM;
-    bool sharded = iso_layout_sharded_axes(from) & bit;
+    int d = dimension_of(from, axis);
     if (to->partial & bit)
-        return sharded ? SAME : MASK;
-    return sharded ? SEARCH : SAME;
+        return d >= 0 ? SAME : MASK;
+    if (d < 0)
+        return SAME;
+    if (!iso_sharding_has_window(&from->dim[d]))
+        return SEARCH;
+    return iso_sharding_equal(&from->dim[d], &to->dim[d]) ? SAME : SUM;
+}
+
+/* Halos are copies: nobody looks for elements in them but those who need the same ones. */
+static bool from_other_halo(const iso_layout *from, const iso_layout *to)
+{
+    for (int d = 0; d < from->rank; d++)
+        if (iso_sharding_has_window(&from->dim[d]) && !from->dim[d].addends &&
+            !iso_sharding_equal(&from->dim[d], &to->dim[d]))
+            return true;
+    return false;
 }
 
 typedef struct visitor {
     const iso_mesh *mesh;
     const iso_layout *from;
     const iso_shape *shape;
-    iso_box want;
+    iso_box want, hull; /* hull: around what the addends have of it */
     axis_role role[ISO_MAX_AXES];
-    int *slot; /* room for the addends of a region */
+    int addends; /* slots that may hold addends, in increasing order, and their boxes */
+    int *slot;
     iso_box *box;
+    int *region_slot; /* room for those of one region */
+    iso_box *region_box;
     iso_region_visit visit;
     void *arg;
 } visitor;
 
-static int compare_slots(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
 /* The slots that differ from `slot` along the SUM axes, in increasing order. */
-static int addends(visitor *v, int slot)
+static int list_addends(visitor *v, int slot)
 {
     int count = 1;
     v->slot[0] = slot;
@@ -57,7 +81,7 @@ static int addends(visitor *v, int slot)
                     v->slot[count++] = iso_mesh_with_coordinate(v->mesh, v->slot[i], a, c);
     }
     for (int i = 1; i < count; i++) /* nearly always few and in order */
-        for (int j = i; j > 0 && compare_slots(&v->slot[j - 1], &v->slot[j]) > 0; j--) {
+        for (int j = i; j > 0 && v->slot[j - 1] > v->slot[j]; j--) {
             int kept = v->slot[j];
             v->slot[j] = v->slot[j - 1];
             v->slot[j - 1] = kept;
@@ -65,17 +89,81 @@ static int addends(visitor *v, int slot)
     return count;
 }
 
+static void widen(iso_box *hull, const iso_box *box)
+{
+    for (int d = 0; d < box->rank; d++) {
+        int64_t end = hull->offset[d] + hull->extent[d], box_end = box->offset[d] + box->extent[d];
+        hull->offset[d] = box->offset[d] < hull->offset[d] ? box->offset[d] : hull->offset[d];
+        hull->extent[d] = (box_end > end ? box_end : end) - hull->offset[d];
+    }
+}
+
+/* Keeps those that have something of what is wanted. */
+static void find_addends(visitor *v, int slot)
+{
+    int count = list_addends(v, slot);
+    v->addends = 0;
+    for (int i = 0; i < count; i++) {
+        iso_box part = iso_layout_box(v->mesh, v->from, v->shape, v->slot[i]);
+        iso_box common = iso_box_intersect(&v->want, &part);
+        if (iso_box_count(&common) == 0)
+            continue;
+        if (v->addends == 0)
+            v->hull = common;
+        widen(&v->hull, &common);
+        v->slot[v->addends] = v->slot[i];
+        v->box[v->addends++] = part;
+    }
+}
+
+static iso_status visit_region(visitor *v, const iso_box *box)
+{
+    iso_region region = {.box = *box, .slot = v->region_slot, .source_box = v->region_box};
+    for (int i = 0; i < v->addends; i++) {
+        iso_box common = iso_box_intersect(box, &v->box[i]);
+        if (!iso_box_equal(&common, box))
+            continue;
+        v->region_slot[region.sources] = v->slot[i];
+        v->region_box[region.sources++] = v->box[i];
+    }
+    return region.sources ? v->visit(v->arg, &region) : ISO_OK;
+}
+
+/* The next boundary of a box behind `at`, in dimension d. */
+static int64_t next_cut(const visitor *v, int d, int64_t at)
+{
+    int64_t next = v->hull.offset[d] + v->hull.extent[d];
+    for (int i = 0; i < v->addends; i++) {
+        int64_t begin = v->box[i].offset[d], end = begin + v->box[i].extent[d];
+        if (begin > at && begin < next)
+            next = begin;
+        if (end > at && end < next)
+            next = end;
+    }
+    return next;
+}
+
+/* The hull, cut wherever a box begins or ends, from dimension d on: in one where the boxes are alike. */
+static iso_status visit_cut(visitor *v, iso_box *box, int d)
+{
+    if (d == box->rank)
+        return visit_region(v, box);
+    iso_status status = ISO_OK;
+    int64_t end = v->hull.offset[d] + v->hull.extent[d];
+    for (int64_t at = v->hull.offset[d], next; at < end && status == ISO_OK; at = next) {
+        next = next_cut(v, d, at);
+        box->offset[d] = at;
+        box->extent[d] = next - at;
+        status = visit_cut(v, box, d + 1);
+    }
+    return status;
+}
+
 static iso_status visit_part(visitor *v, int slot)
 {
-    iso_box part = iso_layout_box(v->mesh, v->from, v->shape, slot);
-    iso_box common = iso_box_intersect(&v->want, &part);
-    if (iso_box_count(&common) == 0)
-        return ISO_OK;
-    int count = addends(v, slot);
-    for (int i = 0; i < count; i++)
-        v->box[i] = part;
-    iso_region region = {.box = common, .sources = count, .slot = v->slot, .source_box = v->box};
-    return v->visit(v->arg, &region);
+    iso_box box = v->want;
+    find_addends(v, slot);
+    return v->addends ? visit_cut(v, &box, 0) : ISO_OK;
 }
 
 /* Every part along the SEARCH axes from `axis` on. */
@@ -95,6 +183,7 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
                              const iso_shape *shape, int slot, iso_region_visit visit, void *arg)
 {
     visitor v = {.mesh = mesh, .from = from, .shape = shape, .visit = visit, .arg = arg};
+    assert(!from_other_halo(from, to));
     v.want = iso_layout_box(mesh, to, shape, slot);
     int sums = 1, start = slot;
     for (int a = 0; a < mesh->axes; a++) {
@@ -106,8 +195,10 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
             start = iso_mesh_with_coordinate(mesh, start, a, 0);
         }
     }
-    v.slot = iso_new((size_t)sums * sizeof *v.slot);
-    v.box = iso_new((size_t)sums * sizeof *v.box);
+    v.slot = iso_new(2 * (size_t)sums * sizeof *v.slot);
+    v.box = iso_new(2 * (size_t)sums * sizeof *v.box);
+    v.region_slot = v.slot + sums;
+    v.region_box = v.box + sums;
     iso_status status = v.slot && v.box
                             ? search(&v, start, 0)
                             : iso_error(ISO_NO_MEMORY, "no memory for a reshard of %d slots", sums);
@@ -115,6 +206,8 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     iso_free(v.box);
     return status;
 }
+
+/* ---- local reshards ---- */
 
 /* True where `to` cuts the dimension as `from` does and then perhaps further: the part lies inside. */
 static bool refines(const iso_sharding *from, const iso_sharding *to)
@@ -127,14 +220,17 @@ static bool refines(const iso_sharding *from, const iso_sharding *to)
 static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_t partial)
 {
     int kept = 0;
+    if (iso_sharding_equal(from, to))
+        return true;
     while (kept < from->count && !(partial & 1u << from->axis[kept]))
         kept++;
     for (int i = kept; i < from->count; i++)
         if (!(partial & 1u << from->axis[i]))
             return false;
+    bool windows = iso_sharding_has_window(from) || iso_sharding_has_window(to);
     iso_sharding rest = *from;
     rest.count = (int8_t)kept;
-    return refines(&rest, to);
+    return windows ? kept == 0 : refines(&rest, to);
 }
 
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to)
@@ -148,6 +244,8 @@ bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_l
     return true;
 }
 
+/* ---- costs ---- */
+
 static double parts(const iso_mesh *mesh, const iso_sharding *sharding)
 {
     double count = 1;
@@ -156,29 +254,56 @@ static double parts(const iso_mesh *mesh, const iso_sharding *sharding)
     return count;
 }
 
+/* Elements of a dimension that a slot holds. */
+static double share(const iso_mesh *mesh, const iso_sharding *sharding, double n)
+{
+    return iso_sharding_has_window(sharding) ? (double)iso_sharding_longest(mesh, sharding, (int64_t)n)
+                                             : n / parts(mesh, sharding);
+}
+
+/* Elements of a dimension: what a slot has afterwards and had before, what of the former it had itself, and
+ * how many addends overlap in each. */
+typedef struct extents {
+    double after, before, own, overlap;
+} extents;
+
+static extents compare(const iso_mesh *mesh, const iso_sharding *from, const iso_sharding *to, double n)
+{
+    extents e = {share(mesh, to, n), share(mesh, from, n), 0, 1};
+    if (iso_sharding_equal(from, to))
+        e.own = e.after;
+    else if (refines(from, to) || refines(to, from))
+        e.own = e.after < e.before ? e.after : e.before;
+    else
+        e.own = n > 0 ? e.before * e.after / n : 0;
+    if (iso_sharding_has_window(from) && !iso_sharding_equal(from, to) && n > 0)
+        e.overlap = e.before * parts(mesh, from) / n;
+    return e;
+}
+
 double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                         const iso_shape *shape)
 {
-    double wanted = 1, had = 1, addends = 1, whole = 1;
+    double wanted = 1, had = 1, addends = 1, whole = 1, overlap = 1;
     bool scattered = false;
+    if (from_other_halo(from, to))
+        return DBL_MAX;
     if (iso_reshard_local(mesh, from, to))
         return 0;
     for (int d = 0; d < shape->rank; d++) {
-        double n = (double)shape->dim[d], after = n / parts(mesh, &to->dim[d]),
-               before = n / parts(mesh, &from->dim[d]);
-        wanted *= after;
-        whole *= before;
-        had *= refines(&from->dim[d], &to->dim[d])   ? after
-               : refines(&to->dim[d], &from->dim[d]) ? before
-                                                     : before * after / (n > 0 ? n : 1);
+        extents e = compare(mesh, &from->dim[d], &to->dim[d], (double)shape->dim[d]);
+        wanted *= e.after;
+        whole *= e.before;
+        had *= e.own;
+        overlap *= e.overlap;
     }
     for (int a = 0; a < mesh->axes; a++)
-        if (role_of(from, to, a) == SUM) {
+        if (role_of(from, to, a) == SUM && from->partial & 1u << a) {
             addends *= mesh->size[a];
             scattered |= (iso_layout_sharded_axes(to) & 1u << a) != 0;
         }
-    if (addends == 1)
-        return wanted - had;
+    if (addends == 1 || overlap > 1)
+        return wanted * overlap * addends - had;
     /* reduce-scatter takes (k - 1) times its own part; an all-reduce is that and a gather */
     return scattered ? (addends - 1) * wanted
                      : 2 * (addends - 1) / addends * (wanted > whole ? wanted : whole);

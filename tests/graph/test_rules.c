@@ -57,34 +57,64 @@ static void check_same(const whole_run *w, const iso_array *want, const iso_arra
 
 /* ---- parts ---- */
 
+/* What an operand's dimensions run over. */
+typedef struct operand {
+    const iso_array *whole;
+    const int8_t *dims;
+    uint8_t windows;
+} operand;
+
+static operand operand_of(const whole_run *w, int i)
+{
+    int inputs = w->c.op->inputs, o = i - inputs;
+    return i < inputs ? (operand){&w->in[i], w->rule.input[i], w->rule.input_windows[i]}
+                      : (operand){&w->out[o], w->rule.output[o], w->rule.output_windows[o]};
+}
+
 /* The extent of a factor, from all dimensions that run over it, which must agree; 0 where none does. */
 static int64_t factor_extent(const whole_run *w, int factor)
 {
     int64_t extent = 0;
     for (int i = 0; i < w->c.op->inputs + w->c.op->outputs; i++) {
-        bool is_in = i < w->c.op->inputs;
-        const iso_array *array = is_in ? &w->in[i] : &w->out[i - w->c.op->inputs];
-        const int8_t *dims = is_in ? w->rule.input[i] : w->rule.output[i - w->c.op->inputs];
-        for (int d = 0; d < array->rank; d++) {
-            if (dims[d] != factor)
+        operand o = operand_of(w, i);
+        for (int d = 0; d < o.whole->rank; d++) {
+            if (o.dims[d] != factor)
                 continue;
-            ck_assert_msg(extent == 0 || extent == array->dim[d], "%s: factor %d has extents %lld and %lld",
-                          w->c.from->op, factor, (long long)extent, (long long)array->dim[d]);
-            extent = array->dim[d];
+            int64_t here = o.windows >> d & 1 ? w->rule.window[factor].places : o.whole->dim[d];
+            ck_assert_msg(extent == 0 || extent == here, "%s: factor %d has extents %lld and %lld",
+                          w->c.from->op, factor, (long long)extent, (long long)here);
+            extent = here;
         }
     }
     return extent;
 }
 
-static iso_array part_of(const iso_array *whole, const int8_t *dims, int factor, int parts, int part)
+/* How an operand's dimension is cut by a factor, windows by places. `roomy`: cut as if there were no window,
+ * which a part must put up with that holds what it needs. */
+static void cut_dimension(const whole_run *w, const operand *o, int d, int parts, int part, bool roomy,
+                          iso_box *box)
 {
-    iso_box box = {.rank = whole->rank};
-    for (int d = 0; d < whole->rank; d++) {
-        box.extent[d] = whole->dim[d];
-        if (dims[d] == factor)
-            iso_cut(whole->dim[d], parts, part, &box.offset[d], &box.extent[d]);
+    int factor = o->dims[d];
+    int64_t n = o->whole->dim[d], first, count;
+    if (!(o->windows >> d & 1) || roomy) {
+        iso_cut(n, parts, part, &box->offset[d], &box->extent[d]);
+        return;
     }
-    return array_cut(whole, &box);
+    const iso_sliding_window *window = &w->rule.window[factor];
+    iso_cut(window->places, parts, part, &first, &count);
+    iso_sliding_window_covers(window, n, first, count, &box->offset[d], &box->extent[d]);
+}
+
+static iso_array part_of(const whole_run *w, int operand_number, int factor, int parts, int part, bool roomy)
+{
+    operand o = operand_of(w, operand_number);
+    iso_box box = {.rank = o.whole->rank};
+    for (int d = 0; d < o.whole->rank; d++) {
+        box.extent[d] = o.whole->dim[d];
+        if (o.dims[d] == factor)
+            cut_dimension(w, &o, d, parts, part, roomy, &box);
+    }
+    return array_cut(o.whole, &box);
 }
 
 static bool has(const int8_t *dims, int rank, int factor)
@@ -95,12 +125,31 @@ static bool has(const int8_t *dims, int rank, int factor)
     return false;
 }
 
-/* Puts a part where it belongs, or combines it with those before it where its output lacks the factor. */
+/* Adds the elements of a part to those of the whole. */
+static void add_part(iso_array *all, const iso_array *part)
+{
+    iso_box box = {.rank = part->rank};
+    iso_shape shape = {.rank = all->rank};
+    for (int d = 0; d < part->rank; d++) {
+        box.offset[d] = part->offset[d];
+        box.extent[d] = part->dim[d];
+        shape.dim[d] = all->dim[d];
+    }
+    for (int64_t i = 0; i < iso_box_count(&box); i++) {
+        int64_t to = iso_box_global_index(&box, &shape, i);
+        array_set(all, to, array_get(all, to) + array_get(part, i));
+    }
+}
+
+/* Puts a part where it belongs, or combines it with those before it where its output lacks the factor or the
+ * parts overlap. */
 static void combine(const whole_run *w, int output, int factor, bool first, iso_array *all,
                     const iso_array *part)
 {
     const iso_backend *backend = iso_backend_reference();
-    if (has(w->rule.output[output], all->rank, factor) || first)
+    if (w->rule.output_windows[output])
+        add_part(all, part);
+    else if (has(w->rule.output[output], all->rank, factor) || first)
         array_paste(all, part);
     else if (w->rule.contract_max)
         backend->maximum(all->dtype, array_count(all), all->data, part->data, all->data);
@@ -108,32 +157,57 @@ static void combine(const whole_run *w, int output, int factor, bool first, iso_
         backend->sum(all->dtype, array_count(all), all->data, part->data, all->data);
 }
 
-static void run_part(whole_run *w, int factor, int parts, int part, iso_array *all)
+static bool by_window(const whole_run *w, int factor)
+{
+    return w->rule.window[factor].size > 0;
+}
+
+static void run_part(whole_run *w, int factor, int parts, int part, bool roomy, iso_array *all)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    for (int i = 0; i < w->c.op->inputs; i++)
-        in[i] = part_of(&w->in[i], w->rule.input[i], factor, parts, part);
+    int inputs = w->c.op->inputs;
+    for (int i = 0; i < inputs; i++)
+        in[i] = part_of(w, i, factor, parts, part, roomy);
     for (int i = 0; i < w->c.op->outputs; i++)
-        out[i] = part_of(&w->out[i], w->rule.output[i], factor, parts, part);
+        out[i] = part_of(w, inputs + i, factor, parts, part, roomy);
     run(w, in, out);
     for (int i = 0; i < w->c.op->outputs; i++) {
         combine(w, i, factor, part == 0, &all[i], &out[i]);
         array_free(&out[i]);
     }
-    for (int i = 0; i < w->c.op->inputs; i++)
+    for (int i = 0; i < inputs; i++)
         array_free(&in[i]);
 }
 
+/* Whether parts of x hold what the same parts of the places read, though they are cut without the window. */
+static bool may_be_roomy(const whole_run *w, int factor, int parts)
+{
+    for (int i = 0; i < w->c.op->inputs + w->c.op->outputs; i++) {
+        operand o = operand_of(w, i);
+        for (int d = 0; d < o.whole->rank; d++)
+            for (int part = 0; o.dims[d] == factor && o.windows >> d & 1 && part < parts; part++) {
+                int64_t begin, extent, first, count, from, reads;
+                iso_cut(o.whole->dim[d], parts, part, &begin, &extent);
+                iso_cut(w->rule.window[factor].places, parts, part, &first, &count);
+                iso_sliding_window_reads(&w->rule.window[factor], o.whole->dim[d], first, count, &from,
+                                         &reads);
+                if (reads > 0 && (from < begin || from + reads > begin + extent))
+                    return false;
+            }
+    }
+    return by_window(w, factor);
+}
+
 /* More parts than elements: the last ones are empty. */
-static void check_factor(whole_run *w, int factor, int parts)
+static void check_factor(whole_run *w, int factor, int parts, bool roomy)
 {
     iso_array all[ISO_MAX_OUTPUTS];
     char how[64];
-    snprintf(how, sizeof how, "factor %d in %d parts", factor, parts);
+    snprintf(how, sizeof how, "factor %d in %d %sparts", factor, parts, roomy ? "roomy " : "");
     for (int i = 0; i < w->c.op->outputs; i++)
         all[i] = array_create(w->out[i].dtype, w->out[i].rank, w->out[i].dim);
     for (int part = 0; part < parts; part++)
-        run_part(w, factor, parts, part, all);
+        run_part(w, factor, parts, part, roomy, all);
     for (int i = 0; i < w->c.op->outputs; i++) {
         check_same(w, &w->out[i], &all[i], how);
         array_free(&all[i]);
@@ -142,15 +216,22 @@ static void check_factor(whole_run *w, int factor, int parts)
 
 START_TEST(parts_make_the_whole)
 {
+    int windows = 0, roomy = 0;
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
         whole_begin(&w, sample_at(i));
         ck_assert_int_le(w.rule.factors, ISO_MAX_FACTORS);
         for (int factor = 0; factor < w.rule.factors; factor++)
-            for (int parts = 2; parts <= 8 && factor_extent(&w, factor) > 0; parts += 3)
-                check_factor(&w, factor, parts);
+            for (int parts = 2; parts <= 8 && factor_extent(&w, factor) > 0; parts += 3) {
+                check_factor(&w, factor, parts, false);
+                windows += by_window(&w, factor);
+                if (may_be_roomy(&w, factor, parts))
+                    check_factor(&w, factor, parts, true), roomy++;
+            }
         sample_end(&w.c);
     }
+    ck_assert_int_gt(windows, 100);
+    ck_assert_int_gt(roomy, 5);
 }
 END_TEST
 

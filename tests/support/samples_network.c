@@ -39,6 +39,37 @@ SAMPLE(conv_dilation)
 {
     convolve(s, 1, 2, 1, 1);
 }
+/* A window that leaves elements out, and one whose taps lie far apart, some places on padding alone. */
+static iso_tensor *leave_out(sample_graph *s)
+{
+    iso_conv_geometry geometry = {{3, 2}, {1, 1}, {0, 0}, {0, 0}, 1};
+    iso_tensor *x = image(s, 4);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(1, 1, 4, 3)), &geometry);
+}
+
+static iso_tensor *reach_far(sample_graph *s)
+{
+    iso_conv_geometry geometry = {{1, 1}, {2, 3}, {8, 3}, {4, 5}, 1};
+    iso_tensor *x = image(s, 2);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(4, 2, 2, 3)), &geometry);
+}
+
+SAMPLE(conv_gaps)
+{
+    leave_out(s);
+}
+SAMPLE(conv_far)
+{
+    reach_far(s);
+}
+SAMPLE(conv_gaps_gradient)
+{
+    differentiate(s, leave_out(s));
+}
+SAMPLE(conv_far_gradient)
+{
+    differentiate(s, reach_far(s));
+}
 SAMPLE(conv_groups)
 {
     convolve(s, 1, 1, 1, 2);
@@ -57,22 +88,36 @@ SAMPLE(conv_groups_gradient)
 }
 
 static const iso_pool_geometry windows = {{2, 3}, {2, 1}, {1, 0}, {0, 1}};
-SAMPLE(max_pool)
-{
-    iso_max_pool2d_op(image(s, 3), &windows);
-}
-SAMPLE(average_pool)
-{
-    iso_average_pool2d_op(image(s, 3), &windows);
-}
-SAMPLE(max_pool_gradient)
-{
-    differentiate(s, iso_max_pool2d_op(image(s, 3), &windows));
-}
-SAMPLE(average_pool_gradient)
-{
-    differentiate(s, iso_average_pool2d_op(image(s, 3), &windows));
-}
+/* Side by side, and with an element between them. */
+static const iso_pool_geometry tiles = {{2, 2}, {2, 2}, {0, 0}, {0, 0}},
+                               gaps = {{1, 2}, {2, 3}, {0, 0}, {0, 1}};
+#define POOLS(NAME, OP)                                                                                      \
+    SAMPLE(NAME)                                                                                             \
+    {                                                                                                        \
+        OP(image(s, 3), &windows);                                                                           \
+    }                                                                                                        \
+    SAMPLE(NAME##_tiles)                                                                                     \
+    {                                                                                                        \
+        OP(image(s, 3), &tiles);                                                                             \
+    }                                                                                                        \
+    SAMPLE(NAME##_gaps)                                                                                      \
+    {                                                                                                        \
+        OP(image(s, 3), &gaps);                                                                              \
+    }                                                                                                        \
+    SAMPLE(NAME##_gradient)                                                                                  \
+    {                                                                                                        \
+        differentiate(s, OP(image(s, 3), &windows));                                                         \
+    }                                                                                                        \
+    SAMPLE(NAME##_tiles_gradient)                                                                            \
+    {                                                                                                        \
+        differentiate(s, OP(image(s, 3), &tiles));                                                           \
+    }                                                                                                        \
+    SAMPLE(NAME##_gaps_gradient)                                                                             \
+    {                                                                                                        \
+        differentiate(s, OP(image(s, 3), &gaps));                                                            \
+    }
+POOLS(max_pool, iso_max_pool2d_op)
+POOLS(average_pool, iso_average_pool2d_op)
 
 SAMPLE(softmax)
 {
@@ -219,16 +264,30 @@ const sample network_samples[] = {
     {"conv2d", conv_stride},
     {"conv2d", conv_dilation},
     {"conv2d", conv_groups},
+    {"conv2d", conv_gaps},
+    {"conv2d", conv_far},
     {"conv2d_grad_input", conv_gradient},
     {"conv2d_grad_input", conv_stride_gradient},
     {"conv2d_grad_input", conv_groups_gradient},
+    {"conv2d_grad_input", conv_gaps_gradient},
+    {"conv2d_grad_input", conv_far_gradient},
     {"conv2d_grad_kernel", conv_gradient},
     {"conv2d_grad_kernel", conv_stride_gradient},
     {"conv2d_grad_kernel", conv_groups_gradient},
+    {"conv2d_grad_kernel", conv_gaps_gradient},
+    {"conv2d_grad_kernel", conv_far_gradient},
     {"max_pool2d", max_pool},
+    {"max_pool2d", max_pool_tiles},
+    {"max_pool2d", max_pool_gaps},
     {"max_pool2d_grad", max_pool_gradient},
+    {"max_pool2d_grad", max_pool_tiles_gradient},
+    {"max_pool2d_grad", max_pool_gaps_gradient},
     {"average_pool2d", average_pool},
+    {"average_pool2d", average_pool_tiles},
+    {"average_pool2d", average_pool_gaps},
     {"average_pool2d_grad", average_pool_gradient},
+    {"average_pool2d_grad", average_pool_tiles_gradient},
+    {"average_pool2d_grad", average_pool_gaps_gradient},
     {"softmax", softmax},
     {"softmax", softmax_middle},
     {"log_softmax", log_softmax},

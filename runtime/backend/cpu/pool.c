@@ -1,6 +1,7 @@
 /* Kernels of the pools in float32. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
 static bool fits(const iso_call *call)
@@ -17,7 +18,7 @@ static iso_pool pool_of(const iso_call *call, const iso_array *x, const iso_arra
         pool.out[i] = y->dim[1 + i];
         pool.size[i] = geometry->size[i];
         pool.stride[i] = geometry->stride[i];
-        pool.pad[i] = geometry->pad_before[i];
+        pool.pad[i] = iso_local_padding(x, y, 1 + i, geometry->stride[i], geometry->pad_before[i]);
     }
     return pool;
 }

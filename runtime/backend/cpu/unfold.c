@@ -6,13 +6,14 @@
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/library.h"
+#include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
 typedef struct shape {
     const iso_conv_geometry *geometry;
     iso_dtype dtype;
     size_t size; /* of an element */
-    int64_t n, in[2], out[2], taps[2];
+    int64_t n, in[2], out[2], taps[2], pad[2];
     int64_t groups, c, f;    /* channels and filters of a group */
     int64_t all_c, all_f;    /* of all */
     int64_t places, columns; /* of the matrix of windows */
@@ -27,6 +28,7 @@ static shape shape_of(const iso_call *call, const iso_array *x, const iso_array 
         s.in[i] = x->dim[1 + i];
         s.out[i] = y->dim[1 + i];
         s.taps[i] = kernel->dim[i];
+        s.pad[i] = iso_local_padding(x, y, 1 + i, s.geometry->stride[i], s.geometry->pad_before[i]);
     }
     s.groups = s.geometry->groups;
     s.all_c = x->dim[3];
@@ -72,10 +74,8 @@ static void for_runs(const shape *s, char *windows, char *image, int64_t group, 
     const iso_conv_geometry *g = s->geometry;
     for (int64_t place = 0; place < s->places; place++)
         for (int64_t tap = 0; tap < s->taps[0] * s->taps[1]; tap++, windows += (size_t)s->c * s->size) {
-            int64_t y =
-                place / s->out[1] * g->stride[0] - g->pad_before[0] + tap / s->taps[1] * g->dilation[0];
-            int64_t x =
-                place % s->out[1] * g->stride[1] - g->pad_before[1] + tap % s->taps[1] * g->dilation[1];
+            int64_t y = place / s->out[1] * g->stride[0] - s->pad[0] + tap / s->taps[1] * g->dilation[0];
+            int64_t x = place % s->out[1] * g->stride[1] - s->pad[1] + tap % s->taps[1] * g->dilation[1];
             if (y >= 0 && y < s->in[0] && x >= 0 && x < s->in[1])
                 inside(s, windows, image + (size_t)((y * s->in[1] + x) * s->all_c + group * s->c) * s->size);
             else

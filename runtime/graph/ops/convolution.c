@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { N, C, F }; /* the factors of the rules */
+enum { N, H, W, C, F }; /* the factors of the rules: rows, places of the window, channels, filters */
 
 static iso_tensor *create(const iso_op_type *type, iso_tensor *a, iso_tensor *b,
                           const iso_conv_geometry *geometry, const iso_shape *shape)
@@ -32,6 +32,13 @@ static bool channels_fit(iso_op *op, const iso_shape *x, const iso_shape *kernel
     return true;
 }
 
+/* Along height (0) or width (1). */
+static iso_sliding_window window_of(const iso_conv_geometry *g, int i, const iso_shape *kernel,
+                                    int64_t places)
+{
+    return (iso_sliding_window){places, kernel->dim[i], g->stride[i], g->dilation[i], g->pad_before[i]};
+}
+
 static bool infer(iso_op *op)
 {
     const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
@@ -42,10 +49,10 @@ static bool infer(iso_op *op)
         return false;
     iso_shape y = {4, {x->dim[0], 0, 0, kernel->dim[3]}}; /* [n, h', w', f] */
     for (int i = 0; i < 2; i++) {
-        iso_window window = {x->dim[1 + i],  kernel->dim[i],   g->stride[i],
-                             g->dilation[i], g->pad_before[i], g->pad_after[i]};
-        if (!iso_window_places(op, i ? "width" : "height", &window, &y.dim[1 + i]))
+        iso_sliding_window window = window_of(g, i, kernel, 0);
+        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
             return false;
+        y.dim[1 + i] = window.places;
     }
     return iso_op_gives(op, op->input[0]->dtype, &y);
 }
@@ -81,26 +88,33 @@ static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
     dx[1] = create(&iso_op_conv2d, x, d[0], geometry, NULL);
 }
 
-/* What the dimensions run over; channels of grouped convolutions stay whole. */
+/* What the dimensions run over: x's height and width through the window, y's places directly; channels of
+ * grouped convolutions stay whole. */
 typedef struct conv_dims {
     int8_t x[4], kernel[4], y[4];
 } conv_dims;
 
-static conv_dims begin_rule(const iso_op *op, iso_rule *rule)
+enum { X_WINDOWS = 1 << 1 | 1 << 2 };
+
+static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso_shape *y, iso_rule *rule)
 {
-    bool grouped = ((const iso_conv_attrs *)op->attrs)->geometry.groups > 1;
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
+    bool grouped = geometry->groups > 1;
     int8_t c = grouped ? ISO_WHOLE : C, f = grouped ? ISO_WHOLE : F;
-    *rule = (iso_rule){.factors = grouped ? 1 : 3, .linear = 3};
+    *rule = (iso_rule){.factors = grouped ? C : F + 1, .linear = 3};
+    rule->window[H] = window_of(geometry, 0, kernel, y->dim[1]);
+    rule->window[W] = window_of(geometry, 1, kernel, y->dim[2]);
     return (conv_dims){
-        .x = {N, ISO_WHOLE, ISO_WHOLE, c},
+        .x = {N, H, W, c},
         .kernel = {ISO_WHOLE, ISO_WHOLE, c, f},
-        .y = {N, ISO_WHOLE, ISO_WHOLE, f},
+        .y = {N, H, W, f},
     };
 }
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, rule);
+    conv_dims dims = begin_rule(op, &op->input[1]->shape, &op->output[0]->shape, rule);
+    rule->input_windows[0] = X_WINDOWS;
     memcpy(rule->input[0], dims.x, sizeof dims.x);
     memcpy(rule->input[1], dims.kernel, sizeof dims.kernel);
     memcpy(rule->output[0], dims.y, sizeof dims.y);
@@ -108,7 +122,8 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 
 static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, rule);
+    conv_dims dims = begin_rule(op, &op->input[0]->shape, &op->input[1]->shape, rule);
+    rule->output_windows[0] = X_WINDOWS;
     memcpy(rule->input[0], dims.kernel, sizeof dims.kernel);
     memcpy(rule->input[1], dims.y, sizeof dims.y);
     memcpy(rule->output[0], dims.x, sizeof dims.x);
@@ -116,7 +131,8 @@ static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 
 static void rule_of_kernel_gradient(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, rule);
+    conv_dims dims = begin_rule(op, &op->output[0]->shape, &op->input[1]->shape, rule);
+    rule->input_windows[0] = X_WINDOWS;
     memcpy(rule->input[0], dims.x, sizeof dims.x);
     memcpy(rule->input[1], dims.y, sizeof dims.y);
     memcpy(rule->output[0], dims.kernel, sizeof dims.kernel);

@@ -40,20 +40,21 @@ static bool in_range(int64_t value, int64_t low)
     return value >= low && value <= INT32_MAX;
 }
 
-bool iso_window_places(iso_op *op, const char *what, const iso_window *w, int64_t *places)
+bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_t after,
+                            iso_sliding_window *w)
 {
     if (!in_range(w->size, 1) || !in_range(w->stride, 1) || !in_range(w->dilation, 1) ||
-        !in_range(w->before, 0) || !in_range(w->after, 0))
+        !in_range(w->before, 0) || !in_range(after, 0))
         return iso_op_refuse(op, "%s: window %lld, stride %lld, dilation %lld, padding %lld and %lld", what,
                              (long long)w->size, (long long)w->stride, (long long)w->dilation,
-                             (long long)w->before, (long long)w->after);
+                             (long long)w->before, (long long)after);
     int64_t span = (w->size - 1) * w->dilation + 1;
-    int64_t room = w->extent + w->before + w->after;
-    if (w->extent < 1 || room < span)
+    int64_t room = extent + w->before + after;
+    if (extent < 1 || room < span)
         return iso_op_refuse(op, "%s: a window of %lld does not fit into %lld with padding %lld and %lld",
-                             what, (long long)span, (long long)w->extent, (long long)w->before,
-                             (long long)w->after);
-    *places = (room - span) / w->stride + 1;
+                             what, (long long)span, (long long)extent, (long long)w->before,
+                             (long long)after);
+    w->places = (room - span) / w->stride + 1;
     return true;
 }
 

@@ -3,7 +3,9 @@
  *
  * Sizes come from the arrays of a call, never from the attributes: a slot may hold a part of the rows and, where
  * a rule leaves them free, of the channels. Types: F32 or F64, one for all arrays of a call, unless it says
- * otherwise. "c*" marks a dimension that every slot holds whole; height and width always are.
+ * otherwise. "c*" marks a dimension that every slot holds whole.
+ * Of height and width a slot may hold a part: some places of the window, and of x at least what these read.
+ * Then a gradient of x has what these places add to it.
  *
  * ---- convolutions (iso_conv_attrs) ----
  * Tap (i, j) of place (p, q) meets row p * stride - pad_before + i * dilation of x, and so the columns; outside

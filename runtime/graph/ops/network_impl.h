@@ -18,13 +18,10 @@ bool iso_expect_channels(iso_op *op, int i);
 /* Input i may hold indices: integers or integral floats. */
 bool iso_expect_index(iso_op *op, int i);
 
-/* One direction of a window that slides over `extent` elements. */
-typedef struct iso_window {
-    int64_t extent, size, stride, dilation, before, after;
-} iso_window;
-/* The number of places of the window; it refuses numbers out of range and a window larger than what it slides
- * over. */
-bool iso_window_places(iso_op *op, const char *what, const iso_window *window, int64_t *places);
+/* Fills in the places of a window that slides over `extent` elements with `after` zeros behind them; refuses
+ * numbers out of range and a window larger than what it slides over. */
+bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_t after,
+                            iso_sliding_window *window);
 
 /* Makes output i of this type and shape. */
 void iso_set_output(iso_op *op, int i, iso_dtype dtype, const iso_shape *shape);

@@ -6,6 +6,13 @@ static const iso_pool_attrs *attrs_of(const iso_op *op)
     return op->attrs;
 }
 
+/* Along height (0) or width (1). */
+static iso_sliding_window window_of(const iso_op *op, int i, int64_t places)
+{
+    const iso_pool_geometry *g = &attrs_of(op)->geometry;
+    return (iso_sliding_window){places, g->size[i], g->stride[i], 1, g->pad_before[i]};
+}
+
 static bool infer(iso_op *op)
 {
     const iso_pool_geometry *g = &attrs_of(op)->geometry;
@@ -14,9 +21,10 @@ static bool infer(iso_op *op)
     const iso_shape *x = &op->input[0]->shape;
     iso_shape y = *x; /* [n, h', w', c] */
     for (int i = 0; i < 2; i++) {
-        iso_window window = {x->dim[1 + i], g->size[i], g->stride[i], 1, g->pad_before[i], g->pad_after[i]};
-        if (!iso_window_places(op, i ? "width" : "height", &window, &y.dim[1 + i]))
+        iso_sliding_window window = window_of(op, i, 0);
+        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
             return false;
+        y.dim[1 + i] = window.places;
         /* so that every place has an element of x, whatever the stride */
         if (g->pad_before[i] >= g->size[i] || g->pad_after[i] >= g->size[i])
             return iso_op_refuse(op, "padding %lld and %lld should be below the window's size %lld",
@@ -54,6 +62,34 @@ static void average_second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor
     dx[0] = iso_average_pool2d_op(d[0], &attrs_of(op)->geometry);
 }
 
+/* Every dimension may be sharded: x's height and width, and those of its gradient, through the window. */
+static void begin_rule(const iso_op *op, const iso_shape *y, iso_rule *rule)
+{
+    *rule = (iso_rule){.factors = 4, .linear = op->type->linear};
+    for (int i = 0; i < 2; i++)
+        rule->window[1 + i] = window_of(op, i, y->dim[1 + i]);
+    for (int i = 0; i < op->inputs; i++)
+        iso_rule_run_over(rule->input[i], 0, 4);
+    iso_rule_run_over(rule->output[0], 0, 4);
+}
+
+enum { X_WINDOWS = 1 << 1 | 1 << 2 };
+
+static void rule_of(const iso_op *op, iso_rule *rule)
+{
+    begin_rule(op, &op->output[0]->shape, rule);
+    rule->input_windows[0] = X_WINDOWS;
+}
+
+/* x where there is one comes first, dy last. */
+static void rule_of_gradient(const iso_op *op, iso_rule *rule)
+{
+    begin_rule(op, &op->input[op->inputs - 1]->shape, rule);
+    rule->output_windows[0] = X_WINDOWS;
+    if (op->inputs > 1)
+        rule->input_windows[0] = X_WINDOWS;
+}
+
 /* One operation for each element of each window, padding counted. */
 static double operations(const iso_op *op, const iso_box *y)
 {
@@ -79,7 +115,7 @@ const iso_op_type iso_op_max_pool2d = {
     .attr_size = sizeof(iso_pool_attrs),
     .infer = infer,
     .gradient = max_gradient,
-    .rule = "n..c->n..c",
+    .rule_of = rule_of,
     .flops = flops,
 };
 
@@ -87,7 +123,7 @@ const iso_op_type iso_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
     .attr_size = sizeof(iso_pool_attrs),
     .infer = infer_max_gradient,
-    .rule = "n..c,n..c,n..c->n..c",
+    .rule_of = rule_of_gradient,
     .linear = 1 << 2,
     .flops = flops_of_gradient,
     .no_second = true,
@@ -98,7 +134,7 @@ const iso_op_type iso_op_average_pool2d = {
     .attr_size = sizeof(iso_pool_attrs),
     .infer = infer,
     .gradient = average_gradient,
-    .rule = "n..c->n..c",
+    .rule_of = rule_of,
     .linear = 1 << 0,
     .flops = flops,
 };
@@ -108,7 +144,7 @@ const iso_op_type iso_op_average_pool2d_grad = {
     .attr_size = sizeof(iso_pool_attrs),
     .infer = infer_average_gradient,
     .gradient = average_second_gradient,
-    .rule = "n..c->n..c",
+    .rule_of = rule_of_gradient,
     .linear = 1 << 0,
     .flops = flops_of_gradient,
 };

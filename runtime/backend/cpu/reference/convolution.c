@@ -1,5 +1,6 @@
 /* Convolutions by their definition: every output is one sum, accumulated in double. */
 #include "runtime/backend/cpu/reference/floats.h"
+#include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
 enum { BLOCK = 64 }; /* sums in progress at once */
@@ -8,12 +9,13 @@ typedef struct conv {
     const iso_array *x, *kernel, *y; /* or dx, dkernel, dy */
     const iso_conv_geometry *geometry;
     int64_t h, w, c, r, s, cg, fg, f, places_h, places_w; /* cg, fg: channels and filters of a group */
+    int64_t pad[2];                                       /* in front of this part of x */
 } conv;
 
 static conv conv_of(const iso_call *call, const iso_array *x, const iso_array *kernel, const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
-    return (conv){
+    conv v = {
         .x = x,
         .kernel = kernel,
         .y = y,
@@ -29,13 +31,16 @@ static conv conv_of(const iso_call *call, const iso_array *x, const iso_array *k
         .places_h = y->dim[1],
         .places_w = y->dim[2],
     };
+    for (int i = 0; i < 2; i++)
+        v.pad[i] = iso_local_padding(x, y, 1 + i, geometry->stride[i], geometry->pad_before[i]);
+    return v;
 }
 
 /* The row (axis 0) or column (axis 1) of x that a tap meets from a place; false outside x. */
 static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *at)
 {
     const iso_conv_geometry *g = v->geometry;
-    *at = place * g->stride[axis] - g->pad_before[axis] + tap * g->dilation[axis];
+    *at = place * g->stride[axis] - v->pad[axis] + tap * g->dilation[axis];
     return *at >= 0 && *at < (axis ? v->w : v->h);
 }
 
@@ -43,7 +48,7 @@ static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *
 static bool met_from(const conv *v, int axis, int64_t at, int64_t tap, int64_t *place)
 {
     const iso_conv_geometry *g = v->geometry;
-    int64_t shift = at + g->pad_before[axis] - tap * g->dilation[axis];
+    int64_t shift = at + v->pad[axis] - tap * g->dilation[axis];
     *place = shift / g->stride[axis];
     return shift >= 0 && shift % g->stride[axis] == 0 && *place < (axis ? v->places_w : v->places_h);
 }

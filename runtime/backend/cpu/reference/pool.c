@@ -1,5 +1,6 @@
 /* Pools, window by window. */
 #include "runtime/backend/cpu/reference/floats.h"
+#include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
 /* The part of a window inside x, for one channel: rows [top, bottom), columns [left, right). */
@@ -38,11 +39,14 @@ static void for_windows(const iso_call *call, const iso_array *x, const iso_arra
 {
     const iso_pool_geometry *g = &((const iso_pool_attrs *)call->attrs)->geometry;
     window at = {.w = x->dim[2], .c = x->dim[3]};
+    int64_t pad[2];
+    for (int i = 0; i < 2; i++)
+        pad[i] = iso_local_padding(x, y, 1 + i, g->stride[i], g->pad_before[i]);
     for (int64_t n = 0, place = 0; n < y->dim[0]; n++)
         for (int64_t p = 0; p < y->dim[1]; p++)
             for (int64_t q = 0; q < y->dim[2]; q++, place++) {
-                clip(p * g->stride[0] - g->pad_before[0], g->size[0], x->dim[1], &at.top, &at.bottom);
-                clip(q * g->stride[1] - g->pad_before[1], g->size[1], x->dim[2], &at.left, &at.right);
+                clip(p * g->stride[0] - pad[0], g->size[0], x->dim[1], &at.top, &at.bottom);
+                clip(q * g->stride[1] - pad[1], g->size[1], x->dim[2], &at.left, &at.right);
                 visit_channels(call, at, n, x, place, each);
             }
 }
