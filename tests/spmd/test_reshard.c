@@ -36,6 +36,40 @@ static iso_layout random_layout(const iso_mesh *mesh, int rank)
     return layout;
 }
 
+/* Windows of all kinds in front of sharded dimensions: halos, or sums where the parts overlap. */
+static void add_windows(iso_layout *layout, const iso_shape *shape, bool addends)
+{
+    for (int d = 0; d < layout->rank; d++) {
+        int64_t size = 1 + dice(4), stride = 1 + dice(3), dilation = 1 + dice(2), before = dice(5);
+        int64_t room = shape->dim[d] + before + dice(5) - (size - 1) * dilation - 1;
+        if (layout->dim[d].count == 0 || shape->dim[d] == 0 || room < 0 || dice(3) == 0)
+            continue;
+        layout->dim[d].addends = addends;
+        layout->dim[d].window = (iso_sliding_window){room / stride + 1, size, stride, dilation, before};
+    }
+}
+
+/* The axes along which the slots hold addends. */
+static uint32_t addend_axes(const iso_layout *layout)
+{
+    uint32_t axes = layout->partial;
+    for (int d = 0; d < layout->rank; d++)
+        for (int i = 0; i < layout->dim[d].count; i++)
+            if (iso_sharding_has_window(&layout->dim[d]) && layout->dim[d].addends)
+                axes |= 1u << layout->dim[d].axis[i];
+    return axes;
+}
+
+/* The coordinates of a slot along some axes as one number. */
+static int code_of(const iso_mesh *mesh, uint32_t axes, int slot)
+{
+    int code = 0;
+    for (int a = 0; a < iso_mesh_axes(mesh); a++)
+        if (axes & 1u << a)
+            code = code * 16 + iso_mesh_coordinate(mesh, slot, a) + 1;
+    return code;
+}
+
 /* Slots that hold addends of what `slot` holds: those that differ along partial axes only. */
 static bool is_first_of_its_kind(const iso_mesh *mesh, const iso_layout *layout, int slot)
 {
@@ -80,27 +114,29 @@ static void fill(state *s, const iso_layout *layout)
     }
 }
 
-/* The element of the tensor that these buffers stand for. */
+/* The element of the tensor that these buffers stand for. Slots that hold the same addend of it agree. */
 static double element(const state *s, const iso_layout *layout, double (*buffer)[MOST_ELEMENTS],
                       int64_t index)
 {
-    double sum = 0;
-    int coordinates_done[MOST_SLOTS], done = 0;
+    double sum = 0, addend[MOST_SLOTS];
+    int code[MOST_SLOTS], codes = 0, k;
     for (int slot = 0; slot < iso_mesh_slots(s->mesh); slot++) {
         iso_box box = iso_layout_box(s->mesh, layout, &s->shape, slot);
-        int code = 0;
-        for (int a = 0; a < iso_mesh_axes(s->mesh); a++)
-            if (layout->partial & 1u << a)
-                code = code * 16 + iso_mesh_coordinate(s->mesh, slot, a) + 1;
-        bool counted = false;
-        for (int i = 0; i < done; i++)
-            counted |= coordinates_done[i] == code;
-        for (int64_t i = 0; !counted && i < iso_box_count(&box); i++)
-            if (iso_box_global_index(&box, &s->shape, i) == index) {
-                sum += buffer[slot][i];
-                coordinates_done[done++] = code;
+        for (int64_t i = 0; i < iso_box_count(&box); i++) {
+            if (iso_box_global_index(&box, &s->shape, i) != index)
+                continue;
+            int mine = code_of(s->mesh, addend_axes(layout), slot);
+            for (k = 0; k < codes && code[k] != mine; k++)
+                ;
+            if (k < codes) {
+                ck_assert_msg(addend[k] == buffer[slot][i], "slot %d holds %g, another %g", slot,
+                              buffer[slot][i], addend[k]);
                 break;
             }
+            code[codes] = mine;
+            sum += addend[codes++] = buffer[slot][i];
+            break;
+        }
     }
     return sum;
 }
@@ -158,6 +194,10 @@ static void run_case(state *s, const iso_mesh *mesh)
     if (count > MOST_ELEMENTS)
         return;
     iso_layout from = random_layout(mesh, rank), to = random_layout(mesh, rank);
+    if (dice(3) == 0) /* such a value is read as it is, or its addends are added */
+        add_windows(&from, &s->shape, true);
+    if (dice(3) == 0)
+        add_windows(&to, &s->shape, false);
     fill(s, &from);
     reshard(s, &from, &to);
     iso_layout_text(mesh, &from, a, sizeof a);
