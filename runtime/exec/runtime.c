@@ -148,8 +148,10 @@ static void destroy(void *memory)
         free_update_state(runtime, runtime->updates);
         runtime->updates = next;
     }
-    for (int i = 0; i < runtime->stored; i++)
+    for (int i = 0; i < runtime->stored; i++) {
+        iso_free(runtime->variable[i].shown);
         iso_free(runtime->variable[i].offset);
+    }
     for (int i = 0; runtime->local && i < runtime->locals; i++)
         iso_free(runtime->local[i].arena);
     for (int t = 0; runtime->scratch && t < runtime->threads; t++)

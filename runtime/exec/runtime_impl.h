@@ -11,7 +11,8 @@
 typedef struct iso_stored {
     bool placed;
     iso_layout layout;
-    size_t *offset; /* [slots] */
+    iso_layout *shown; /* the same for users, made when one asks for it */
+    size_t *offset;    /* [slots] */
 } iso_stored;
 
 /* A slot that this rank hosts. */

@@ -6,6 +6,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/runtime_impl.h"
+#include "runtime/exec/value.h"
 #include "runtime/session/session.h"
 
 enum { CHUNK = 1 << 16 };
@@ -94,6 +95,19 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
                             values[iso_box_global_index(&box, &variable->shape, i)]);
     }
     return iso_agree(runtime->ctx, ISO_OK); /* nobody runs a step before all have written */
+}
+
+const iso_layout *iso_variable_layout(iso_variable *variable)
+{
+    iso_runtime *runtime = variable ? variable->graph->runtime : NULL;
+    if (!runtime || variable->id >= runtime->stored)
+        return NULL;
+    iso_stored *stored = &runtime->variable[variable->id];
+    if (!stored->shown && (stored->shown = iso_new(sizeof *stored->shown))) {
+        *stored->shown = stored->layout;
+        stored->shown->mesh = runtime->distribution->mesh;
+    }
+    return stored->shown;
 }
 
 /* ---- pieces ---- */

@@ -68,8 +68,9 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* One axis name at *at, added to the dimension. */
-static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char **at, iso_layout *layout)
+/* One axis name at *at, which the layout does not use so far. */
+static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char **at,
+                             const iso_layout *layout, int *out)
 {
     char name[ISO_MAX_AXIS_NAME];
     size_t length = 0;
@@ -83,11 +84,10 @@ static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char 
     int axis = iso_mesh_find_axis(mesh, name);
     if (axis < 0)
         return unknown_axis(mesh, text, begin, name);
-    if (iso_layout_sharded_axes(layout) & 1u << axis)
+    if ((iso_layout_sharded_axes(layout) | layout->partial) & 1u << axis)
         return bad_layout(text, begin, "an axis for the second time");
-    iso_sharding *sharding = &layout->dim[layout->rank - 1];
-    sharding->axis[sharding->count++] = (int8_t)axis;
     *at = skip_space(begin + length);
+    *out = axis;
     return ISO_OK;
 }
 
@@ -102,29 +102,81 @@ static iso_status parse_dimension(const iso_mesh *mesh, const char *text, const 
         return ISO_OK;
     }
     for (;;) {
-        iso_status status = parse_axis(mesh, text, at, layout);
-        if (status != ISO_OK || **at != '+')
+        int axis;
+        iso_status status = parse_axis(mesh, text, at, layout, &axis);
+        if (status != ISO_OK)
             return status;
+        iso_sharding *sharding = &layout->dim[layout->rank - 1];
+        sharding->axis[sharding->count++] = (int8_t)axis;
+        if (**at != '+')
+            return ISO_OK;
         ++*at;
     }
 }
 
-iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *out)
+/* The dimensions, up to what follows them. */
+static iso_status parse_dimensions(const iso_mesh *mesh, const char *text, const char **at,
+                                   iso_layout *layout)
 {
-    iso_layout layout = {0};
-    const char *at = skip_space(text);
-    while (*at || layout.rank) {
-        iso_status status = parse_dimension(mesh, text, &at, &layout);
+    *at = skip_space(text);
+    while ((**at && **at != ';') || layout->rank) {
+        iso_status status = parse_dimension(mesh, text, at, layout);
+        if (status != ISO_OK || **at != ',')
+            return status;
+        ++*at;
+    }
+    return ISO_OK;
+}
+
+/* "; partial(data, model)" or "; partial max(data)" at *at. */
+static iso_status parse_partial(const iso_mesh *mesh, const char *text, const char **at, iso_layout *layout)
+{
+    *at = skip_space(*at + 1);
+    if (strncmp(*at, "partial", 7) != 0)
+        return bad_layout(text, *at, "not 'partial'");
+    *at = skip_space(*at + 7);
+    if (strncmp(*at, "max", 3) == 0) {
+        layout->partial_max = true;
+        *at = skip_space(*at + 3);
+    }
+    if (**at != '(')
+        return bad_layout(text, *at, "no '('");
+    do {
+        int axis;
+        ++*at;
+        iso_status status = parse_axis(mesh, text, at, layout, &axis);
         if (status != ISO_OK)
             return status;
-        if (*at == 0)
-            break;
-        if (*at != ',')
-            return bad_layout(text, at, "neither ',' nor the end");
-        at++;
-    }
-    *out = layout;
+        layout->partial |= 1u << axis;
+    } while (**at == ',');
+    if (**at != ')')
+        return bad_layout(text, *at, "neither ',' nor ')'");
+    *at = skip_space(*at + 1);
     return ISO_OK;
+}
+
+static iso_status parse(const iso_mesh *mesh, const char *text, bool addends, iso_layout *out)
+{
+    iso_layout layout = {0};
+    const char *at;
+    iso_status status = parse_dimensions(mesh, text, &at, &layout);
+    if (status == ISO_OK && addends && *at == ';')
+        status = parse_partial(mesh, text, &at, &layout);
+    if (status == ISO_OK && *at)
+        status = bad_layout(text, at, layout.partial ? "not the end" : "neither ',' nor the end");
+    if (status == ISO_OK)
+        *out = layout;
+    return status;
+}
+
+iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout)
+{
+    return parse(mesh, text, false, layout);
+}
+
+iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_layout *layout)
+{
+    return parse(mesh, text, true, layout);
 }
 
 /* "; halo(h, w)": the axes that cut the places of windows. */

@@ -20,13 +20,14 @@ typedef struct iso_sharding {
 } iso_sharding;
 
 /* Plain data. An axis shards at most one dimension, or is in `partial`, or replicates. */
-typedef struct iso_layout {
+struct iso_layout {
     int rank;
     iso_sharding dim[ISO_MAX_RANK];
     uint32_t partial; /* bit a: along axis a the slots hold addends (or, with partial_max, candidates) of the
                          tensor */
     bool partial_max;
-} iso_layout;
+    iso_mesh *mesh; /* of a layout that users hold; NULL within programs, which have one mesh */
+};
 
 static inline bool iso_sharding_has_window(const iso_sharding *sharding)
 {
@@ -50,6 +51,8 @@ bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
 uint32_t iso_layout_sharded_axes(const iso_layout *layout);
 /* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
 iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
+/* As iso_layout_parse; behind the dimensions may stand "; partial(data, model)" or "; partial max(data)". */
+iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_layout *layout);
 /* "data+model, -; partial(data)" into text; returns text. Behind windows: "data, h; halo(h)", and "halo
  * sum(h)" where the overlapping parts are addends. */
 char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text, size_t size);

@@ -189,6 +189,8 @@ void iso_mesh_destroy(iso_mesh *mesh)
 {
     if (!mesh)
         return;
+    if (mesh->destroy_runtime)
+        mesh->destroy_runtime(mesh->runtime);
     iso_free(mesh->rank_of_slot);
     iso_free(mesh);
 }

@@ -2,6 +2,8 @@
 #ifndef ISO_SPMD_SPMD_H
 #define ISO_SPMD_SPMD_H
 
+#include <stdio.h>
+
 #include "runtime/base/options.h"
 #include "runtime/graph/graph.h"
 
@@ -10,6 +12,7 @@ extern "C" {
 #endif
 
 typedef struct iso_mesh iso_mesh;
+typedef struct iso_layout iso_layout;
 typedef struct iso_layout_map iso_layout_map;
 typedef struct iso_distribution iso_distribution;
 
@@ -30,6 +33,19 @@ int iso_mesh_slots(const iso_mesh *mesh);
 int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot);
 /* "data=2,model=4"; lent. */
 const char *iso_mesh_text(const iso_mesh *mesh);
+
+/* A layout on a mesh, which must outlive it, from text: one entry per dimension, mesh axes joined by '+', '-'
+ * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. Behind the
+ * dimensions may stand axes along which the slots hold addends of the tensor, "batch, -; partial(model)", or
+ * candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID names the text, the
+ * position and what is wrong there. Owned by the caller. */
+iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
+/* Of so many dimensions: all of them whole; the first cut along an axis. */
+iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
+iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
+void iso_layout_destroy(iso_layout *layout);
+/* One line: layout 'batch, -' on mesh batch=4,model=2. Any rank may print. */
+void iso_layout_print(const iso_layout *layout, FILE *out);
 
 /* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
  * expression (Python's) against the whole path. Paths are those of variables ("d1/kernel"), of layers' and

@@ -14,6 +14,8 @@ struct iso_mesh {
     int slots;
     int *rank_of_slot; /* [slots] */
     char text[256];
+    void *runtime; /* what values of this mesh share, made by runtime/exec */
+    void (*destroy_runtime)(void *);
 };
 
 struct iso_distribution {

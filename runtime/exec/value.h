@@ -1,0 +1,53 @@
+/* Values: tensors outside of graphs, laid out on a mesh by hand. DTensor's words.
+ *
+ * A value belongs to the mesh of its layout, which must outlive it. Arrays are dense, row-major, of the
+ * value's element type. What is wrong in a local call (iso_value_pack) is told at once and once more, to all
+ * ranks, by the next collective call on the value; collective calls give the same status on every rank. */
+#ifndef ISO_EXEC_VALUE_H
+#define ISO_EXEC_VALUE_H
+
+#include "runtime/spmd/spmd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_value iso_value;
+
+/* A value of this global shape (all dimensions fixed; they need not divide by the axes), its elements zero.
+ * The layout is copied. ISO_INVALID where layout and shape do not have the same number of dimensions, or
+ * ranks ask for different values. Owned by the caller. Collective. */
+iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape, iso_value **value);
+void iso_value_destroy(iso_value *value);
+
+/* Gives a slot its part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that
+ * do not host the slot it does nothing, so that all may call it for all slots. Slots that hold the same part
+ * must be given the same. Local. */
+iso_status iso_value_pack(iso_value *value, int slot, const void *local);
+/* Gives every slot its part of a global array, which each rank has. Where the value is partial, the first
+ * slot along those axes holds it and the others hold zeros (of a maximum, all hold it). Collective. */
+iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);
+/* The global array, on every rank: parts gathered, addends summed in the fixed order of the mesh. array has
+ * room for all elements. Collective. */
+iso_status iso_value_fetch(iso_value *value, void *array);
+/* A new value of the same elements in another layout on the same mesh, made by the exchanges that move the
+ * fewest bytes. Partial to partial included. Owned by the caller. Collective. */
+iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
+
+/* The layout of a variable as its users see it (how its update is shared out is the plan's affair). NULL before
+ * the first function of its graph is made. Lent, as long as the graph lives. */
+const iso_layout *iso_variable_layout(iso_variable *variable);
+
+/* Lent. */
+const iso_layout *iso_value_layout(const iso_value *value);
+iso_dtype iso_value_dtype(const iso_value *value);
+iso_shape iso_value_shape(const iso_value *value);
+/* The part of the tensor that a slot holds, possibly empty. ISO_INVALID where there is no such slot. */
+iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
+/* A slot's part, dense; lent until the value changes. NULL where another rank hosts the slot. */
+const void *iso_value_part(const iso_value *value, int slot);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

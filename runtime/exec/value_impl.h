@@ -1,0 +1,46 @@
+/* The inside of values, and what those of one mesh share. */
+#ifndef ISO_EXEC_VALUE_IMPL_H
+#define ISO_EXEC_VALUE_IMPL_H
+
+#include "collectives/coll.h"
+#include "runtime/exec/value.h"
+#include "runtime/spmd/spmd_impl.h"
+
+/* Made with the first value of a mesh; freed with the mesh. */
+typedef struct iso_value_site {
+    iso_context *ctx;
+    iso_mesh *mesh;
+    iso_fabric *fabric;
+    int locals;
+    int *slot;           /* [locals] the slots of this rank */
+    bool *first_of_rank; /* [slots] no slot before it lies on its rank */
+    bool idle_ranks;     /* some rank hosts no slot */
+} iso_value_site;
+
+struct iso_value {
+    iso_value_site *site;
+    iso_layout layout;
+    iso_dtype dtype;
+    iso_shape shape;
+    void **part;       /* [locals] */
+    iso_status status; /* of a local call that failed, until a collective call tells */
+    char message[512];
+    uint64_t taken; /* bytes that this rank's slots took from other slots to make it */
+};
+
+/* Collective. */
+iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **site);
+/* A value with room for its parts, all zero. Local. */
+iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
+                              const iso_shape *shape, iso_value **value);
+/* The box of a local slot. */
+iso_box iso_value_local_box(const iso_value *value, int local);
+/* The status that a local call left, told once; ISO_OK where there is none. Local. */
+iso_status iso_value_take_status(iso_value *value);
+
+/* value_move.c: fills the parts of `to`, which are zero, by one exchange from those of `from`. Collective. */
+iso_status iso_value_move(const iso_value *from, iso_value *to);
+/* The whole of `from` into the array of every rank that hosts a slot, by one exchange. Collective. */
+iso_status iso_value_gather(const iso_value *from, void *array);
+
+#endif

@@ -1,0 +1,203 @@
+/* Values on the move: one exchange from layout to layout, or onto every rank.
+ *
+ * Slots take from each other's areas in the host's window, so a value's parts are copied there first. */
+#include <math.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/value_impl.h"
+#include "runtime/session/session.h"
+#include "runtime/spmd/collective.h"
+
+/* The pulls of one slot, or its copies of its own part. */
+typedef struct mover {
+    const iso_value *from;
+    iso_exchange *exchange; /* NULL: copies within `local` */
+    iso_source *source;     /* [slots] room */
+    int slot, local;
+    iso_box target_box;
+    void *target;
+} mover;
+
+static iso_status add_region(void *arg, const iso_region *region)
+{
+    mover *m = arg;
+    for (int i = 0; i < region->sources; i++)
+        m->source[i] = (iso_source){
+            .slot = region->slot[i], .space = ISO_SPACE_SLOT, .offset = 0, .box = region->source_box[i]};
+    return iso_exchange_add(m->exchange, m->slot, 0, &m->target_box, m->from->dtype,
+                            m->from->layout.partial_max ? ISO_MAX : ISO_SUM, &region->box, m->source,
+                            region->sources, NULL);
+}
+
+static iso_status copy_region(void *arg, const iso_region *region)
+{
+    const mover *m = arg;
+    iso_bound_copy copy = {.region = region->box,
+                           .from_box = region->source_box[0],
+                           .to_box = m->target_box,
+                           .from = m->from->part[m->local],
+                           .to = m->target,
+                           .element = iso_dtype_size(m->from->dtype)};
+    iso_bound_run_copy(&copy);
+    return ISO_OK;
+}
+
+/* ---- exchanges ---- */
+
+/* Room for the largest part of any slot, and each part in it. Collective. */
+static iso_status share_parts(const iso_value *value)
+{
+    const iso_value_site *site = value->site;
+    size_t element = iso_dtype_size(value->dtype), bytes = 0;
+    iso_status status = iso_size_mul((size_t)iso_layout_largest(site->mesh, &value->layout, &value->shape),
+                                     element, "the parts of a value", &bytes);
+    if (status == ISO_OK)
+        status = iso_fabric_reserve(site->fabric, bytes, 0);
+    for (int l = 0; l < site->locals && status == ISO_OK; l++) {
+        iso_box box = iso_value_local_box(value, l);
+        memcpy(iso_fabric_slot_area(site->fabric, site->slot[l]), value->part[l],
+               (size_t)iso_box_count(&box) * element);
+    }
+    return status;
+}
+
+static iso_status add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
+{
+    const iso_value_site *site = m->from->site;
+    iso_status status = ISO_OK;
+    m->source = iso_new((size_t)site->mesh->slots * sizeof *m->source);
+    if (!m->source)
+        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d slots", site->mesh->slots);
+    for (int s = 0; s < site->mesh->slots && status == ISO_OK; s++) {
+        if (one_a_rank && !site->first_of_rank[s])
+            continue;
+        m->slot = s;
+        m->target_box = iso_layout_box(site->mesh, layout, &m->from->shape, s);
+        status = iso_reshard_visit(site->mesh, &m->from->layout, layout, &m->from->shape, s, add_region, m);
+    }
+    iso_free(m->source);
+    return status;
+}
+
+/* targets: one for each of the first `count` local slots. Returns the bytes that they took. */
+static uint64_t run(const iso_value_site *site, iso_exchange *exchange, void *const *targets, int count)
+{
+    uint64_t before = 0, after = 0;
+    if (site->locals == 0)
+        return 0;
+    for (int l = 0; l < count; l++) {
+        iso_exchange_bind(exchange, site->slot[l], 0, targets[l]);
+        before += iso_fabric_traffic(site->fabric, site->slot[l]).pulled;
+    }
+    iso_exchange_begin(exchange, 0);
+    for (int l = 0; l < count; l++)
+        iso_exchange_pull(exchange, site->slot[l]);
+    iso_exchange_end(exchange, 0);
+    for (int l = 0; l < count; l++)
+        after += iso_fabric_traffic(site->fabric, site->slot[l]).pulled;
+    return after - before;
+}
+
+/* Parts of `from` to the targets of all slots, or of the first slot of each rank. Collective. */
+static iso_status exchange(const iso_value *from, const iso_layout *layout, bool one_a_rank,
+                           void *const *targets, uint64_t *taken)
+{
+    const iso_value_site *site = from->site;
+    mover m = {.from = from};
+    iso_status status = ISO_OK;
+    ISO_TRY(share_parts(from));
+    status = iso_exchange_create(site->fabric, "a value", &m.exchange);
+    if (status == ISO_OK)
+        status = add_slots(&m, layout, one_a_rank);
+    ISO_TRY(iso_agree(site->ctx, status));
+    ISO_TRY(iso_exchange_commit(m.exchange));
+    *taken += run(site, m.exchange, targets, one_a_rank && site->locals > 0 ? 1 : site->locals);
+    ISO_TRY(iso_agree(site->ctx, ISO_OK)); /* messages and areas are free again */
+done:
+    iso_exchange_destroy(m.exchange);
+    return status;
+}
+
+/* ---- from layout to layout ---- */
+
+/* What changes no maximum. */
+static void fill_with_least(void *data, iso_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == ISO_F32)
+            ((float *)data)[i] = -INFINITY;
+        else if (dtype == ISO_F64)
+            ((double *)data)[i] = -INFINITY;
+        else if (dtype == ISO_I32)
+            ((int32_t *)data)[i] = INT32_MIN;
+        else if (dtype == ISO_I64)
+            ((int64_t *)data)[i] = INT64_MIN;
+        else
+            ((uint8_t *)data)[i] = 0;
+    }
+}
+
+/* Each slot makes its new part of its own old one. */
+static iso_status copy_parts(const iso_value *from, iso_value *to)
+{
+    const iso_value_site *site = from->site;
+    iso_status status = ISO_OK;
+    for (int l = 0; l < site->locals && status == ISO_OK; l++) {
+        mover m = {.from = from, .slot = site->slot[l], .local = l, .target = to->part[l]};
+        m.target_box = iso_value_local_box(to, l);
+        status =
+            iso_reshard_visit(site->mesh, &from->layout, &to->layout, &from->shape, m.slot, copy_region, &m);
+    }
+    return status;
+}
+
+iso_status iso_value_move(const iso_value *from, iso_value *to)
+{
+    const iso_value_site *site = from->site;
+    to->taken += from->taken;
+    if (to->layout.partial_max && to->layout.partial & ~from->layout.partial)
+        for (int l = 0; l < site->locals; l++) {
+            iso_box box = iso_value_local_box(to, l);
+            fill_with_least(to->part[l], to->dtype, iso_box_count(&box));
+        }
+    if (iso_reshard_local(site->mesh, &from->layout, &to->layout))
+        return iso_agree(site->ctx, copy_parts(from, to));
+    return exchange(from, &to->layout, false, to->part, &to->taken);
+}
+
+/* ---- onto every rank ---- */
+
+/* What the rank of slot 0 has, to the ranks without slots. Collective. */
+static iso_status give_idle_ranks(const iso_value_site *site, char *array, size_t bytes)
+{
+    enum { CHUNK = 1 << 16 };
+    int ranks = iso_ranks(site->ctx), giver = site->mesh->rank_of_slot[0];
+    iso_status status = ISO_OK;
+    char *all = iso_new((size_t)ranks * CHUNK);
+    ISO_TRY(iso_agree(site->ctx,
+                      all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a value of %d ranks", ranks)));
+    for (size_t begin = 0; begin < bytes; begin += CHUNK) {
+        size_t n = bytes - begin < CHUNK ? bytes - begin : CHUNK;
+        ISO_TRY(iso_gather_all(site->ctx, array + begin, n, all));
+        if (site->locals == 0)
+            memcpy(array + begin, all + (size_t)giver * n, n);
+    }
+done:
+    iso_free(all);
+    return status;
+}
+
+iso_status iso_value_gather(const iso_value *from, void *array)
+{
+    const iso_value_site *site = from->site;
+    iso_layout whole = iso_layout_whole(from->shape.rank);
+    iso_box box = iso_box_whole(&from->shape);
+    uint64_t taken = 0;
+    iso_status status = exchange(from, &whole, true, &array, &taken);
+    if (status == ISO_OK && site->idle_ranks)
+        status = give_idle_ranks(site, array, (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype));
+    return status;
+}

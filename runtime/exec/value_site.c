@@ -1,0 +1,84 @@
+/* What the values of one mesh share: the fabric between its slots, and who hosts them. */
+#include "collectives/control/control.h"
+#include "runtime/backend/backend.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/value_impl.h"
+#include "runtime/session/session.h"
+
+static void destroy(void *memory)
+{
+    iso_value_site *site = memory;
+    if (!site)
+        return;
+    iso_fabric_destroy(site->fabric);
+    iso_free(site->slot);
+    iso_free(site->first_of_rank);
+    iso_free(site);
+}
+
+static iso_status list_slots(iso_value_site *site)
+{
+    const iso_mesh *mesh = site->mesh;
+    bool *hosts = iso_new((size_t)iso_ranks(site->ctx) * sizeof *hosts);
+    site->slot = iso_new((size_t)mesh->slots * sizeof *site->slot);
+    site->first_of_rank = iso_new((size_t)mesh->slots * sizeof *site->first_of_rank);
+    iso_status status = ISO_OK;
+    if (!hosts || !site->slot || !site->first_of_rank)
+        status = iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->slots);
+    for (int s = 0; s < mesh->slots && status == ISO_OK; s++) {
+        int rank = mesh->rank_of_slot[s];
+        site->first_of_rank[s] = !hosts[rank];
+        hosts[rank] = true;
+        if (rank == iso_rank(site->ctx))
+            site->slot[site->locals++] = s;
+    }
+    for (int r = 0; r < iso_ranks(site->ctx) && status == ISO_OK; r++)
+        site->idle_ranks |= !hosts[r];
+    iso_free(hosts);
+    return status;
+}
+
+/* One thread a rank: values are moved while a program is set up, not in steps. */
+static iso_status make_fabric(iso_value_site *site)
+{
+    int ranks = iso_ranks(site->ctx);
+    int *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    iso_status status =
+        iso_agree(site->ctx, hosts ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks));
+    if (status != ISO_OK)
+        goto done;
+    for (int r = 0; r < ranks; r++)
+        hosts[r] = iso_host_of_rank(site->ctx, r);
+    iso_topology topology = {.slots = site->mesh->slots,
+                             .ranks = ranks,
+                             .rank = iso_rank(site->ctx),
+                             .rank_of_slot = site->mesh->rank_of_slot,
+                             .host_of_rank = hosts,
+                             .threads = 1};
+    status = iso_fabric_create(&topology, iso_communicator(site->ctx), iso_backend_cpu()->sum,
+                               iso_backend_cpu()->maximum, &site->fabric);
+done:
+    iso_free(hosts);
+    return status;
+}
+
+iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **out)
+{
+    iso_status status = ISO_OK;
+    if (mesh->runtime) {
+        *out = mesh->runtime;
+        return ISO_OK;
+    }
+    iso_value_site *site = iso_new(sizeof *site);
+    ISO_TRY(iso_agree(mesh->ctx, site ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for values")));
+    site->ctx = mesh->ctx;
+    site->mesh = mesh;
+    ISO_TRY(iso_agree(mesh->ctx, list_slots(site)));
+    ISO_TRY(make_fabric(site));
+    mesh->runtime = *out = site;
+    mesh->destroy_runtime = destroy;
+    return ISO_OK;
+done:
+    destroy(site);
+    return status;
+}
