@@ -34,8 +34,8 @@ iso_status iso_value_fetch(iso_value *value, void *array);
  * fewest bytes. Partial to partial included. Owned by the caller. Collective. */
 iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
 
-/* The layout of a variable as its users see it (how its update is shared out is the plan's affair). NULL before
- * the first function of its graph is made. Lent, as long as the graph lives. */
+/* The layout of a variable as its users see it (how its update is shared out is the plan's affair). NULL
+ * before the first function of its graph is made. Lent, as long as the graph lives. */
 const iso_layout *iso_variable_layout(iso_variable *variable);
 
 /* Lent. */
