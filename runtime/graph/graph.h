@@ -175,8 +175,8 @@ iso_tensor *iso_sum(iso_tensor *x);
 iso_tensor *iso_mean(iso_tensor *x);
 /* index of the largest along an axis (the first of equals), ISO_I32 */
 iso_tensor *iso_argmax(iso_tensor *x, int axis);
-/* 1 where target[i] is among the k largest of predictions[i, :], as tf.math.in_top_k: [rows, classes], [rows]
- * -> [rows] ISO_BOOL */
+/* 1 where a row's target is among the k largest of its predictions, as tf.math.in_top_k: [rows..., classes],
+ * [rows...] -> [rows...] ISO_BOOL */
 iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k);
 
 /* ---- shapes ---- */

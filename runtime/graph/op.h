@@ -88,6 +88,12 @@ struct iso_op_type {
     double (*flops)(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
     /* Bit i: a kernel may write output 0 over input i where they have one shape and type. */
     uint32_t in_place;
+    /* NULL, or how to do without the whole of a dimension that the rule holds whole: builds the outputs from
+     * ops whose rules let it be sharded, on tensors `in` that stand for op->input in a graph of their own.
+     * The partitioner calls it where, and only where, such a dimension of an input is sharded; one slot keeps
+     * the op. `shared` ones that several ops have in common are computed once. */
+    void (*split)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
+    bool shared;    /* a piece for split whose attrs have no padding: equal ones have equal bytes */
     bool random;    /* depends on the step's counter: two equal ops are not one */
     bool no_second; /* a gradient that has none of its own: a derivative through it is an error, not a zero */
     bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),

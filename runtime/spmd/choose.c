@@ -223,7 +223,7 @@ static void enumerate(chooser *c, iso_assignment *a, int axis)
     }
 }
 
-static void rule_for(const iso_op *op, iso_rule *rule)
+void iso_partition_rule(const iso_op *op, iso_rule *rule)
 {
     if (op->type->rule_of)
         op->type->rule_of(op, rule);
@@ -237,7 +237,7 @@ void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assign
     iso_assignment a = {0};
     for (int i = 0; i < op->inputs; i++)
         c.in[i] = p->resolved[op->input[i]->id];
-    rule_for(op, &c.rule);
+    iso_partition_rule(op, &c.rule);
     for (int axis = 0; axis < p->mesh->axes; axis++)
         list_choices(&c, axis);
     enumerate(&c, &a, 0);

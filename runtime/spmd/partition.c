@@ -126,6 +126,18 @@ static iso_status partition_source(iso_partitioner *p, const iso_op *op)
     return op->type == &iso_op_input ? pin_layers(p, op->output[0]) : ISO_OK;
 }
 
+static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
+{
+    int begin, end;
+    iso_status status = iso_partition_split(p, op, &begin, &end);
+    for (int k = begin; k < end && status == ISO_OK; k++) {
+        const iso_op *piece = p->program->pieces->op[k];
+        if (piece)
+            status = is_source(piece) ? partition_source(p, piece) : partition_op(p, piece);
+    }
+    return status;
+}
+
 /* ---- what is needed ---- */
 
 static void need(iso_partitioner *p, const iso_tensor *tensor)
@@ -254,9 +266,10 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(lay_out_variables(p));
     ISO_TRY(lay_out_inputs(p));
     for (int k = 0; k < p->graph->ops; k++)
-        ISO_TRY(!p->needed[k]                ? pin_resolved(p, p->graph->op[k])
-                : is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
-                                             : partition_op(p, p->graph->op[k]));
+        ISO_TRY(!p->needed[k]                                   ? pin_resolved(p, p->graph->op[k])
+                : is_source(p->graph->op[k])                    ? partition_source(p, p->graph->op[k])
+                : iso_partition_wants_split(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
+                                                                : partition_op(p, p->graph->op[k]));
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
     ISO_TRY(iso_program_keep_old_values(p->program));

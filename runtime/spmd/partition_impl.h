@@ -47,4 +47,14 @@ typedef struct iso_assignment {
 /* The best assignment for an op whose (resolved) inputs have values. */
 void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best);
 
+/* The rule of an op. */
+void iso_partition_rule(const iso_op *op, iso_rule *rule);
+
+/* ---- split.c ---- */
+/* Whether a dimension that the op's rule holds whole is sharded, and there are pieces that let it stay so. */
+bool iso_partition_wants_split(const iso_partitioner *p, const iso_op *op);
+/* Makes the pieces that take the op's place: program->pieces->op[begin..end), some of them NULL. Their last
+ * ones give the op's own output tensors. */
+iso_status iso_partition_split(iso_partitioner *p, const iso_op *op, int *begin, int *end);
+
 #endif

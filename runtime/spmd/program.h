@@ -48,6 +48,9 @@ typedef struct iso_program {
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */
     uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
+    /* Ops that split.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
+     */
+    iso_graph *pieces;
     int fused_count;
     iso_op **fused; /* ops that fuse.c put in the place of the graph's */
 } iso_program;

@@ -34,21 +34,11 @@ static iso_tensor *binary_accuracy(const iso_metric_options *o)
  * [batch, ...] */
 static iso_tensor *among_the_largest(iso_tensor *labels, iso_tensor *y_pred, int k)
 {
-    const iso_shape *shape = iso_tensor_shape(y_pred);
-    iso_graph *graph = iso_tensor_graph(y_pred);
     if (k <= 0) {
-        iso_graph_fail(graph, "top-k: k is %d, it must be positive", k);
+        iso_graph_fail(iso_tensor_graph(y_pred), "top-k: k is %d, it must be positive", k);
         return NULL;
     }
-    if (shape->rank == 2)
-        return iso_in_top_k(y_pred, labels, k);
-    iso_dtype dtype = iso_tensor_dtype(y_pred);
-    iso_tensor *mark = iso_one_hot(labels, shape->dim[shape->rank - 1], dtype),
-               *zero = iso_number(graph, dtype, 0);
-    iso_tensor *own =
-        iso_reduce_sum(iso_where(iso_greater(mark, zero), y_pred, zero), (const int[]){-1}, 1, true);
-    iso_tensor *larger = iso_reduce_sum(iso_greater(y_pred, own), (const int[]){-1}, 1, false); /* ISO_I32 */
-    return iso_less(larger, iso_number(graph, ISO_I32, k));
+    return iso_in_top_k(y_pred, labels, k);
 }
 
 static iso_tensor *sparse_top_k(const iso_metric_options *o)

@@ -375,6 +375,11 @@ SAMPLE(in_top_k)
     iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 6));
     iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH)), 3);
 }
+SAMPLE(in_top_k_rows)
+{
+    iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 6));
+    iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH, 2)), 2);
+}
 
 SAMPLE(flatten)
 {
@@ -568,6 +573,7 @@ const sample basic_samples[] = {
     {"argmax", argmax_last},
     {"argmax", argmax_middle},
     {"in_top_k", in_top_k},
+    {"in_top_k", in_top_k_rows},
     {"reshape", flatten},
     {"reshape", reshape_part},
     {"reshape", reshape_one},

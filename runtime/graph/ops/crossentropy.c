@@ -1,5 +1,5 @@
 /* Cross-entropy of each row from logits, for labels that are class numbers or distributions. */
-#include "runtime/graph/ops/network_impl.h"
+#include "runtime/graph/ops/classes_impl.h"
 
 enum { LABELS, LOGITS, DLOSS };
 
@@ -105,12 +105,49 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
     return 5 * iso_box_elements(&inputs[LOGITS]);
 }
 
+/* ---- over sharded classes ---- */
+
+static void split_sparse(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    int axis = op->input[LOGITS]->shape.rank - 1;
+    iso_class_row row = iso_class_statistics(in[LOGITS], axis);
+    iso_tensor *own = iso_class_pick(in[LABELS], in[LOGITS], false);
+    out[0] = iso_class_drop(iso_subtract(iso_add(iso_log(row.sum), row.max), own), axis);
+}
+
+static void split_sparse_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
+    iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum, in[DLOSS]};
+    out[0] = iso_op_create(in[LOGITS]->graph, &iso_op_class_sparse_grad, inputs, 5, &attrs);
+}
+
+static void split_dense(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
+    iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum};
+    iso_tensor *loss = iso_op_create(in[LOGITS]->graph, &iso_op_class_loss, inputs, 4, &attrs);
+    out[0] = iso_class_drop(loss, attrs.axis);
+}
+
+static void split_dense_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
+    iso_tensor *sum = iso_class_sum(in[LABELS], attrs.axis);
+    iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum, sum, in[DLOSS]};
+    out[0] = iso_op_create(in[LOGITS]->graph, &iso_op_class_grad, inputs, 6, &attrs);
+}
+
 const iso_op_type iso_op_sparse_crossentropy = {
     .name = "sparse_crossentropy",
     .infer = infer_sparse,
     .gradient = sparse_gradient,
     .rule_of = rule_of,
     .flops = flops,
+    .split = split_sparse,
 };
 
 const iso_op_type iso_op_sparse_crossentropy_grad = {
@@ -119,6 +156,7 @@ const iso_op_type iso_op_sparse_crossentropy_grad = {
     .rule_of = rule_of,
     .linear = 1 << DLOSS,
     .flops = flops,
+    .split = split_sparse_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
 };
@@ -130,6 +168,7 @@ const iso_op_type iso_op_crossentropy = {
     .rule_of = rule_of,
     .linear = 1 << LABELS,
     .flops = flops,
+    .split = split_dense,
 };
 
 const iso_op_type iso_op_crossentropy_grad = {
@@ -138,6 +177,7 @@ const iso_op_type iso_op_crossentropy_grad = {
     .rule_of = rule_of,
     .linear = 1 << LABELS | 1 << DLOSS,
     .flops = flops,
+    .split = split_dense_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
 };

@@ -37,6 +37,28 @@
  *                             with t = 0 are 0
  *   crossentropy_grad         labels, logits, dloss -> dlogits = (softmax(x) sum(t) - t) dloss
  *
+ * ---- the same over classes that are sharded (iso_class_attrs): pieces into which the partitioner splits the ops
+ * above, argmax and in_top_k where their axis is sharded (iso_op_type.split). Along the axis x has the classes of
+ * the slot's part, perhaps none, and a "row" one element: x [.., c, ..], row [.., 1, ..]. What is summed or
+ * maximised over the classes is so over those of the part, and then between slots.
+ *   class_max           x (any type but BOOL) -> row, the largest element that is not NaN; where there is none, the
+ *                       least of the type (of floats -inf)
+ *   class_first         x, max -> row I32, minus the first class, counted from 0 over all parts, where x is max;
+ *                       INT32_MIN where the part has none; 0 where class 0 is NaN (as argmax has it)
+ *   class_above         x, value -> row F64, how many elements are above the value; inf where an element or the
+ *                       value is not finite
+ *   class_pick          labels [...] (I32, I64, U8, F32, F64), x [..., c] -> row, x[label] if the label lies in the
+ *                       part, else 0. What is no class is iso_index_fault(.., "label", "classes") and 0, or with
+ *                       `lenient` NaN
+ *   class_sum_exp       x, max -> row, sum(exp(x - max))
+ *   class_softmax       x, max, sum -> y = exp(x - max) / sum
+ *   class_log_softmax   x, max, sum -> y = x - max - log(sum)
+ *   class_loss          labels t [..., c], x [..., c], max, sum -> row, -sum(t (x - max - log(sum))); terms with
+ *                       t = 0 are 0
+ *   class_grad          labels t, x, max, sum, sum(t) as a row, dloss [...] -> (exp(x - max) / sum sum(t) - t) dloss
+ *   class_sparse_grad   labels [...], x, max, sum, dloss [...] -> (exp(x - max) / sum - onehot(label)) dloss; a wrong
+ *                       label as sparse_crossentropy_grad has it
+ *
  * ---- normalisation: the last dimension is the channel; rstd = 1 / sqrt(variance + epsilon) ----
  *   batch_moments        x [..., c] -> sum [c], sum of squares [c]: F64, accumulated in double (no attributes)
  *   moments_finish       sum [c], sum of squares [c] -> mean, variance, all F64 (iso_moments_attrs), with
@@ -84,6 +106,11 @@ typedef struct iso_pool_attrs {
 typedef struct iso_softmax_attrs {
     int axis; /* not negative */
 } iso_softmax_attrs;
+
+typedef struct iso_class_attrs {
+    int axis;    /* of the classes in x; the last for the ops with labels */
+    int lenient; /* class_pick, 1: a label outside the classes is NaN and no fault */
+} iso_class_attrs;
 
 /* How many elements a channel has in the global batch: per_row times the rows, or per_row alone. */
 typedef struct iso_moments_attrs {

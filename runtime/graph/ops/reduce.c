@@ -1,4 +1,4 @@
-/* Reductions over axes: sums, means, extremes, the place of the largest. */
+/* Reductions over axes: sums, means, extremes. */
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -67,6 +67,20 @@ static void min_rule(const iso_op *op, iso_rule *rule)
     reduce_factors(op, rule, false);
 }
 
+/* What turns the order of numbers round without overflow, and back: -x, of integers its bits turned over. */
+static iso_tensor *turn_over(iso_tensor *x)
+{
+    if (iso_dtype_is_float(x->dtype))
+        return iso_negate(x);
+    return iso_subtract(iso_number(x->graph, x->dtype, x->dtype == ISO_U8 ? 255 : -1), x);
+}
+
+/* Where a reduced dimension is sharded: slots exchange maxima. */
+static void split_min(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    out[0] = turn_over(iso_op_1(&iso_op_reduce_max, turn_over(in[0]), op->attrs));
+}
+
 /* A tensor of the output's shape, with the reduced dimensions back as 1, so that it broadcasts against the
  * input. */
 static iso_tensor *with_ones(const iso_op *op, iso_tensor *y)
@@ -132,6 +146,7 @@ const iso_op_type iso_op_reduce_min = {
     .gradient = extreme_backward,
     .rule_of = min_rule,
     .flops = reduce_flops,
+    .split = split_min,
 };
 
 /* The axes as bits; an axis that is out of range fails in the graph. */
@@ -225,67 +240,4 @@ iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape)
         return reduce(&iso_op_reduce_sum, x, axes, false, x->dtype, 1);
     iso_tensor *sum = reduce(&iso_op_reduce_sum, x, axes, true, x->dtype, 1);
     return missing ? iso_reshape_to(sum, *shape) : sum;
-}
-
-/* ---- argmax, top k ---- */
-static bool infer_argmax(iso_op *op)
-{
-    const iso_axis_attrs *attrs = op->attrs;
-    iso_reduce_attrs as_reduction = {.axes = 1u << attrs->axis};
-    iso_shape shape = reduced_shape(&op->input[0]->shape, &as_reduction, false);
-    if (op->input[0]->shape.dim[attrs->axis] == ISO_BATCH)
-        return iso_op_refuse(op, "the axis may not be the batch");
-    return iso_op_gives(op, ISO_I32, &shape);
-}
-
-static void argmax_rule(const iso_op *op, iso_rule *rule)
-{
-    const iso_axis_attrs *attrs = op->attrs;
-    iso_rule_clear(op, rule);
-    for (int i = 0, o = 0; i < op->input[0]->shape.rank; i++)
-        if (i != attrs->axis)
-            rule->output[0][o++] = rule->input[0][i] = iso_rule_factor(rule);
-}
-
-const iso_op_type iso_op_argmax = {
-    .name = "argmax",
-    .attr_size = sizeof(iso_axis_attrs),
-    .infer = infer_argmax,
-    .rule_of = argmax_rule,
-    .flops = reduce_flops,
-};
-
-iso_tensor *iso_argmax(iso_tensor *x, int axis)
-{
-    iso_axis_attrs attrs = {iso_axis(x, axis)};
-    return attrs.axis < 0 ? iso_graph_bad_tensor(x->graph) : iso_op_1(&iso_op_argmax, x, &attrs);
-}
-
-/* predictions: [rows, classes], targets: [rows] -> [rows] */
-static bool infer_in_top_k(iso_op *op)
-{
-    const iso_top_k_attrs *attrs = op->attrs;
-    const iso_tensor *predictions = op->input[0], *targets = op->input[1];
-    if (predictions->shape.rank != 2 || targets->shape.rank != 1 ||
-        predictions->shape.dim[0] != targets->shape.dim[0])
-        return iso_op_refuse(op, "takes predictions [rows, classes] and targets [rows]");
-    if (!iso_dtype_is_float(predictions->dtype) || targets->dtype == ISO_BOOL)
-        return iso_op_refuse(op, "takes predictions of float32 or float64 and targets that are numbers");
-    if (attrs->k < 1)
-        return iso_op_refuse(op, "k is %d, it must be positive", attrs->k);
-    return iso_op_gives(op, ISO_BOOL, &targets->shape);
-}
-
-const iso_op_type iso_op_in_top_k = {
-    .name = "in_top_k",
-    .attr_size = sizeof(iso_top_k_attrs),
-    .infer = infer_in_top_k,
-    .rule = "r.,r->r",
-    .flops = reduce_flops,
-};
-
-iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k)
-{
-    iso_top_k_attrs attrs = {k};
-    return iso_op_2(&iso_op_in_top_k, predictions, targets, &attrs);
 }

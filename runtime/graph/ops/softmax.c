@@ -1,5 +1,5 @@
 /* Softmax and its logarithm along one axis. */
-#include "runtime/graph/ops/network_impl.h"
+#include "runtime/graph/ops/classes_impl.h"
 
 static bool infer_gradient(iso_op *op)
 {
@@ -36,6 +36,41 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
     return (op->inputs == 1 ? 5 : 4) * iso_box_elements(&outputs[0]);
 }
 
+/* ---- along a sharded axis ---- */
+
+static int axis_of(const iso_op *op)
+{
+    return ((const iso_softmax_attrs *)op->attrs)->axis;
+}
+
+static iso_tensor *by_statistics(const iso_op *op, iso_tensor *x, const iso_op_type *type)
+{
+    iso_class_row row = iso_class_statistics(x, axis_of(op));
+    return iso_op_3(type, x, row.max, row.sum, &(iso_class_attrs){.axis = axis_of(op)});
+}
+
+static void split_softmax(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    out[0] = by_statistics(op, in[0], &iso_op_class_softmax);
+}
+
+static void split_log_softmax(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    out[0] = by_statistics(op, in[0], &iso_op_class_log_softmax);
+}
+
+static void split_softmax_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_tensor *y = in[0], *dy = in[1], *sum = iso_class_sum(iso_multiply(y, dy), axis_of(op));
+    out[0] = iso_multiply(y, iso_subtract(dy, sum));
+}
+
+static void split_log_softmax_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_tensor *y = in[0], *dy = in[1], *sum = iso_class_sum(dy, axis_of(op));
+    out[0] = iso_subtract(dy, iso_multiply(iso_exp(y), sum));
+}
+
 const iso_op_type iso_op_softmax = {
     .name = "softmax",
     .attr_size = sizeof(iso_softmax_attrs),
@@ -43,6 +78,7 @@ const iso_op_type iso_op_softmax = {
     .gradient = softmax_gradient,
     .rule_of = rule_of,
     .flops = flops,
+    .split = split_softmax,
     .in_place = 1 << 0,
 };
 
@@ -53,6 +89,7 @@ const iso_op_type iso_op_log_softmax = {
     .gradient = log_softmax_gradient,
     .rule_of = rule_of,
     .flops = flops,
+    .split = split_log_softmax,
     .in_place = 1 << 0,
 };
 
@@ -63,6 +100,7 @@ const iso_op_type iso_op_softmax_grad = {
     .rule_of = rule_of,
     .linear = 1 << 1,
     .flops = flops,
+    .split = split_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };
@@ -74,6 +112,7 @@ const iso_op_type iso_op_log_softmax_grad = {
     .rule_of = rule_of,
     .linear = 1 << 1,
     .flops = flops,
+    .split = split_log_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };

@@ -192,7 +192,7 @@ const iso_kernel iso_reference_argmax = {.op = "argmax", .name = "reference", .r
  * prediction that is not finite, or a target outside the classes, is a miss ---- */
 static bool among_largest(const iso_array *predictions, int64_t row, int64_t target, int k)
 {
-    int64_t classes = predictions->dim[1], above = 0;
+    int64_t classes = predictions->dim[predictions->rank - 1], above = 0;
     const float *x = predictions->data;
     const double *x64 = predictions->data;
     bool f32 = predictions->dtype == ISO_F32;
@@ -210,8 +210,8 @@ static void run_in_top_k(const iso_call *call)
 {
     const iso_top_k_attrs *attrs = call->attrs;
     uint8_t *y = call->out[0].data;
-    for (int64_t row = 0; row < call->out[0].dim[0]; row++) {
-        int64_t target = iso_index_read(&call->in[1], row, call->in[0].dim[1]);
+    for (int64_t row = 0; row < iso_array_count(&call->out[0]); row++) {
+        int64_t target = iso_index_read(&call->in[1], row, call->in[0].dim[call->in[0].rank - 1]);
         y[row] = target >= 0 && among_largest(&call->in[0], row, target, attrs->k);
     }
 }
