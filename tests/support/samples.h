@@ -26,8 +26,8 @@ typedef struct sample {
     void (*build)(sample_graph *s);
 } sample;
 
-/* Lists that end with op NULL: samples_basic.c, samples_network.c, samples_classes.c. Several entries for one op
- * are variants. */
+/* Lists that end with op NULL: samples_basic.c, samples_network.c, samples_classes.c. Several entries for one
+ * op are variants. */
 extern const sample basic_samples[];
 extern const sample network_samples[];
 extern const sample class_samples[];
