@@ -26,7 +26,7 @@ typedef struct change {
 
 static iso_sharding without_single(const iso_mesh *mesh, const iso_sharding *sharding)
 {
-    iso_sharding kept = {0};
+    iso_sharding kept = {.addends = sharding->addends, .window = sharding->window};
     for (int i = 0; i < sharding->count; i++)
         if (mesh->size[sharding->axis[i]] > 1)
             kept.axis[kept.count++] = sharding->axis[i];
@@ -69,6 +69,13 @@ static change change_of(const iso_mesh *mesh, const iso_layout *from, const iso_
     return c;
 }
 
+/* True where windows cut a dimension before or after, and not alike. */
+static bool changes_windows(const change *c, int dim)
+{
+    const iso_sharding *from = &c->from.dim[dim], *to = &c->to.dim[dim];
+    return (iso_sharding_has_window(from) || iso_sharding_has_window(to)) && !iso_sharding_equal(from, to);
+}
+
 /* ---- kinds ---- */
 
 /* Axes of a dimension behind the common ones. */
@@ -80,12 +87,27 @@ static uint32_t axes_behind(const iso_sharding *sharding, int same)
     return axes;
 }
 
+/* Windows come to a dimension, whose slots then take what theirs read beyond their part; or they go, and what
+ * they left in parts of others is added up there. */
+static void find_window_parts(const change *c, int dim, uint32_t axes[ISO_COLLECTIVE_KINDS])
+{
+    uint32_t old = axes_behind(&c->from.dim[dim], 0), new = axes_behind(&c->to.dim[dim], 0);
+    if (iso_sharding_has_window(&c->from.dim[dim]))
+        axes[ISO_COLLECTIVE_HALO_SUM] |= old & ~c->kept;
+    else
+        axes[old & ~c->kept ? ISO_COLLECTIVE_HALO : ISO_COLLECTIVE_SLICE] |= (old & ~c->kept) | new;
+}
+
 /* The axes of each kind. An axis that ceases to cut gathers, unless something new cuts there or it cuts
  * elsewhere: then every slot has a part for every other. */
 static void find_parts(const change *c, uint32_t axes[ISO_COLLECTIVE_KINDS])
 {
     uint32_t ended = 0, begun = 0, crossed = 0;
     for (int d = 0; d < c->from.rank; d++) {
+        if (changes_windows(c, d)) {
+            find_window_parts(c, d, axes);
+            continue;
+        }
         uint32_t old = axes_behind(&c->from.dim[d], c->same[d]) & ~c->kept;
         uint32_t new = axes_behind(&c->to.dim[d], c->same[d]);
         ended |= old;
@@ -98,7 +120,7 @@ static void find_parts(const change *c, uint32_t axes[ISO_COLLECTIVE_KINDS])
     axes[ISO_COLLECTIVE_ALL_GATHER] = ended & ~crossed;
     axes[ISO_COLLECTIVE_REDUCE_SCATTER] = c->summed & begun;
     axes[ISO_COLLECTIVE_ALL_REDUCE] = c->summed & ~begun;
-    axes[ISO_COLLECTIVE_SLICE] = begun & ~c->summed & ~crossed;
+    axes[ISO_COLLECTIVE_SLICE] |= begun & ~c->summed & ~crossed;
     axes[ISO_COLLECTIVE_LOCAL] = c->masked | c->kept;
 }
 
@@ -128,13 +150,28 @@ static range cut(range whole, const iso_mesh *mesh, int axis, int coordinate)
     return part;
 }
 
+/* What the axes cut: the places of windows or, without windows, the elements. */
+static range places(const iso_sharding *sharding, int64_t n)
+{
+    return (range){0, iso_sharding_has_window(sharding) ? sharding->window.places : n};
+}
+
+/* The elements that a range of places reads. */
+static range read_by(const iso_sharding *sharding, int64_t n, range part)
+{
+    range read = part;
+    if (iso_sharding_has_window(sharding))
+        iso_sliding_window_covers(&sharding->window, n, part.begin, part.count, &read.begin, &read.count);
+    return read;
+}
+
 static range range_of(const change *c, const iso_layout *layout, int dim, const int *coordinate)
 {
-    range part = {0, c->shape->dim[dim]};
     const iso_sharding *sharding = &layout->dim[dim];
+    range part = places(sharding, c->shape->dim[dim]);
     for (int i = 0; i < sharding->count; i++)
         part = cut(part, c->mesh, sharding->axis[i], coordinate[sharding->axis[i]]);
-    return part;
+    return read_by(sharding, c->shape->dim[dim], part);
 }
 
 static int64_t overlap(range a, range b)
@@ -149,7 +186,7 @@ static int64_t covered(const change *c, int dim, int next, range part, range wan
 {
     const iso_sharding *from = &c->from.dim[dim];
     if (next == from->count)
-        return overlap(part, want);
+        return overlap(read_by(from, c->shape->dim[dim], part), want);
     int axis = from->axis[next];
     if (c->kept & 1u << axis)
         return covered(c, dim, next + 1, cut(part, c->mesh, axis, coordinate[axis]), want, coordinate);
@@ -159,9 +196,12 @@ static int64_t covered(const change *c, int dim, int next, range part, range wan
     return count;
 }
 
-static bool any_kept(const change *c, int dim)
+/* True where the parts of a slot's coordinates are not just all there is of what it wants, once: some are not
+ * for it, or overlap. */
+static bool covers_unevenly(const change *c, int dim)
 {
-    return axes_behind(&c->from.dim[dim], 0) & c->kept;
+    return axes_behind(&c->from.dim[dim], 0) & c->kept ||
+           (iso_sharding_has_window(&c->from.dim[dim]) && changes_windows(c, dim));
 }
 
 /* In one exchange: every addend of what the slot wants, but its own. */
@@ -172,8 +212,8 @@ static int64_t taken_at_once(const change *c, const int *coordinate)
         if (c->masked & 1u << a && coordinate[a] != 0)
             return 0;
     for (int d = 0; d < c->shape->rank; d++) {
-        range whole = {0, c->shape->dim[d]}, want = range_of(c, &c->to, d, coordinate);
-        wanted *= any_kept(c, d) ? covered(c, d, 0, whole, want, coordinate) : want.count;
+        range all = places(&c->from.dim[d], c->shape->dim[d]), want = range_of(c, &c->to, d, coordinate);
+        wanted *= covers_unevenly(c, d) ? covered(c, d, 0, all, want, coordinate) : want.count;
         own *= overlap(want, range_of(c, &c->from, d, coordinate));
     }
     return wanted * c->group - own;
@@ -263,9 +303,11 @@ static void find_classes(const change *c, classes *of)
     for (int d = 0; d < c->shape->rank; d++) {
         add_cuts(c, &c->from.dim[d], 0, c->shape->dim[d], of);
         add_cuts(c, &c->to.dim[d], 0, c->shape->dim[d], of);
-        uint32_t old = axes_behind(&c->from.dim[d], c->same[d]), new = axes_behind(&c->to.dim[d], c->same[d]);
+        bool windows = iso_sharding_has_window(&c->from.dim[d]) || iso_sharding_has_window(&c->to.dim[d]);
+        int same = windows ? 0 : c->same[d];
+        uint32_t old = axes_behind(&c->from.dim[d], same), new = axes_behind(&c->to.dim[d], same);
         for (int a = 0; a < c->mesh->axes; a++)
-            of[a].each |= old && new && (old | new) & 1u << a;
+            of[a].each |= (windows || (old && new)) && (old | new) & 1u << a;
     }
 }
 
@@ -325,9 +367,14 @@ iso_collective iso_collective_of(const iso_mesh *mesh, const iso_layout *from, c
 const char *iso_collective_name(iso_collective_kind kind)
 {
     static const char *const names[ISO_COLLECTIVE_KINDS] = {
-        [ISO_COLLECTIVE_LOCAL] = "local",           [ISO_COLLECTIVE_SLICE] = "slice",
-        [ISO_COLLECTIVE_ALL_GATHER] = "all-gather", [ISO_COLLECTIVE_ALL_TO_ALL] = "all-to-all",
-        [ISO_COLLECTIVE_ALL_REDUCE] = "all-reduce", [ISO_COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+        [ISO_COLLECTIVE_LOCAL] = "local",
+        [ISO_COLLECTIVE_SLICE] = "slice",
+        [ISO_COLLECTIVE_ALL_GATHER] = "all-gather",
+        [ISO_COLLECTIVE_ALL_TO_ALL] = "all-to-all",
+        [ISO_COLLECTIVE_ALL_REDUCE] = "all-reduce",
+        [ISO_COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+        [ISO_COLLECTIVE_HALO] = "halo",
+        [ISO_COLLECTIVE_HALO_SUM] = "halo sum",
         [ISO_COLLECTIVE_MIXED] = "mixed",
     };
     return names[kind];

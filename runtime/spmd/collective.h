@@ -11,7 +11,9 @@ typedef enum iso_collective_kind {
     ISO_COLLECTIVE_ALL_TO_ALL,
     ISO_COLLECTIVE_ALL_REDUCE,
     ISO_COLLECTIVE_REDUCE_SCATTER,
-    ISO_COLLECTIVE_MIXED, /* several of these at once */
+    ISO_COLLECTIVE_HALO,     /* every slot takes what its windows read beyond its part */
+    ISO_COLLECTIVE_HALO_SUM, /* every slot adds up what windows of others left in its part */
+    ISO_COLLECTIVE_MIXED,    /* several of these at once */
     ISO_COLLECTIVE_KINDS
 } iso_collective_kind;
 

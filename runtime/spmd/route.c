@@ -89,13 +89,21 @@ static iso_layout scattered(const search *s)
     return stop;
 }
 
+static bool has_windows(const iso_layout *layout)
+{
+    for (int d = 0; d < layout->rank; d++)
+        if (iso_sharding_has_window(&layout->dim[d]))
+            return true;
+    return false;
+}
+
 static int search_route(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                         const iso_shape *shape, iso_layout *stops)
 {
     search s = {.mesh = mesh, .from = from, .to = to, .shape = shape, .best = {.total = DBL_MAX}};
     s.summed = from->partial & ~to->partial;
     consider(&s, (route){.count = 1, .stop = {*to}});
-    if (s.summed && s.best.total > 0) {
+    if (s.summed && s.best.total > 0 && !has_windows(from) && !has_windows(to)) {
         iso_layout before = scattered(&s), after = *to;
         after.partial &= from->partial;
         try_stop(&s, &before);

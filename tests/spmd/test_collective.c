@@ -42,6 +42,19 @@ static iso_shape random_shape(int rank, int most)
     return shape;
 }
 
+/* Windows of all kinds in front of some sharded dimensions: halos, or sums where the parts overlap. */
+static void add_windows(iso_layout *layout, const iso_shape *shape, bool addends)
+{
+    for (int d = 0; d < layout->rank; d++) {
+        int64_t size = 1 + dice(4), stride = 1 + dice(3), dilation = 1 + dice(2), before = dice(5);
+        int64_t room = shape->dim[d] + before + dice(5) - (size - 1) * dilation - 1;
+        if (layout->dim[d].count == 0 || shape->dim[d] == 0 || room < 0 || dice(2) == 0)
+            continue;
+        layout->dim[d].addends = addends;
+        layout->dim[d].window = (iso_sliding_window){room / stride + 1, size, stride, dilation, before};
+    }
+}
+
 /* ---- exact counts ---- */
 
 typedef struct counter {
@@ -98,6 +111,10 @@ START_TEST(counts_are_those_of_the_regions)
             int rank = dice(4);
             iso_layout from = random_layout(mesh, rank), to = random_layout(mesh, rank);
             iso_shape shape = random_shape(rank, 14);
+            if (i % 2)
+                add_windows(&from, &shape, true);
+            if (i % 4 > 1)
+                add_windows(&to, &shape, false);
             check_counts(mesh, &from, &to, &shape);
         }
         iso_mesh_destroy(mesh);
@@ -196,6 +213,32 @@ START_TEST(kinds_are_recognised)
         ck_assert_msg((double)found.most == known[i].most && found.total == known[i].total,
                       "case %zu: %lld and %g", i, (long long)found.most, found.total);
     }
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* A convolution of 3 rows over 24 on four slots: each takes a row of either neighbour, and gives the sums
+ * back. */
+START_TEST(halos_are_recognised)
+{
+    iso_mesh *mesh;
+    iso_shape shape = ISO_SHAPE(24, 8);
+    char text[256];
+    check_ok(iso_mesh_create(ctx, "data=2,h=4", &mesh));
+    iso_layout plain = layout_of(mesh, "h, data", 0), whole = layout_of(mesh, "-, data", 0), halo = plain;
+    halo.dim[0].window = (iso_sliding_window){24, 3, 1, 1, 1};
+    iso_layout sum = halo;
+    sum.dim[0].addends = true;
+    iso_collective found = iso_collective_of(mesh, &plain, &halo, &shape, false);
+    ck_assert_str_eq(iso_collective_text(mesh, &found, text, sizeof text), "halo(h)");
+    ck_assert(found.most == 2 * 4 && found.total == 8 * 2 * 4 - 4 * 4);
+    found = iso_collective_of(mesh, &sum, &plain, &shape, false);
+    ck_assert_str_eq(iso_collective_text(mesh, &found, text, sizeof text), "halo sum(h)");
+    ck_assert(found.most == 2 * 4 && found.total == 8 * 2 * 4 - 4 * 4);
+    found = iso_collective_of(mesh, &whole, &halo, &shape, false);
+    ck_assert_str_eq(iso_collective_text(mesh, &found, text, sizeof text), "slice(h)");
+    found = iso_collective_of(mesh, &halo, &halo, &shape, false);
+    ck_assert_str_eq(iso_collective_text(mesh, &found, text, sizeof text), "local");
     iso_mesh_destroy(mesh);
 }
 END_TEST
@@ -301,9 +344,9 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK &&
-        RUN_TESTS("collective", 60, counts_are_those_of_the_regions, halves_are_counted, kinds_are_recognised,
-                  routes_are_never_longer, routes_are_those_of_theory, large_meshes_are_quick))
+    if (status == ISO_OK && RUN_TESTS("collective", 60, counts_are_those_of_the_regions, halves_are_counted,
+                                      kinds_are_recognised, halos_are_recognised, routes_are_never_longer,
+                                      routes_are_those_of_theory, large_meshes_are_quick))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
