@@ -27,9 +27,17 @@ PEERS = {
     "Keras on JAX": (PYTHON + ["peer_keras.py"], False),
     "Keras on JAX, two devices": (PYTHON + ["peer_keras.py", "--devices", "2"], True),
 }
+DATA_PARALLEL = ["--mesh", "data=2"]
+# The first kernel by columns, the second by rows: each slot keeps its half of the weights to itself.
+MODEL_PARALLEL = ["--mesh", "data=1,model=2", "--layout", "dense/kernel=-, model", "--layout", "dense/bias=model",
+                  "--layout", "dense_1/kernel=model, -"]
+MPIRUN = [str(ROOT / "launch/mpirun"), "-np", "2"]
+# name: (launcher, layout, models)
 OURS = {
-    "Isogrid, two slots in one process": [],
-    "Isogrid, two ranks": [str(ROOT / "launch/mpirun"), "-np", "2"],
+    "Isogrid, two slots in one process": ([], DATA_PARALLEL, ("mlp", "convnet")),
+    "Isogrid, two ranks": (MPIRUN, DATA_PARALLEL, ("mlp", "convnet")),
+    "Isogrid, two slots, sharded kernels": ([], MODEL_PARALLEL, ("mlp",)),
+    "Isogrid, two ranks, sharded kernels": (MPIRUN, MODEL_PARALLEL, ("mlp",)),
 }
 
 
@@ -56,11 +64,12 @@ def run_peer(command, model, batch, epochs, limit):
     return dict(line, job=seconds)
 
 
-def run_ours(prefix, model, batch, epochs, limit):
+def run_ours(ours, model, batch, epochs, limit):
+    launcher, layout, _ = ours
     with tempfile.NamedTemporaryFile("r", suffix=".json") as timings:
-        command = prefix + [str(ROOT / "build/isogrid"), "train", "--model", model, "--data", "fashion-mnist", "--mesh", "data=2",
-                            "--batch-size", str(batch), "--epochs", str(epochs), "--drop-remainder", "--test-data", "test",
-                            "--timings", timings.name]
+        command = launcher + [str(ROOT / "build/isogrid"), "train", "--model", model, "--data", "fashion-mnist"] + layout
+        command += ["--batch-size", str(batch), "--epochs", str(epochs), "--drop-remainder", "--test-data", "test",
+                    "--timings", timings.name]
         out, seconds = timed(command, {}, ROOT, limit)
         lines = [json.loads(text) for text in timings.read().splitlines()]
     accuracy = [float(text.split()[-1]) for text in out.splitlines() if text.startswith("test (")][-1]
@@ -70,13 +79,13 @@ def run_ours(prefix, model, batch, epochs, limit):
 
 def measure(model, batch, options):
     """name -> list of results, one a round; in every round each runs once, so that all meet the same machine."""
-    runners = {name: (run_ours, prefix) for name, prefix in OURS.items()}
+    runners = {name: (run_ours, ours) for name, ours in OURS.items() if model in ours[2]}
     runners |= {name: (run_peer, command) for name, (command, _) in PEERS.items()}
     results = {name: [] for name in runners}
     for _ in range(options.rounds):
-        for name, (runner, command) in runners.items():
+        for name, (runner, how) in runners.items():
             try:
-                results[name].append(runner(command, model, batch, options.epochs, options.limit))
+                results[name].append(runner(how, model, batch, options.epochs, options.limit))
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 print(f"{model}: {name}: {error}", file=sys.stderr)
     return {name: {key: statistics.median(r[key] for r in rows) for key in rows[0]} for name, rows in results.items() if rows}
