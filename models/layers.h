@@ -4,7 +4,8 @@
  * come first, without names; all else is optional and zero means Keras's default. Names: `.name`, else
  * Keras's automatic one ("dense", "dense_1", counted per graph). A layer named d1 has the variables
  * d1/kernel, d1/bias, and its result is the tensor d1/output. Shapes are global; a wrong one is an error in
- * the graph that names the layer and the shapes. */
+ * the graph that names the layer and the shapes. Members that end in _layout are layouts of the layer's own
+ * ("-, model"), which come before what a layout map says. */
 #ifndef ISO_MODELS_LAYERS_H
 #define ISO_MODELS_LAYERS_H
 
@@ -78,6 +79,7 @@ typedef struct iso_dense_options {
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
     double kernel_l2, bias_l2;          /* l2 * sum(w^2) is added to the loss */
+    const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_dense_options;
 iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
@@ -103,6 +105,7 @@ typedef struct iso_conv2d_options {
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
     double kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_conv2d_options;
 iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
@@ -118,6 +121,7 @@ typedef struct iso_batch_norm_options {
     bool no_scale, no_center;
     double momentum; /* 0.99; ISO_ZERO for 0 */
     double epsilon;  /* 1e-3 */
+    const char *gamma_layout, *beta_layout, *moving_mean_layout, *moving_variance_layout;
     const char *name;
 } iso_batch_norm_options;
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
@@ -131,6 +135,7 @@ typedef struct iso_layer_norm_options {
     bool no_scale, no_center;
     double epsilon; /* 1e-3 */
     int axes;       /* 1: the last dimension */
+    const char *gamma_layout, *beta_layout;
     const char *name;
 } iso_layer_norm_options;
 iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
@@ -145,6 +150,7 @@ typedef struct iso_embedding_options {
     int64_t input_dim;
     int64_t output_dim;
     iso_initializer embeddings_initializer; /* uniform, -0.05 to 0.05 */
+    const char *embeddings_layout;
     const char *name;
 } iso_embedding_options;
 iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
@@ -228,6 +234,48 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
     iso_merge_multiply_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
 #define iso_concatenate(...)                                                                                 \
     iso_concatenate_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+
+/* ---- a network as a table ----
+ * One layer a row, without its input, as Keras's Sequential has them:
+ *     static const iso_layer_row network[] = ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name =
+ * "d1")); Every layer that has one input can be a row. */
+typedef iso_pooling2d_options iso_max_pooling2d_options, iso_average_pooling2d_options;
+typedef iso_global_pooling2d_options iso_global_average_pooling2d_options, iso_global_max_pooling2d_options;
+typedef struct iso_layer_row {
+    iso_tensor *(*build)(const void *options, size_t size, iso_tensor *x);
+    const void *options; /* the layer's, of which x is not looked at */
+    size_t size;
+} iso_layer_row;
+#define ISO_LAYER(layer, ...)                                                                                \
+    {                                                                                                        \
+        iso_##layer##_row, &(iso_##layer##_options){.begin_ = 0, NULL, __VA_ARGS__},                         \
+            sizeof(iso_##layer##_options)                                                                    \
+    }
+#define ISO_LAYERS(...)                                                                                      \
+    {                                                                                                        \
+        __VA_ARGS__,                                                                                         \
+        {                                                                                                    \
+            NULL, NULL, 0                                                                                    \
+        }                                                                                                    \
+    }
+iso_tensor *iso_rescaling_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_flatten_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_reshape_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_dense_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_conv2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_batch_norm_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_layer_norm_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_embedding_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_dropout_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_activation_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+/* The layers of a table (which ends with an empty row) one after another. */
+iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
+/* iso_sequential(x, ISO_LAYER(flatten), ISO_LAYER(dense, 10)) */
+#define iso_sequential(x, ...) iso_sequential_rows(x, (const iso_layer_row[])ISO_LAYERS(__VA_ARGS__))
 
 /* x after an activation (what layers do with their `.activation`). */
 iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);

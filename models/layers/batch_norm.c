@@ -47,6 +47,10 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     iso_tensor *training = iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon);
     iso_tensor *inference = iso_batch_norm_op(x, iso_variable_value(moving_mean),
                                               iso_variable_value(moving_variance), gamma, beta, epsilon);
+    iso_layer_set_layout(&layer, "gamma", options.gamma_layout);
+    iso_layer_set_layout(&layer, "beta", options.beta_layout);
+    iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
+    iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
     return iso_layer_end(&layer, iso_by_mode(training, inference));
 }
 

@@ -74,6 +74,8 @@ iso_tensor *iso_conv2d_with(const iso_conv2d_options *given, size_t size)
     if (!options.no_bias)
         y = iso_add(y, iso_layer_weight(&layer, "bias", ISO_SHAPE(options.filters), options.bias_initializer,
                                         ISO_INIT_ZEROS, options.bias_l2));
+    iso_layer_set_layout(&layer, "kernel", options.kernel_layout);
+    iso_layer_set_layout(&layer, "bias", options.bias_layout);
     return iso_layer_end(&layer, iso_activate(y, options.activation));
 }
 

@@ -22,6 +22,8 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     if (!options.no_bias)
         y = iso_add(y, iso_layer_weight(&layer, "bias", ISO_SHAPE(options.units), options.bias_initializer,
                                         ISO_INIT_ZEROS, options.bias_l2));
+    iso_layer_set_layout(&layer, "kernel", options.kernel_layout);
+    iso_layer_set_layout(&layer, "bias", options.bias_layout);
     return iso_layer_end(&layer, iso_activate(y, options.activation));
 }
 

@@ -14,6 +14,7 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
     iso_tensor *table =
         iso_layer_weight(&layer, "embeddings", ISO_SHAPE(options.input_dim, options.output_dim),
                          options.embeddings_initializer, ISO_INIT_RANDOM_UNIFORM, 0);
+    iso_layer_set_layout(&layer, "embeddings", options.embeddings_layout);
     return iso_layer_end(&layer, iso_embedding_op(table, options.x));
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/base/text.h"
 
 void iso_layer_copy_options(void *options, size_t options_size, const void *given, size_t given_size)
 {
@@ -27,12 +28,14 @@ bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const ch
 
 iso_tensor *iso_layer_end(const iso_layer *layer, iso_tensor *y)
 {
-    char name[300];
+    iso_text name = {0};
     if (!iso_tensor_good(y))
         return iso_graph_bad_tensor(layer->graph);
-    snprintf(name, sizeof name, "%s/output", layer->name);
-    if (!y->name) /* else the layer passes on what came in */
-        iso_tensor_set_name(y, name);
+    if (!y->name) { /* else the layer passes on what came in */
+        iso_text_add(&name, "%s/output", layer->name);
+        iso_tensor_set_name(y, iso_text_get(&name));
+        iso_text_free(&name);
+    }
     iso_graph_add_layer(layer->graph, layer->type, layer->name, y);
     return y;
 }
@@ -62,12 +65,28 @@ bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
                                  iso_initializer chosen, iso_initializer_kind usual, bool trainable)
 {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", layer->name, what);
+    iso_text path = {0};
+    iso_text_add(&path, "%s/%s", layer->name, what);
     if (chosen.kind == ISO_INIT_DEFAULT)
         chosen = (iso_initializer){.kind = usual};
-    return iso_variable_create(layer->graph, path, iso_graph_precision(layer->graph), shape, chosen,
-                               trainable);
+    iso_variable *variable = iso_variable_create(layer->graph, iso_text_get(&path),
+                                                 iso_graph_precision(layer->graph), shape, chosen, trainable);
+    iso_text_free(&path);
+    return variable;
+}
+
+void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout)
+{
+    iso_text path = {0};
+    if (!layout)
+        return;
+    iso_text_add(&path, "%s/%s", layer->name, what);
+    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_text_get(&path));
+    if (variable)
+        iso_variable_set_layout(variable, layout);
+    else
+        iso_layer_fail(layer, "it has a layout for its %s and no such variable", what);
+    iso_text_free(&path);
 }
 
 iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,

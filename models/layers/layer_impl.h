@@ -38,6 +38,8 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
 /* The value of a trainable variable, whose l2 * sum(w^2) is added to the graph's losses. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
                              iso_initializer chosen, iso_initializer_kind usual, double l2);
+/* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
+void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
 /* Makes *h and *w the two numbers of `pair`, or both `both`, or both `usual`: whichever is first given. */
 void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2]);
 /* Padding of a window over n elements in Keras's sense. */

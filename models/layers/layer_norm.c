@@ -49,6 +49,8 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     if (axes > 1)
         x = iso_reshape_to(x, joined);
     iso_tensor *y = iso_layer_norm_op(x, gamma, beta, epsilon);
+    iso_layer_set_layout(&layer, "gamma", options.gamma_layout);
+    iso_layer_set_layout(&layer, "beta", options.beta_layout);
     return iso_layer_end(&layer, axes > 1 ? iso_reshape_to(y, shape) : y);
 }
 

@@ -7,7 +7,7 @@
 #include "runtime/base/random.h"
 #include "runtime/graph/graph_impl.h"
 
-enum { DEFAULT_SEED = 1337, LONGEST_PATH = 1024 };
+enum { DEFAULT_SEED = 1337 };
 
 static void set_up(iso_graph *graph, iso_context *ctx)
 {
@@ -72,8 +72,7 @@ iso_status iso_graph_error(const iso_graph *graph)
     return graph->status == ISO_OK ? ISO_OK : iso_error(graph->status, "%s", graph->message);
 }
 
-/* Adds a pointer to one of the graph's lists. */
-static bool append(iso_graph *graph, void *list, int *count, int *capacity, const void *item)
+bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item)
 {
     void ***array = list;
     if (*count == *capacity) {
@@ -99,7 +98,7 @@ void *iso_graph_keep(iso_graph *graph, size_t bytes)
         iso_graph_fail(graph, "no memory for %zu bytes of a graph", bytes);
         return NULL;
     }
-    if (!append(graph, &graph->keep, &graph->kept, &graph->kept_capacity, memory)) {
+    if (!iso_graph_append(graph, &graph->keep, &graph->kept, &graph->kept_capacity, memory)) {
         iso_free(memory);
         return NULL;
     }
@@ -175,7 +174,7 @@ static bool add_outputs(iso_op *op)
     for (int i = 0; i < op->outputs; i++) {
         iso_tensor *tensor = op->output[i];
         tensor->id = graph->tensors;
-        if (!append(graph, &graph->tensor, &graph->tensors, &graph->tensor_capacity, tensor))
+        if (!iso_graph_append(graph, &graph->tensor, &graph->tensors, &graph->tensor_capacity, tensor))
             return false;
     }
     return true;
@@ -216,7 +215,7 @@ iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor 
         return &graph->bad;
     }
     op->id = graph->ops;
-    if (!append(graph, &graph->op, &graph->ops, &graph->op_capacity, op) || !add_outputs(op))
+    if (!iso_graph_append(graph, &graph->op, &graph->ops, &graph->op_capacity, op) || !add_outputs(op))
         return &graph->bad;
     return op->output[0];
 }
@@ -299,33 +298,7 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
     return iso_constant(graph, dtype, ISO_SCALAR, &value);
 }
 
-/* ---- names and variables ---- */
-
-static bool name_taken(const iso_graph *graph, const char *name)
-{
-    for (int i = 0; i < graph->names; i++)
-        if (strcmp(graph->name[i], name) == 0)
-            return true;
-    return false;
-}
-
-const char *iso_graph_take_name(iso_graph *graph, const char *name)
-{
-    if (name_taken(graph, name))
-        iso_graph_fail(graph, "two layers are named '%s'", name);
-    const char *kept = iso_graph_keep_text(graph, name);
-    append(graph, &graph->name, &graph->names, &graph->name_capacity, kept);
-    return kept;
-}
-
-const char *iso_graph_unique_name(iso_graph *graph, const char *base)
-{
-    char name[256];
-    snprintf(name, sizeof name, "%s", base);
-    for (int k = 1; name_taken(graph, name); k++)
-        snprintf(name, sizeof name, "%.200s_%d", base, k);
-    return iso_graph_take_name(graph, name);
-}
+/* ---- variables ---- */
 
 static bool check_variable(iso_graph *graph, const char *path, const iso_shape *shape)
 {
@@ -344,6 +317,8 @@ static bool check_variable(iso_graph *graph, const char *path, const iso_shape *
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable)
 {
+    char within[ISO_MAX_PATH];
+    path = iso_graph_path(graph, path, within);
     if (graph->status != ISO_OK || !check_variable(graph, path, &shape))
         return &graph->bad_variable;
     iso_variable *variable = iso_graph_keep(graph, sizeof *variable);
@@ -359,7 +334,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);
-    append(graph, &graph->variable, &graph->variables, &graph->variable_capacity, variable);
+    iso_graph_append(graph, &graph->variable, &graph->variables, &graph->variable_capacity, variable);
     return variable;
 }
 
@@ -412,23 +387,6 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
     return NULL;
 }
 
-/* "<name>/output", unless the tensor is named so. */
-static void add_path(iso_tensor *tensor, const char *name)
-{
-    char text[LONGEST_PATH];
-    snprintf(text, sizeof text, "%s/output", name);
-    if (tensor->name && strcmp(tensor->name, text) == 0)
-        return;
-    iso_tensor_path *path = iso_graph_keep(tensor->graph, sizeof *path);
-    if (!path)
-        return;
-    *path = (iso_tensor_path){.text = iso_graph_keep_text(tensor->graph, text)};
-    iso_tensor_path **last = &tensor->paths;
-    while (*last)
-        last = &(*last)->next;
-    *last = path;
-}
-
 void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output)
 {
     if (graph->status != ISO_OK)
@@ -437,8 +395,8 @@ void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, i
     if (!record)
         return;
     *record = (iso_layer_record){.type = type, .name = name, .output = output};
-    add_path(output, name);
-    append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
+    iso_tensor_add_path(output, name, (int)strlen(name));
+    iso_graph_append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
 }
 
 int iso_graph_layer_count(const iso_graph *graph)

@@ -74,8 +74,9 @@ typedef struct iso_initializer {
     double value, low, high, mean, stddev;
 } iso_initializer;
 
-/* A variable with a path such as "dense/kernel". Its initial value depends on the graph's seed, the path and
- * the global index of each element. Two variables of one path are an error. */
+/* A variable with a path such as "dense/kernel" (in a block its path begins with the block's). Its initial
+ * value depends on the graph's seed, the path and the global index of each element. Two variables of one path
+ * are an error. */
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable);
 /* A layout of its own ("-, model"), which comes before what a distribution says; NULL: none. Whether it fits
@@ -93,8 +94,17 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path);
 /* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
  * to the graph. */
 const char *iso_graph_unique_name(iso_graph *graph, const char *base);
-/* Takes a name that a user gave to a layer; two layers of one name are an error. */
+/* Takes a name that a user gave to a layer, and returns it behind the names of the blocks around; two layers
+ * of one name in one block are an error, and so is a name with a '/'. */
 const char *iso_graph_take_name(iso_graph *graph, const char *name);
+/* Until the block ends, names of layers and paths of variables that are made begin with its name:
+ * "encoder/dense/kernel". Automatic names are counted within it. Blocks nest; a name with a '/', or one that
+ * is taken, is an error. */
+void iso_name_scope_begin(iso_graph *graph, const char *name);
+/* Ends the block that was begun last. y (may be NULL) is its result, which layouts also find by
+ * "encoder/output"; where they name the last layer's output as well, the block's layout is the one that
+ * stays. Returns y. */
+iso_tensor *iso_name_scope_end(iso_graph *graph, iso_tensor *y);
 /* Records an error in the graph unless it has one (printf's format); for layers and ops. */
 void iso_graph_fail(iso_graph *graph, const char *format, ...);
 

@@ -30,6 +30,8 @@ struct iso_update {
     iso_change *change;
 };
 
+enum { ISO_MAX_SCOPES = 32 };
+
 struct iso_graph {
     iso_context *ctx;
     iso_status status; /* the first error made while building */
@@ -44,6 +46,8 @@ struct iso_graph {
     iso_variable **variable;
     int names, name_capacity;
     const char **name; /* of layers */
+    int scopes;
+    const char *scope[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
     int kept, kept_capacity;
     void **keep; /* everything to free with the graph */
     int layers, layer_capacity;
@@ -62,6 +66,17 @@ struct iso_graph {
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
 const char *iso_graph_keep_text(iso_graph *graph, const char *text);
+
+/* Adds a pointer to one of the graph's lists; false (and an error in the graph) where memory ends. */
+bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item);
+
+/* ---- names.c ---- */
+enum { ISO_MAX_PATH = 1024 };
+/* A variable's path within the block that is open: the path itself where it begins with the block's, else
+ * written into `room` [ISO_MAX_PATH]. */
+const char *iso_graph_path(iso_graph *graph, const char *path, char *room);
+/* Layouts find the tensor by "<name>/output" too; name: `length` characters. */
+void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length);
 
 /* The planner's ops, which have no kernels. */
 extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,

@@ -1,0 +1,32 @@
+/* Networks as tables of layers, as Keras's Sequential has them. */
+#include "models/layers/layer_impl.h"
+
+iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows)
+{
+    for (; rows->build; rows++)
+        x = rows->build(rows->options, rows->size, x);
+    return x;
+}
+
+/* A row's function: the layer's own, with the input put into its options. */
+#define ROW(layer)                                                                                           \
+    iso_tensor *iso_##layer##_row(const void *given, size_t size, iso_tensor *x)                             \
+    {                                                                                                        \
+        ISO_LAYER_OPTIONS(iso_##layer##_options, options, given, size);                                      \
+        options.x = x;                                                                                       \
+        return iso_##layer##_with(&options, sizeof options);                                                 \
+    }
+ROW(rescaling)
+ROW(flatten)
+ROW(reshape)
+ROW(dense)
+ROW(conv2d)
+ROW(batch_norm)
+ROW(layer_norm)
+ROW(embedding)
+ROW(dropout)
+ROW(activation)
+ROW(max_pooling2d)
+ROW(average_pooling2d)
+ROW(global_average_pooling2d)
+ROW(global_max_pooling2d)
