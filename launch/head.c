@@ -4,6 +4,7 @@
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
+#include "runtime/base/text.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
 static void add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
@@ -47,17 +48,6 @@ void iso_head_print(iso_context *ctx, const iso_train_options *options, const is
     iso_text_free(&slots);
 }
 
-/* "1.50 GB" and the like, for bytes and for operations. */
-static const char *scaled(double value, const char *unit, char *text, size_t size)
-{
-    static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
-    int i = 0;
-    for (; value >= 1000 && i < 5; i++)
-        value /= 1000;
-    snprintf(text, size, i ? "%.3g %s%s" : "%.0f %s%s", value, prefix[i], unit);
-    return text;
-}
-
 iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows)
 {
     iso_plan_facts facts;
@@ -67,12 +57,12 @@ iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows)
     char a[32], b[32], c[32], d[32];
     printf(
         "parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; this host's window: %s\n",
-        (long long)facts.parameters, scaled((double)facts.arena_bytes, "B", a, sizeof a),
-        scaled((double)facts.shared_bytes, "B", b, sizeof b),
-        scaled((double)facts.state_bytes, "B", c, sizeof c),
-        scaled((double)facts.host_bytes, "B", d, sizeof d));
+        (long long)facts.parameters, iso_text_scaled((double)facts.arena_bytes, "B", a, sizeof a),
+        iso_text_scaled((double)facts.shared_bytes, "B", b, sizeof b),
+        iso_text_scaled((double)facts.state_bytes, "B", c, sizeof c),
+        iso_text_scaled((double)facts.host_bytes, "B", d, sizeof d));
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
-           (long long)rows, scaled(facts.flops, "FLOP", a, sizeof a),
-           scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
+           (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
+           iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
     return ISO_OK;
 }

@@ -99,3 +99,13 @@ void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *
     else
         add_all(text, names, count);
 }
+
+char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
+{
+    static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
+    int i = 0;
+    for (; value >= 999.5 && i < 5; i++)
+        value /= 1000;
+    snprintf(text, size, i ? "%.3g %s%s" : "%.0f %s%s", value, prefix[i], unit);
+    return text;
+}

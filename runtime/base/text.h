@@ -26,6 +26,9 @@ void iso_text_free(iso_text *text);
 /* The characters, "" where there are none. */
 const char *iso_text_get(const iso_text *text);
 
+/* "1.50 GB" and the like into text, for bytes and for operations; returns text. */
+char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
+
 /* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one
  * contains the other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
 void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);

@@ -28,7 +28,9 @@ static iso_tensor *before_cast(iso_tensor *tensor)
     return narrowed ? op->input[0] : tensor;
 }
 
-static iso_status make_program(iso_function *function, const iso_function_options *options)
+iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
+                                const iso_function_options *options, iso_program **program,
+                                iso_bucket_list *buckets)
 {
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
@@ -40,15 +42,15 @@ static iso_status make_program(iso_function *function, const iso_function_option
     for (int i = 0; i < request.outputs; i++)
         outputs[i] = before_cast(options->outputs[i]);
     request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
-    ISO_TRY(
-        iso_program_create(function->graph, function->runtime->distribution, &request, &function->program));
-    ISO_TRY(iso_runtime_check_placed(function->runtime, function->program));
-    ISO_TRY(iso_program_report_unused(function->program, iso_is_chief(function->graph->ctx)));
-    ISO_TRY(iso_buckets_create(function->program, &function->buckets));
-    if (function->buckets.count > ISO_MAX_BUCKETS)
+    ISO_TRY(iso_program_create(graph, distribution, &request, program));
+    if (graph->runtime)
+        ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
+    ISO_TRY(iso_program_report_unused(*program, iso_is_chief(graph->ctx)));
+    ISO_TRY(iso_buckets_create(*program, buckets));
+    if (buckets->count > ISO_MAX_BUCKETS)
         ISO_TRY(iso_error(ISO_INVALID,
                           "a function has %d groups of variables to update, at most %d are possible",
-                          function->buckets.count, ISO_MAX_BUCKETS));
+                          buckets->count, ISO_MAX_BUCKETS));
 done:
     return status;
 }
@@ -59,7 +61,8 @@ static iso_status set_up(iso_function *function, const iso_function_options *opt
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, iso_graph_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
-    ISO_TRY(iso_agree(ctx, make_program(function, options)));
+    ISO_TRY(iso_agree(ctx, iso_function_program(function->graph, function->runtime->distribution, options,
+                                                &function->program, &function->buckets)));
     ISO_TRY(iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
     ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
@@ -416,14 +419,23 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
     }
 }
 
-iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
+iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report)
 {
     iso_ready_plan *ready;
-    iso_text out = {0};
     iso_status status = plan_for(function, rows, &ready);
+    return status == ISO_OK ? iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report))
+                            : status;
+}
+
+iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
+{
+    iso_plan_report *report;
+    iso_text out = {0};
+    iso_status status = iso_function_report(function, rows, &report);
     if (status != ISO_OK)
         return status;
-    iso_plan_print(ready->plan, &out);
+    iso_plan_report_print(report, &out);
+    iso_plan_report_destroy(report);
     if (out.failed) {
         iso_text_free(&out);
         return iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");

@@ -7,6 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/pieces.h"
 #include "runtime/graph/graph.h"
+#include "runtime/plan/report.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +47,12 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 iso_status iso_function_prepare(iso_function *function, int64_t rows);
 
+/* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
+ * slots_per_host: so many slots of the mesh, in order, are imagined on each host; 0: all on one. The graph's
+ * distribution must have a mesh. Local. */
+iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
+                             const iso_function_options *options, iso_plan_report **report);
+
 /* What a plan for `rows` rows states, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
     int slots;
@@ -62,7 +69,9 @@ typedef struct iso_plan_facts {
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
 void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
-/* The plan as text, one line an instruction. Allocated: free with iso_free. */
+/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective. */
+iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
+/* The report as text. Allocated: free with iso_free. Collective. */
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
 
 /* ---- variables of a graph whose first function has been made ---- */

@@ -16,6 +16,11 @@ struct iso_function {
     iso_ready_plan *plans; /* by batch size; the one used last in front */
 };
 
+/* What options ask of a graph, partitioned; the parts stay the caller's after an error too. */
+iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
+                                const iso_function_options *options, iso_program **program,
+                                iso_bucket_list *buckets);
+
 /* step.c: runs a plan on one batch, on all threads of this rank. Returns the number of slots that met a fault
  * (as the slots of this rank learnt it; 0 where it has none). */
 double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch);

@@ -51,11 +51,11 @@ static void through(backward *pass, iso_op *op)
         return;
     int first = pass->graph->ops;
     op->type->gradient(op, dy, dx);
-    for (int k = first; k < pass->graph->ops; k++)
-        pass->graph->op[k]->backward_of = op;
     for (int i = 0; i < op->inputs; i++)
         if (dx[i] && pass->depends[op->input[i]->id])
             gather(pass, op->input[i], dx[i]);
+    for (int k = first; k < pass->graph->ops; k++)
+        pass->graph->op[k]->backward_of = op;
 }
 
 static bool differentiable(iso_tensor *loss)

@@ -83,11 +83,13 @@ static iso_status allocate(iso_plan *plan)
     size_t values = (size_t)plan->program->values + 1, buckets = (size_t)plan->buckets->count;
     plan->place = iso_new(values * sizeof *plan->place);
     plan->root = iso_new(values * sizeof *plan->root);
+    plan->life = iso_new(values * sizeof *plan->life);
+    plan->bucket_life = iso_new((buckets + 1) * sizeof *plan->bucket_life);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
     plan->deferred = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->deferred);
     plan->step_deferred = iso_new((size_t)plan->program->steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->place && plan->root && plan->bucket_offset && plan->deferred && plan->step_deferred &&
+    bool all = plan->place && plan->root && plan->life && plan->bucket_life && plan->bucket_offset && plan->deferred && plan->step_deferred &&
                plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
@@ -129,6 +131,8 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->move);
     iso_free(plan->place);
     iso_free(plan->root);
+    iso_free(plan->life);
+    iso_free(plan->bucket_life);
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_pull);
     iso_free(plan->deferred);

@@ -7,6 +7,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/report.h"
 #include "runtime/spmd/program.h"
 
 /* Where a value lies. */
@@ -23,6 +24,11 @@ typedef struct iso_place {
     size_t offset;
     iso_variable *variable;
 } iso_place;
+
+/* The first and the last instruction at which a value's memory is its own. */
+typedef struct iso_life {
+    int begin, end; /* `instructions` stands for the end of the step; end -1: it has no memory of its own */
+} iso_life;
 
 typedef enum iso_instruction_kind {
     ISO_READ, /* rows of the batch into an input */
@@ -82,6 +88,8 @@ typedef struct iso_plan {
     iso_move *move;
     iso_place *place; /* [values] */
     int *root;        /* [values] the value whose memory it is in */
+    iso_life *life;   /* [values] of roots in the arena and the shared area, gradients in buckets not */
+    int *bucket_life; /* [buckets] the first instruction that writes into it */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
     iso_exchange *finish; /* scalars, faults and the buckets' gradients */
@@ -115,7 +123,7 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out, iso_call *call);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
-/* One line an instruction, as iso_text of base. */
-void iso_plan_print(const iso_plan *plan, iso_text *text);
+/* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. */
+iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **report);
 
 #endif

@@ -1,72 +1,234 @@
-/* The plan as text. */
-#include "runtime/base/text.h"
-#include "runtime/plan/plan.h"
+/* A report as text. */
+#include <string.h>
 
-static void print_value(const iso_plan *plan, int value, iso_text *text)
+#include "runtime/plan/report.h"
+
+typedef struct printer {
+    const iso_plan_report *report;
+    iso_text *text;
+} printer;
+
+static int wider(int width, const char *text)
 {
-    const iso_program_value *v = &plan->program->value[value];
-    char layout[256], shape[160];
-    iso_shape fixed = iso_plan_shape(plan, value);
-    iso_text_add(text, "%s %s (%s)", iso_tensor_name(v->tensor), iso_shape_text(&fixed, shape, sizeof shape),
-                 iso_layout_text(plan->program->mesh, &v->layout, layout, sizeof layout));
+    int length = (int)strlen(text);
+    return length > width ? length : width;
 }
 
-static void print_moves(const iso_plan *plan, int first, int count, iso_text *text)
+static const char *shape_text(const iso_shape *shape, char text[160])
 {
-    static const char *const kinds[] = {"take", "all-reduce, adding", "all-reduce, gathering"};
-    for (int i = first; i < first + count; i++) {
-        const iso_move *move = &plan->move[i];
-        iso_text_add(text, "           %s ", kinds[move->kind]);
-        print_value(plan, move->from, text);
-        iso_text_add(text, " -> ");
-        print_value(plan, move->to, text);
-        iso_text_add(text, "\n");
+    return iso_shape_text(shape, text, 160);
+}
+
+static const char *bytes_text(double bytes, char text[32])
+{
+    return iso_text_scaled(bytes, "B", text, 32);
+}
+
+/* ---- the head ---- */
+
+static void print_head(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    iso_text_add(p->text, "plan of %s on %lld rows; mesh %s: %d slot%s", r->training ? "training" : "inference",
+                 (long long)r->rows, r->mesh, r->slots, r->slots == 1 ? "" : "s");
+    if (r->hosts == 1)
+        iso_text_add(p->text, " on one host");
+    else
+        iso_text_add(p->text, " on %d hosts, %s%d on each", r->hosts,
+                     r->hosts * r->host_slots == r->slots ? "" : "up to ", r->host_slots);
+    iso_text_add(p->text, "; backend %s\n", r->backend);
+}
+
+/* ---- variables ---- */
+
+static void print_variable(const printer *p, const iso_report_variable *v, const int width[3])
+{
+    char shape[160], bytes[32];
+    iso_text_add(p->text, "  %-*s  %-*s  %-*s  %8s", width[0], v->path, width[1],
+                 shape_text(&v->shape, shape), width[2], v->layout, bytes_text((double)v->bytes, bytes));
+    bool said = strcmp(v->reason, "default") != 0;
+    if (v->key)
+        iso_text_add(p->text, "  key '%s'", v->key);
+    else if (said)
+        iso_text_add(p->text, "  %s", strcmp(v->reason, "own") ? "the distribution" : "its own layout");
+    if (v->split > 1)
+        iso_text_add(p->text, "%supdate split over %s", said ? "; " : "  ", v->split_axes);
+    iso_text_add(p->text, "\n");
+}
+
+static void print_variables(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    int width[3] = {8, 5, 6};
+    char shape[160];
+    for (int i = 0; i < r->variables; i++) {
+        width[0] = wider(width[0], r->variable[i].path);
+        width[1] = wider(width[1], shape_text(&r->variable[i].shape, shape));
+        width[2] = wider(width[2], r->variable[i].layout);
+    }
+    iso_text_add(p->text, "\n  %-*s  %-*s  %-*s  %8s  why\n", width[0], "variable", width[1], "shape", width[2],
+                 "layout", "a slot");
+    for (int i = 0; i < r->variables; i++)
+        print_variable(p, &r->variable[i], width);
+}
+
+/* ---- ops ---- */
+
+/* "matmul of d1", "matmul of d1, backward" */
+static void add_origin(iso_text *text, const iso_report_origin *origin, const char *nothing)
+{
+    if (!origin->op) {
+        iso_text_add(text, "%s", nothing);
+        return;
+    }
+    iso_text_add(text, "%s%s%s%s", origin->op, *origin->layer ? " of " : "", origin->layer,
+                 origin->backward ? ", backward" : "");
+}
+
+static void name_op(const iso_report_op *op, iso_text *name)
+{
+    switch (op->kind) {
+    case ISO_REPORT_READ:
+        iso_text_add(name, "read %s", op->tensor);
+        break;
+    case ISO_REPORT_OP:
+        add_origin(name, &op->origin, "");
+        break;
+    case ISO_REPORT_PRODUCT:
+        iso_text_add(name, "in parts at the end: ");
+        add_origin(name, &op->origin, "");
+        break;
+    case ISO_REPORT_COPY:
+        iso_text_add(name, "slice of what ");
+        add_origin(name, &op->origin, "it has");
+        break;
+    case ISO_REPORT_EXCHANGE:
+        iso_text_add(name, "exchange");
+        break;
+    case ISO_REPORT_END:
+        iso_text_add(name, "end of the step: exchange and update");
+        break;
     }
 }
 
-static void print_kernel(const iso_plan *plan, int number, iso_text *text)
+static void print_op(const printer *p, int number, const iso_report_op *before, int width)
 {
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
-    const iso_program_step *step = &plan->program->step[plan->instruction[number].step];
-    iso_plan_call(plan, plan->instruction[number].step, 0, in, out, &call);
-    const iso_kernel *kernel = plan->site->backend->find(step->op->type->name, &call);
-    iso_text_add(text, "%s [%s] -> ", step->op->type->name, kernel ? kernel->name : "no kernel");
-    print_value(plan, step->output[0], text);
-    iso_text_add(text, "%s\n", step->replicas > 1 ? ", the same on several slots" : "");
+    const iso_report_op *op = &p->report->op[number];
+    char shape[160];
+    iso_text name = {0};
+    name_op(op, &name);
+    iso_text_add(p->text, "  %4d  %-*s", number, width, iso_text_get(&name));
+    iso_text_free(&name);
+    if (op->tensor && (!before || !iso_shape_equal(&op->local, &before->local) || strcmp(op->layout, before->layout)))
+        iso_text_add(p->text, "  %s%s%s%s", shape_text(&op->local, shape), op->local.rank ? " (" : "", op->layout,
+                     op->local.rank ? ")" : "");
+    if (op->kernel)
+        iso_text_add(p->text, "  [%s]", op->kernel);
+    if (op->repeated > 1)
+        iso_text_add(p->text, "  the same on %.0f slots", op->repeated);
+    iso_text_add(p->text, "\n");
 }
 
-static void print_buckets(const iso_plan *plan, iso_text *text)
+static void print_ops(const printer *p)
 {
-    for (int b = 0; b < plan->buckets->count; b++) {
-        const iso_bucket *bucket = &plan->buckets->bucket[b];
-        iso_text_add(text,
-                     "           %s of %d variables, %lld elements; replicated, update split over %d slots\n",
-                     bucket->optimizer->rule, bucket->members, (long long)bucket->total, bucket->group);
+    const iso_plan_report *r = p->report;
+    const iso_report_op *before = NULL;
+    int width = 8;
+    for (int i = 0; i < r->ops; i++) {
+        iso_text name = {0};
+        name_op(&r->op[i], &name);
+        width = wider(width, iso_text_get(&name));
+        iso_text_free(&name);
+    }
+    iso_text_add(p->text, "\n     #  %-*s  a slot's part (layout), where it changes\n", width, "op");
+    for (int i = 0; i < r->ops; i++) {
+        print_op(p, i, before, width);
+        if (r->op[i].tensor)
+            before = &r->op[i];
     }
 }
 
-void iso_plan_print(const iso_plan *plan, iso_text *text)
+/* ---- collectives ---- */
+
+static void print_collective(const printer *p, const iso_report_collective *c, const int width[2])
 {
-    for (int i = 0; i < plan->instructions; i++) {
-        const iso_instruction *instruction = &plan->instruction[i];
-        iso_text_add(text, "%4d  ", i);
-        if (instruction->kind == ISO_KERNEL) {
-            print_kernel(plan, i, text);
-        } else if (instruction->kind == ISO_READ) {
-            iso_text_add(text, "read ");
-            print_value(plan, plan->program->input_value[instruction->input], text);
-            iso_text_add(text, "\n");
-        } else if (instruction->kind == ISO_COPY) {
-            iso_text_add(text, "slice -> ");
-            print_value(plan, plan->program->step[instruction->step].output[0], text);
-            iso_text_add(text, "\n");
-        } else {
-            iso_text_add(text, "exchange\n");
-            print_moves(plan, instruction->first_move, instruction->moves, text);
-        }
+    char all[32], each[32];
+    iso_text_add(p->text, "  %4d  %-*s  %-*s  %8s  %8s  ", c->begin, width[0], c->kind, width[1], c->axes,
+                 bytes_text(c->bytes / p->report->slots, each), bytes_text(c->bytes, all));
+    iso_text_add(p->text, "%s", c->tensor);
+    if (c->from.op) {
+        iso_text_add(p->text, " from ");
+        add_origin(p->text, &c->from, "");
     }
-    iso_text_add(text, "%4d  end of the step\n", plan->instructions);
-    print_moves(plan, plan->finish_first_move, plan->finish_moves, text);
-    print_buckets(plan, text);
+    iso_text_add(p->text, " for ");
+    add_origin(p->text, &c->to, "the end of the step");
+    if (c->overlaps)
+        iso_text_add(p->text, "; overlaps %d to %d", c->begin + 1, c->end - 1);
+    iso_text_add(p->text, "\n");
+}
+
+static void print_collectives(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    int width[2] = {10, 4};
+    for (int i = 0; i < r->collectives; i++) {
+        width[0] = wider(width[0], r->collective[i].kind);
+        width[1] = wider(width[1], r->collective[i].axes);
+    }
+    if (!r->collectives) {
+        iso_text_add(p->text, "\nno collectives\n");
+        return;
+    }
+    iso_text_add(p->text, "\n    at  %-*s  %-*s  %8s  %8s  what\n", width[0], "collective", width[1], "axes",
+                 "a slot", "in all");
+    for (int i = 0; i < r->collectives; i++)
+        print_collective(p, &r->collective[i], width);
+}
+
+/* ---- memory ---- */
+
+static void print_use(const printer *p, const char *use, int64_t slot, int64_t host)
+{
+    char a[32], b[32];
+    iso_text_add(p->text, "  %-12s  %8s  %8s\n", use, bytes_text((double)slot, a), bytes_text((double)host, b));
+}
+
+static void print_memory(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    const iso_report_memory *s = &r->slot, *h = &r->host;
+    char a[32];
+    iso_text name = {0};
+    iso_text_add(p->text, "\n  %-12s  %8s  %8s\n", "memory", "a slot", "a host");
+    print_use(p, "weights", s->weights, h->weights);
+    print_use(p, "gradients", s->gradients, h->gradients);
+    print_use(p, "optimizer", s->optimizer, h->optimizer);
+    print_use(p, "activations", s->activations, h->activations);
+    print_use(p, "buffers", s->buffers, h->buffers);
+    print_use(p, "total", s->total, h->total);
+    name_op(&r->op[r->peak], &name);
+    iso_text_add(p->text, "  at most %s of a slot in use, at %d: %s\n", bytes_text((double)r->peak_bytes, a),
+                 r->peak, iso_text_get(&name));
+    iso_text_free(&name);
+}
+
+static void print_totals(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    char a[32], b[32], c[32], d[32];
+    iso_text_add(p->text, "\nparameters %lld; a step: %s, of a slot %s; exchanged %s, by a slot %s\n",
+                 (long long)r->parameters, iso_text_scaled(r->flops, "FLOP", a, sizeof a),
+                 iso_text_scaled(r->flops / r->slots, "FLOP", b, sizeof b), bytes_text(r->bytes, c),
+                 bytes_text(r->bytes / r->slots, d));
+}
+
+void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
+{
+    printer p = {report, text};
+    print_head(&p);
+    print_variables(&p);
+    print_ops(&p);
+    print_collectives(&p);
+    print_memory(&p);
+    print_totals(&p);
 }

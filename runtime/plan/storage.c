@@ -275,6 +275,17 @@ static void place_fixed(storage *s)
         }
 }
 
+static void keep_lives(const storage *s)
+{
+    iso_plan *plan = s->plan;
+    for (int v = 0; v < s->program->values; v++) {
+        bool own = plan->root[v] == v && s->life[v].defined && !s->life[v].forced && !has_fixed_place(s, v);
+        plan->life[v] = own ? (iso_life){s->life[v].begin, s->life[v].end} : (iso_life){0, -1};
+    }
+    for (int b = 0; b < plan->buckets->count; b++)
+        plan->bucket_life[b] = bucket_begin(s, b);
+}
+
 iso_status iso_plan_storage(iso_plan *plan)
 {
     const iso_program *program = plan->program;
@@ -293,6 +304,7 @@ iso_status iso_plan_storage(iso_plan *plan)
     ISO_TRY(plan_shared(&s, block, owner));
     ISO_TRY(plan_arena(&s, block, owner));
     place_fixed(&s);
+    keep_lives(&s);
     for (int v = 0; v < program->values; v++)
         plan->place[v] = plan->place[root_of(&s, v)];
 done:

@@ -207,6 +207,23 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
     return status;
 }
 
+const char *iso_distribution_reason(const iso_distribution *distribution, const iso_variable *variable,
+                                    const char **key)
+{
+    iso_layout layout;
+    *key = NULL;
+    if (variable->layout)
+        return "own";
+    if (distribution->map && !distribution->foreign)
+        return iso_layout_map_find(distribution->map, variable->path, &variable->shape, &layout, key) == ISO_OK && *key
+                   ? "key"
+                   : "default";
+    bool given = false;
+    iso_status status =
+        ask(distribution, distribution->how.variable, variable->path, &variable->shape, &layout, &given);
+    return status == ISO_OK && given ? "distribution" : "default";
+}
+
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
                                    const iso_shape *shape, iso_layout *layout, bool *given)
 {

@@ -1,0 +1,46 @@
+/* The making of reports. For runtime/plan only. */
+#ifndef ISO_PLAN_REPORT_IMPL_H
+#define ISO_PLAN_REPORT_IMPL_H
+
+#include "runtime/plan/plan_impl.h"
+#include "runtime/plan/report.h"
+
+/* The copies of variables that are sharded over some set of axes: each host has one of every box that its slots
+ * hold. */
+typedef struct iso_copies {
+    int holders; /* of all hosts */
+    int *holder; /* [holders] the first slot on its host of each, host by host; NULL: no variable is laid out so */
+    int *first;  /* [hosts + 1] a host's holders */
+    double even; /* hosts that have a copy of each box, where it is as many for every box; else 0 */
+} iso_copies;
+
+typedef struct iso_reporter {
+    const iso_plan *plan;
+    const iso_program *program;
+    const iso_mesh *mesh;
+    iso_plan_report *report;
+    const char **layer;    /* [graph->ops] of ops that are no part of a gradient; "" where there is none */
+    int *user;             /* [values] the first step that reads it, past reshapes; -1: none */
+    int *instruction_of;   /* [steps] -1: it has none of its own */
+    int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
+    int hosts;
+    int *host_begin, *by_host;           /* [hosts + 1], [slots]: the slots of each host, in order */
+    iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
+} iso_reporter;
+
+/* report.c */
+iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op);
+/* "data, model" of the axes whose bits are set. */
+void iso_report_axes(const iso_mesh *mesh, uint32_t axes, char *text, size_t size);
+int64_t iso_report_value_bytes(const iso_reporter *r, int value);
+/* Slots of state that the optimizer of a bucket keeps. */
+int iso_report_state_slots(const iso_bucket *bucket);
+/* report_hosts.c: which slots are on which host, and what they hold */
+iso_status iso_report_hosts(iso_reporter *r);
+void iso_report_free_hosts(iso_reporter *r);
+/* report_moves.c: what moves between slots */
+iso_status iso_report_moves(iso_reporter *r);
+/* report_memory.c: memory by use, and its peak */
+iso_status iso_report_memory_of(iso_reporter *r);
+
+#endif

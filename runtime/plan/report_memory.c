@@ -1,0 +1,232 @@
+/* A plan's report: memory by use, when most is alive, and what weighs most. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/plan/report_impl.h"
+
+enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+
+static int64_t round_to(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- weights ---- */
+
+/* As the executor places a copy: on cache lines of its own, with room to read past its end. */
+static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout, const iso_mesh *mesh)
+{
+    int64_t bytes = iso_layout_largest(mesh, layout, &variable->shape) *
+                    (int64_t)iso_dtype_size(variable->dtype);
+    return round_to(bytes + ISO_ALIGN, ISO_ALIGN);
+}
+
+static int64_t weights_of_slot(const iso_reporter *r)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < r->program->graph->variables; i++)
+        bytes += copy_bytes(r->program->graph->variable[i], &r->program->variable_layout[i], r->mesh);
+    return bytes;
+}
+
+/* All copies on a host, from the boxes themselves. */
+static int64_t weights_of_host(const iso_reporter *r, int host)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < r->program->graph->variables; i++) {
+        const iso_variable *variable = r->program->graph->variable[i];
+        const iso_layout *layout = &r->program->variable_layout[i];
+        const iso_copies *copies = &r->copies[iso_layout_sharded_axes(layout)];
+        int64_t elements;
+        int holders = copies->first[host + 1] - copies->first[host];
+        if (r->hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
+            bytes += elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
+            continue;
+        }
+        for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
+            iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holder[k]);
+            bytes += round_to(iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype) + ISO_ALIGN,
+                              ISO_ALIGN);
+        }
+    }
+    return bytes;
+}
+
+/* ---- optimizer state ---- */
+
+static int64_t state_of_slot(const iso_reporter *r, int slot)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < r->plan->buckets->count; b++) {
+        const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+        int64_t begin, part;
+        iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * iso_report_state_slots(bucket);
+    }
+    return bytes;
+}
+
+/* ---- activations, gradients, buffers ---- */
+
+static int64_t gradient_bytes(const iso_reporter *r)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < r->plan->buckets->count; b++) {
+        const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+        bytes += bucket->total * (int64_t)iso_dtype_size(bucket->dtype);
+    }
+    return bytes;
+}
+
+/* Rows that are cut in other dimensions too are read whole first. */
+static size_t read_scratch(const iso_array *array)
+{
+    size_t bytes = iso_dtype_size(array->dtype) * (size_t)array->dim[0];
+    for (int d = 1; d < array->rank; d++)
+        bytes *= (size_t)array->global[d];
+    return bytes;
+}
+
+static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_call call;
+    if (instruction->kind == ISO_READ) {
+        in[0] = iso_plan_array(r->plan, r->program->input_value[instruction->input], 0);
+        return read_scratch(&in[0]);
+    }
+    if (instruction->kind != ISO_KERNEL)
+        return 0;
+    iso_plan_call(r->plan, instruction->step, 0, in, out, &call);
+    const iso_kernel *kernel =
+        r->plan->site->backend->find(r->program->step[instruction->step].op->type->name, &call);
+    return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
+}
+
+static int64_t buffers_of_slot(const iso_reporter *r)
+{
+    size_t most = 0;
+    for (int i = 0; i < r->plan->instructions; i++) {
+        size_t bytes = scratch_of(r, &r->plan->instruction[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return (int64_t)(most + r->plan->constant_bytes);
+}
+
+/* ---- sums ---- */
+
+static void add_up(iso_report_memory *memory)
+{
+    memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations +
+                    memory->buffers;
+}
+
+static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
+{
+    const iso_report_memory *slot = &r->report->slot;
+    int64_t slots = r->host_begin[host + 1] - r->host_begin[host];
+    *memory = (iso_report_memory){.weights = weights_of_host(r, host),
+                                  .gradients = slot->gradients * slots,
+                                  .activations = slot->activations * slots,
+                                  .buffers = slot->buffers * slots};
+    for (int i = r->host_begin[host]; i < r->host_begin[host + 1]; i++)
+        memory->optimizer += state_of_slot(r, r->by_host[i]);
+    add_up(memory);
+}
+
+/* The host that has the most slots, and of these the one that holds most copies. */
+static int fullest_host(const iso_reporter *r)
+{
+    int best = 0;
+    int64_t most = -1;
+    for (int h = 0; h < r->hosts; h++) {
+        int64_t copies = 0;
+        for (int c = 0; c < 1 << ISO_MAX_AXES; c++)
+            copies += r->copies[c].holder ? r->copies[c].first[h + 1] - r->copies[c].first[h] : 0;
+        int64_t weight = (int64_t)(r->host_begin[h + 1] - r->host_begin[h]) * INT32_MAX + copies;
+        if (weight > most) {
+            most = weight;
+            best = h;
+        }
+    }
+    return best;
+}
+
+/* ---- the peak ---- */
+
+/* What each instruction needs: a block counts from the first to the last that it must hold its contents for. */
+static void find_live(const iso_reporter *r)
+{
+    const iso_plan *plan = r->plan;
+    iso_report_op *op = r->report->op;
+    int end = r->report->ops - 1, instructions = plan->instructions;
+    for (int v = 0; v < r->program->values; v++) {
+        if (plan->life[v].end < 0)
+            continue;
+        int64_t bytes = iso_report_value_bytes(r, v);
+        op[plan->life[v].begin].live += bytes;
+        if (plan->life[v].end < instructions)
+            op[plan->life[v].end + 1].live -= bytes;
+    }
+    for (int b = 0; b < plan->buckets->count; b++)
+        op[plan->bucket_life[b]].live +=
+            plan->buckets->bucket[b].total * (int64_t)iso_dtype_size(plan->buckets->bucket[b].dtype);
+    for (int i = 1; i <= end; i++)
+        op[i].live += op[i - 1].live;
+}
+
+static void find_peak(iso_reporter *r)
+{
+    iso_plan_report *report = r->report;
+    for (int i = 1; i < report->ops; i++)
+        if (report->op[i].live > report->op[report->peak].live)
+            report->peak = i;
+    report->peak_bytes =
+        report->op[report->peak].live + report->slot.weights + report->slot.optimizer + report->slot.buffers;
+}
+
+/* ---- what weighs most ---- */
+
+static void weigh(iso_plan_report *report, const char *name, bool variable, int64_t bytes)
+{
+    int at = report->heaviest;
+    while (at > 0 && report->heavy[at - 1].bytes < bytes)
+        at--;
+    if (at == ISO_REPORT_HEAVIEST)
+        return;
+    int kept = report->heaviest < ISO_REPORT_HEAVIEST ? report->heaviest : ISO_REPORT_HEAVIEST - 1;
+    memmove(&report->heavy[at + 1], &report->heavy[at], (size_t)(kept - at) * sizeof report->heavy[0]);
+    report->heavy[at] = (iso_report_weight){.name = name, .variable = variable, .bytes = bytes};
+    report->heaviest = kept + 1;
+}
+
+static void weigh_all(const iso_reporter *r)
+{
+    iso_plan_report *report = r->report;
+    const iso_plan *plan = r->plan;
+    for (int i = 0; i < report->variables; i++) {
+        const iso_report_variable *variable = &report->variable[i];
+        weigh(report, variable->path, true,
+              variable->bytes + variable->gradient_bytes + variable->state_bytes);
+    }
+    for (int v = 0; v < r->program->values; v++)
+        if (plan->life[v].begin <= report->peak && plan->life[v].end >= report->peak)
+            weigh(report, iso_tensor_name(r->program->value[v].tensor), false, iso_report_value_bytes(r, v));
+}
+
+iso_status iso_report_memory_of(iso_reporter *r)
+{
+    iso_report_memory *slot = &r->report->slot;
+    slot->weights = weights_of_slot(r);
+    slot->gradients = gradient_bytes(r);
+    slot->optimizer = state_of_slot(r, 0);
+    slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
+    slot->buffers = buffers_of_slot(r);
+    add_up(slot);
+    sum_host(r, fullest_host(r), &r->report->host);
+    find_live(r);
+    find_peak(r);
+    weigh_all(r);
+    return ISO_OK;
+}
