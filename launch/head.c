@@ -4,6 +4,7 @@
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
@@ -48,7 +49,7 @@ void iso_head_print(iso_context *ctx, const iso_train_options *options, const is
     iso_text_free(&slots);
 }
 
-iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows)
+static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
 {
     iso_plan_facts facts;
     iso_status status = iso_function_facts(iso_model_training_function(model), rows, &facts);
@@ -64,5 +65,19 @@ iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows)
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
            (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
+    return ISO_OK;
+}
+
+iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole)
+{
+    char *text;
+    if (!whole)
+        return print_facts(ctx, model, rows);
+    iso_status status = iso_function_print(iso_model_training_function(model), rows, &text);
+    if (status != ISO_OK)
+        return status;
+    if (iso_is_chief(ctx))
+        fputs(text, stdout);
+    iso_free(text);
     return ISO_OK;
 }

@@ -10,6 +10,7 @@
 
 static const iso_command *const commands[] = {
     &iso_command_train,
+    &iso_command_plan,
     &iso_command_models,
     &iso_command_datasets,
 };

@@ -146,25 +146,46 @@ iso_status iso_layout_option_split(const char *text, char *key, size_t size, con
     return ISO_OK;
 }
 
+const iso_argument *iso_train_argument(const char *name)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (!strcmp(table[i].name, name))
+            return &table[i];
+    return NULL;
+}
+
+iso_train_options iso_train_options_default(void)
+{
+    return (iso_train_options){.batch_size = 32,
+                               .epochs = 1,
+                               .learning_rate = -1,
+                               .weight_decay = -1,
+                               .seed = 1337,
+                               .verbose = 1,
+                               .zero = 1,
+                               .precision = "float32",
+                               .collectives = "auto",
+                               .backend = "auto"};
+}
+
+iso_status iso_train_options_check(iso_train_options *options)
+{
+    iso_status status;
+    ISO_TRY(parse_shuffle(options));
+    ISO_TRY(check_together(options));
+    ISO_TRY(check_layouts(options));
+    if (options->schedule)
+        ISO_TRY(iso_schedule_parse(options->schedule, &options->decay));
+done:
+    return status;
+}
+
 iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options)
 {
-    iso_train_options read = {.batch_size = 32,
-                              .epochs = 1,
-                              .learning_rate = -1,
-                              .weight_decay = -1,
-                              .seed = 1337,
-                              .verbose = 1,
-                              .zero = 1,
-                              .precision = "float32",
-                              .collectives = "auto",
-                              .backend = "auto"};
+    iso_train_options read = iso_train_options_default();
     iso_status status;
     ISO_TRY(iso_arguments_parse(table, ROWS, argc, argv, &read));
-    ISO_TRY(parse_shuffle(&read));
-    ISO_TRY(check_together(&read));
-    ISO_TRY(check_layouts(&read));
-    if (read.schedule)
-        ISO_TRY(iso_schedule_parse(read.schedule, &read.decay));
+    ISO_TRY(iso_train_options_check(&read));
     *options = read;
 done:
     return status;

@@ -35,6 +35,11 @@ typedef struct iso_train_options {
 iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options);
 /* Adds what the options mean. */
 void iso_train_options_help(iso_text *text);
+/* For commands that take some of these options: a row of the table by its name; what options are where they
+ * are not given; what options that have been read mean together. */
+const iso_argument *iso_train_argument(const char *name);
+iso_train_options iso_train_options_default(void);
+iso_status iso_train_options_check(iso_train_options *options);
 
 /* A schedule from text: "constant", "exponential:decay_steps=1000,decay_rate=0.9,staircase=1",
  * "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01", or

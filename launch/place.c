@@ -15,10 +15,9 @@ done:
     return status;
 }
 
-iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place)
+iso_status iso_place_lay_out(const iso_train_options *options, iso_place *place)
 {
     iso_status status;
-    ISO_TRY(iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &place->mesh));
     if (!options->layouts.count)
         return iso_data_parallel_create(place->mesh, &place->distribution);
     ISO_TRY(iso_layout_map_create(place->mesh, &place->map));
@@ -27,6 +26,12 @@ iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, is
         iso_model_parallel_create(place->map, &place->distribution, .batch_axis = NULL)); /* the first axis */
 done:
     return status;
+}
+
+iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place)
+{
+    iso_status status = iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &place->mesh);
+    return status == ISO_OK ? iso_place_lay_out(options, place) : status;
 }
 
 void iso_place_free(iso_place *place)

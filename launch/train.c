@@ -90,7 +90,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));
     if (options->verbose)
-        ISO_TRY(iso_head_print_plan(ctx, run.model, options->batch_size));
+        ISO_TRY(iso_head_print_plan(ctx, run.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:

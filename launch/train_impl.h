@@ -36,11 +36,14 @@ typedef struct iso_place {
     iso_distribution *distribution;
 } iso_place;
 iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place);
+/* The layouts of a place whose mesh exists. Local. */
+iso_status iso_place_lay_out(const iso_train_options *options, iso_place *place);
 void iso_place_free(iso_place *place);
 
-/* The lines at the head of a run, before and after the model is compiled. The chief prints; collective. */
+/* The lines at the head of a run, before and after the model is compiled; whole: all that `isogrid plan`
+ * prints. The chief prints; collective. */
 void iso_head_print(iso_context *ctx, const iso_train_options *options, const iso_place *place);
-iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows);
+iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
 
 /* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from
  * the start of the process to the end of the first step without those (`reading`) that opened the data. Chief

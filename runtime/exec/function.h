@@ -69,7 +69,8 @@ typedef struct iso_plan_facts {
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
 void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
-/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective. */
+/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective.
+ */
 iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
 /* The report as text. Allocated: free with iso_free. Collective. */
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text);

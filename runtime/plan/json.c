@@ -24,11 +24,12 @@ static json_t *number(double value)
 
 static json_t *variable(const iso_report_variable *v)
 {
-    return json_pack("{ss ss so ss sb so so ss si ss sI sI sI}", "path", v->path, "reason", v->reason, "key", text_or_null(v->key), "dtype",
-                     iso_dtype_name(v->dtype), "trainable", v->trainable, "shape", shape_of(&v->shape),
-                     "local_shape", shape_of(&v->local), "layout", v->layout, "update_split", v->split,
-                     "update_axes", v->split_axes, "bytes", (json_int_t)v->bytes, "gradient_bytes",
-                     (json_int_t)v->gradient_bytes, "optimizer_bytes", (json_int_t)v->state_bytes);
+    return json_pack("{ss ss so ss sb so so ss si ss sI sI sI}", "path", v->path, "reason", v->reason, "key",
+                     text_or_null(v->key), "dtype", iso_dtype_name(v->dtype), "trainable", v->trainable,
+                     "shape", shape_of(&v->shape), "local_shape", shape_of(&v->local), "layout", v->layout,
+                     "update_split", v->split, "update_axes", v->split_axes, "bytes", (json_int_t)v->bytes,
+                     "gradient_bytes", (json_int_t)v->gradient_bytes, "optimizer_bytes",
+                     (json_int_t)v->state_bytes);
 }
 
 static json_t *origin(const iso_report_origin *o)
@@ -61,15 +62,17 @@ static json_t *op(const iso_report_op *o)
 static json_t *collective(const iso_plan_report *r, const iso_report_collective *c)
 {
     return json_pack("{ss ss ss so so so so si si si}", "kind", c->kind, "axes", c->axes, "tensor", c->tensor,
-                     "from", origin(&c->from), "to", origin(&c->to), "bytes", number(c->bytes), "bytes_per_slot",
-                     number(c->bytes / r->slots), "begin", c->begin, "end", c->end, "overlaps", c->overlaps);
+                     "from", origin(&c->from), "to", origin(&c->to), "bytes", number(c->bytes),
+                     "bytes_per_slot", number(c->bytes / r->slots), "begin", c->begin, "end", c->end,
+                     "overlaps", c->overlaps);
 }
 
 static json_t *memory(const iso_report_memory *m)
 {
-    return json_pack("{sI sI sI sI sI sI}", "weights", (json_int_t)m->weights, "gradients", (json_int_t)m->gradients,
-                     "optimizer", (json_int_t)m->optimizer, "activations", (json_int_t)m->activations, "buffers",
-                     (json_int_t)m->buffers, "total", (json_int_t)m->total);
+    return json_pack("{sI sI sI sI sI sI}", "weights", (json_int_t)m->weights, "gradients",
+                     (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "activations",
+                     (json_int_t)m->activations, "buffers", (json_int_t)m->buffers, "total",
+                     (json_int_t)m->total);
 }
 
 static json_t *heaviest(const iso_plan_report *r)
@@ -98,13 +101,13 @@ static json_t *lists_of(const iso_plan_report *r, json_t *object)
 
 static json_t *whole(const iso_plan_report *r)
 {
-    json_t *object =
-        json_pack("{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
-                  r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->slots, "hosts", r->hosts,
-                  "slots_per_host", r->host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
-                  (json_int_t)r->parameters, "flops", number(r->flops), "exchanged_bytes", number(r->bytes),
-                  "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
-                  json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
+    json_t *object = json_pack(
+        "{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
+        r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->slots, "hosts", r->hosts,
+        "slots_per_host", r->host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
+        (json_int_t)r->parameters, "flops", number(r->flops), "exchanged_bytes", number(r->bytes),
+        "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
+        json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
     return object ? lists_of(r, object) : NULL;

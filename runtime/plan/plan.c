@@ -89,8 +89,8 @@ static iso_status allocate(iso_plan *plan)
     plan->deferred = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->deferred);
     plan->step_deferred = iso_new((size_t)plan->program->steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->place && plan->root && plan->life && plan->bucket_life && plan->bucket_offset && plan->deferred && plan->step_deferred &&
-               plan->member_copied;
+    bool all = plan->place && plan->root && plan->life && plan->bucket_life && plan->bucket_offset &&
+               plan->deferred && plan->step_deferred && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);

@@ -29,8 +29,9 @@ static const char *bytes_text(double bytes, char text[32])
 static void print_head(const printer *p)
 {
     const iso_plan_report *r = p->report;
-    iso_text_add(p->text, "plan of %s on %lld rows; mesh %s: %d slot%s", r->training ? "training" : "inference",
-                 (long long)r->rows, r->mesh, r->slots, r->slots == 1 ? "" : "s");
+    iso_text_add(p->text, "plan of %s on %lld rows; mesh %s: %d slot%s",
+                 r->training ? "training" : "inference", (long long)r->rows, r->mesh, r->slots,
+                 r->slots == 1 ? "" : "s");
     if (r->hosts == 1)
         iso_text_add(p->text, " on one host");
     else
@@ -66,8 +67,8 @@ static void print_variables(const printer *p)
         width[1] = wider(width[1], shape_text(&r->variable[i].shape, shape));
         width[2] = wider(width[2], r->variable[i].layout);
     }
-    iso_text_add(p->text, "\n  %-*s  %-*s  %-*s  %8s  why\n", width[0], "variable", width[1], "shape", width[2],
-                 "layout", "a slot");
+    iso_text_add(p->text, "\n  %-*s  %-*s  %-*s  %8s  why\n", width[0], "variable", width[1], "shape",
+                 width[2], "layout", "a slot");
     for (int i = 0; i < r->variables; i++)
         print_variable(p, &r->variable[i], width);
 }
@@ -99,8 +100,9 @@ static void name_op(const iso_report_op *op, iso_text *name)
         add_origin(name, &op->origin, "");
         break;
     case ISO_REPORT_COPY:
-        iso_text_add(name, "slice of what ");
-        add_origin(name, &op->origin, "it has");
+        iso_text_add(name, "keep a part");
+        iso_text_add(name, op->origin.op ? ": " : "");
+        add_origin(name, &op->origin, "");
         break;
     case ISO_REPORT_EXCHANGE:
         iso_text_add(name, "exchange");
@@ -119,9 +121,10 @@ static void print_op(const printer *p, int number, const iso_report_op *before, 
     name_op(op, &name);
     iso_text_add(p->text, "  %4d  %-*s", number, width, iso_text_get(&name));
     iso_text_free(&name);
-    if (op->tensor && (!before || !iso_shape_equal(&op->local, &before->local) || strcmp(op->layout, before->layout)))
-        iso_text_add(p->text, "  %s%s%s%s", shape_text(&op->local, shape), op->local.rank ? " (" : "", op->layout,
-                     op->local.rank ? ")" : "");
+    if (op->tensor &&
+        (!before || !iso_shape_equal(&op->local, &before->local) || strcmp(op->layout, before->layout)))
+        iso_text_add(p->text, "  %s%s%s%s", shape_text(&op->local, shape), op->local.rank ? " (" : "",
+                     op->layout, op->local.rank ? ")" : "");
     if (op->kernel)
         iso_text_add(p->text, "  [%s]", op->kernel);
     if (op->repeated > 1)
@@ -190,7 +193,8 @@ static void print_collectives(const printer *p)
 static void print_use(const printer *p, const char *use, int64_t slot, int64_t host)
 {
     char a[32], b[32];
-    iso_text_add(p->text, "  %-12s  %8s  %8s\n", use, bytes_text((double)slot, a), bytes_text((double)host, b));
+    iso_text_add(p->text, "  %-12s  %8s  %8s\n", use, bytes_text((double)slot, a),
+                 bytes_text((double)host, b));
 }
 
 static void print_memory(const printer *p)

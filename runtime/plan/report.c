@@ -32,7 +32,8 @@ static iso_shape extents(const iso_box *box)
 
 /* ---- where ops belong ---- */
 
-/* Layers are built one after another: an op belongs to the first layer whose output is made by it or later. */
+/* Layers are built one after another: an op belongs to the first layer whose output is made by it or later.
+ */
 static void find_layers(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
@@ -142,8 +143,7 @@ static const char *kernel_of(const iso_reporter *r, int step)
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
     iso_plan_call(r->plan, step, 0, in, out, &call);
-    const iso_kernel *kernel =
-        r->plan->site->backend->find(r->program->step[step].op->type->name, &call);
+    const iso_kernel *kernel = r->plan->site->backend->find(r->program->step[step].op->type->name, &call);
     return kernel ? kernel->name : NULL;
 }
 
@@ -256,8 +256,7 @@ iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **out)
     report->slots = plan->program->mesh->slots;
     report->rows = plan->rows;
     report->backend = plan->site->backend->name;
-    iso_reporter r = {
-        .plan = plan, .program = plan->program, .mesh = plan->program->mesh, .report = report};
+    iso_reporter r = {.plan = plan, .program = plan->program, .mesh = plan->program->mesh, .report = report};
     iso_status status = describe(&r);
     if (status == ISO_OK)
         *out = report;

@@ -1,5 +1,5 @@
-/* What a plan says: where every variable lies and by which key, what each op computes on a slot, what moves between
- * slots and why, and the memory that it takes. Plain data, the same at run time and beforehand. */
+/* What a plan says: where every variable lies and by which key, what each op computes on a slot, what moves
+ * between slots and why, and the memory that it takes. Plain data, the same at run time and beforehand. */
 #ifndef ISO_PLAN_REPORT_H
 #define ISO_PLAN_REPORT_H
 
@@ -60,9 +60,9 @@ typedef struct iso_report_collective {
     char axes[ISO_REPORT_TEXT]; /* "data, model" */
     char tensor[ISO_REPORT_TEXT];
     iso_report_origin from, to; /* the op that makes it, and the first that waits for it */
-    double bytes;               /* taken from other slots in a step, in all; a slot takes bytes / slots of them */
-    int begin, end;             /* ops: where it begins, and where it must be done */
-    int overlaps;               /* ops that run between */
+    double bytes;   /* taken from other slots in a step, in all; a slot takes bytes / slots of them */
+    int begin, end; /* ops: where it begins, and where it must be done */
+    int overlaps;   /* ops that run between */
 } iso_report_collective;
 
 /* Bytes by use. */

@@ -17,8 +17,8 @@ static int64_t round_to(int64_t n, int64_t to)
 /* As the executor places a copy: on cache lines of its own, with room to read past its end. */
 static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout, const iso_mesh *mesh)
 {
-    int64_t bytes = iso_layout_largest(mesh, layout, &variable->shape) *
-                    (int64_t)iso_dtype_size(variable->dtype);
+    int64_t bytes =
+        iso_layout_largest(mesh, layout, &variable->shape) * (int64_t)iso_dtype_size(variable->dtype);
     return round_to(bytes + ISO_ALIGN, ISO_ALIGN);
 }
 
@@ -41,7 +41,8 @@ static int64_t weights_of_host(const iso_reporter *r, int host)
         int64_t elements;
         int holders = copies->first[host + 1] - copies->first[host];
         if (r->hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
-            bytes += elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
+            bytes +=
+                elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
             continue;
         }
         for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
@@ -118,8 +119,8 @@ static int64_t buffers_of_slot(const iso_reporter *r)
 
 static void add_up(iso_report_memory *memory)
 {
-    memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations +
-                    memory->buffers;
+    memory->total =
+        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
 }
 
 static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
@@ -155,7 +156,8 @@ static int fullest_host(const iso_reporter *r)
 
 /* ---- the peak ---- */
 
-/* What each instruction needs: a block counts from the first to the last that it must hold its contents for. */
+/* What each instruction needs: a block counts from the first to the last that it must hold its contents for.
+ */
 static void find_live(const iso_reporter *r)
 {
     const iso_plan *plan = r->plan;

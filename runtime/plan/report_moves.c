@@ -42,11 +42,9 @@ static iso_report_origin reader_of(const iso_reporter *r, int value)
 
 static void describe_move(iso_reporter *r, const iso_move *move, int begin, int end)
 {
-    const iso_layout *from = &r->program->value[move->from].layout,
-                     *to = &r->program->value[move->to].layout;
+    const iso_layout *from = &r->program->value[move->from].layout, *to = &r->program->value[move->to].layout;
     iso_shape shape = iso_plan_shape(r->plan, move->from);
-    iso_collective what =
-        iso_collective_of(r->mesh, from, to, &shape, move->kind == ISO_MOVE_SCATTER);
+    iso_collective what = iso_collective_of(r->mesh, from, to, &shape, move->kind == ISO_MOVE_SCATTER);
     iso_report_collective *out = add(r);
     if (what.kind == ISO_COLLECTIVE_MIXED)
         iso_collective_text(r->mesh, &what, out->kind, sizeof out->kind);
@@ -114,18 +112,20 @@ static const iso_deferred *deferred_member(const iso_reporter *r, int bucket, in
 static void describe_gradients(iso_reporter *r, int number)
 {
     const iso_bucket *bucket = &r->plan->buckets->bucket[number];
+    const iso_variable *last = NULL;
     int64_t elements = 0;
     int members = 0;
     for (int m = 0; m < bucket->members; m++)
-        if (!r->plan->step_deferred || !deferred_member(r, number, m)) {
-            elements += elements_of(bucket->member[m].variable);
+        if (!deferred_member(r, number, m)) {
+            last = bucket->member[m].variable;
+            elements += elements_of(last);
             members++;
         }
     if (bucket->group < 2 || !members)
         return;
     iso_report_collective *out = at_the_end(r, "reduce-scatter", bucket->axes);
-    if (members == 1 && bucket->members == 1)
-        snprintf(out->tensor, sizeof out->tensor, "gradient of %s", bucket->member[0].variable->path);
+    if (members == 1)
+        snprintf(out->tensor, sizeof out->tensor, "gradient of %s", last->path);
     else
         snprintf(out->tensor, sizeof out->tensor, "gradients of %d variables", members);
     out->to.op = bucket->optimizer->rule;

@@ -215,7 +215,9 @@ const char *iso_distribution_reason(const iso_distribution *distribution, const 
     if (variable->layout)
         return "own";
     if (distribution->map && !distribution->foreign)
-        return iso_layout_map_find(distribution->map, variable->path, &variable->shape, &layout, key) == ISO_OK && *key
+        return iso_layout_map_find(distribution->map, variable->path, &variable->shape, &layout, key) ==
+                           ISO_OK &&
+                       *key
                    ? "key"
                    : "default";
     bool given = false;

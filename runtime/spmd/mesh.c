@@ -11,7 +11,7 @@
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
-enum { REST = 0 }; /* size of an axis written "*" until it is known */
+enum { REST = 0, MOST_IMAGINED = 1 << 24 }; /* REST: size of an axis written "*" until it is known */
 
 static iso_status bad_spec(const char *spec, const char *at, const char *what)
 {
@@ -135,7 +135,18 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
     return ISO_OK;
 }
 
-static iso_status create(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
+/* Nothing will run on it, so its slots may be on one rank, as the zeroed list has them. */
+static iso_status place_nowhere(const iso_mesh *mesh)
+{
+    if (mesh->slots > MOST_IMAGINED)
+        return iso_error(ISO_INVALID, "mesh '%s' has %d slots; plans are made for at most %d", mesh->text,
+                         mesh->slots, MOST_IMAGINED);
+    return ISO_OK;
+}
+
+typedef enum placing { IN_BLOCKS, AS_LISTED, NOWHERE } placing;
+
+static iso_status create(iso_context *ctx, const char *spec, placing how, const int *rank_of_slot, int count,
                          iso_mesh **out)
 {
     iso_status status = ISO_OK;
@@ -149,9 +160,12 @@ static iso_status create(iso_context *ctx, const char *spec, const int *rank_of_
     ISO_TRY(parse(mesh, spec));
     ISO_TRY(resolve_sizes(mesh, spec));
     ISO_TRY(write_text(mesh));
+    if (how == NOWHERE)
+        ISO_TRY(place_nowhere(mesh));
     ISO_TRY(iso_alloc((size_t)mesh->slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
-    ISO_TRY(rank_of_slot ? place_as_listed(mesh, rank_of_slot, count) : place_in_blocks(mesh));
+    if (how != NOWHERE)
+        ISO_TRY(how == AS_LISTED ? place_as_listed(mesh, rank_of_slot, count) : place_in_blocks(mesh));
     *out = mesh;
     return ISO_OK;
 done:
@@ -166,11 +180,11 @@ static uint64_t mesh_hash(const iso_mesh *mesh)
     return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->slots * sizeof(int));
 }
 
-iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
-                              iso_mesh **out)
+static iso_status create_on_all(iso_context *ctx, const char *spec, placing how, const int *rank_of_slot,
+                                int count, iso_mesh **out)
 {
     iso_mesh *mesh = NULL;
-    iso_status status = iso_agree(ctx, create(ctx, spec, rank_of_slot, count, &mesh));
+    iso_status status = iso_agree(ctx, create(ctx, spec, how, rank_of_slot, count, &mesh));
     if (status == ISO_OK)
         status = iso_agree_same(ctx, "the mesh", mesh_hash(mesh), mesh->text);
     if (status == ISO_OK)
@@ -178,6 +192,17 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
     else
         iso_mesh_destroy(mesh);
     return status;
+}
+
+iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
+                              iso_mesh **mesh)
+{
+    return create_on_all(ctx, spec, rank_of_slot ? AS_LISTED : IN_BLOCKS, rank_of_slot, count, mesh);
+}
+
+iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh)
+{
+    return create_on_all(ctx, spec, NOWHERE, NULL, 0, mesh);
 }
 
 iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh)

@@ -36,8 +36,8 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
                                   iso_layout *layout);
 iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
                                      iso_layout *layout);
-/* What gave a variable its layout: "key", the map's of which *key becomes; "own"; "distribution"; "default": nothing
- * did, so it is replicated. */
+/* What gave a variable its layout: "key", the map's of which *key becomes; "own"; "distribution"; "default":
+ * nothing did, so it is replicated. */
 const char *iso_distribution_reason(const iso_distribution *distribution, const iso_variable *variable,
                                     const char **key);
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,

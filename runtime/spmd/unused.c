@@ -37,7 +37,8 @@ static bool path_in_key(const iso_map_entry *entry, const char *path)
     return strstr(entry->key, path) != NULL;
 }
 
-/* Adds the paths that overlap with the key so, at most SHOWN; moves them to the front of the list and counts them. */
+/* Adds the paths that overlap with the key so, at most SHOWN; moves them to the front of the list and counts
+ * them. */
 static int add_overlapping(iso_text *message, const iso_map_entry *entry, const char **paths, int count,
                            bool (*overlaps)(const iso_map_entry *entry, const char *path), const char *lead,
                            const char *end)
@@ -67,7 +68,8 @@ static iso_status report(const iso_map_entry *entry, const char **paths, int cou
     iso_text_add(&message, "layout key '%s' (%s) matches no variable and no output", entry->key, entry->text);
     int known = add_overlapping(&message, entry, paths, count, key_in_path, "; it matches a part of ",
                                 " (a key must match the whole path)");
-    known += add_overlapping(&message, entry, paths + known, count - known, path_in_key, "; it contains ", "");
+    known +=
+        add_overlapping(&message, entry, paths + known, count - known, path_in_key, "; it contains ", "");
     iso_text_add_nearest(&message, entry->key, paths + known, count - known);
     if (strict)
         status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));

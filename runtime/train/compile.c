@@ -201,11 +201,17 @@ static uint64_t hash_variables(uint64_t hash, const iso_graph *graph)
     return hash;
 }
 
+static iso_function_options inputs_and_outputs(const iso_model *model, const outputs *list)
+{
+    iso_function_options options = {.inputs = {model->input, model->target, model->weights}};
+    memcpy(options.outputs, list->tensor, sizeof options.outputs);
+    return options;
+}
+
 static iso_status make_functions(iso_model *model, const outputs *list, iso_update *update)
 {
     iso_status status = ISO_OK;
-    iso_function_options options = {.inputs = {model->input, model->target, model->weights}};
-    memcpy(options.outputs, list->tensor, sizeof options.outputs);
+    iso_function_options options = inputs_and_outputs(model, list);
     ISO_TRY(iso_function_create_with(model->graph, &model->evaluation, &options, sizeof options));
     options.updates[0] = update;
     options.training = true;
@@ -230,4 +236,21 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
     model->compiled = true;
 done:
     return status;
+}
+
+iso_status iso_model_plan_with(iso_model *model, const iso_compile_options *given, size_t size, int64_t rows,
+                               int slots_per_host, iso_plan_report **report)
+{
+    iso_compile_options options = {0};
+    outputs list = {.count = 0};
+    iso_update *update = NULL;
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_status status = build(model, &options, &list, &update);
+    if (status != ISO_OK)
+        return status;
+    iso_function_options function = inputs_and_outputs(model, &list);
+    function.updates[0] = update;
+    function.training = true;
+    model->compiled = true; /* losses and updates are in the graph now: there is no second time */
+    return iso_function_plan(model->graph, rows, slots_per_host, &function, report);
 }

@@ -1,0 +1,217 @@
+/* isogrid plan: what a training would do on a mesh, without data, without running, on one process. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "launch/train_impl.h"
+
+typedef struct plan_options {
+    iso_train_options train; /* those of a training that concern its plan */
+    const char *shape, *memory;
+    int64_t slots_per_host;
+    bool json;
+    /* read from the above */
+    iso_shape row;
+    double limit; /* bytes; 0: none */
+    bool limit_of_slot;
+} plan_options;
+
+/* ---- options ---- */
+
+static const char *const shared[] = {
+    "model",         "mesh",       "layout",           "strict-layouts", "zero", "batch-size", "optimizer",
+    "learning-rate", "schedule",   "weight-decay",     "clip-norm",      "loss", "metrics",    "precision",
+    "clip-value",    "accumulate", "global-clip-norm", "layout-file",    "seed", "threads",    "verbose",
+};
+
+static const iso_argument own[] = {
+    {"shape", ISO_ARGUMENT_TEXT, offsetof(plan_options, shape), "N,...",
+     "a row of the model's input; default 28,28,1", 0, 0, NULL},
+    {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(plan_options, slots_per_host), "N",
+     "so many slots of the mesh, in order, are on each host; default: all on one", 1, 0x1p31 - 1, NULL},
+    {"memory", ISO_ARGUMENT_TEXT, offsetof(plan_options, memory), "SIZE or SIZE/slot",
+     "what a host (or a slot) has: 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
+    {"json", ISO_ARGUMENT_FLAG, offsetof(plan_options, json), NULL,
+     "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
+};
+enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0], HELP = 1 };
+
+/* The rows of the table in `rows`; their number. Options that a training does not have yet are left out. */
+static int make_table(iso_argument rows[SHARED + OWN + HELP])
+{
+    int count = 0;
+    for (int i = 0; i < SHARED; i++) {
+        const iso_argument *row = iso_train_argument(shared[i]);
+        if (!row)
+            continue;
+        rows[count] = *row;
+        rows[count++].offset += offsetof(plan_options, train);
+    }
+    for (int i = 0; i < OWN; i++)
+        rows[count++] = own[i];
+    rows[count] = *iso_train_argument("help");
+    rows[count++].offset += offsetof(plan_options, train);
+    return count;
+}
+
+static void print_help(iso_text *text)
+{
+    iso_argument rows[SHARED + OWN + HELP];
+    iso_arguments_help(rows, make_table(rows), text);
+}
+
+static iso_status read_shape(const char *text, iso_shape *shape)
+{
+    char number[32];
+    const char *at = text;
+    *shape = (iso_shape){0};
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        if (shape->rank == ISO_MAX_RANK - 1 || length >= sizeof number)
+            return iso_error(ISO_INVALID, "--shape '%s': not up to %d sizes joined by ','", text,
+                             ISO_MAX_RANK - 1);
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        iso_status status = iso_argument_count("--shape", number, 1, 0x1p31 - 1, &shape->dim[shape->rank]);
+        if (status != ISO_OK)
+            return status;
+        shape->rank++;
+        if (!at[length])
+            return ISO_OK;
+        at += length + 1;
+    }
+}
+
+/* "16GiB", "1.5GB/slot" */
+static iso_status read_memory(const char *text, plan_options *options)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
+                 {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char *end;
+    double number = strtod(text, &end);
+    const char *of = strchr(end, '/');
+    size_t length = of ? (size_t)(of - end) : strlen(end);
+    options->limit_of_slot = of && !strcmp(of, "/slot");
+    for (size_t i = 0; end > text && i < sizeof units / sizeof units[0]; i++)
+        if (strlen(units[i].name) == length && !strncmp(units[i].name, end, length))
+            options->limit = number * units[i].bytes;
+    bool known = !of || options->limit_of_slot || !strcmp(of, "/host");
+    if (known && options->limit >= 1 && options->limit < 0x1p60)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "--memory '%s': should be a size such as 64GiB, 500MB or 16GiB/slot", text);
+}
+
+static iso_status read_options(int argc, char *const *argv, plan_options *options)
+{
+    iso_argument rows[SHARED + OWN + HELP];
+    plan_options read = {.train = iso_train_options_default()};
+    iso_status status;
+    ISO_TRY(iso_arguments_parse(rows, make_table(rows), argc, argv, &read));
+    ISO_TRY(iso_train_options_check(&read.train));
+    ISO_TRY(read_shape(read.shape ? read.shape : "28,28,1", &read.row));
+    if (read.memory)
+        ISO_TRY(read_memory(read.memory, &read));
+    if (!read.train.model)
+        ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is"));
+    *options = read;
+done:
+    return status;
+}
+
+/* ---- the plan ---- */
+
+/* Everything that a report lends texts from. */
+typedef struct planned {
+    const iso_builtin_model *builtin;
+    iso_recipe recipe;
+    iso_place place;
+    iso_model *model;
+    iso_plan_report *report;
+} planned;
+
+static iso_status plan_model(iso_context *ctx, const plan_options *options, planned *p)
+{
+    iso_dtype precision = options->train.precision[5] == '6' ? ISO_F64 : ISO_F32;
+    p->model = iso_builtin_model_create(ctx, p->builtin, options->row, precision);
+    iso_compile_options compile = {
+        .optimizer = p->recipe.optimizer, .loss = p->recipe.loss, .distribution = p->place.distribution};
+    for (int i = 0; i < ISO_MAX_METRICS; i++)
+        compile.metrics[i] = p->recipe.metrics[i];
+    return iso_model_plan_with(p->model, &compile, sizeof compile, options->train.batch_size,
+                               (int)options->slots_per_host, &p->report);
+}
+
+static iso_status make(iso_context *ctx, const plan_options *options, planned *p)
+{
+    iso_status status = iso_builtin_model_find(options->train.model, &p->builtin);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--model: ");
+    ISO_TRY(iso_recipe_make(p->builtin, &options->train, &p->recipe));
+    ISO_TRY(iso_place_lay_out(&options->train, &p->place));
+    ISO_TRY(plan_model(ctx, options, p));
+done:
+    return status;
+}
+
+static iso_status print(iso_context *ctx, const plan_options *options, const iso_plan_report *report)
+{
+    iso_text text = {0};
+    iso_status status = ISO_OK;
+    if (options->json)
+        status = iso_plan_report_json(report, &text);
+    else
+        iso_plan_report_print(report, &text);
+    if (status == ISO_OK && text.failed)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");
+    if (status == ISO_OK && iso_is_chief(ctx))
+        fputs(iso_text_get(&text), stdout);
+    iso_text_free(&text);
+    return status;
+}
+
+static iso_status check_memory(const plan_options *options, const iso_plan_report *report)
+{
+    char need[32], over[32], bytes[32];
+    double needed = (double)(options->limit_of_slot ? report->slot.total : report->host.total);
+    if (!options->memory || needed <= options->limit)
+        return ISO_OK;
+    iso_text text = {0};
+    for (int i = 0; i < report->heaviest; i++) {
+        const iso_report_weight *w = &report->heavy[i];
+        iso_text_add(&text, "%s%s (%s%s)", i ? ", " : "", w->name,
+                     iso_text_scaled((double)w->bytes, "B", bytes, sizeof bytes),
+                     w->variable ? " with gradient and optimizer state" : "");
+    }
+    iso_status status = iso_error(
+        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; on each slot most is taken by %s",
+        iso_text_scaled(needed, "B", need, sizeof need), options->limit_of_slot ? "slot" : "host",
+        iso_text_scaled(needed - options->limit, "B", over, sizeof over), options->memory,
+        iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    plan_options options;
+    planned p = {0};
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
+    ISO_TRY(iso_mesh_imagine(ctx, options.train.mesh ? options.train.mesh : "data=*", &p.place.mesh));
+    ISO_TRY(iso_agree(ctx, make(ctx, &options, &p)));
+    ISO_TRY(iso_agree(ctx, print(ctx, &options, p.report)));
+    ISO_TRY(iso_agree(ctx, check_memory(&options, p.report)));
+done:
+    iso_plan_report_destroy(p.report);
+    iso_model_destroy(p.model);
+    iso_place_free(&p.place);
+    return status;
+}
+
+const iso_command iso_command_plan = {"plan", "--model NAME [OPTION...]",
+                                      "what a training would do on any mesh; nothing is run", run,
+                                      print_help};
