@@ -133,30 +133,11 @@ typedef struct numbers {
     double *weights;
 } numbers;
 
-/* What the steps counted is what the plan states, over all slots. Where gradients are accumulated not every
- * step takes them. */
-static void compare_counts(const trial *t, bool accumulates)
-{
-    iso_plan_facts facts;
-    double mine[2], all[2 * MOST_SLOTS], flops = 0, bytes = 0;
-    trial_ok(t, iso_function_facts(t->train, t->rows, &facts));
-    iso_function_counted(t->train, &mine[0], &mine[1]);
-    trial_ok(t, iso_gather_all(ctx, mine, sizeof mine, all));
-    for (int r = 0; r < iso_ranks(ctx); r++) {
-        flops += all[2 * r];
-        bytes += all[2 * r + 1];
-    }
-    ck_assert_msg(fabs(flops - STEPS * facts.flops) <= 1e-9 * flops,
-                  "%s: counted %.17g operations, planned %.17g", t->what, flops, STEPS * facts.flops);
-    ck_assert_msg(accumulates || bytes == STEPS * facts.exchanged_bytes,
-                  "%s: counted %.17g bytes, planned %.17g", t->what, bytes, STEPS * facts.exchanged_bytes);
-}
-
 static void train(trial *t, bool accumulates, numbers *out)
 {
     for (int i = 0; i < STEPS; i++)
         out->loss[i] = trial_step(t, i);
-    compare_counts(t, accumulates);
+    trial_check_counts(t, STEPS, !accumulates);
     out->weights = trial_weights(t, &out->count);
     out->inference = trial_infer(t, STEPS);
 }

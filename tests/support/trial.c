@@ -1,11 +1,13 @@
 #include "tests/support/trial.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/random.h"
+#include "runtime/session/session.h"
 #include "tests/support/once.h"
 
 static void note(trial *t, const char *a, const char *b)
@@ -145,4 +147,22 @@ double *trial_weights(const trial *t, int64_t *count)
     }
     *count = total;
     return values;
+}
+
+void trial_check_counts(const trial *t, int steps, bool with_bytes)
+{
+    iso_plan_facts facts;
+    double mine[2], *all = malloc(2 * sizeof *all * (size_t)iso_ranks(t->ctx)), flops = 0, bytes = 0;
+    trial_ok(t, iso_function_facts(t->train, t->rows, &facts));
+    iso_function_counted(t->train, &mine[0], &mine[1]);
+    trial_ok(t, iso_gather_all(t->ctx, mine, sizeof mine, all));
+    for (int r = 0; r < iso_ranks(t->ctx); r++) {
+        flops += all[2 * r];
+        bytes += all[2 * r + 1];
+    }
+    free(all);
+    ck_assert_msg(fabs(flops - steps * facts.flops) <= 1e-9 * flops,
+                  "%s: counted %.17g operations, planned %.17g", t->what, flops, steps * facts.flops);
+    ck_assert_msg(!with_bytes || bytes == steps * facts.exchanged_bytes,
+                  "%s: counted %.17g bytes, planned %.17g", t->what, bytes, steps * facts.exchanged_bytes);
 }

@@ -36,6 +36,9 @@ double trial_infer(trial *t, int number);
 void trial_run(trial *t, iso_function *function, int number, double *const *outputs);
 /* All variables one after another; freed with free(). */
 double *trial_weights(const trial *t, int64_t *count);
+/* What the steps of training counted, so many so far, is what the plan states, summed over all slots. bytes:
+ * those too (where gradients are accumulated not every step takes them). Collective. */
+void trial_check_counts(const trial *t, int steps, bool bytes);
 /* Ends the test where the status is an error. */
 void trial_ok(const trial *t, iso_status status);
 

@@ -1,0 +1,325 @@
+/* Convolutions and pools over parts of height and width compute what one slot computes, exchange halos and
+ * gather nothing. Ranks: 1, 2, 3, 5 */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/models.h"
+#include "runtime/exec/function_impl.h"
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+#include "tests/support/trial.h"
+
+static iso_context *ctx;
+
+enum { ROWS = 5, STEPS = 5, MOST_SLOTS = 8, LAYOUTS = 10 };
+
+/* ---- networks ---- */
+
+static iso_tensor *image_of(net *n, iso_shape shape)
+{
+    n->inputs = 1;
+    return n->input[0] = iso_input(n->graph, "image", ISO_F32, shape);
+}
+
+static void classify(net *n, iso_tensor *logits)
+{
+    int classes = (int)iso_tensor_shape(logits)->dim[1];
+    n->classes[n->inputs] = classes;
+    iso_tensor *label = n->input[n->inputs++] = iso_input(n->graph, "label", ISO_I32, (iso_shape){0});
+    n->loss = iso_reduce_loss(iso_sparse_crossentropy(label, logits, .from_logits = true), NULL);
+}
+
+/* The network of the multi-GPU guide. */
+static void guide(net *n)
+{
+    const iso_builtin_model *model;
+    check_ok(iso_builtin_model_find("convnet", &model));
+    classify(n, model->build(iso_affine(image_of(n, ISO_SHAPE(28, 28, 1)), 255, 0)));
+}
+
+/* Windows larger than a part, strides, dilation, groups, kernels of one element that step over others, and
+ * pools that overlap, on 7 rows and 6 columns. */
+static void odd(net *n)
+{
+    iso_tensor *x = image_of(n, ISO_SHAPE(7, 6, 4));
+    x = iso_conv2d(x, 6, .kernel_size_hw = {5, 3}, .padding = ISO_SAME, .activation = ISO_TANH,
+                   .name = "large");
+    x = iso_relu(iso_batch_norm(x, .name = "norm"));
+    iso_tensor *fine = iso_max_pooling2d(x, 3, .strides = 1, .padding = ISO_SAME, .name = "max");
+    fine = iso_conv2d(fine, 8, 3, .groups = 2, .padding = ISO_SAME, .name = "groups");
+    fine =
+        iso_conv2d(fine, 6, 2, .dilation = 3, .padding = ISO_SAME, .activation = ISO_SILU, .name = "apart");
+    x = iso_average_pooling2d(iso_add(x, fine), 2, .strides = 1, .padding = ISO_SAME, .name = "mean");
+    iso_tensor *coarse = iso_conv2d(x, 5, 1, .strides = 2, .name = "skip");
+    x = iso_conv2d(x, 5, 3, .strides = 2, .padding = ISO_SAME, .name = "halve");
+    x = iso_merge_add(((iso_tensor *const[]){x, coarse}), 2, .name = "sum");
+    x = iso_conv2d(x, 7, 2, .strides = 2, .name = "valid"); /* [batch, 2, 1, 7] */
+    classify(n, iso_dense(iso_global_average_pooling2d(x, .name = "all"), 3, .name = "d"));
+}
+
+/* Pools side by side, a flattened end. */
+static void flat(net *n)
+{
+    iso_tensor *x = image_of(n, ISO_SHAPE(9, 8, 2));
+    x = iso_conv2d(x, 4, 3, .padding = ISO_SAME, .activation = ISO_ELU, .name = "c");
+    x = iso_max_pooling2d(x, 2, .name = "half");     /* [batch, 4, 4, 4] */
+    x = iso_average_pooling2d(x, 2, .name = "rest"); /* [batch, 2, 2, 4] */
+    classify(n, iso_dense(iso_flatten(x, .name = "flat"), 3, .name = "d"));
+}
+
+/* ---- where they are trained ---- */
+typedef struct setting {
+    const net_kind kind;
+    const char *mesh, *batch;
+    const char *layout[LAYOUTS]; /* keys and layouts */
+} setting;
+
+static const setting settings[] = {
+    {{"guide", guide}, "data=1,h=2,w=2", "data", {"image/output", "data, h, w, -"}},
+    {{"guide", guide}, "data=2,h=3", "data", {"conv2d/output", "data, h, -, -"}},
+    {{"guide", guide},
+     "data=1,model=2,w=3",
+     "data",
+     {"image/output", "data, -, w, -", "conv2d/kernel", "-, -, -, model", "conv2d_1/kernel", "-, -, model, -",
+      "large_k/kernel", "-, -, -, model"}},
+    {{"odd", odd}, "data=1,h=2,w=2", "data", {"image/output", "data, h, w, -"}},
+    {{"odd", odd}, "data=2,h=3", "data", {"image/output", "data, h, -, -"}},
+    {{"odd", odd}, "data=1,h=5", "data", {"image/output", "data, h, -, -"}},
+    {{"odd", odd}, "data=1,w=8", "data", {"image/output", "data, -, w, -"}},
+    {{"odd", odd}, "data=2,h=2,w=2", "data", {"image/output", "data, w, h, -"}},
+    {{"odd", odd}, "h=2,w=3", "h", {"image/output", "-, w+h, -, -"}},
+    {{"odd", odd},
+     "data=2,h=2,model=2",
+     "data",
+     {"image/output", "data, h, -, -", "large/kernel", "-, -, -, model", "apart/kernel", "-, -, model, -",
+      "halve/kernel", "-, -, -, model", "groups/output", "data, h, -, model"}},
+    {{"flat", flat}, "data=2,h=4", "data", {"image/output", "data, h, -, -"}},
+    {{"flat", flat}, "data=1,h=2,w=3", "data", {"image/output", "data, h, w, -"}},
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+static int slots_of(const char *mesh)
+{
+    int slots = 1;
+    for (const char *at = mesh; (at = strchr(at, '=')) != NULL; at++)
+        slots *= atoi(at + 1);
+    return slots;
+}
+
+/* How slots are dealt out to ranks. */
+typedef enum dealing { ON_FIRST, BLOCKS, IN_TURN } dealing;
+
+static void begin(trial *t, const setting *from, dealing how, iso_dtype precision)
+{
+    int ranks[MOST_SLOTS], slots = slots_of(from->mesh),
+                           taking = iso_ranks(ctx) < slots ? iso_ranks(ctx) : slots;
+    iso_optimizer adam = iso_adam(1e-2);
+    for (int s = 0; s < slots; s++)
+        ranks[s] = how == ON_FIRST ? 0 : how == BLOCKS ? s * taking / slots : s % taking;
+    trial_begin(t, ctx, &from->kind, precision, ROWS);
+    trial_mesh(t, from->mesh, ranks);
+    for (int i = 0; i < LAYOUTS && from->layout[i]; i += 2)
+        trial_layout(t, from->layout[i], from->layout[i + 1]);
+    trial_make(t, from->batch, &adam);
+}
+
+static void begin_alone(trial *t, const setting *from, iso_dtype precision)
+{
+    const int first[1] = {0};
+    iso_optimizer adam = iso_adam(1e-2);
+    trial_begin(t, ctx, &from->kind, precision, ROWS);
+    trial_mesh(t, "data=1", first);
+    trial_make(t, NULL, &adam);
+}
+
+/* ---- numbers ---- */
+typedef struct numbers {
+    double loss[STEPS];
+    int64_t count;
+    double *weights;
+} numbers;
+
+static numbers train(trial *t)
+{
+    numbers n;
+    for (int i = 0; i < STEPS; i++)
+        n.loss[i] = trial_step(t, i);
+    trial_check_counts(t, STEPS, true);
+    n.weights = trial_weights(t, &n.count);
+    return n;
+}
+
+static void compare(const trial *t, const numbers *a, const numbers *b, double tolerance)
+{
+    check_near(t->what, a->loss, b->loss, STEPS, tolerance);
+    ck_assert_int_eq(a->count, b->count);
+    check_near(t->what, a->weights, b->weights, a->count, tolerance);
+}
+
+START_TEST(as_on_one_slot)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        trial one, many;
+        begin_alone(&one, &settings[i], ISO_F64);
+        begin(&many, &settings[i], BLOCKS, ISO_F64);
+        numbers a = train(&one), b = train(&many);
+        compare(&many, &b, &a, 1e-10);
+        trial_end(&one);
+        trial_end(&many);
+        free(a.weights);
+        free(b.weights);
+    }
+}
+END_TEST
+
+/* The kernels for float32 are others. Losses only: Adam makes steps of full length of roundings. */
+START_TEST(as_on_one_slot_in_float32)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        trial one, many;
+        begin_alone(&one, &settings[i], ISO_F32);
+        begin(&many, &settings[i], BLOCKS, ISO_F32);
+        for (int step = 0; step < 2; step++) {
+            double a = trial_step(&one, step), b = trial_step(&many, step);
+            check_near(many.what, &b, &a, 1, step ? 1e-4 : 2e-6);
+        }
+        trial_end(&one);
+        trial_end(&many);
+    }
+}
+END_TEST
+
+/* To the last bit the same, whichever rank hosts which slot. */
+START_TEST(ranks_do_not_matter)
+{
+    for (int i = 0; i < SETTINGS && iso_ranks(ctx) > 1; i++) {
+        numbers all[3];
+        for (dealing how = ON_FIRST; how <= IN_TURN; how++) {
+            trial t;
+            begin(&t, &settings[i], how, ISO_F32);
+            all[how] = train(&t);
+            compare(&t, &all[how], &all[0], 0);
+            trial_end(&t);
+        }
+        for (int k = 0; k < 3; k++)
+            free(all[k].weights);
+    }
+}
+END_TEST
+
+/* ---- plans ---- */
+
+static bool has_window(const iso_op *op)
+{
+    return strstr(op->type->name, "conv2d") || strstr(op->type->name, "pool2d");
+}
+
+static bool is_image(const iso_program *program, int value)
+{
+    return program->value[value].layout.rank == 4;
+}
+
+/* Reshards of images leave height and width cut as they are. */
+static void check_reshard(const trial *t, const iso_program *program, const iso_program_step *step)
+{
+    const iso_layout *from = &program->value[step->input[0]].layout,
+                     *to = &program->value[step->output[0]].layout;
+    for (int d = 1; d <= 2 && is_image(program, step->input[0]); d++)
+        ck_assert_msg(from->dim[d].count == 0 || (from->dim[d].count == to->dim[d].count &&
+                                                  from->dim[d].axis[0] == to->dim[d].axis[0]),
+                      "%s: %s is gathered along dimension %d", t->what,
+                      iso_tensor_name(program->value[step->input[0]].tensor), d);
+}
+
+/* All of the mesh shares the work where the input is laid out over all of it, and nothing is gathered. */
+START_TEST(work_is_shared)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        trial t;
+        int halos = 0;
+        if (settings[i].kind.build == flat)
+            continue;
+        begin(&t, &settings[i], BLOCKS, ISO_F32);
+        const iso_program *program = t.train->program;
+        for (int k = 0; k < program->steps; k++) {
+            const iso_program_step *step = &program->step[k];
+            if (!step->op)
+                check_reshard(&t, program, step);
+            else if (has_window(step->op) && !strstr(settings[i].mesh, "model"))
+                ck_assert_msg(step->replicas == 1 || strstr(settings[i].layout[0], "conv2d/"),
+                              "%s: %g slots do the same %s", t.what, step->replicas, step->op->type->name);
+            for (int d = 1; !step->op && d <= 2 && is_image(program, step->output[0]); d++)
+                halos += iso_sharding_has_window(&program->value[step->output[0]].layout.dim[d]);
+        }
+        ck_assert_int_gt(halos, 2);
+        trial_end(&t);
+    }
+}
+END_TEST
+
+/* ---- bytes ---- */
+
+/* Two convolutions of 3x3 over 8 rows in 4 parts. */
+static void pair(net *n)
+{
+    iso_tensor *x = image_of(n, ISO_SHAPE(8, 5, 2));
+    x = iso_conv2d(x, 3, 3, .padding = ISO_SAME, .no_bias = true, .name = "a");
+    x = iso_conv2d(x, 3, 3, .padding = ISO_SAME, .no_bias = true, .name = "b");
+    n->loss = iso_mean(iso_square(x));
+}
+
+typedef struct taker {
+    int slot;
+    int64_t elements;
+} taker;
+
+static iso_status count_taken(void *arg, const iso_region *region)
+{
+    taker *t = arg;
+    for (int i = 0; i < region->sources; i++)
+        t->elements += region->slot[i] == t->slot ? 0 : iso_box_count(&region->box);
+    return ISO_OK;
+}
+
+/* Elements of images that the slots take from each other in one step. */
+static int64_t taken(const iso_program *program)
+{
+    taker t = {0};
+    for (int k = 0; k < program->steps; k++) {
+        const iso_program_step *step = &program->step[k];
+        if (step->op || !is_image(program, step->input[0]))
+            continue;
+        const iso_program_value *from = &program->value[step->input[0]],
+                                *to = &program->value[step->output[0]];
+        iso_shape shape = iso_shape_with_rows(&from->tensor->shape, ROWS);
+        for (t.slot = 0; t.slot < program->mesh->slots; t.slot++)
+            check_ok(iso_reshard_visit(program->mesh, &from->layout, &to->layout, &shape, t.slot, count_taken,
+                                       &t));
+    }
+    return t.elements;
+}
+
+/* Three borders between four parts: a row on each side of each, of both inputs on the way forward, and of one
+ * gradient on the way back. */
+START_TEST(bytes_of_halos)
+{
+    const setting four = {{"pair", pair}, "data=1,h=4", "data", {"image/output", "data, h, -, -"}};
+    trial t;
+    begin(&t, &four, BLOCKS, ISO_F32);
+    ck_assert_int_eq(taken(t.train->program), 3 * 2 * ROWS * 5 * (2 + 3 + 3));
+    trial_end(&t);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    setenv("ISOGRID_RANKS_PER_HOST", "1", 0); /* messages between ranks */
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status == ISO_OK && RUN_TESTS("spatial", 0, as_on_one_slot, as_on_one_slot_in_float32,
+                                      ranks_do_not_matter, work_is_shared, bytes_of_halos))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
+}
