@@ -26,10 +26,19 @@ static void mark_dependents(backward *pass, iso_tensor *const *of, int count, in
     }
 }
 
+/* A tensor that is several gradients at once (an addition passes its own on) counts as the first one's. */
+static void note(const backward *pass, iso_tensor *gradient, iso_tensor *tensor)
+{
+    if (gradient->id >= pass->tensors && !gradient->gradient_of)
+        gradient->gradient_of = tensor;
+}
+
 static void gather(backward *pass, iso_tensor *tensor, iso_tensor *gradient)
 {
     iso_tensor **sum = &pass->adjoint[tensor->id];
+    note(pass, gradient, tensor);
     *sum = *sum ? iso_add(*sum, gradient) : gradient;
+    note(pass, *sum, tensor);
 }
 
 static void through(backward *pass, iso_op *op)

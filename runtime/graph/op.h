@@ -27,6 +27,7 @@ struct iso_tensor {
     int output; /* which output of its producer */
     const char *name;
     iso_tensor_path *paths;
+    iso_tensor *gradient_of; /* made by autodiff as the gradient, or a part of it, of this tensor; or NULL */
 };
 
 struct iso_op {

@@ -27,11 +27,36 @@ static bool shards(const iso_layout *layout, int dim, int axis)
     return false;
 }
 
-/* A factor is offered along an axis where an input is sharded so, or where it is the batch of an output that
- * no input has. */
+/* Whether every slot along an axis has the inputs alike. */
+static bool all_have_inputs(const chooser *c, int axis)
+{
+    uint32_t divided = 0;
+    for (int i = 0; i < c->op->inputs; i++) {
+        const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
+        divided |= layout->partial | iso_layout_sharded_axes(layout);
+    }
+    return !(divided & 1u << axis);
+}
+
+/* Whether the factor is a dimension of an output that is known to be wanted sharded so. */
+static bool wished(const chooser *c, int factor, int axis)
+{
+    for (int o = 0; o < c->op->outputs; o++) {
+        const iso_layout *wish = iso_partition_wish(c->p, c->op->output[o]);
+        for (int d = 0; wish && d < wish->rank; d++)
+            if (c->rule.output[o][d] == factor && shards(wish, d, axis))
+                return true;
+    }
+    return false;
+}
+
+/* A factor is offered along an axis where an input is sharded so, where it is the batch of an output that no
+ * input has, or where an output is wished so and no input says otherwise. */
 static bool offered(const chooser *c, int factor, int axis)
 {
     bool in_inputs = false;
+    if (all_have_inputs(c, axis) && wished(c, factor, axis))
+        return true;
     for (int i = 0; i < c->op->inputs; i++)
         for (int d = 0; d < c->in[i]->shape.rank; d++) {
             if (c->rule.input[i][d] != factor)
@@ -76,24 +101,34 @@ static void list_choices(chooser *c, int axis)
     c->choices[axis] = n;
 }
 
-/* The order in which several axes cut one factor: as an input has it, else as in the mesh. */
+/* Takes over the order in which a layout's dimension is cut, where it is by the same axes. */
+static bool take_order(const iso_sharding *have, iso_sharding *sharding)
+{
+    uint32_t mine = 0, theirs = 0;
+    for (int k = 0; k < have->count; k++)
+        theirs |= 1u << have->axis[k];
+    for (int k = 0; k < sharding->count; k++)
+        mine |= 1u << sharding->axis[k];
+    if (mine == theirs)
+        memcpy(sharding->axis, have->axis, sizeof have->axis); /* a window is another matter */
+    return mine == theirs;
+}
+
+/* The order in which several axes cut one factor: as an input has it, as it is wished, else as in the mesh.
+ */
 static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
 {
     for (int i = 0; i < c->op->inputs; i++)
-        for (int d = 0; d < c->in[i]->shape.rank; d++) {
-            const iso_sharding *have = &iso_partition_layout(c->p, c->in[i])->dim[d];
-            if (c->rule.input[i][d] != factor || have->count != sharding->count)
-                continue;
-            uint32_t mine = 0, theirs = 0;
-            for (int k = 0; k < have->count; k++) {
-                mine |= 1u << sharding->axis[k];
-                theirs |= 1u << have->axis[k];
-            }
-            if (mine == theirs) {
-                memcpy(sharding->axis, have->axis, sizeof have->axis); /* its window is another matter */
+        for (int d = 0; d < c->in[i]->shape.rank; d++)
+            if (c->rule.input[i][d] == factor &&
+                take_order(&iso_partition_layout(c->p, c->in[i])->dim[d], sharding))
                 return;
-            }
-        }
+    for (int o = 0; o < c->op->outputs; o++) {
+        const iso_layout *wish = iso_partition_wish(c->p, c->op->output[o]);
+        for (int d = 0; wish && d < wish->rank; d++)
+            if (c->rule.output[o][d] == factor && take_order(&wish->dim[d], sharding))
+                return;
+    }
 }
 
 /* Cuts the places of a window, unless the elements cut alike hold all that these read: then there is no halo.

@@ -37,26 +37,30 @@ static void note(iso_partitioner *p, const char *path, const iso_layout *layout)
 }
 
 /* An output that the user laid out: resharded at once, and from then on the tensor's own layout. */
-static iso_status pin_path(iso_partitioner *p, const char *path, iso_tensor *tensor)
+static iso_status pin_to(iso_partitioner *p, const char *path, iso_tensor *tensor, const iso_layout *layout)
 {
-    iso_layout layout;
-    bool given;
     int value;
-    iso_status status =
-        iso_distribution_output(p->program->distribution, path, &tensor->shape, &layout, &given);
-    if (status != ISO_OK || !given)
-        return status;
-    note(p, path, &layout);
-    status = iso_partition_value(p, tensor, &layout, &value);
+    note(p, path, layout);
+    iso_status status = iso_partition_value(p, tensor, layout, &value);
     if (status == ISO_OK)
         iso_partition_pin(p, tensor, value);
     return status;
 }
 
+static iso_status pin_path(iso_partitioner *p, const char *path, iso_tensor *tensor)
+{
+    iso_layout layout;
+    bool given;
+    iso_status status =
+        iso_distribution_output(p->program->distribution, path, &tensor->shape, &layout, &given);
+    return status == ISO_OK && given ? pin_to(p, path, tensor, &layout) : status;
+}
+
 /* By its name and by those of the layers that pass it on. */
 static iso_status pin(iso_partitioner *p, const iso_tensor *named, iso_tensor *tensor)
 {
-    iso_status status = named->name ? pin_path(p, named->name, tensor) : ISO_OK;
+    const iso_layout *given = iso_partition_given(p, named);
+    iso_status status = given ? pin_to(p, named->name, tensor, given) : ISO_OK;
     for (const iso_tensor_path *path = named->paths; path && status == ISO_OK; path = path->next)
         status = pin_path(p, path->text, tensor);
     return status;
@@ -265,6 +269,7 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(check_inputs(p));
     ISO_TRY(lay_out_variables(p));
     ISO_TRY(lay_out_inputs(p));
+    ISO_TRY(iso_partition_ask(p));
     for (int k = 0; k < p->graph->ops; k++)
         ISO_TRY(!p->needed[k]                                   ? pin_resolved(p, p->graph->op[k])
                 : is_source(p->graph->op[k])                    ? partition_source(p, p->graph->op[k])
@@ -335,6 +340,7 @@ done:
     iso_free(p.needed);
     iso_free(p.first_value);
     iso_free(p.last_value);
+    iso_partition_forget(&p);
     iso_program_destroy(program);
     return status;
 }

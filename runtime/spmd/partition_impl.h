@@ -13,6 +13,11 @@ typedef struct iso_partitioner {
     bool *needed;          /* [graph->ops] */
     int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
     int *last_value; /* [graph->tensors] the end of the list that begins with it (iso_program_value's next) */
+    int *
+        given; /* [graph->tensors] the layout that the distribution gives to this output by its name, or -1 */
+    int *wish; /* [graph->tensors] a layout that the tensor will be wanted in, or -1 */
+    int wishes, wish_capacity;
+    iso_layout *wished; /* [wishes] */
     iso_layout input_layout[ISO_MAX_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
@@ -33,6 +38,16 @@ void iso_partition_pin(iso_partitioner *p, const iso_tensor *tensor, int value);
 iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value);
 /* Bytes that a slot takes from others to have this tensor in this layout, about. */
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
+
+/* ---- wishes.c ---- */
+/* Asks the distribution for the layouts of outputs, before any is chosen. */
+iso_status iso_partition_ask(iso_partitioner *p);
+/* What it gives to the output of this name; NULL: nothing. */
+const iso_layout *iso_partition_given(const iso_partitioner *p, const iso_tensor *named);
+/* A layout that a tensor yet to be made will be wanted in: what the distribution says of it or of what is
+ * made of it element by element, or, for a gradient, what its tensor has. NULL: none is known. */
+const iso_layout *iso_partition_wish(const iso_partitioner *p, const iso_tensor *tensor);
+void iso_partition_forget(iso_partitioner *p);
 
 /* ---- choose.c ---- */
 /* An assignment: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
