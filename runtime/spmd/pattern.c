@@ -80,11 +80,10 @@ static iso_status check_group(const char *text, const char *at)
     return refuse(text, at, "an unknown kind of group");
 }
 
-/* "{,3}", which PCRE2 before 10.43 takes for plain characters. */
-static bool bounded_above(const char *at)
+/* "{,3}" and "{,}", which PCRE2 before 10.43 takes for plain characters. */
+static bool from_zero(const char *at)
 {
-    size_t digits = at[1] == ',' ? strspn(at + 2, "0123456789") : 0;
-    return digits && at[2 + digits] == '}';
+    return at[0] == '{' && at[1] == ',' && at[2 + strspn(at + 2, "0123456789")] == '}';
 }
 
 static iso_status translate(const char *text, iso_text *out)
@@ -98,7 +97,7 @@ static iso_status translate(const char *text, iso_text *out)
         } else {
             if (*at == '(')
                 status = check_group(text, at);
-            iso_text_add(out, *at == '{' && bounded_above(at) ? "%c0" : "%c", *at);
+            iso_text_add(out, from_zero(at) ? "%c0" : "%c", *at);
             at++;
         }
     }
