@@ -129,9 +129,56 @@ static void ops(net *n)
     n->loss = iso_add(iso_mean(iso_huber(target, y, 0)), iso_mean(iso_square(iso_affine(centre, 1, -1))));
 }
 
-const net_kind net_kinds[] = {
-    {"mlp", mlp},       {"convnet", convnet}, {"pools", pools}, {"words", words}, {"attention", attention},
-    {"merges", merges}, {"ops", ops},         {NULL, NULL}};
+/* Classes in all ways: targets that are distributions, a teacher's logits, how often a label is among the
+ * first, labels that are real numbers. */
+static void teacher(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5)), *soft = numbers(n, "soft", ISO_SHAPE(10));
+    iso_tensor *label = classes(n, "label", (iso_shape){0}, 10),
+               *real = add_input(n, "real", ISO_F32, (iso_shape){0}, 10);
+    iso_dtype dtype = iso_graph_precision(n->graph);
+    x = iso_dense(x, 12, .activation = ISO_TANH, .name = "a");
+    iso_tensor *logits = iso_dense(x, 10, .name = "student"),
+               *other = iso_dense(x, 10, .no_bias = true, .name = "teacher");
+    iso_tensor *hit = iso_cast(iso_in_top_k(logits, label, 3), dtype);
+    iso_tensor *loss = iso_categorical_crossentropy(iso_softmax(soft, -1), logits, .from_logits = true,
+                                                    .label_smoothing = 0.1);
+    loss = iso_add(loss, iso_crossentropy_op(iso_softmax(other, -1), logits)); /* a gradient to both */
+    loss = iso_add(loss, iso_multiply(iso_sparse_crossentropy(real, other, .from_logits = true),
+                                      iso_affine(hit, 0.5, 1)));
+    loss = iso_add(loss, iso_sparse_crossentropy(label, iso_softmax(other, -1)));
+    loss = iso_add(loss, iso_binary_crossentropy(iso_sigmoid(soft), logits, .from_logits = true));
+    iso_tensor *same = iso_equal(iso_argmax(logits, -1), iso_argmax(soft, -1));
+    loss = iso_add(loss, iso_cast(same, dtype));
+    iso_tensor *spread = iso_multiply(iso_log_softmax(other, -1), iso_stop_gradient(iso_softmax(logits, -1)));
+    n->loss = iso_add(iso_mean(loss), iso_mean(spread));
+}
+
+/* Comparisons and logic, powers, statistics of the batch as they are. */
+static void logic(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(3, 5)), *target = numbers(n, "target", ISO_SHAPE(7)), *mean,
+               *variance;
+    iso_tensor *a = iso_dense(x, 4, .name = "a"), *b = iso_dense(x, 4, .name = "b");
+    iso_tensor *either = iso_logical_or(
+        iso_less(a, b), iso_logical_and(iso_greater(a, iso_sign(b)), iso_less_equal(b, iso_abs(a))));
+    iso_tensor *c =
+        iso_where(iso_logical_not(either), iso_power(iso_affine(iso_square(a), 1, 0.5), iso_sigmoid(b)),
+                  iso_stop_gradient(a));
+    c = iso_where(iso_not_equal(iso_argmax(c, 1), iso_argmax(b, 1)),
+                  iso_reduce_min(c, (const int[]){1}, 1, false),
+                  iso_reduce_max(b, (const int[]){1}, 1, false));
+    iso_batch_moments(c, &mean, &variance);
+    iso_dtype dtype = iso_graph_precision(n->graph);
+    iso_tensor *y = iso_dense(c, 7, .name = "d");
+    n->loss = iso_add(iso_mean(iso_mean_absolute_error(target, y)),
+                      iso_cast(iso_sum(iso_multiply(mean, iso_affine(variance, 0.1, 0))), dtype));
+}
+
+const net_kind net_kinds[] = {{"mlp", mlp},     {"convnet", convnet},     {"pools", pools},
+                              {"words", words}, {"attention", attention}, {"merges", merges},
+                              {"ops", ops},     {"teacher", teacher},     {"logic", logic},
+                              {NULL, NULL}};
 
 int net_kind_count(void)
 {

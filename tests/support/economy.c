@@ -1,0 +1,126 @@
+#include "tests/support/economy.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The layouts that a tensor is given: the one in which it is made, or those that the user asked for. An axis
+ * counts as sharding a dimension where all of them say so. */
+typedef struct own_layouts {
+    int count;
+    const iso_layout *made;
+    iso_layout pinned[4];
+} own_layouts;
+
+typedef struct economist {
+    const iso_program *program;
+    const char *what;
+    iso_tensor **resolved; /* [graph->tensors] */
+} economist;
+
+static void add_pin(const economist *e, const iso_tensor *named, own_layouts *own)
+{
+    bool given = false;
+    if (!named->name || own->count == 4)
+        return;
+    iso_status status = iso_distribution_output(e->program->distribution, named->name, &named->shape,
+                                                &own->pinned[own->count], &given);
+    ck_assert_int_eq(status, ISO_OK);
+    own->count += given;
+}
+
+/* Of the value's tensor, before anything was moved. A tensor stands for those that the mode resolves to it.
+ */
+static void find_layouts(const economist *e, int value, own_layouts *own)
+{
+    const iso_program *program = e->program;
+    const iso_graph *graph = program->graph;
+    const iso_tensor *tensor = program->value[value].tensor;
+    while (program->value[value].step >= 0 && !program->step[program->value[value].step].op)
+        value = program->step[program->value[value].step].input[0];
+    *own = (own_layouts){.made = &program->value[value].layout};
+    bool source = tensor->producer->type == &iso_op_input || tensor->producer->type == &iso_op_variable;
+    if (!source)
+        add_pin(e, tensor, own);
+    for (int k = 0; k < graph->ops; k++)
+        if (graph->op[k]->type == &iso_op_by_mode && e->resolved[graph->op[k]->output[0]->id] == tensor)
+            add_pin(e, graph->op[k]->output[0], own);
+}
+
+static bool shards(const iso_layout *layout, int dim, int axis)
+{
+    for (int i = 0; i < layout->dim[dim].count; i++)
+        if (layout->dim[dim].axis[i] == axis)
+            return true;
+    return false;
+}
+
+static bool all_shard(const own_layouts *own, int dim, int axis)
+{
+    for (int k = 0; k < own->count; k++)
+        if (!shards(&own->pinned[k], dim, axis))
+            return false;
+    return own->count || shards(own->made, dim, axis);
+}
+
+/* Whether the axis shares out the step's work: its outputs are cut along it, or are addends that its inputs
+ * were not. */
+static bool is_used(const iso_program *program, const iso_program_step *step, int axis)
+{
+    for (int i = 0; i < step->op->inputs; i++)
+        if (program->value[step->input[i]].layout.partial >> axis & 1)
+            return false;
+    for (int o = 0; o < step->op->outputs; o++) {
+        const iso_layout *layout = &program->value[step->output[o]].layout;
+        if ((iso_layout_sharded_axes(layout) | layout->partial) >> axis & 1)
+            return true;
+    }
+    return false;
+}
+
+static void get_rule(const iso_op *op, iso_rule *rule)
+{
+    if (op->type->rule_of)
+        op->type->rule_of(op, rule);
+    else
+        iso_rule_parse(op, op->type->rule, rule);
+}
+
+static void check_step(const economist *e, const iso_program_step *step, int axis)
+{
+    iso_rule rule;
+    get_rule(step->op, &rule);
+    if (is_used(e->program, step, axis))
+        return;
+    for (int i = 0; i < step->op->inputs; i++) {
+        own_layouts own;
+        const iso_tensor *x = e->program->value[step->input[i]].tensor;
+        find_layouts(e, step->input[i], &own);
+        for (int d = 0; d < x->shape.rank; d++)
+            ck_assert_msg(
+                !all_shard(&own, d, axis) || (rule.input[i][d] == ISO_WHOLE && !step->op->type->split),
+                "%s: %s is done alike by all slots along '%s', which shards dimension %d of its "
+                "input %d (%s)",
+                e->what, step->op->type->name, e->program->mesh->name[axis], d, i, iso_tensor_name(x));
+    }
+}
+
+void check_economy(const iso_program *program, const char *what)
+{
+    economist e = {.program = program, .what = what};
+    e.resolved = calloc((size_t)program->graph->tensors + 1, sizeof *e.resolved);
+    ck_assert_ptr_nonnull(e.resolved);
+    iso_resolve(program->graph, program->training, e.resolved);
+    for (int i = 0; i < program->steps; i++)
+        for (int axis = 0; program->step[i].op && axis < program->mesh->axes; axis++)
+            if (program->mesh->size[axis] > 1)
+                check_step(&e, &program->step[i], axis);
+    free(e.resolved);
+}
+
+void count_op_types(const iso_program *program, int *counts)
+{
+    for (int i = 0; i < program->steps; i++)
+        for (int t = 0; program->step[i].op && t < iso_op_type_count(); t++)
+            counts[t] += strcmp(iso_op_type_at(t)->name, program->step[i].op->type->name) == 0;
+}
