@@ -41,6 +41,7 @@ typedef struct trial {
         iso_axis_attrs axis;
         iso_cast_attrs cast;
         iso_softmax_attrs softmax;
+        iso_class_attrs classes;
         iso_conv_attrs conv;
         iso_pool_attrs pool;
         iso_batch_norm_attrs batch_norm;

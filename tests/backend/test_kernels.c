@@ -418,6 +418,40 @@ static bool crossentropy(trial *t, int index)
     return true;
 }
 
+/* Parts of [rows, 3000] classes, some of them empty. */
+static bool class_parts(trial *t, int index)
+{
+    static const int64_t counts[] = {1, 10, 16, 17, 0, 1000, 33, 5};
+    if (index == sizeof counts / sizeof *counts)
+        return false;
+    int64_t rows = 1 + index * 3, classes = counts[index];
+    bool sparse = strstr(t->op, "sparse"),
+         labelled = sparse || strstr(t->op, "loss") || strcmp(t->op, "class_grad") == 0;
+    t->attrs.classes.axis = 1;
+    if (sparse)
+        input(t, index % 2 ? ISO_I32 : ISO_F32, 0, index % 2 ? 3000 : 1, DIMS(rows));
+    else if (labelled)
+        input(t, ISO_F32, 0, 1, DIMS(rows, classes));
+    if (sparse && index % 2 == 0)
+        t->low[0] = t->high[0] = 990; /* a whole number */
+    input(t, ISO_F32, -8, 8, DIMS(rows, classes));
+    t->in[labelled].offset[1] = 977;
+    t->in[labelled].global[1] = 3000;
+    if (strcmp(t->op, "class_max") != 0)
+        input(t, ISO_F32, 7, 8, DIMS(rows, 1)); /* the largest */
+    if (strcmp(t->op, "class_max") != 0 && strcmp(t->op, "class_sum_exp") != 0)
+        input(t, ISO_F32, 1, 50, DIMS(rows, 1)); /* the sum */
+    if (strcmp(t->op, "class_grad") == 0)
+        input(t, ISO_F32, 0.5, 1, DIMS(rows, 1));
+    if (labelled && strstr(t->op, "grad"))
+        input(t, ISO_F32, -1, 1, DIMS(rows));
+    bool reduces = strcmp(t->op, "class_max") == 0 || strcmp(t->op, "class_sum_exp") == 0 ||
+                   strcmp(t->op, "class_loss") == 0;
+    output(t, ISO_F32, DIMS(rows, reduces ? 1 : classes));
+    t->tolerance = (tolerance){2e-6, 1e-6};
+    return true;
+}
+
 /* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
 static bool dropout(trial *t, int index)
 {
@@ -474,6 +508,13 @@ static const struct {
     {"sparse_crossentropy_grad", crossentropy},
     {"crossentropy", crossentropy},
     {"crossentropy_grad", crossentropy},
+    {"class_max", class_parts},
+    {"class_sum_exp", class_parts},
+    {"class_softmax", class_parts},
+    {"class_log_softmax", class_parts},
+    {"class_loss", class_parts},
+    {"class_grad", class_parts},
+    {"class_sparse_grad", class_parts},
     {"dropout", dropout},
     {"layer_norm", layer_norm},
     {"layer_norm_grad", layer_norm},

@@ -44,7 +44,6 @@ static void give_with_gradient(net *n, iso_tensor *z, iso_tensor *y)
 
 static void build(net *n, iso_dtype labels_type)
 {
-    iso_graph_set_precision(n->graph, ISO_F64);
     n->input[0] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(CLASSES));
     n->input[1] = iso_input(n->graph, "label", labels_type, (iso_shape){0});
     n->input[2] = iso_input(n->graph, "teacher", ISO_F32, ISO_SHAPE(CLASSES));
@@ -63,10 +62,11 @@ static void build(net *n, iso_dtype labels_type)
     give(n, iso_reduce_min(z, (const int[]){-1}, 1, false));
 }
 
-static void begin(net *n, const char *mesh, const char *layout, iso_dtype labels_type)
+static void begin(net *n, const char *mesh, const char *layout, iso_dtype precision, iso_dtype labels_type)
 {
     memset(n, 0, sizeof *n);
     n->graph = iso_graph_create(ctx);
+    iso_graph_set_precision(n->graph, precision);
     const int first[1] = {0};
     check_ok(layout ? iso_mesh_create(ctx, mesh, &n->mesh)
                     : iso_mesh_create_on(ctx, mesh, first, 1, &n->mesh));
@@ -145,12 +145,12 @@ static void evaluate(net *n, const data *d, results *r)
     iso_function_destroy(function);
 }
 
-static void compare(const char *mesh, const results *one, const results *many, int outputs)
+static void compare(const char *mesh, const results *one, const results *many, int outputs, double tolerance)
 {
     for (int i = 0; i < outputs; i++)
         for (int64_t k = 0; k < one->count[i]; k++) {
             double a = many->value[i][k], b = one->value[i][k];
-            ck_assert_msg((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= 1e-13 * fmax(1, fabs(b)),
+            ck_assert_msg((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= tolerance * fmax(1, fabs(b)),
                           "%s: element %lld of output %d is %.17g, on one slot %.17g", mesh, (long long)k, i,
                           a, b);
         }
@@ -169,22 +169,28 @@ static const struct {
 };
 enum { MESHES = sizeof meshes / sizeof *meshes };
 
+static void check_values(int m, bool odd, iso_dtype precision)
+{
+    net one, many;
+    data d;
+    results alone, spread;
+    iso_dtype labels = m % 2 ? ISO_F64 : ISO_I32;
+    make_data(&d, odd);
+    begin(&one, "data=1", NULL, precision, labels);
+    begin(&many, meshes[m].mesh, meshes[m].layout, precision, labels);
+    evaluate(&one, &d, &alone);
+    evaluate(&many, &d, &spread);
+    compare(meshes[m].mesh, &alone, &spread, one.outputs, precision == ISO_F64 ? 1e-13 : 3e-6);
+    end(&one);
+    end(&many);
+}
+
 START_TEST(values_are_those_of_one_slot)
 {
     for (int m = 0; m < MESHES; m++)
         for (int odd = 0; odd < 2; odd++) {
-            net one, many;
-            data d;
-            results alone, spread;
-            iso_dtype type = m % 2 ? ISO_F64 : ISO_I32;
-            make_data(&d, odd);
-            begin(&one, "data=1", NULL, type);
-            begin(&many, meshes[m].mesh, meshes[m].layout, type);
-            evaluate(&one, &d, &alone);
-            evaluate(&many, &d, &spread);
-            compare(meshes[m].mesh, &alone, &spread, one.outputs);
-            end(&one);
-            end(&many);
+            check_values(m, odd, ISO_F64);
+            check_values(m, odd, ISO_F32);
         }
 }
 END_TEST
@@ -200,7 +206,7 @@ START_TEST(classes_are_never_gathered)
 {
     for (int m = 0; m < MESHES; m++) {
         net n;
-        begin(&n, meshes[m].mesh, meshes[m].layout, ISO_I32);
+        begin(&n, meshes[m].mesh, meshes[m].layout, ISO_F64, ISO_I32);
         iso_function *function = make_function(&n, true);
         const iso_program *program = function->program;
         int pieces = 0;
@@ -226,7 +232,7 @@ END_TEST
 START_TEST(statistics_are_computed_once)
 {
     net n;
-    begin(&n, "data=1,model=4", "-, model", ISO_I32);
+    begin(&n, "data=1,model=4", "-, model", ISO_F64, ISO_I32);
     iso_function *function = make_function(&n, true);
     int maxima = 0;
     for (int i = 0; i < function->program->steps; i++) {
@@ -244,7 +250,7 @@ END_TEST
 START_TEST(one_slot_keeps_the_ops)
 {
     net n;
-    begin(&n, "data=1", NULL, ISO_I32);
+    begin(&n, "data=1", NULL, ISO_F64, ISO_I32);
     iso_function *function = make_function(&n, true);
     ck_assert_ptr_null(function->program->pieces);
     iso_function_destroy(function);
@@ -264,7 +270,7 @@ START_TEST(labels_outside_the_classes_are_reported)
             double sums[OUTPUTS];
             make_data(&d, false);
             d.label[ROWS - 1] = bad[k];
-            begin(&n, meshes[m].mesh, meshes[m].layout, ISO_F64);
+            begin(&n, meshes[m].mesh, meshes[m].layout, ISO_F32, ISO_F64);
             iso_function *function = make_function(&n, true);
             ck_assert_int_eq(iso_function_run(function, &d.batch.batch, sums), ISO_INVALID);
             ck_assert_msg(strstr(iso_error_message(), "of row 6 is not one of the 10 classes"), "%s",

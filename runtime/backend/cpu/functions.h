@@ -81,6 +81,12 @@ typedef enum iso_cpu_binary {
     FUNCTION(void, softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                         \
     FUNCTION(void, log_softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
     FUNCTION(void, log_sum_exp_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
+    /* Of parts of rows [rows, n], n perhaps 0: max, sum, y [rows] */                                        \
+    FUNCTION(void, class_max_f32, (int64_t rows, int64_t n, const float *x, float *y))                       \
+    FUNCTION(void, class_sum_exp_f32, (int64_t rows, int64_t n, const float *x, const float *max, float *y)) \
+    /* exp(x - max) / sum; y [rows, n] may be x */                                                           \
+    FUNCTION(void, class_softmax_f32,                                                                        \
+             (int64_t rows, int64_t n, const float *x, const float *max, const float *sum, float *y))        \
     FUNCTION(void, softmax_grad_f32, (int64_t rows, int64_t n, const float *y, const float *dy, float *dx))  \
     FUNCTION(void, log_softmax_grad_f32,                                                                     \
              (int64_t rows, int64_t n, const float *y, const float *dy, float *dx))                          \

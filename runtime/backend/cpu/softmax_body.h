@@ -62,6 +62,28 @@ void ISO_SIMD(log_softmax_f32)(int64_t rows, int64_t n, const float *x, float *y
     }
 }
 
+void ISO_SIMD(class_max_f32)(int64_t rows, int64_t n, const float *x, float *y)
+{
+    for (int64_t row = 0; row < rows; row++, x += n)
+        y[row] = largest_of(n, x);
+}
+
+void ISO_SIMD(class_sum_exp_f32)(int64_t rows, int64_t n, const float *x, const float *max, float *y)
+{
+    for (int64_t row = 0; row < rows; row++, x += n)
+        y[row] = sum_of_exp(n, x, max[row], NULL);
+}
+
+void ISO_SIMD(class_softmax_f32)(int64_t rows, int64_t n, const float *x, const float *max, const float *sum,
+                                 float *y)
+{
+    for (int64_t row = 0; row < rows; row++, x += n, y += n) {
+        vf largest = vf_set(max[row]), scale = vf_set(1 / sum[row]);
+        for (int64_t i = 0; i < n; i += VL)
+            vf_put(y + i, vf_exp(vf_get(x + i, n - i) - largest) * scale, n - i);
+    }
+}
+
 void ISO_SIMD(softmax_grad_f32)(int64_t rows, int64_t n, const float *y, const float *dy, float *dx)
 {
     for (int64_t row = 0; row < rows; row++, y += n, dy += n, dx += n) {
