@@ -12,14 +12,20 @@ static const struct {
     [ISO_BOOL] = {"bool", 1},
 };
 
+/* Users may pass anything. */
+static bool known(iso_dtype dtype)
+{
+    return (size_t)dtype < sizeof dtypes / sizeof *dtypes;
+}
+
 size_t iso_dtype_size(iso_dtype dtype)
 {
-    return dtypes[dtype].size;
+    return known(dtype) ? dtypes[dtype].size : 0;
 }
 
 const char *iso_dtype_name(iso_dtype dtype)
 {
-    return dtypes[dtype].name;
+    return known(dtype) ? dtypes[dtype].name : "unknown";
 }
 
 bool iso_dtype_is_float(iso_dtype dtype)

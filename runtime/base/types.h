@@ -24,7 +24,7 @@ typedef enum iso_dtype {
     ISO_BOOL, /* one byte, 0 or 1 */
 } iso_dtype;
 
-/* Bytes of one element; 0 for ISO_DTYPE_NONE. */
+/* Bytes of one element; 0 for ISO_DTYPE_NONE and for what is no type. */
 size_t iso_dtype_size(iso_dtype dtype);
 const char *iso_dtype_name(iso_dtype dtype);
 bool iso_dtype_is_float(iso_dtype dtype);

@@ -286,6 +286,11 @@ iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, con
         iso_graph_fail(graph, "constant: %s", iso_error_message());
         return &graph->bad;
     }
+    if (!iso_dtype_size(dtype) || (count && !values)) {
+        iso_graph_fail(graph, "constant: %s",
+                       values ? "there is no such element type" : "no values are given");
+        return &graph->bad;
+    }
     iso_constant_attrs attrs = {.dtype = in_precision(graph, dtype), .shape = shape};
     attrs.values = iso_graph_keep(graph, (size_t)count * sizeof(double));
     if (attrs.values)
@@ -300,12 +305,14 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
 
 /* ---- variables ---- */
 
-static bool check_variable(iso_graph *graph, const char *path, const iso_shape *shape)
+static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, const iso_shape *shape)
 {
     int64_t count;
     char text[160];
     if (iso_graph_find_variable(graph, path))
         iso_graph_fail(graph, "two variables have the path '%s'", path);
+    else if (!iso_dtype_size(dtype))
+        iso_graph_fail(graph, "variable '%s': %d is no element type", path, (int)dtype);
     else if (iso_shape_count(shape, &count) != ISO_OK)
         iso_graph_fail(graph, "variable '%s': %s", path, iso_error_message());
     else if (count == 0)
@@ -319,7 +326,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
 {
     char within[ISO_MAX_PATH];
     path = iso_graph_path(graph, path, within);
-    if (graph->status != ISO_OK || !check_variable(graph, path, &shape))
+    if (graph->status != ISO_OK || !check_variable(graph, path, dtype, &shape))
         return &graph->bad_variable;
     iso_variable *variable = iso_graph_keep(graph, sizeof *variable);
     if (!variable)

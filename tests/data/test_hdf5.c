@@ -36,8 +36,8 @@ static void put(hid_t file, const char *name, hid_t type, int rank, const hsize_
 {
     hid_t create = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(rank, dim, NULL);
     hsize_t chunk[8];
-    memcpy(chunk, dim, (size_t)rank * sizeof *dim);
-    chunk[0] = chunk_rows;
+    for (int d = 0; d < rank; d++)
+        chunk[d] = d ? dim[d] : chunk_rows;
     if (chunk_rows) {
         ck_assert(H5Pset_chunk(create, rank, chunk) >= 0);
         ck_assert(H5Pset_deflate(create, 6) >= 0);

@@ -93,6 +93,11 @@ START_TEST(shapes)
     SAYS(iso_broadcast_to(o.vector, ISO_SHAPE(ISO_BATCH, 5)), "broadcast_to", "[10]", "[batch, 5]");
     SAYS(iso_one_hot(o.whole, 0, ISO_F32), "one_hot", "0 classes");
     SAYS(iso_one_hot(o.whole, 5, ISO_I32), "one_hot");
+    SAYS(iso_number(o.graph, (iso_dtype)99, 1), "constant", "element type");
+    SAYS(iso_variable_value(
+             iso_variable_create(o.graph, "odd", (iso_dtype)99, ISO_SHAPE(2), (iso_initializer){0}, true)),
+         "odd", "99");
+    SAYS(iso_cast(o.rows, (iso_dtype)99), "cast");
 }
 END_TEST
 

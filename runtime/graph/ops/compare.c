@@ -119,7 +119,7 @@ iso_tensor *iso_where(iso_tensor *condition, iso_tensor *a, iso_tensor *b)
 static bool infer_cast(iso_op *op)
 {
     const iso_cast_attrs *attrs = op->attrs;
-    if (attrs->dtype == ISO_DTYPE_NONE)
+    if (!iso_dtype_size(attrs->dtype))
         return iso_op_refuse(op, "no element type to cast to");
     return iso_op_gives(op, attrs->dtype, &op->input[0]->shape);
 }
