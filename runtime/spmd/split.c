@@ -83,6 +83,7 @@ static void tie(iso_graph *pieces, int first, const iso_op *op, iso_tensor *cons
     for (int k = first; k < pieces->ops; k++) {
         iso_op *piece = pieces->op[k];
         piece->id = op->id;
+        piece->backward_of = op->backward_of;
         if (k < first + op->inputs) {
             piece->output[0] = in[k - first];
             pieces->op[k] = NULL;
