@@ -43,6 +43,28 @@ iso_status iso_argument_real(const char *what, const char *text, double low, dou
     return ISO_OK;
 }
 
+iso_status iso_argument_shape(const char *what, const char *text, double low, int rank, iso_shape *out)
+{
+    char number[32];
+    const char *at = text;
+    iso_shape shape = {0};
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        if (shape.rank == rank || length >= sizeof number)
+            return iso_error(ISO_INVALID, "%s '%s': not up to %d sizes joined by ','", what, text, rank);
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        iso_status status = iso_argument_count(what, number, low, 0x1p31 - 1, &shape.dim[shape.rank]);
+        if (status != ISO_OK)
+            return status;
+        shape.rank++;
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    *out = shape;
+    return ISO_OK;
+}
+
 static iso_status choose(const char *option, const iso_argument *row, const char *text, const char **value)
 {
     int count = 0;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+#include "runtime/base/types.h"
 
 /* What an option's value is, and the type of the member that it goes to. */
 typedef enum iso_argument_kind {
@@ -48,6 +49,8 @@ void iso_arguments_help(const iso_argument *table, int rows, iso_text *text);
 
 /* A number from text, all of it: ISO_INVALID names `what` and the text. */
 iso_status iso_argument_count(const char *what, const char *text, double low, double high, int64_t *value);
+/* "28,28,1": up to `rank` sizes of at least `low`. */
+iso_status iso_argument_shape(const char *what, const char *text, double low, int rank, iso_shape *shape);
 iso_status iso_argument_real(const char *what, const char *text, double low, double high, double *value);
 
 #endif

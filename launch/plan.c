@@ -62,27 +62,6 @@ static void print_help(iso_text *text)
     iso_arguments_help(rows, make_table(rows), text);
 }
 
-static iso_status read_shape(const char *text, iso_shape *shape)
-{
-    char number[32];
-    const char *at = text;
-    *shape = (iso_shape){0};
-    for (;;) {
-        size_t length = strcspn(at, ",");
-        if (shape->rank == ISO_MAX_RANK - 1 || length >= sizeof number)
-            return iso_error(ISO_INVALID, "--shape '%s': not up to %d sizes joined by ','", text,
-                             ISO_MAX_RANK - 1);
-        snprintf(number, sizeof number, "%.*s", (int)length, at);
-        iso_status status = iso_argument_count("--shape", number, 1, 0x1p31 - 1, &shape->dim[shape->rank]);
-        if (status != ISO_OK)
-            return status;
-        shape->rank++;
-        if (!at[length])
-            return ISO_OK;
-        at += length + 1;
-    }
-}
-
 /* "16GiB", "1.5GB/slot" */
 static iso_status read_memory(const char *text, plan_options *options)
 {
@@ -112,7 +91,8 @@ static iso_status read_options(int argc, char *const *argv, plan_options *option
     iso_status status;
     ISO_TRY(iso_arguments_parse(rows, make_table(rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
-    ISO_TRY(read_shape(read.shape ? read.shape : "28,28,1", &read.row));
+    ISO_TRY(
+        iso_argument_shape("--shape", read.shape ? read.shape : "28,28,1", 1, ISO_MAX_RANK - 1, &read.row));
     if (read.memory)
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)

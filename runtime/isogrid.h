@@ -18,6 +18,7 @@
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
+#include "runtime/spmd/visualize.h"
 #include "runtime/train/train.h"
 
 #endif

@@ -1,12 +1,10 @@
 /* Pictures of layouts in a terminal. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/terminal.h"
 #include "runtime/spmd/visualize_impl.h"
 
 enum { MOST_ROWS = 12, MOST_COLUMNS = 16, LEAST_WIDTH = 20, USUAL_WIDTH = 80, USUAL_HEIGHT = 24, LINES = 3 };
@@ -31,18 +29,12 @@ typedef struct grid {
 
 static bool wants_colors(FILE *out, const iso_visualize_options *options)
 {
-    const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    if (options->colors != ISO_COLORS_AUTO)
-        return options->colors == ISO_COLORS_ALWAYS;
-    return isatty(fileno(out)) && !(no && *no) && terminal && strcmp(terminal, "dumb") != 0;
+    return options->colors == ISO_COLORS_AUTO ? iso_wants_colors(out) : options->colors == ISO_COLORS_ALWAYS;
 }
 
 static int line_width(FILE *out, const iso_visualize_options *options)
 {
-    struct winsize size;
-    int width = options->width;
-    if (width <= 0 && isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0)
-        width = size.ws_col;
+    int width = options->width > 0 ? options->width : iso_terminal_width(out);
     if (width <= 0)
         width = USUAL_WIDTH;
     return width < LEAST_WIDTH ? LEAST_WIDTH : width;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/terminal.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 
@@ -35,21 +35,6 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Whether people see standard output as it is written. Open MPI gives the first rank a terminal of its own
- * whatever mpirun's output is, so there mpirun is asked: the parent process, on the host where it runs. */
-static bool on_terminal(void)
-{
-    char link[64], target[64];
-    if (!isatty(STDOUT_FILENO))
-        return false;
-    if (!getenv("OMPI_COMM_WORLD_RANK"))
-        return true;
-    snprintf(link, sizeof link, "/proc/%d/fd/1", (int)getppid());
-    ssize_t length = readlink(link, target, sizeof target - 1);
-    target[length < 0 ? 0 : length] = 0;
-    return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0;
-}
-
 iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                     const iso_progress_options *given, size_t size)
 {
@@ -60,7 +45,7 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
         return iso_error(ISO_NO_MEMORY, "no memory for a progress line");
     int verbose = (int)iso_option_number(options.verbose, 1);
     made->prints = verbose > 0 && (!ctx || iso_is_chief(ctx));
-    made->bar = made->prints && verbose == 1 && on_terminal();
+    made->bar = made->prints && verbose == 1 && iso_is_terminal(stdout);
     made->latest = options.latest;
     while (made->values < ISO_MAX_PROGRESS && options.names[made->values]) {
         int i = made->values++;

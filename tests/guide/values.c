@@ -42,6 +42,7 @@ static iso_status show(iso_context *ctx, iso_mesh *mesh, iso_model *model)
         printf("the last row is row %g\n", host_array[N * N - 1]);
         iso_layout_print(iso_value_layout(whole), stdout);
         iso_layout_print(iso_variable_layout(kernel), stdout);
+        iso_layout_visualize(sharded, ISO_SHAPE(N, N), stdout); /* jax.debug.visualize_array_sharding */
     }
     ISO_TRY(iso_variable_assign(kernel, host_kernel, N * 4)); /* global array, collective */
 done:
