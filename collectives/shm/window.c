@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/memory.h"
+
 enum { PAGE = 4096, PATH_BYTES = 80 };
 static const size_t huge_page = (size_t)2 << 20;
 
@@ -41,7 +43,7 @@ static iso_status map(int file, size_t bytes, const char *what, iso_window *wind
     }
     if (align == huge_page)
         madvise(base, bytes, MADV_HUGEPAGE); /* a wish */
-    *window = (iso_window){base, bytes, mapping, mapped};
+    *window = (iso_window){.base = base, .bytes = bytes, .mapping = mapping, .mapped = mapped};
     return ISO_OK;
 }
 
@@ -149,11 +151,18 @@ iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_
         MPI_Comm_size(host, &ranks);
         MPI_Comm_rank(host, &rank);
     }
-    return ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window);
+    iso_status status =
+        ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window);
+    if (status == ISO_OK && rank == 0) {
+        window->counted = bytes;
+        iso_memory_count(bytes);
+    }
+    return status;
 }
 
 void iso_window_destroy(iso_window *window)
 {
+    iso_memory_uncount(window->counted);
     if (window->mapping)
         munmap(window->mapping, window->mapped);
     *window = (iso_window){0};

@@ -13,6 +13,7 @@ typedef struct iso_window {
     size_t bytes;
     void *mapping;
     size_t mapped;
+    size_t counted; /* among the bytes that this process holds: on one rank of the host */
 } iso_window;
 
 /* Zeroed memory, the same for all ranks of `host`; with MPI_COMM_NULL or one rank it is private. Pages are

@@ -103,6 +103,16 @@ char *iso_strdup(const char *text)
     return copy ? memcpy(copy, text, length) : NULL;
 }
 
+void iso_memory_count(size_t bytes)
+{
+    account(bytes);
+}
+
+void iso_memory_uncount(size_t bytes)
+{
+    atomic_fetch_sub(&held, bytes);
+}
+
 size_t iso_memory_held(void)
 {
     return atomic_load(&held);

@@ -23,6 +23,9 @@ void *iso_new(size_t bytes);
 void *iso_grow(void *memory, size_t old_count, size_t count, size_t size);
 char *iso_strdup(const char *text);
 
+/* Memory that was not taken here (mapped by its owner) but is to be counted: bytes more, bytes less. */
+void iso_memory_count(size_t bytes);
+void iso_memory_uncount(size_t bytes);
 /* Bytes held now, and at most so far, by this process. */
 size_t iso_memory_held(void);
 size_t iso_memory_peak(void);
