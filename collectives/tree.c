@@ -3,6 +3,8 @@
  * complete node: a host that holds one adds it up and sends a single partial result. */
 #include "collectives/tree_impl.h"
 
+#include "collectives/coll.h"
+
 int iso_tree_left(int count)
 {
     int left = 1;
@@ -44,4 +46,13 @@ int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *
     cutter c = {host_of_source, here, nodes, 0};
     cut(&c, 0, count);
     return c.made;
+}
+
+int iso_exchange_travelling(const int *host, int count, int from, int here)
+{
+    if (on_one_host(host, count))
+        return host[0] != here && (from < 0 || host[0] == from);
+    int left = iso_tree_left(count);
+    return iso_exchange_travelling(host, left, from, here) +
+           iso_exchange_travelling(host + left, count - left, from, here);
 }

@@ -123,6 +123,13 @@ static size_t count_arrays(const iso_plan *plan)
     return count;
 }
 
+size_t iso_bound_tables(const iso_plan *plan)
+{
+    size_t instructions = (size_t)plan->instructions + 1, changes = (size_t)plan->program->changes + 1;
+    return instructions * (sizeof(iso_bound) + sizeof(iso_bound_copy)) + count_arrays(plan) * sizeof(iso_array) +
+           changes * (sizeof(iso_weight_run) + sizeof(iso_bound_product) + 2 * sizeof(iso_bound_assign));
+}
+
 static iso_status make_slot(iso_runtime *runtime, iso_ready_plan *ready, int i)
 {
     iso_status status = ISO_OK;

@@ -78,6 +78,8 @@ typedef struct iso_ready_plan {
 /* Chooses kernels; addresses are filled in by iso_bound_addresses. */
 iso_status iso_bound_create(iso_runtime *runtime, iso_plan *plan, iso_ready_plan **ready);
 void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready);
+/* Bytes of the tables that a slot has for a plan, about. */
+size_t iso_bound_tables(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */
 size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready);
 /* Fills in all addresses after memory has moved, and tells the exchanges. */

@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/bound_impl.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
 
@@ -178,6 +179,7 @@ static iso_status set_up(iso_runtime *runtime)
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
                                .variable_offset = variable_offset,
+                               .slot_tables = iso_bound_tables,
                                .arg = runtime};
     ISO_TRY(iso_agree(runtime->ctx, find_hosts(runtime)));
     runtime->host_bytes = iso_new((size_t)runtime->hosts * sizeof *runtime->host_bytes);

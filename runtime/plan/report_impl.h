@@ -24,6 +24,7 @@ typedef struct iso_reporter {
     int *user;           /* [values] the first step that reads it, past reshapes; -1: none */
     int *instruction_of; /* [steps] -1: it has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
+    double new_weights; /* bytes of weights that cross hosts at the end of the step */
     int hosts;
     int *host_begin, *by_host;            /* [hosts + 1], [slots]: the slots of each host, in order */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
@@ -41,6 +42,8 @@ iso_status iso_report_hosts(iso_reporter *r);
 void iso_report_free_hosts(iso_reporter *r);
 /* report_moves.c: what moves between slots */
 iso_status iso_report_moves(iso_reporter *r);
+/* report_messages.c: bytes of a host's buffers for messages from and to others */
+iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes);
 /* report_memory.c: memory by use, and its peak */
 iso_status iso_report_memory_of(iso_reporter *r);
 

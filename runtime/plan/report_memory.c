@@ -5,6 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/report_impl.h"
 
+enum { PULL = 1152 }; /* bytes by which an exchange describes what a slot takes, of a few sources */
 enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
 
 static int64_t round_to(int64_t n, int64_t to)
@@ -112,7 +113,27 @@ static int64_t buffers_of_slot(const iso_reporter *r)
         size_t bytes = scratch_of(r, &r->plan->instruction[i]);
         most = bytes > most ? bytes : most;
     }
-    return (int64_t)(most + r->plan->constant_bytes);
+    size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
+    size_t pulls = r->mesh->slots > 1 ? (size_t)(r->plan->moves + r->plan->buckets->count + 1) * PULL : 0;
+    return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
+}
+
+/* With what an allocation takes around it: a line in front, one behind, and half a line for rounding. */
+static size_t block(size_t bytes)
+{
+    return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
+}
+
+/* What a process keeps to know what to do: the graph, the program of this function, and one for evaluation. */
+static int64_t tables_of_process(const iso_program *program)
+{
+    const iso_graph *graph = program->graph;
+    size_t ops = (size_t)graph->ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
+                 (size_t)graph->tensors * block(sizeof(iso_tensor));
+    size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
+                   (size_t)program->step_capacity * sizeof(iso_program_step) +
+                   (size_t)graph->variables * sizeof(iso_layout);
+    return (int64_t)(ops + 2 * steps);
 }
 
 /* ---- sums ---- */
@@ -123,6 +144,7 @@ static void add_up(iso_report_memory *memory)
         memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
 }
 
+/* A slot's share of the messages is among its buffers already. */
 static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
 {
     const iso_report_memory *slot = &r->report->slot;
@@ -133,6 +155,7 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
                                   .buffers = slot->buffers * slots};
     for (int i = r->host_begin[host]; i < r->host_begin[host + 1]; i++)
         memory->optimizer += state_of_slot(r, r->by_host[i]);
+    memory->buffers += tables_of_process(r->program);
     add_up(memory);
 }
 
@@ -220,13 +243,18 @@ static void weigh_all(const iso_reporter *r)
 iso_status iso_report_memory_of(iso_reporter *r)
 {
     iso_report_memory *slot = &r->report->slot;
+    int host = fullest_host(r);
+    double messages;
+    iso_status status = iso_report_messages(r, host, &messages);
+    if (status != ISO_OK)
+        return status;
     slot->weights = weights_of_slot(r);
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = buffers_of_slot(r);
+    slot->buffers = buffers_of_slot(r) + (int64_t)messages / (r->host_begin[host + 1] - r->host_begin[host]);
     add_up(slot);
-    sum_host(r, fullest_host(r), &r->report->host);
+    sum_host(r, host, &r->report->host);
     find_live(r);
     find_peak(r);
     weigh_all(r);

@@ -221,6 +221,7 @@ static void describe_weights(iso_reporter *r, int number)
         snprintf(out->tensor, sizeof out->tensor, "new weights of %d variables", bucket->members);
     out->from.op = bucket->optimizer->rule;
     out->bytes = (copies - once) * (double)iso_dtype_size(bucket->dtype);
+    r->new_weights += out->bytes;
 }
 
 /* ---- all ---- */

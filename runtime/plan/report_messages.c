@@ -1,0 +1,180 @@
+/* A plan's report: the buffers of messages between hosts. What one host receives is found as exchanges find it: every
+ * pull of its slots, each partial sum of another host once. Of many hosts each is taken to send as much. */
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+#include "runtime/plan/report_impl.h"
+
+enum { FEW_HOSTS = 8 }; /* among which what one sends is looked at too */
+enum { LOOKED_AT = 16, PART_ALIGN = 64 }; /* slots of the host; the others are taken to be like them */
+
+typedef struct messages {
+    const iso_reporter *r;
+    int host, from; /* what this host receives from that one (-1: from any) */
+    int *source, *host_of; /* [slots] room */
+    uint64_t *known;       /* a table of pulls of the exchange */
+    size_t room, used;
+    iso_status status;
+    size_t element;
+    double bytes; /* of this exchange, from the slots looked at */
+} messages;
+
+/* True where the host has not asked for this yet. */
+static bool is_fresh(messages *m, uint64_t key)
+{
+    if (2 * (m->used + 1) > m->room) {
+        size_t room = m->room ? 2 * m->room : 64;
+        uint64_t *table = iso_new(room * sizeof *table), *old = m->known;
+        if (!table) {
+            m->status = iso_error(ISO_NO_MEMORY, "no memory for the messages of a plan");
+            return false;
+        }
+        for (size_t i = 0; i < m->room; i++)
+            if (old[i]) {
+                size_t at = old[i] & (room - 1);
+                while (table[at])
+                    at = (at + 1) & (room - 1);
+                table[at] = old[i];
+            }
+        iso_free(old);
+        m->known = table;
+        m->room = room;
+    }
+    size_t at = (key | 1) & (m->room - 1);
+    while (m->known[at] && m->known[at] != (key | 1))
+        at = (at + 1) & (m->room - 1);
+    bool fresh = m->known[at] == 0;
+    m->known[at] = key | 1;
+    m->used += fresh;
+    return fresh;
+}
+
+/* A slot of the host pulls a region: the sum of `count` sources, in m->source. */
+static void pull(messages *m, const iso_box *region, int count)
+{
+    for (int i = 0; i < count; i++)
+        m->host_of[i] = m->r->plan->site->host_of_slot[m->source[i]];
+    int travelling = iso_exchange_travelling(m->host_of, count, m->from, m->host);
+    int64_t elements = iso_box_count(region);
+    if (!travelling || !elements)
+        return;
+    uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
+    key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
+    key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
+    size_t bytes = (size_t)elements * m->element;
+    if (is_fresh(m, key))
+        m->bytes += (double)((bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN) * travelling;
+}
+
+static iso_box flat_box(int64_t begin, int64_t count)
+{
+    return (iso_box){.rank = 1, .offset = {begin}, .extent = {count}};
+}
+
+static iso_status pull_region(void *arg, const iso_region *region)
+{
+    messages *m = arg;
+    memcpy(m->source, region->slot, (size_t)region->sources * sizeof *m->source);
+    pull(m, &region->box, region->sources);
+    return m->status;
+}
+
+/* The chunk of an all-reduce that a slot adds, or those that it takes from the others. */
+static void pull_chunks(messages *m, const iso_move *move, int slot)
+{
+    const iso_mesh *mesh = m->r->mesh;
+    uint32_t axes = m->r->program->value[move->from].layout.partial;
+    iso_box box = iso_plan_box(m->r->plan, move->from, slot);
+    int group = iso_group_slots(mesh, axes, slot, m->source);
+    int64_t begin, count;
+    for (int i = 0; i < group; i++) {
+        int owner = iso_group_slot(mesh, axes, slot, i);
+        iso_cut(iso_box_count(&box), group, i, &begin, &count);
+        iso_box chunk = flat_box(begin, count);
+        if (move->kind == ISO_MOVE_SCATTER && owner == slot) {
+            pull(m, &chunk, group);
+        } else if (move->kind == ISO_MOVE_GATHER) {
+            m->source[0] = owner;
+            pull(m, &chunk, 1);
+        }
+    }
+}
+
+static void pull_move(messages *m, const iso_move *move, int slot)
+{
+    const iso_program *program = m->r->program;
+    iso_shape shape = iso_plan_shape(m->r->plan, move->from);
+    m->element = iso_dtype_size(program->value[move->from].tensor->dtype);
+    if (move->kind != ISO_MOVE_BOXES)
+        pull_chunks(m, move, slot);
+    else if (m->status == ISO_OK)
+        m->status = iso_reshard_visit(m->r->mesh, &program->value[move->from].layout,
+                                      &program->value[move->to].layout, &shape, slot, pull_region, m);
+}
+
+/* Its part of the gradients of a bucket. */
+static void pull_bucket(messages *m, int number, int slot)
+{
+    const iso_bucket *bucket = &m->r->plan->buckets->bucket[number];
+    int64_t begin, count;
+    iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
+    iso_box part = flat_box(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
+    m->element = iso_dtype_size(bucket->dtype);
+    pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
+}
+
+/* What the host's slots pull in one exchange; buckets: it is the last one. */
+static double received(messages *m, int first, int count, bool buckets)
+{
+    const int *slot = m->r->by_host + m->r->host_begin[m->host];
+    int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
+    int looked_at = slots < LOOKED_AT ? slots : LOOKED_AT;
+    if (m->room)
+        memset(m->known, 0, m->room * sizeof *m->known);
+    m->used = 0;
+    m->bytes = 0;
+    for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
+        for (int i = first; i < first + count; i++)
+            pull_move(m, &m->r->plan->move[i], slot[s]);
+        for (int b = 0; buckets && b < m->r->plan->buckets->count; b++)
+            pull_bucket(m, b, slot[s]);
+    }
+    return looked_at ? m->bytes * slots / looked_at : 0;
+}
+
+static double in_all_exchanges(messages *m, int host, int from)
+{
+    const iso_plan *plan = m->r->plan;
+    double bytes = 0;
+    m->host = host;
+    m->from = from;
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            bytes += received(m, plan->instruction[i].first_move, plan->instruction[i].moves, false);
+    return bytes + received(m, plan->finish_first_move, plan->finish_moves, true);
+}
+
+iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
+{
+    size_t slots = (size_t)r->mesh->slots;
+    messages m = {.r = r, .host = host};
+    *bytes = 0;
+    if (r->plan->site->one_host)
+        return ISO_OK;
+    m.source = iso_new(slots * sizeof *m.source);
+    m.host_of = iso_new(slots * sizeof *m.host_of);
+    if (!m.source || !m.host_of)
+        m.status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
+    else
+        *bytes = in_all_exchanges(&m, host, -1);
+    if (m.status == ISO_OK && r->hosts > FEW_HOSTS)
+        *bytes *= 2;
+    for (int h = 0; m.status == ISO_OK && r->hosts <= FEW_HOSTS && h < r->hosts; h++)
+        *bytes += h == host ? 0 : in_all_exchanges(&m, h, host);
+    *bytes += 2 * r->new_weights / r->report->hosts;
+    iso_free(m.source);
+    iso_free(m.host_of);
+    iso_free(m.known);
+    return m.status;
+}
