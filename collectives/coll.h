@@ -118,8 +118,9 @@ typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
-/* For plans: operands that travel from the host `from` (-1: any) to the host `here` when one of the slots there pulls
- * a region with so many sources, whose hosts are given in order: partial sums, each as large as the region. */
+/* For plans: operands that travel from the host `from` (-1: any) to the host `here` when one of the slots
+ * there pulls a region with so many sources, whose hosts are given in order: partial sums, each as large as
+ * the region. */
 int iso_exchange_travelling(const int *host_of_source, int count, int from, int here);
 /* What one run of the exchange pulls for a slot, from the plan. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);

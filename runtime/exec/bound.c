@@ -126,7 +126,8 @@ static size_t count_arrays(const iso_plan *plan)
 size_t iso_bound_tables(const iso_plan *plan)
 {
     size_t instructions = (size_t)plan->instructions + 1, changes = (size_t)plan->program->changes + 1;
-    return instructions * (sizeof(iso_bound) + sizeof(iso_bound_copy)) + count_arrays(plan) * sizeof(iso_array) +
+    return instructions * (sizeof(iso_bound) + sizeof(iso_bound_copy)) +
+           count_arrays(plan) * sizeof(iso_array) +
            changes * (sizeof(iso_weight_run) + sizeof(iso_bound_product) + 2 * sizeof(iso_bound_assign));
 }
 

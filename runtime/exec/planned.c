@@ -11,8 +11,10 @@ static iso_status imagine_hosts(const iso_mesh *mesh, int slots_per_host, iso_si
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->slots);
     for (int s = 0; s < mesh->slots; s++)
         (*hosts)[s] = slots_per_host ? s / slots_per_host : 0;
-    *site = (iso_site){
-        .backend = iso_backend_cpu(), .host_of_slot = *hosts, .slot_tables = iso_bound_tables, .one_host = (*hosts)[mesh->slots - 1] == 0};
+    *site = (iso_site){.backend = iso_backend_cpu(),
+                       .host_of_slot = *hosts,
+                       .slot_tables = iso_bound_tables,
+                       .one_host = (*hosts)[mesh->slots - 1] == 0};
     return ISO_OK;
 }
 

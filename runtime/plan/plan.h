@@ -64,7 +64,8 @@ typedef struct iso_site {
     const iso_backend *backend;
     const int *host_of_slot; /* [slots] */
     bool one_host;           /* that all slots are on */
-    /* Bytes that the executor keeps for each slot to run a plan, besides what the plan places; NULL: unknown. */
+    /* Bytes that the executor keeps for each slot to run a plan, besides what the plan places; NULL: unknown.
+     */
     size_t (*slot_tables)(const struct iso_plan *plan);
     /* Bytes into the host's area at which the copy lies that this slot (of any host) uses of a variable. */
     size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);

@@ -24,7 +24,7 @@ typedef struct iso_reporter {
     int *user;           /* [values] the first step that reads it, past reshapes; -1: none */
     int *instruction_of; /* [steps] -1: it has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
-    double new_weights; /* bytes of weights that cross hosts at the end of the step */
+    double new_weights;         /* bytes of weights that cross hosts at the end of the step */
     int hosts;
     int *host_begin, *by_host;            /* [hosts + 1], [slots]: the slots of each host, in order */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */

@@ -6,7 +6,7 @@
 #include "runtime/plan/report_impl.h"
 
 enum { PULL = 1152 }; /* bytes by which an exchange describes what a slot takes, of a few sources */
-enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+enum { MANY = 256 };  /* copies of one variable on a host: of more, what is lost to alignment is estimated */
 
 static int64_t round_to(int64_t n, int64_t to)
 {
@@ -124,7 +124,8 @@ static size_t block(size_t bytes)
     return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
 }
 
-/* What a process keeps to know what to do: the graph, the program of this function, and one for evaluation. */
+/* What a process keeps to know what to do: the graph, the program of this function, and one for evaluation.
+ */
 static int64_t tables_of_process(const iso_program *program)
 {
     const iso_graph *graph = program->graph;

@@ -1,17 +1,18 @@
-/* A plan's report: the buffers of messages between hosts. What one host receives is found as exchanges find it: every
- * pull of its slots, each partial sum of another host once. Of many hosts each is taken to send as much. */
+/* A plan's report: the buffers of messages between hosts. What one host receives is found as exchanges find
+ * it: every pull of its slots, each partial sum of another host once. Of many hosts each is taken to send as
+ * much. */
 #include <string.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/report_impl.h"
 
-enum { FEW_HOSTS = 8 }; /* among which what one sends is looked at too */
+enum { FEW_HOSTS = 8 };                   /* among which what one sends is looked at too */
 enum { LOOKED_AT = 16, PART_ALIGN = 64 }; /* slots of the host; the others are taken to be like them */
 
 typedef struct messages {
     const iso_reporter *r;
-    int host, from; /* what this host receives from that one (-1: from any) */
+    int host, from;        /* what this host receives from that one (-1: from any) */
     int *source, *host_of; /* [slots] room */
     uint64_t *known;       /* a table of pulls of the exchange */
     size_t room, used;
@@ -119,7 +120,8 @@ static void pull_bucket(messages *m, int number, int slot)
     const iso_bucket *bucket = &m->r->plan->buckets->bucket[number];
     int64_t begin, count;
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
-    iso_box part = flat_box(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
+    iso_box part =
+        flat_box(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
     m->element = iso_dtype_size(bucket->dtype);
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }

@@ -1,7 +1,7 @@
-/* The memory that a plan states for a host is what a run takes there: all that the host's processes hold, accounted,
- * from before the model is built until its first step could begin. Within 2%: for the built-in models, of a few
- * megabytes, in one process; for a large one on any number of processes and hosts.
- * Ranks: 1, 2, 3 */
+/* The memory that a plan states for a host is what a run takes there: all that the host's processes hold,
+ * accounted, from before the model is built until its first step could begin. Within 2%: for the built-in
+ * models, of a few megabytes, in one process; for a large one on any number of processes and hosts. Ranks: 1,
+ * 2, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -80,8 +80,8 @@ static void compare(const iso_builtin_model *kind, const char *mesh, const layou
     check_ok(iso_function_report(iso_model_training_function(model), rows, &report));
     double stated = (double)report->host.total;
     ck_assert_msg(fabs(taken - stated) <= 0.02 * taken,
-                  "%s on %s, %d hosts: the plan states %.0f bytes, %.0f were taken: %+.2f%%", kind->name, mesh,
-                  report->hosts, stated, taken, 100 * (stated / taken - 1));
+                  "%s on %s, %d hosts: the plan states %.0f bytes, %.0f were taken: %+.2f%%", kind->name,
+                  mesh, report->hosts, stated, taken, 100 * (stated / taken - 1));
     iso_plan_report_destroy(report);
     iso_model_destroy(model);
     iso_distribution_destroy(p.distribution);
@@ -117,7 +117,8 @@ START_TEST(model_parallel)
 {
     static const layout pair[] = {
         {"dense/kernel", "-, model"}, {"dense/bias", "model"}, {"dense_1/kernel", "model, -"}, {NULL, NULL}};
-    static const layout sharded[] = {{"dense/kernel", "data, model"}, {"dense_1/kernel", "-, data"}, {NULL, NULL}};
+    static const layout sharded[] = {
+        {"dense/kernel", "data, model"}, {"dense_1/kernel", "-, data"}, {NULL, NULL}};
     iso_builtin_model model = *builtin("mlp");
     model.name = "large";
     model.build = large;
