@@ -38,9 +38,11 @@ static const iso_argument table[] = {
          "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
          "axis may be *: what is left"),
     LIST(layouts, "layout", "KEY=LAYOUT",
-         "where the weights of path KEY (exact, or a regular expression) live: dense/kernel='-, model'; may "
-         "be repeated"),
-    FLAG(strict_layouts, "strict-layouts", "a layout that matches nothing is an error"),
+         "where what has the path KEY (exact, or a regular expression) lives: weights (dense/kernel='-, "
+         "model'), outputs of layers (dense/output), inputs (image/output); may be repeated"),
+    TEXT(layout_file, "layout-file", "FILE",
+         "the same from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
+    FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
     COUNT(zero, "zero", "1", 1, 1, "1 splits the update of replicated weights, which is the default"),
     COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
     COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),

@@ -13,6 +13,7 @@ typedef struct iso_train_options {
     int64_t validation_rows;
     const char *mesh;
     iso_argument_list layouts; /* KEY=LAYOUT; the key ends at the last '=' */
+    const char *layout_file;
     bool strict_layouts;
     int64_t zero;
     int64_t batch_size, epochs, steps_per_epoch; /* defaults 32, 1, 0: all */

@@ -1,7 +1,8 @@
 /* Mesh, layouts and distribution from options. */
+#include "collectives/control/control.h"
 #include "launch/train_impl.h"
 
-static iso_status set_layouts(const iso_train_options *options, iso_layout_map *map)
+static iso_status set_keys(const iso_train_options *options, iso_layout_map *map)
 {
     char key[512];
     const char *layout;
@@ -10,18 +11,20 @@ static iso_status set_layouts(const iso_train_options *options, iso_layout_map *
         ISO_TRY(iso_layout_option_split(options->layouts.item[i], key, sizeof key, &layout));
         ISO_TRY(iso_layout_map_set(map, key, layout));
     }
-    iso_layout_map_set_strict(map, options->strict_layouts);
 done:
     return status;
 }
 
-iso_status iso_place_lay_out(const iso_train_options *options, iso_place *place)
+iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options, iso_place *place)
 {
     iso_status status;
-    if (!options->layouts.count)
+    if (!options->layouts.count && !options->layout_file)
         return iso_data_parallel_create(place->mesh, &place->distribution);
     ISO_TRY(iso_layout_map_create(place->mesh, &place->map));
-    ISO_TRY(set_layouts(options, place->map));
+    iso_layout_map_set_strict(place->map, options->strict_layouts);
+    ISO_TRY(iso_agree(ctx, set_keys(options, place->map)));
+    if (options->layout_file)
+        ISO_TRY(iso_layout_map_read(place->map, options->layout_file));
     ISO_TRY(
         iso_model_parallel_create(place->map, &place->distribution, .batch_axis = NULL)); /* the first axis */
 done:
@@ -31,7 +34,7 @@ done:
 iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place)
 {
     iso_status status = iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &place->mesh);
-    return status == ISO_OK ? iso_place_lay_out(options, place) : status;
+    return status == ISO_OK ? iso_place_lay_out(ctx, options, place) : status;
 }
 
 void iso_place_free(iso_place *place)

@@ -131,7 +131,6 @@ static iso_status make(iso_context *ctx, const plan_options *options, planned *p
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
     ISO_TRY(iso_recipe_make(p->builtin, &options->train, &p->recipe));
-    ISO_TRY(iso_place_lay_out(&options->train, &p->place));
     ISO_TRY(plan_model(ctx, options, p));
 done:
     return status;
@@ -182,6 +181,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
     ISO_TRY(iso_mesh_imagine(ctx, options.train.mesh ? options.train.mesh : "data=*", &p.place.mesh));
+    ISO_TRY(iso_place_lay_out(ctx, &options.train, &p.place));
     ISO_TRY(iso_agree(ctx, make(ctx, &options, &p)));
     ISO_TRY(iso_agree(ctx, print(ctx, &options, p.report)));
     ISO_TRY(iso_agree(ctx, check_memory(&options, p.report)));

@@ -36,8 +36,8 @@ typedef struct iso_place {
     iso_distribution *distribution;
 } iso_place;
 iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place);
-/* The layouts of a place whose mesh exists. Local. */
-iso_status iso_place_lay_out(const iso_train_options *options, iso_place *place);
+/* The layouts of a place whose mesh exists. Collective. */
+iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options, iso_place *place);
 void iso_place_free(iso_place *place);
 
 /* The lines at the head of a run, before and after the model is compiled; whole: all that `isogrid plan`

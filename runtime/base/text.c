@@ -87,16 +87,20 @@ static void add_all(iso_text *text, const char *const *names, int count)
         iso_text_add(text, "%s%s", i ? ", " : "", names[i]);
 }
 
-void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count)
+bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names, int count)
 {
     int found = 0, farthest = 2 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* nearness() gives no more */
     for (int near = 0; near <= farthest && found < NEAREST; near++)
         for (int i = 0; i < count && found < NEAREST; i++)
             if (nearness(wrong, names[i]) == near)
                 iso_text_add(text, "%s'%s'", found++ ? ", " : "; did you mean ", names[i]);
-    if (found)
-        iso_text_add(text, "?");
-    else
+    iso_text_add(text, "%s", found ? "?" : "");
+    return found > 0;
+}
+
+void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count)
+{
+    if (!iso_text_add_near(text, wrong, names, count))
         add_all(text, names, count);
 }
 

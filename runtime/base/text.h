@@ -31,6 +31,8 @@ char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 
 /* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one
  * contains the other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
+bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
+                       int count); /* never the list */
 void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
 
 #ifdef __cplusplus

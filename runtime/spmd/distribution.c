@@ -72,19 +72,6 @@ iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribut
                   distribution);
 }
 
-static iso_status no_such_axis(const iso_mesh *mesh, const char *axis)
-{
-    const char *names[ISO_MAX_AXES];
-    iso_text message = {0};
-    for (int a = 0; a < mesh->axes; a++)
-        names[a] = mesh->name[a];
-    iso_text_add(&message, "the batch axis '%s' is no axis of the mesh %s", axis, mesh->text);
-    iso_text_add_nearest(&message, axis, names, mesh->axes);
-    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
-    iso_text_free(&message);
-    return status;
-}
-
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                           const iso_model_parallel_options *options, size_t size)
 {
@@ -94,7 +81,7 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
     iso_mesh *mesh = iso_layout_map_mesh(map);
     int axis = options->batch_axis ? iso_mesh_find_axis(mesh, options->batch_axis) : 0;
     if (axis < 0)
-        return no_such_axis(mesh, options->batch_axis);
+        return iso_error_prefix(iso_mesh_unknown_axis(mesh, options->batch_axis), "the batch axis: ");
     return create((iso_distribution){.mesh = mesh,
                                      .how = {.data = look_up, .variable = look_up, .output = look_up},
                                      .batch_axis = axis,

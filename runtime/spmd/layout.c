@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/text.h"
 #include "runtime/spmd/spmd_impl.h"
 
 iso_layout iso_layout_whole(int rank)
@@ -49,16 +48,8 @@ static iso_status bad_layout(const char *text, const char *at, const char *what)
 
 static iso_status unknown_axis(const iso_mesh *mesh, const char *text, const char *at, const char *name)
 {
-    const char *names[ISO_MAX_AXES];
-    iso_text message = {0};
-    for (int a = 0; a < mesh->axes; a++)
-        names[a] = mesh->name[a];
-    iso_text_add(&message, "layout '%s': the mesh %s has no axis '%s', named at position %d", text,
-                 mesh->text, name, (int)(at - text) + 1);
-    iso_text_add_nearest(&message, name, names, mesh->axes);
-    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
-    iso_text_free(&message);
-    return status;
+    return iso_error_prefix(iso_mesh_unknown_axis(mesh, name), "layout '%s', position %d: ", text,
+                            (int)(at - text) + 1);
 }
 
 static const char *skip_space(const char *at)

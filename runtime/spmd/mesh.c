@@ -8,6 +8,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
@@ -275,4 +276,17 @@ int iso_mesh_coordinate(const iso_mesh *mesh, int slot, int axis)
 int iso_mesh_with_coordinate(const iso_mesh *mesh, int slot, int axis, int coordinate)
 {
     return slot + (coordinate - iso_mesh_coordinate(mesh, slot, axis)) * axis_stride(mesh, axis);
+}
+
+iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name)
+{
+    const char *names[ISO_MAX_AXES];
+    iso_text message = {0};
+    for (int a = 0; a < mesh->axes; a++)
+        names[a] = mesh->name[a];
+    iso_text_add(&message, "the mesh %s has no axis '%s'", mesh->text, name);
+    iso_text_add_nearest(&message, name, names, mesh->axes);
+    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
+    iso_text_free(&message);
+    return status;
 }

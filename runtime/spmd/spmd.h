@@ -61,6 +61,10 @@ void iso_layout_map_destroy(iso_layout_map *map);
 /* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
  */
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
+/* Adds the keys of a JSON file: {"d1/kernel": [null, "model"], "d2/kernel": [["data", "model"], null]}, as
+ * Keras's tuples, or as text: {"d1/kernel": "-, model"}. Rank 0 reads it. ISO_INVALID names file, line,
+ * column, key and value. Collective. */
+iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
 /* A key that matches nothing is an error instead of a warning. */
 void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 

@@ -43,7 +43,11 @@ const char *iso_distribution_reason(const iso_distribution *distribution, const 
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
                                    const iso_shape *shape, iso_layout *layout, bool *given);
 
+/* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
+iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
 iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
+/* As iso_layout_map_read, from a text of `size` bytes; `name` is what messages call it. Local. */
+iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const char *text, size_t size);
 /* The layout that a map gives to a path, checked against the shape; everything replicated where no key
  * matches. `matched` (may be NULL) gets the key that matched, or NULL. ISO_INVALID where two keys match or
  * the layout does not fit the shape. */

@@ -1,5 +1,5 @@
-/* Distributions of one's own: callbacks say how inputs, variables and outputs lie. Data parallel and model parallel are two;
- * here is a third. Ranks: 1, 3 */
+/* Distributions of one's own: callbacks say how inputs, variables and outputs lie. Data parallel and model
+ * parallel are two; here is a third. Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,11 +20,12 @@ enum { STEPS = 4, ROWS = 7 };
 static void check_refused(iso_status status, const char *part)
 {
     ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
-    ck_assert_msg(!iso_is_chief(ctx) || strstr(iso_error_message(), part), "the message is '%s', without '%s'",
-                  iso_error_message(), part);
+    ck_assert_msg(!iso_is_chief(ctx) || strstr(iso_error_message(), part),
+                  "the message is '%s', without '%s'", iso_error_message(), part);
 }
 
-/* ---- the third: the last dimension of every kernel that divides is sharded, and the biases behind stay whole ---- */
+/* ---- the third: the last dimension of every kernel that divides is sharded, and the biases behind stay
+ * whole ---- */
 
 typedef struct last_dimension {
     const iso_mesh *mesh;
@@ -40,12 +41,14 @@ static void look(last_dimension *how, const char *what, const char *path, const 
     how->seen = iso_hash_text(how->seen, iso_shape_text(shape, text, sizeof text));
 }
 
-static iso_status shard_kernels(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+static iso_status shard_kernels(void *arg, const char *path, const iso_shape *shape, char *layout,
+                                size_t size)
 {
     last_dimension *how = arg;
     const char *end = strrchr(path, '/');
     look(how, "variable", path, shape);
-    if (!end || strcmp(end, "/kernel") != 0 || shape->dim[shape->rank - 1] % iso_mesh_axis_size(how->mesh, 1) != 0)
+    if (!end || strcmp(end, "/kernel") != 0 ||
+        shape->dim[shape->rank - 1] % iso_mesh_axis_size(how->mesh, 1) != 0)
         return ISO_OK;
     how->sharded++;
     for (int d = 0; d < shape->rank; d++)
@@ -125,8 +128,8 @@ START_TEST(a_third_distribution_gives_the_numbers_of_one_slot)
         alone(nets[n], losses);
         for (int i = 0; i < STEPS; i++) {
             double loss = trial_step(&t, i);
-            ck_assert_msg(fabs(loss - losses[i]) <= 1e-12 * fmax(1, fabs(losses[i])), "%s: loss %d is %.17g, not %.17g",
-                          nets[n], i, loss, losses[i]);
+            ck_assert_msg(fabs(loss - losses[i]) <= 1e-12 * fmax(1, fabs(losses[i])),
+                          "%s: loss %d is %.17g, not %.17g", nets[n], i, loss, losses[i]);
         }
         trial_end(&t);
     }
@@ -203,7 +206,8 @@ static iso_status refuse(void *arg, const char *path, const iso_shape *shape, ch
     return strcmp(path, "a/bias") ? ISO_OK : iso_error(ISO_INVALID, "%s", (const char *)arg);
 }
 
-static iso_status refuse_on_one_rank(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+static iso_status refuse_on_one_rank(void *arg, const char *path, const iso_shape *shape, char *layout,
+                                     size_t size)
 {
     return iso_rank(ctx) + 1 == iso_ranks(ctx) ? refuse(arg, path, shape, layout, size) : ISO_OK;
 }
@@ -218,7 +222,8 @@ static iso_status differ(void *arg, const char *path, const iso_shape *shape, ch
 }
 
 /* An answer that changes nothing of the program is one that ranks must agree on too. */
-static iso_status differ_in_words(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+static iso_status differ_in_words(void *arg, const char *path, const iso_shape *shape, char *layout,
+                                  size_t size)
 {
     (void)arg;
     if (strcmp(path, "a/output") == 0 && iso_rank(ctx) == 1)
@@ -236,8 +241,10 @@ START_TEST(a_wrong_answer_names_the_path)
         const char *message;
     } wrong[] = {
         {{.variable = answer, .arg = rank}, "'a/kernel': layout 'model' has 1 entry, its shape is [7, 13]"},
-        {{.variable = answer, .arg = axis}, "'a/kernel': layout '-, depth': the mesh data=4,model=2 has no axis 'depth'"},
-        {{.variable = answer, .arg = twice}, "'a/kernel': layout 'data, data': an axis for the second time at position 7"},
+        {{.variable = answer, .arg = axis},
+         "'a/kernel': layout '-, depth', position 4: the mesh data=4,model=2 has no axis 'depth'"},
+        {{.variable = answer, .arg = twice},
+         "'a/kernel': layout 'data, data': an axis for the second time at position 7"},
         {{.variable = answer, .arg = text}, "'a/kernel': layout '-; -'"},
         {{.output = answer, .arg = rank}, "'a/output': layout 'model' has 1 entry"},
         {{.data = answer, .arg = rank}, "'x/output': layout 'model' has 1 entry"},
@@ -259,7 +266,8 @@ START_TEST(ranks_that_are_told_different_things_notice)
     static const iso_layout_callback callbacks[] = {differ, differ_in_words};
     for (int i = 0; i < 2 && iso_ranks(ctx) > 1; i++) {
         trial t;
-        iso_distribution_options how = {.variable = i ? NULL : callbacks[0], .output = i ? callbacks[1] : NULL};
+        iso_distribution_options how = {.variable = i ? NULL : callbacks[0],
+                                        .output = i ? callbacks[1] : NULL};
         begin(&t, "mlp", "data=4,model=2");
         check_refused(try_to_make(&t, &how), "the program");
         trial_end(&t);
@@ -278,8 +286,9 @@ START_TEST(layouts_stay_as_the_first_function_found_them)
     trial_layout(&t, "a/kernel", "-, model");
     options.outputs[0] = t.net.loss;
     memcpy(options.inputs, t.net.input, sizeof t.net.input);
-    check_refused(iso_function_create_with(t.net.graph, &again, &options, sizeof options),
-                  "variable 'a/kernel' lies as '-, -' since the graph's first function; its layout is '-, model' now");
+    check_refused(
+        iso_function_create_with(t.net.graph, &again, &options, sizeof options),
+        "variable 'a/kernel' lies as '-, -' since the graph's first function; its layout is '-, model' now");
     trial_end(&t);
 }
 END_TEST
@@ -289,9 +298,10 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("distributions", 60, a_third_distribution_gives_the_numbers_of_one_slot, all_ranks_are_asked_alike,
-                  a_map_behind_callbacks_is_model_parallel, a_wrong_answer_names_the_path,
-                  ranks_that_are_told_different_things_notice, layouts_stay_as_the_first_function_found_them))
+        RUN_TESTS("distributions", 60, a_third_distribution_gives_the_numbers_of_one_slot,
+                  all_ranks_are_asked_alike, a_map_behind_callbacks_is_model_parallel,
+                  a_wrong_answer_names_the_path, ranks_that_are_told_different_things_notice,
+                  layouts_stay_as_the_first_function_found_them))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,14 +1,14 @@
-/* The three models of the tutorial "Using DTensors with Keras" (a table of layers, a chain, a block with a name) under its
- * layouts, and the three ways to train of "Distributed training with DTensors" (data, model and spatial parallel): each
- * trained on its mesh and on one slot. Ranks: 1, 3, 8   Timeout: 200 */
+/* The three models of the tutorial "Using DTensors with Keras" (a table of layers, a chain, a block with a
+ * name) under its layouts, and the three ways to train of "Distributed training with DTensors" (data, model
+ * and spatial parallel): each trained on its mesh and on one slot. Ranks: 1, 3, 8   Timeout: 200 */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/layers.h"
-#include "runtime/session/session.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/session/session.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
@@ -21,10 +21,10 @@ enum { STEPS = 4, ROWS = 20, MOST_LAYOUTS = 8 };
 /* ---- the models: x [batch, ...] to logits ---- */
 
 /* The first of the tutorial: every layer tells where its weights live. */
-static const iso_layer_row whole[] =
-    ISO_LAYERS(ISO_LAYER(flatten),
-               ISO_LAYER(dense, 128, .activation = ISO_RELU, .name = "d1", .kernel_layout = "-, -", .bias_layout = "-"),
-               ISO_LAYER(dense, 10, .name = "d2", .kernel_layout = "-, -", .bias_layout = "-"));
+static const iso_layer_row whole[] = ISO_LAYERS(
+    ISO_LAYER(flatten),
+    ISO_LAYER(dense, 128, .activation = ISO_RELU, .name = "d1", .kernel_layout = "-, -", .bias_layout = "-"),
+    ISO_LAYER(dense, 10, .name = "d2", .kernel_layout = "-, -", .bias_layout = "-"));
 
 static iso_tensor *first(iso_tensor *x)
 {
@@ -35,7 +35,8 @@ static iso_tensor *first_sharded(iso_tensor *x)
 {
     return iso_sequential(
         x, ISO_LAYER(flatten),
-        ISO_LAYER(dense, 128, .activation = ISO_RELU, .name = "d1", .kernel_layout = "-, batch", .bias_layout = "batch"),
+        ISO_LAYER(dense, 128, .activation = ISO_RELU, .name = "d1", .kernel_layout = "-, batch",
+                  .bias_layout = "batch"),
         ISO_LAYER(dense, 10, .name = "d2", .kernel_layout = "batch, -", .bias_layout = "-"));
 }
 
@@ -63,7 +64,8 @@ static iso_tensor *subclassed(iso_tensor *x)
     return iso_name_scope_end(g, x);
 }
 
-/* The perceptron of the other tutorial: a layer is a block of a product, a normalisation and an activation. */
+/* The perceptron of the other tutorial: a layer is a block of a product, a normalisation and an activation.
+ */
 static iso_tensor *block(iso_tensor *x, const char *name, int64_t units)
 {
     iso_graph *g = iso_tensor_graph(x);
@@ -97,29 +99,71 @@ typedef struct model_case {
 } model_case;
 
 static const model_case cases[] = {
-    {"first", "batch=8", first, ISO_SHAPE(7, 7, 1), {{NULL, NULL}}, {{"d1/kernel", "-, -"}, {"d2/bias", "-"}}},
-    {"first, sharded", "batch=8", first_sharded, ISO_SHAPE(7, 7, 1), {{"d1/kernel", "-, -"}},
+    {"first",
+     "batch=8",
+     first,
+     ISO_SHAPE(7, 7, 1),
+     {{NULL, NULL}},
+     {{"d1/kernel", "-, -"}, {"d2/bias", "-"}}},
+    {"first, sharded",
+     "batch=8",
+     first_sharded,
+     ISO_SHAPE(7, 7, 1),
+     {{"d1/kernel", "-, -"}},
      {{"d1/kernel", "-, batch"}, {"d1/bias", "batch"}, {"d2/kernel", "batch, -"}, {"d2/bias", "-"}}},
-    {"sequential", "batch=8", sequential, ISO_SHAPE(16), {{"feature.*kernel", "batch, -"}, {"feature.*bias", "batch"}},
+    {"sequential",
+     "batch=8",
+     sequential,
+     ISO_SHAPE(16),
+     {{"feature.*kernel", "batch, -"}, {"feature.*bias", "batch"}},
      {{"feature/kernel", "batch, -"}, {"feature_2/kernel", "batch, -"}, {"feature_2/bias", "batch"}}},
-    {"functional", "batch=8", functional, ISO_SHAPE(16), {{"feature.*kernel", "batch, -"}, {"feature.*bias", "batch"}},
+    {"functional",
+     "batch=8",
+     functional,
+     ISO_SHAPE(16),
+     {{"feature.*kernel", "batch, -"}, {"feature.*bias", "batch"}},
      {{"feature/kernel", "batch, -"}, {"feature/bias", "batch"}, {"feature_2/kernel", "batch, -"}}},
-    {"subclassed", "batch=8", subclassed, ISO_SHAPE(16),
-     {{".*/feature.*kernel", "batch, -"}, {".*/feature.*bias", "batch"}, {"subclassed_model/output", "batch, -"}},
+    {"subclassed",
+     "batch=8",
+     subclassed,
+     ISO_SHAPE(16),
+     {{".*/feature.*kernel", "batch, -"},
+      {".*/feature.*bias", "batch"},
+      {"subclassed_model/output", "batch, -"}},
      {{"subclassed_model/feature/kernel", "batch, -"}, {"subclassed_model/feature_2/bias", "batch"}}},
-    {"subclassed, parts that do not divide", "batch=5,model=3", subclassed, ISO_SHAPE(16),
-     {{".*/feature.*kernel", "model, batch"}, {".*/feature.*bias", "batch"}, {"subclassed_model/output", "-, model"}},
+    {"subclassed, parts that do not divide",
+     "batch=5,model=3",
+     subclassed,
+     ISO_SHAPE(16),
+     {{".*/feature.*kernel", "model, batch"},
+      {".*/feature.*bias", "batch"},
+      {"subclassed_model/output", "-, model"}},
      {{"subclassed_model/feature/kernel", "model, batch"}, {"subclassed_model/feature_2/bias", "batch"}}},
     {"data parallel", "batch=8", perceptron, ISO_SHAPE(40), {{NULL, NULL}}, {{"mlp_1/dense/kernel", "-, -"}}},
-    {"model parallel", "batch=4,model=2", perceptron, ISO_SHAPE(40),
-     {{"mlp_1/dense/kernel", "-, model"}, {"mlp_1/dense/bias", "model"}, {"mlp_1/norm/(gamma|beta|moving_.*)", "model"}, {"mlp_1/output", "batch, model"},
+    {"model parallel",
+     "batch=4,model=2",
+     perceptron,
+     ISO_SHAPE(40),
+     {{"mlp_1/dense/kernel", "-, model"},
+      {"mlp_1/dense/bias", "model"},
+      {"mlp_1/norm/(gamma|beta|moving_.*)", "model"},
+      {"mlp_1/output", "batch, model"},
       {"mlp_2/dense/kernel", "model, -"}},
-     {{"mlp_1/dense/kernel", "-, model"}, {"mlp_1/norm/gamma", "model"}, {"mlp_1/norm/moving_variance", "model"},
-      {"mlp_2/dense/kernel", "model, -"}, {"mlp_2/dense/bias", "-"}}},
-    {"spatial parallel", "batch=2,feature=4", perceptron, ISO_SHAPE(40),
+     {{"mlp_1/dense/kernel", "-, model"},
+      {"mlp_1/norm/gamma", "model"},
+      {"mlp_1/norm/moving_variance", "model"},
+      {"mlp_2/dense/kernel", "model, -"},
+      {"mlp_2/dense/bias", "-"}}},
+    {"spatial parallel",
+     "batch=2,feature=4",
+     perceptron,
+     ISO_SHAPE(40),
      {{"x/output", "batch, feature"}, {"mlp_1/dense/kernel", "feature, -"}, {"mlp_1/output", "batch, -"}},
      {{"mlp_1/dense/kernel", "feature, -"}, {"mlp_2/dense/kernel", "-, -"}}},
-    {"spatial parallel without a batch", "feature=8", perceptron, ISO_SHAPE(39),
+    {"spatial parallel without a batch",
+     "feature=8",
+     perceptron,
+     ISO_SHAPE(39),
      {{"x/output", "-, feature"}, {"mlp_1/dense/kernel", "feature, -"}},
      {{"mlp_1/dense/kernel", "feature, -"}}},
 };
@@ -147,13 +191,15 @@ static const iso_layout *layout_of(iso_program *program, const iso_graph *graph,
     return &program->variable_layout[variable->id];
 }
 
-static void check_layouts(const model_case *c, iso_function *function, const iso_graph *graph, const iso_mesh *mesh)
+static void check_layouts(const model_case *c, iso_function *function, const iso_graph *graph,
+                          const iso_mesh *mesh)
 {
     char text[ISO_LAYOUT_TEXT];
     for (const expected *e = c->lies; e->path; e++)
-        ck_assert_msg(strcmp(iso_layout_text(mesh, layout_of(function->program, graph, e->path), text, sizeof text),
-                             e->layout) == 0,
-                      "%s: '%s' lies as '%s', not as '%s'", c->name, e->path, text, e->layout);
+        ck_assert_msg(
+            strcmp(iso_layout_text(mesh, layout_of(function->program, graph, e->path), text, sizeof text),
+                   e->layout) == 0,
+            "%s: '%s' lies as '%s', not as '%s'", c->name, e->path, text, e->layout);
 }
 
 static void train(const model_case *c, bool alone, double *losses)
@@ -213,23 +259,24 @@ END_TEST
 static void check_graph(iso_graph *g, const char *part)
 {
     iso_status status = iso_graph_error(g);
-    ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), part), "status %d, '%s' instead of '%s'",
-                  (int)status, iso_error_message(), part);
+    ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), part),
+                  "status %d, '%s' instead of '%s'", (int)status, iso_error_message(), part);
     iso_graph_destroy(g);
 }
 
 START_TEST(names_are_counted_within_their_block)
 {
-    static const char *const paths[] = {"dense/kernel",           "a/dense/kernel",      "a/dense_1/kernel",
-                                        "a/b/dense/kernel",       "a/dense_2/kernel",    "dense_1/kernel",
-                                        "a/b/own",                "own"};
+    static const char *const paths[] = {
+        "dense/kernel",     "a/dense/kernel", "a/dense_1/kernel", "a/b/dense/kernel",
+        "a/dense_2/kernel", "dense_1/kernel", "a/b/own",          "own"};
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_dense(iso_input(g, "x", ISO_F32, ISO_SHAPE(3)), 3, .no_bias = true);
     iso_name_scope_begin(g, "a");
     x = iso_dense(iso_dense(x, 3, .no_bias = true), 3, .no_bias = true);
     iso_name_scope_begin(g, "b");
     x = iso_dense(x, 3, .no_bias = true);
-    iso_variable *own = iso_variable_create(g, "own", ISO_F32, ISO_SHAPE(3), (iso_initializer){.kind = ISO_INIT_ONES}, true);
+    iso_variable *own =
+        iso_variable_create(g, "own", ISO_F32, ISO_SHAPE(3), (iso_initializer){.kind = ISO_INIT_ONES}, true);
     x = iso_name_scope_end(g, iso_multiply(x, iso_variable_value(own)));
     x = iso_name_scope_end(g, iso_dense(x, 3, .no_bias = true));
     iso_dense(x, 3, .no_bias = true);
@@ -263,7 +310,8 @@ START_TEST(wrong_names_and_blocks_are_refused)
         iso_name_scope_begin(g, "deep");
     check_graph(g, "more than 32 blocks");
     g = iso_graph_create(ctx);
-    iso_dense(iso_input(g, "x", ISO_F32, ISO_SHAPE(3)), 3, .no_bias = true, .bias_layout = "model", .name = "d");
+    iso_dense(iso_input(g, "x", ISO_F32, ISO_SHAPE(3)), 3, .no_bias = true, .bias_layout = "model",
+              .name = "d");
     check_graph(g, "layer 'd' (Dense): it has a layout for its bias and no such variable");
 }
 END_TEST
@@ -272,7 +320,8 @@ START_TEST(a_layer_s_own_layout_must_fit)
 {
     static const char *const wrong[][2] = {
         {"model", "'d/kernel': layout 'model' has 1 entry, its shape is [3, 4]"},
-        {"-, modle", "'d/kernel': layout '-, modle': the mesh batch=1,model=8 has no axis 'modle', named at position 4; did you mean 'model'?"},
+        {"-, modle", "'d/kernel': layout '-, modle', position 4: the mesh batch=1,model=8 has no axis "
+                     "'modle'; did you mean 'model'?"},
         {"-, model; -", "'d/kernel': layout '-, model; -': neither ',' nor the end at position 9"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -287,7 +336,8 @@ START_TEST(a_layer_s_own_layout_must_fit)
         iso_graph_distribute(g, distribution);
         iso_status status = iso_function_create(g, &function, .inputs = {x}, .outputs = {y});
         ck_assert_int_eq(status, ISO_INVALID);
-        ck_assert_msg(strstr(iso_error_message(), wrong[i][1]), "'%s' instead of '%s'", iso_error_message(), wrong[i][1]);
+        ck_assert_msg(strstr(iso_error_message(), wrong[i][1]), "'%s' instead of '%s'", iso_error_message(),
+                      wrong[i][1]);
         iso_graph_destroy(g);
         iso_distribution_destroy(distribution);
         iso_mesh_destroy(mesh);
@@ -299,8 +349,9 @@ int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "3", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("tutorial", 120, each_model_trains_as_on_one_slot, names_are_counted_within_their_block,
-                                      wrong_names_and_blocks_are_refused, a_layer_s_own_layout_must_fit))
+    if (status == ISO_OK &&
+        RUN_TESTS("tutorial", 120, each_model_trains_as_on_one_slot, names_are_counted_within_their_block,
+                  wrong_names_and_blocks_are_refused, a_layer_s_own_layout_must_fit))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -130,7 +130,7 @@ START_TEST(wrong_layouts_are_named)
     } wrong[] = {
         {"model, model", "an axis for the second time at position 8"},
         {"data+data", "an axis for the second time at position 6"},
-        {"-, modle", "has no axis 'modle', named at position 4; did you mean 'model'"},
+        {"-, modle", "position 4: the mesh data=2,model=3 has no axis 'modle'; did you mean 'model'"},
         {"-,", "neither an axis nor '-' at position 3"},
         {"-; data", "neither ',' nor the end at position 2"},
         {"data+", "neither an axis nor '-' at position 6"},
@@ -215,7 +215,7 @@ START_TEST(wrong_keys_are_named)
                   "layout '-, model' of key 'd.*' has 2 entries, but 'd1/bias' has the shape [4]");
     check_refused(iso_layout_map_set(map, "d.*", "-"), "layout key 'd.*' is set twice");
     check_refused(iso_layout_map_set(map, "a/b", "-, depth"),
-                  "layout key 'a/b': layout '-, depth': the mesh");
+                  "layout key 'a/b': layout '-, depth', position 4: the mesh");
     check_refused(iso_layout_map_set(map, "a(b", "-"),
                   "layout key 'a(b': no regular expression: missing closing parenthesis at position 4");
     iso_layout_map_destroy(map);
@@ -275,7 +275,7 @@ START_TEST(a_batch_axis_is_an_axis)
     iso_distribution *distribution;
     check_ok(iso_layout_map_create(mesh, &map));
     check_refused(iso_model_parallel_create(map, &distribution, .batch_axis = "date"),
-                  "the batch axis 'date' is no axis of the mesh data=2,model=3; did you mean 'data'");
+                  "the batch axis: the mesh data=2,model=3 has no axis 'date'; did you mean 'data'");
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
 }
