@@ -155,6 +155,21 @@ START_TEST(statistics_are_all_that_normalisation_moves)
 }
 END_TEST
 
+/* With its channels in parts: a row's sums. */
+START_TEST(layer_normalisation_moves_sums_of_rows)
+{
+    fixture f;
+    begin(&f, "data=2,model=3");
+    check_ok(iso_layout_map_set(f.map, "x/output", "data, -, model"));
+    check_ok(iso_layout_map_set(f.map, "norm/(gamma|beta)", "model"));
+    iso_tensor *x = input(&f, "x", ISO_F32, ISO_SHAPE(LENGTH, WIDTH));
+    make(&f, iso_mean(iso_square(iso_relu(iso_layer_norm(iso_affine(x, 2, 1), .name = "norm")))));
+    ck_assert_int_le(largest_moved(&f, ROWS), ROWS * LENGTH);
+    ck_assert_int_eq(count_steps(&f, "layer_moments"), 1);
+    end(&f);
+}
+END_TEST
+
 /* The logits of a large vocabulary: what travels has no dimension of words, but for the gradients' sums. */
 START_TEST(logits_are_not_moved)
 {
@@ -178,7 +193,7 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS("moves", 30, tables_in_rows_are_not_moved, tables_in_columns_move_nothing_but_the_loss,
                   tables_in_rows_and_columns_are_not_gathered, statistics_are_all_that_normalisation_moves,
-                  logits_are_not_moved))
+                  layer_normalisation_moves_sums_of_rows, logits_are_not_moved))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,5 +1,5 @@
 /* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450). */
-#include "runtime/graph/ops/network_impl.h"
+#include "runtime/graph/ops/layer_parts_impl.h"
 
 static const iso_layer_norm_attrs *attrs_of(const iso_op *op)
 {
@@ -85,6 +85,7 @@ const iso_op_type iso_op_layer_norm = {
     .gradient = gradient,
     .rule_of = whole_channels,
     .flops = flops,
+    .split = iso_layer_split,
     .in_place = 1 << 0,
 };
 
@@ -95,6 +96,7 @@ const iso_op_type iso_op_layer_norm_grad = {
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = flops,
+    .split = iso_layer_split_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };
@@ -107,6 +109,7 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = flops,
+    .split = iso_layer_split_sums,
     .no_second = true,
 };
 

@@ -77,6 +77,14 @@
  *                        as the next two)
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
+ *   Pieces of layer normalisation where the channels are sharded (iso_op_type.split; iso_layer_norm_attrs, the first
+ *   without). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance are made of
+ *   the rows' sums over all channels:
+ *   layer_moments        x -> sum, sum of squares: rows
+ *   layer_scale          x, sum, squares, gamma [c] if has_gamma, beta [c] if has_beta -> y
+ *   layer_grad_sums      x, dy, sum, squares, gamma if has_gamma -> sum(dy gamma), sum(dy gamma xhat): rows
+ *   layer_grad           x, dy, sum, squares, the two of layer_grad_sums, gamma if has_gamma -> dx
+ *   layer_weight_sums    x, dy, sum, squares -> dgamma [c], dbeta [c], of x's type, accumulated in double
  *
  * ---- indices and random numbers ----
  *   embedding            table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d] (no attributes). A slot

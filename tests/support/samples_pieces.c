@@ -1,5 +1,7 @@
-/* Samples of the pieces of ops over sharded classes. Rows of statistics come from the pieces themselves. */
+/* Samples of the pieces of ops over sharded classes and channels. Rows of statistics come from the pieces
+ * themselves. */
 #include "runtime/graph/ops/classes_impl.h"
+#include "runtime/graph/ops/layer_parts_impl.h"
 #include "tests/support/samples.h"
 
 #define SAMPLE(NAME) static void NAME(sample_graph *s)
@@ -120,7 +122,52 @@ SAMPLE(sparse_gradient)
     from_logits(s, &iso_op_class_sparse_grad, numbers(s), false, true);
 }
 
-const sample class_samples[] = {
+/* The pieces of layer normalisation; `inputs`: x, dy, gamma, beta as far as the op has them. */
+typedef void splitter(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
+
+static void split_layer(sample_graph *s, splitter *split, bool backward, bool scaled)
+{
+    iso_layer_norm_attrs attrs = {.epsilon = 1e-3, .has_gamma = scaled, .has_beta = scaled && !backward};
+    iso_tensor *in[4], *out[2];
+    int n = 0;
+    in[n++] = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 7));
+    if (backward)
+        in[n++] = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 2, 7));
+    for (int v = 0; scaled && v < (backward ? 1 : 2); v++)
+        in[n++] = sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(7));
+    split(&(iso_op){.inputs = n, .attrs = &attrs}, in, out);
+}
+
+SAMPLE(layer)
+{
+    split_layer(s, iso_layer_split, false, true);
+}
+SAMPLE(layer_plain)
+{
+    split_layer(s, iso_layer_split, false, false);
+}
+SAMPLE(layer_back)
+{
+    split_layer(s, iso_layer_split_gradient, true, true);
+}
+SAMPLE(layer_back_plain)
+{
+    split_layer(s, iso_layer_split_gradient, true, false);
+}
+SAMPLE(layer_weights)
+{
+    split_layer(s, iso_layer_split_sums, true, false);
+}
+
+const sample piece_samples[] = {
+    {"layer_moments", layer},
+    {"layer_scale", layer},
+    {"layer_scale", layer_plain},
+    {"layer_grad_sums", layer_back},
+    {"layer_grad_sums", layer_back_plain},
+    {"layer_grad", layer_back},
+    {"layer_grad", layer_back_plain},
+    {"layer_weight_sums", layer_weights},
     {"class_max", max_last},
     {"class_max", max_middle},
     {"class_first", first_integers},

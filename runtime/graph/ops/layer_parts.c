@@ -1,0 +1,177 @@
+/* Pieces of layer normalisation for channels that are sharded: a row's sum and sum of squares, and of its
+ * gradient two sums more, are all that slots need of each other. */
+#include "runtime/graph/ops/layer_parts_impl.h"
+
+static bool has_gamma(const iso_op *op)
+{
+    return ((const iso_layer_norm_attrs *)op->attrs)->has_gamma;
+}
+
+/* ---- shapes: the builders give inputs that fit ---- */
+
+static bool infer_moments(iso_op *op)
+{
+    iso_shape row = op->input[0]->shape;
+    row.dim[row.rank - 1] = 1;
+    for (int o = 0; o < 2; o++)
+        iso_set_output(op, o, ISO_F64, &row);
+    return iso_expect_float(op, 0, -1);
+}
+
+static bool infer_sums(iso_op *op)
+{
+    const iso_shape *x = &op->input[0]->shape;
+    for (int o = 0; o < 2; o++)
+        iso_set_output(op, o, op->input[0]->dtype, &(iso_shape){1, {x->dim[x->rank - 1]}});
+    return iso_expect_float(op, 0, -1);
+}
+
+/* ---- rules: what is as x runs over all of its dimensions, rows hold their last whole, vectors have it ----
+ */
+
+enum { AS_X, ROW, VECTOR };
+
+static void rule_dims(int rank, int form, int8_t *dims)
+{
+    if (form == VECTOR)
+        dims[0] = (int8_t)(rank - 1);
+    else
+        iso_rule_run_over(dims, 0, form == ROW ? rank - 1 : rank);
+}
+
+/* forms: of the inputs but the vectors, which come last; of the outputs */
+static void rule_by(const iso_op *op, const int8_t *forms, int first_vector, int output, iso_rule *rule)
+{
+    int rank = op->input[0]->shape.rank;
+    iso_rule_clear(op, rule);
+    rule->factors = rank;
+    rule->linear = op->type->linear;
+    rule->jointly = op->type->jointly;
+    for (int i = 0; i < op->inputs; i++)
+        rule_dims(rank, i < first_vector ? forms[i] : VECTOR, rule->input[i]);
+    for (int o = 0; o < op->outputs; o++)
+        rule_dims(rank, output, rule->output[o]);
+}
+
+static const int8_t forward[] = {AS_X, ROW, ROW}, backward[] = {AS_X, AS_X, ROW, ROW, ROW, ROW};
+
+static void rule_of_moments(const iso_op *op, iso_rule *rule)
+{
+    rule_by(op, forward, 1, ROW, rule);
+}
+
+static void rule_of_scale(const iso_op *op, iso_rule *rule)
+{
+    rule_by(op, forward, 3, AS_X, rule);
+}
+
+static void rule_of_grad_sums(const iso_op *op, iso_rule *rule)
+{
+    rule_by(op, backward, 4, ROW, rule);
+}
+
+static void rule_of_grad(const iso_op *op, iso_rule *rule)
+{
+    rule_by(op, backward, 6, AS_X, rule);
+}
+
+static void rule_of_weights(const iso_op *op, iso_rule *rule)
+{
+    rule_by(op, backward, 4, VECTOR, rule);
+}
+
+static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+{
+    (void)op, (void)outputs;
+    return 4 * iso_box_elements(&inputs[0]);
+}
+
+const iso_op_type iso_op_layer_moments = {
+    .name = "layer_moments",
+    .infer = infer_moments,
+    .outputs = 2,
+    .rule_of = rule_of_moments,
+    .flops = flops,
+    .shared = true,
+};
+
+const iso_op_type iso_op_layer_scale = {
+    .name = "layer_scale",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = iso_infer_same_float,
+    .rule_of = rule_of_scale,
+    .flops = flops,
+    .in_place = 1 << 0,
+};
+
+const iso_op_type iso_op_layer_grad_sums = {
+    .name = "layer_grad_sums",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = infer_moments,
+    .outputs = 2,
+    .rule_of = rule_of_grad_sums,
+    .linear = 1 << 1,
+    .flops = flops,
+};
+
+const iso_op_type iso_op_layer_grad = {
+    .name = "layer_grad",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = iso_infer_same_float,
+    .rule_of = rule_of_grad,
+    .linear = 1 << 1 | 1 << 4 | 1 << 5,
+    .jointly = true,
+    .flops = flops,
+    .in_place = 1 << 0 | 1 << 1,
+};
+
+const iso_op_type iso_op_layer_weight_sums = {
+    .name = "layer_weight_sums",
+    .attr_size = sizeof(iso_layer_norm_attrs),
+    .infer = infer_sums,
+    .outputs = 2,
+    .rule_of = rule_of_weights,
+    .linear = 1 << 1,
+    .flops = flops,
+};
+
+/* ---- the ops in pieces ---- */
+
+/* Sum and sum of squares of each row. */
+static void moments_of(iso_tensor *x, iso_tensor **moments)
+{
+    moments[0] = iso_op_1(&iso_op_layer_moments, x, NULL);
+    moments[1] = iso_tensor_good(moments[0]) ? moments[0]->producer->output[1] : moments[0];
+}
+
+void iso_layer_split(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_tensor *inputs[5] = {in[0]};
+    moments_of(in[0], inputs + 1);
+    for (int i = 1; i < op->inputs; i++)
+        inputs[2 + i] = in[i];
+    out[0] = iso_op_create(in[0]->graph, &iso_op_layer_scale, inputs, op->inputs + 2, op->attrs);
+}
+
+void iso_layer_split_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_graph *graph = in[0]->graph;
+    iso_tensor *inputs[7] = {in[0], in[1]};
+    moments_of(in[0], inputs + 2);
+    if (has_gamma(op))
+        inputs[4] = in[2];
+    iso_tensor *sum = iso_op_create(graph, &iso_op_layer_grad_sums, inputs, has_gamma(op) ? 5 : 4, op->attrs);
+    inputs[4] = sum;
+    inputs[5] = iso_tensor_good(sum) ? sum->producer->output[1] : sum;
+    if (has_gamma(op))
+        inputs[6] = in[2];
+    out[0] = iso_op_create(graph, &iso_op_layer_grad, inputs, has_gamma(op) ? 7 : 6, op->attrs);
+}
+
+void iso_layer_split_sums(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
+{
+    iso_tensor *inputs[4] = {in[0], in[1]};
+    moments_of(in[0], inputs + 2);
+    out[0] = iso_op_create(in[0]->graph, &iso_op_layer_weight_sums, inputs, 4, op->attrs);
+    out[1] = iso_tensor_good(out[0]) ? out[0]->producer->output[1] : out[0];
+}
