@@ -43,7 +43,9 @@ static const iso_argument table[] = {
     TEXT(layout_file, "layout-file", "FILE",
          "the same from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
     FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
-    COUNT(zero, "zero", "1", 1, 1, "1 splits the update of replicated weights, which is the default"),
+    COUNT(zero, "zero", "1|2|3", 1, 3,
+          "2 shards the slots of the optimizer over the batch, 3 also the weights, which are gathered where "
+          "they are used; 1 splits the update of replicated weights, which is the default"),
     COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
     COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),
     COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many, "default: the whole data set"),

@@ -15,7 +15,7 @@ done:
     return status;
 }
 
-iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options, iso_place *place)
+static iso_status distribute(iso_context *ctx, const iso_train_options *options, iso_place *place)
 {
     iso_status status;
     if (!options->layouts.count && !options->layout_file)
@@ -29,6 +29,12 @@ iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options,
         iso_model_parallel_create(place->map, &place->distribution, .batch_axis = NULL)); /* the first axis */
 done:
     return status;
+}
+
+iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options, iso_place *place)
+{
+    iso_status status = distribute(ctx, options, place);
+    return status == ISO_OK ? iso_distribution_set_zero(place->distribution, (int)options->zero) : status;
 }
 
 iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place)

@@ -85,11 +85,27 @@ static void count_product(const iso_runtime *runtime, const iso_plan *plan, cons
 
 /* ---- runs of weights ---- */
 
+static iso_status count_run(void *arg, const iso_bucket_run *run)
+{
+    *(size_t *)arg += run->count > 0;
+    return ISO_OK;
+}
+
+static size_t count_runs(const iso_plan *plan, int slot)
+{
+    size_t count = 0;
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->bucket[b].members; m++)
+            iso_bucket_visit_runs(&plan->buckets->bucket[b], &plan->buckets->bucket[b].member[m],
+                                  plan->program->mesh, slot, count_run, &count);
+    return count;
+}
+
 iso_status iso_bound_make_changes(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
 {
     size_t changes = (size_t)plan->program->changes + 1;
     iso_status status = ISO_OK;
-    sp->run = iso_new(changes * sizeof *sp->run);
+    sp->run = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->run);
     sp->assign = iso_new(changes * sizeof *sp->assign);
     sp->gradient = iso_new(changes * sizeof *sp->gradient);
     sp->product = iso_new(changes * sizeof *sp->product);
@@ -113,30 +129,41 @@ void iso_bound_free_changes(iso_slot_plan *sp)
     iso_free(sp->gradient);
 }
 
+typedef struct run_finder {
+    const iso_runtime *runtime;
+    const iso_plan *plan;
+    iso_slot_plan *sp;
+    int bucket, product;
+    char *weights; /* the slot's copy of the variable */
+} run_finder;
+
+static iso_status note_run(void *arg, const iso_bucket_run *found)
+{
+    const run_finder *f = arg;
+    iso_weight_run *run = &f->sp->run[f->sp->runs++];
+    *run = (iso_weight_run){.bucket = f->bucket,
+                            .begin = found->begin,
+                            .count = found->count,
+                            .product = f->product,
+                            .first = found->first};
+    run->weights = f->weights + (size_t)found->at * iso_dtype_size(f->plan->buckets->bucket[f->bucket].dtype);
+    if (run->product >= 0)
+        count_product(f->runtime, f->plan, f->sp, run);
+    return ISO_OK;
+}
+
 static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
 {
     const iso_bucket *bucket = &plan->buckets->bucket[b];
-    int slot = sp->local->slot;
-    int64_t begin, count;
-    iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
     for (int m = 0; m < bucket->members; m++) {
-        const iso_bucket_member *member = &bucket->member[m];
-        iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
-        int64_t end = member->offset + iso_box_count(&box);
-        int64_t from = member->offset > begin ? member->offset : begin,
-                to = end < begin + count ? end : begin + count;
-        if (from >= to)
-            continue;
-        iso_weight_run *run = &sp->run[sp->runs++];
-        *run = (iso_weight_run){.bucket = b,
-                                .begin = from,
-                                .count = to - from,
-                                .weights = iso_runtime_variable(runtime, member->variable, slot),
-                                .product = product_of(plan, b, m),
-                                .first = from - member->offset};
-        run->weights += (size_t)run->first * iso_dtype_size(bucket->dtype);
-        if (run->product >= 0)
-            count_product(runtime, plan, sp, run);
+        run_finder f = {.runtime = runtime,
+                        .plan = plan,
+                        .sp = sp,
+                        .bucket = b,
+                        .product = product_of(plan, b, m),
+                        .weights =
+                            iso_runtime_variable(runtime, bucket->member[m].variable, sp->local->slot)};
+        iso_bucket_visit_runs(bucket, &bucket->member[m], runtime->mesh, sp->local->slot, note_run, &f);
     }
 }
 

@@ -158,7 +158,7 @@ static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket
     int64_t begin, count;
     iso_status status = ISO_OK;
     iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
-    iso_box box = iso_runtime_variable_box(runtime, member->variable, slot);
+    iso_box box = iso_layout_box(runtime->mesh, &member->update, &member->variable->shape, slot);
     int64_t end = member->offset + iso_box_count(&box);
     int64_t from = member->offset > begin ? member->offset : begin,
             to = end < begin + count ? end : begin + count;

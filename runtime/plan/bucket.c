@@ -119,12 +119,66 @@ static iso_status find_bucket(const iso_program *program, const iso_program_chan
 static void add_member(const iso_program *program, int number, iso_bucket *bucket)
 {
     const iso_program_change *change = &program->change[number];
-    const iso_layout *layout = &program->variable_layout[change->variable->id];
     iso_bucket_member *member = &bucket->member[bucket->members++];
-    *member = (iso_bucket_member){.change = number, .variable = change->variable, .offset = bucket->total};
+    *member = (iso_bucket_member){.change = number,
+                                  .variable = change->variable,
+                                  .layout = program->variable_layout[change->variable->id],
+                                  .update = program->update_layout[change->variable->id],
+                                  .offset = bucket->total};
     member->capacity =
-        round_up(iso_layout_largest(program->mesh, layout, &change->variable->shape), MEMBER_ALIGN);
+        round_up(iso_layout_largest(program->mesh, &member->update, &change->variable->shape), MEMBER_ALIGN);
     bucket->total += member->capacity;
+}
+
+/* ---- runs ---- */
+
+/* Elements of `part` that lie together in `whole`, which holds it: the inner dimensions that it has whole,
+ * and what it has of the next. */
+static int64_t together(const iso_box *whole, const iso_box *part)
+{
+    int64_t count = 1;
+    for (int d = part->rank - 1; d >= 0; d--) {
+        count *= part->extent[d];
+        if (part->extent[d] != whole->extent[d])
+            break;
+    }
+    return count;
+}
+
+/* The place in `whole` of element `index` of `part`. */
+static int64_t place_of(const iso_box *whole, const iso_box *part, int64_t index)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = part->rank - 1; d >= 0; d--) {
+        at += (index % part->extent[d] + part->offset[d] - whole->offset[d]) * stride;
+        index /= part->extent[d];
+        stride *= whole->extent[d];
+    }
+    return at;
+}
+
+iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_member *member,
+                                 const iso_mesh *mesh, int slot, iso_bucket_run_visit visit, void *arg)
+{
+    int64_t part, size;
+    iso_status status = ISO_OK;
+    iso_box whole = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
+    iso_box box = iso_layout_box(mesh, &member->update, &member->variable->shape, slot);
+    iso_bucket_part(bucket, mesh, slot, &part, &size);
+    int64_t first = part > member->offset ? part - member->offset : 0, end = part + size - member->offset;
+    end = end < iso_box_count(&box) ? end : iso_box_count(&box);
+    int64_t length = together(&whole, &box);
+    while (first < end && status == ISO_OK) {
+        int64_t stop = (first / length + 1) * length;
+        stop = stop < end ? stop : end;
+        iso_bucket_run run = {.begin = member->offset + first,
+                              .count = stop - first,
+                              .first = first,
+                              .at = place_of(&whole, &box, first)};
+        status = visit(arg, &run);
+        first = stop;
+    }
+    return status;
 }
 
 iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)

@@ -12,14 +12,15 @@
 typedef struct iso_bucket_member {
     int change; /* of the program */
     iso_variable *variable;
-    int64_t offset;   /* of its gradient in the flat range, in elements */
-    int64_t capacity; /* elements reserved: the largest box */
+    iso_layout layout, update; /* of the variable; of its gradient and slots: the same or finer */
+    int64_t offset;            /* of its gradient in the flat range, in elements */
+    int64_t capacity;          /* elements reserved: the largest box */
 } iso_bucket_member;
 
 typedef struct iso_bucket {
     iso_dtype dtype;
     const iso_optimizer *optimizer;
-    uint32_t axes; /* along which the variables are replicated: these slots share the update */
+    uint32_t axes; /* along which the updates' layouts are replicated: these slots share the update */
     int group;     /* slots that share it */
     int members;
     iso_bucket_member *member;
@@ -42,5 +43,16 @@ int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index);
 /* The part of the flat range that a slot updates. */
 void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin,
                      int64_t *count);
+
+/* Elements that a slot updates and that lie together in its copy of the variable. */
+typedef struct iso_bucket_run {
+    int64_t begin, count; /* of the bucket's flat range */
+    int64_t first;        /* in the slot's box of the update, row-major */
+    int64_t at;           /* in its box of the variable */
+} iso_bucket_run;
+typedef iso_status (*iso_bucket_run_visit)(void *arg, const iso_bucket_run *run);
+/* Visits the runs of one member that a slot updates, in order. */
+iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_member *member,
+                                 const iso_mesh *mesh, int slot, iso_bucket_run_visit visit, void *arg);
 
 #endif

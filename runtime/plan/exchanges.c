@@ -179,39 +179,46 @@ static bool fetches(const iso_plan *plan, const iso_variable *variable, int slot
     return true;
 }
 
-/* The elements of a member that slot `owner` updated, as a range of the member's local elements. */
-static iso_box updated_by(const iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
-                          int owner, int64_t local)
+/* One slot's fetching of what another updated of a variable. Slots of one box of the variable have one order
+ * of its elements. */
+typedef struct fetch {
+    iso_plan *plan;
+    const iso_variable *variable;
+    iso_dtype dtype;
+    int slot, owner;
+    iso_box flat; /* of the variable's box */
+} fetch;
+
+static iso_status fetch_run(void *arg, const iso_bucket_run *run)
 {
-    int64_t begin, count;
-    iso_bucket_part(bucket, plan->program->mesh, owner, &begin, &count);
-    int64_t first = begin > member->offset ? begin - member->offset : 0;
-    int64_t end = begin + count - member->offset;
-    end = end < local ? end : local;
-    return flat_box(first, end > first ? end - first : 0);
+    const fetch *f = arg;
+    const iso_site *site = f->plan->site;
+    iso_box part = flat_box(run->at, run->count);
+    iso_source source = {.slot = f->owner,
+                         .space = ISO_SPACE_HOST,
+                         .offset = site->variable_offset(site->arg, f->variable, f->owner),
+                         .box = f->flat};
+    return iso_exchange_add(f->plan->spread, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM, &part,
+                            &source, 1, NULL);
 }
 
 static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
                                 int slot, int *slots)
 {
-    const iso_program *program = plan->program;
-    const iso_site *site = plan->site;
-    iso_box box = iso_layout_box(program->mesh, &program->variable_layout[member->variable->id],
-                                 &member->variable->shape, slot);
-    int64_t local = iso_box_count(&box);
-    iso_box flat = flat_box(0, local);
-    int group = iso_group_slots(program->mesh, bucket->axes, slot, slots);
+    const iso_mesh *mesh = plan->program->mesh;
+    uint32_t replicated = ((1u << mesh->axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
+    iso_box box = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
+    fetch f = {.plan = plan,
+               .variable = member->variable,
+               .dtype = bucket->dtype,
+               .slot = slot,
+               .flat = flat_box(0, iso_box_count(&box))};
+    int group = iso_group_slots(mesh, replicated, slot, slots);
     iso_status status = ISO_OK;
     for (int i = 0; i < group && status == ISO_OK; i++) {
-        iso_box part = updated_by(plan, bucket, member, slots[i], local);
-        if (iso_plan_host_of(plan, slots[i]) == iso_plan_host_of(plan, slot) || part.extent[0] == 0)
-            continue;
-        iso_source source = {.slot = slots[i],
-                             .space = ISO_SPACE_HOST,
-                             .offset = site->variable_offset(site->arg, member->variable, slots[i]),
-                             .box = flat};
-        status = iso_exchange_add(plan->spread, slot, member->variable->id, &flat, bucket->dtype, ISO_SUM,
-                                  &part, &source, 1, NULL);
+        f.owner = slots[i];
+        if (iso_plan_host_of(plan, slots[i]) != iso_plan_host_of(plan, slot))
+            status = iso_bucket_visit_runs(bucket, member, mesh, slots[i], fetch_run, &f);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* The choice for one op: of what its rule allows along each mesh axis - shard one of the factors that its
  * inputs are already sharded by, let a partial sum pass through where the op is linear, or do the same work
- * on every slot - the assignment that shares the work most widely and then moves the fewest bytes. */
+ * on every slot - the assignment that shares the work most widely, then leaves most tensors at home, and then
+ * moves the fewest bytes. */
 #include <string.h>
 
 #include "runtime/spmd/partition_impl.h"
@@ -221,11 +222,23 @@ static double bytes_of(const chooser *c, const iso_assignment *a)
     return bytes;
 }
 
+static int misses_of(const chooser *c, const iso_assignment *a)
+{
+    int misses = 0;
+    for (int i = 0; i < c->op->inputs; i++)
+        misses += iso_partition_misses(c->p, c->in[i], &a->input[i]);
+    for (int o = 0; o < c->op->outputs; o++)
+        misses += iso_partition_misses(c->p, c->op->output[o], &a->output[o]);
+    return misses;
+}
+
 static bool better(const iso_assignment *a, const iso_assignment *b)
 {
     if (a->share != b->share)
         return a->share < b->share;
-    return a->sharded != b->sharded ? a->sharded > b->sharded : a->bytes < b->bytes;
+    if (a->sharded != b->sharded)
+        return a->sharded > b->sharded;
+    return a->misses != b->misses ? a->misses < b->misses : a->bytes < b->bytes;
 }
 
 static void consider(chooser *c, iso_assignment *a)
@@ -239,6 +252,7 @@ static void consider(chooser *c, iso_assignment *a)
             a->share /= c->p->mesh->size[axis];
             a->sharded++;
         }
+    a->misses = misses_of(c, a);
     a->bytes = bytes_of(c, a);
     if (!c->found || better(a, &c->best)) {
         c->best = *a;

@@ -24,13 +24,20 @@ static iso_status create(iso_distribution value, iso_distribution **out)
 
 /* ---- the callbacks of data and model parallel distributions ---- */
 
+iso_sharding iso_distribution_batch(const iso_distribution *distribution)
+{
+    iso_sharding sharding = {0};
+    for (int a = 0; a < distribution->mesh->axes; a++)
+        if (distribution->batch_axis == EVERY_AXIS || distribution->batch_axis == a)
+            sharding.axis[sharding.count++] = (int8_t)a;
+    return sharding;
+}
+
 /* The batch over one axis of the mesh or over all. */
 static iso_layout batch_layout(const iso_distribution *distribution, const iso_shape *shape)
 {
     iso_layout layout = iso_layout_whole(shape->rank);
-    for (int a = 0; a < distribution->mesh->axes; a++)
-        if (distribution->batch_axis == EVERY_AXIS || distribution->batch_axis == a)
-            layout.dim[0].axis[layout.dim[0].count++] = (int8_t)a;
+    layout.dim[0] = iso_distribution_batch(distribution);
     return layout;
 }
 
@@ -186,6 +193,8 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
     iso_layout own;
     iso_status status =
         ask(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
+    if (status == ISO_OK && !given)
+        iso_zero_variable(distribution, variable, layout);
     if (status != ISO_OK || !variable->layout)
         return status;
     status = take(distribution, variable->path, variable->layout, &variable->shape, &own);
@@ -216,5 +225,8 @@ const char *iso_distribution_reason(const iso_distribution *distribution, const 
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
                                    const iso_shape *shape, iso_layout *layout, bool *given)
 {
-    return ask(distribution, distribution->how.output, path, shape, layout, given);
+    iso_status status = ask(distribution, distribution->how.output, path, shape, layout, given);
+    if (status == ISO_OK && !*given)
+        *given = iso_zero_output(distribution, path, shape, layout);
+    return status;
 }

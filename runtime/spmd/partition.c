@@ -75,11 +75,25 @@ static iso_status pin_layers(iso_partitioner *p, iso_tensor *input)
     return status;
 }
 
+/* The gradient of a variable whose update is cut goes there at once. */
+static iso_status take_home(iso_partitioner *p, iso_tensor *tensor)
+{
+    iso_layout home;
+    int value;
+    if (!iso_partition_goes_home(p, tensor, &home))
+        return ISO_OK;
+    iso_status status = iso_partition_value(p, tensor, &home, &value);
+    if (status == ISO_OK)
+        iso_partition_pin(p, tensor, value);
+    return status;
+}
+
 static iso_status pin_outputs(iso_partitioner *p, const iso_op *op)
 {
     iso_status status = ISO_OK;
     for (int o = 0; o < op->outputs && status == ISO_OK; o++)
-        status = pin(p, op->output[o], op->output[o]);
+        if ((status = pin(p, op->output[o], op->output[o])) == ISO_OK)
+            status = take_home(p, op->output[o]);
     return status;
 }
 
@@ -201,8 +215,10 @@ static iso_status finish_change(iso_partitioner *p, const iso_change *change, is
     if (!value)
         return iso_error(ISO_INVALID, "the update of '%s' depends on the other mode only",
                          change->variable->path);
-    if (change->apply)
+    if (change->apply) {
+        layout = p->program->update_layout[change->variable->id];
         layout.partial = ((1u << p->mesh->axes) - 1) & ~iso_layout_sharded_axes(&layout);
+    }
     *out = (iso_program_change){.variable = change->variable, .apply = change->apply};
     return iso_partition_value(p, value, &layout, &out->value);
 }
@@ -245,6 +261,27 @@ done:
     return status;
 }
 
+static iso_status lay_out_updates(iso_partitioner *p, const iso_update *update)
+{
+    iso_program *program = p->program;
+    iso_status status = ISO_OK;
+    void *memory;
+    size_t bytes = ((size_t)p->graph->variables + 1) * sizeof(iso_layout);
+    ISO_TRY(iso_alloc(bytes, "the layouts of updates", &memory));
+    program->update_layout = memcpy(memory, program->variable_layout, bytes);
+    for (int i = 0; i < update->count; i++) {
+        const iso_change *change = &update->change[i];
+        if (!change->apply)
+            continue;
+        iso_layout *layout = &program->update_layout[change->variable->id];
+        ISO_TRY(iso_zero_update(program->distribution, change->variable,
+                                &((const iso_apply_attrs *)change->apply->attrs)->optimizer, layout));
+        note(p, change->variable->path, layout);
+    }
+done:
+    return status;
+}
+
 /* The axes over which the batch of some input is split are those over which other batches may be. */
 static iso_status lay_out_inputs(iso_partitioner *p)
 {
@@ -269,12 +306,17 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(check_inputs(p));
     ISO_TRY(lay_out_variables(p));
     ISO_TRY(lay_out_inputs(p));
+    ISO_TRY(lay_out_updates(p, update));
     ISO_TRY(iso_partition_ask(p));
-    for (int k = 0; k < p->graph->ops; k++)
+    ISO_TRY(iso_partition_settle(p));
+    for (int k = 0; k < p->graph->ops; k++) {
+        p->backward = p->graph->op[k]->backward_of != NULL;
         ISO_TRY(!p->needed[k]                                   ? pin_resolved(p, p->graph->op[k])
                 : is_source(p->graph->op[k])                    ? partition_source(p, p->graph->op[k])
                 : iso_partition_wants_split(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
                                                                 : partition_op(p, p->graph->op[k]));
+    }
+    p->backward = false;
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
     ISO_TRY(iso_program_keep_old_values(p->program));
@@ -340,6 +382,7 @@ done:
     iso_free(p.needed);
     iso_free(p.first_value);
     iso_free(p.last_value);
+    iso_partition_unsettle(&p);
     iso_partition_forget(&p);
     iso_program_destroy(program);
     return status;

@@ -18,6 +18,8 @@ typedef struct iso_partitioner {
     int *wish; /* [graph->tensors] a layout that the tensor will be wanted in, or -1 */
     int wishes, wish_capacity;
     iso_layout *wished; /* [wishes] */
+    iso_layout **home;  /* [graph->tensors] (homes.c), or NULL */
+    bool backward;      /* the op at hand is one of the backward pass */
     iso_layout input_layout[ISO_MAX_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
@@ -49,6 +51,17 @@ const iso_layout *iso_partition_given(const iso_partitioner *p, const iso_tensor
 const iso_layout *iso_partition_wish(const iso_partitioner *p, const iso_tensor *tensor);
 void iso_partition_forget(iso_partitioner *p);
 
+/* ---- homes.c ---- */
+/* Finds where tensors stay, once it is known what the distribution gives. */
+iso_status iso_partition_settle(iso_partitioner *p);
+void iso_partition_unsettle(iso_partitioner *p);
+/* Whether this is the gradient of a variable and goes to its home as soon as it is made: addends are summed
+ * where the update wants them. */
+bool iso_partition_goes_home(const iso_partitioner *p, const iso_tensor *tensor, iso_layout *layout);
+/* Along how many axes an input of this layout would be taken from where its tensor stays, or an output made
+ * elsewhere. */
+int iso_partition_misses(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
+
 /* ---- choose.c ---- */
 /* An assignment: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
 enum { ISO_REPLICATE = -1, ISO_PASS = -2 };
@@ -57,6 +70,7 @@ typedef struct iso_assignment {
     iso_layout input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
     double share; /* of the op's work that one slot does */
     int sharded;  /* axes that share it out, those of one slot among them */
+    int misses;   /* of the homes of tensors */
     double bytes;
 } iso_assignment;
 /* The best assignment for an op whose (resolved) inputs have values. */

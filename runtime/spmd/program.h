@@ -10,8 +10,9 @@
 typedef struct iso_program_value {
     iso_tensor *tensor;
     iso_layout layout;
-    int step; /* that makes it; -1 for inputs, variables and constants */
-    int next; /* the tensor's next value, in the order they were made; -1: none */
+    int step;      /* that makes it; -1 for inputs, variables and constants */
+    bool backward; /* a reshard made for the backward pass */
+    int next;      /* the tensor's next value, in the order they were made; -1: none */
 } iso_program_value;
 
 typedef struct iso_program_step {
@@ -23,8 +24,8 @@ typedef struct iso_program_step {
 } iso_program_step;
 
 /* A change of state: an assignment of `value` in the variable's layout, or an optimizer's update with the
- * gradient `value`, whose dimensions are laid out as the variable's and which is partial over every axis
- * along which the variable is replicated. */
+ * gradient `value`, whose dimensions have the update's layout and which is partial over every axis along
+ * which that is replicated. */
 typedef struct iso_program_change {
     iso_variable *variable;
     iso_op *apply; /* NULL: an assignment */
@@ -47,6 +48,8 @@ typedef struct iso_program {
     int changes;
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */
+    iso_layout *update_layout;   /* [graph->variables] of optimizer slots and gradients in the update: the
+                                    variable's, or finer */
     uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
     /* Ops that split.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
      */

@@ -105,6 +105,13 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
     iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__},            \
                                    sizeof(iso_model_parallel_options))
+/* ZeRO by layout, over the axes of the batch. 1: what every run does (the update of replicated weights is
+ * shared out, its state split). 2: the optimizer's slots of trainable variables are sharded, and gradients
+ * reduce-scattered to them as they are made. 3: the variables are sharded too, gathered just before each use
+ * and dropped after it, and every output of a layer is pinned to the batch. Each variable is cut along the
+ * first dimension that the axes divide, else along the largest; single elements stay whole. The layouts of a
+ * map go before these. Before the first function. ISO_INVALID for another level. */
+iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
 void iso_distribution_destroy(iso_distribution *distribution);
 /* NULL where it is the default mesh and no graph has been distributed yet. */
 iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);

@@ -2,6 +2,7 @@
 #ifndef ISO_SPMD_SPMD_IMPL_H
 #define ISO_SPMD_SPMD_IMPL_H
 
+#include "runtime/graph/optimizer.h"
 #include "runtime/spmd/layout.h"
 
 enum { ISO_MAX_AXIS_NAME = 32 };
@@ -25,6 +26,7 @@ struct iso_distribution {
     bool foreign;        /* the callbacks are a user's */
     int batch_axis;      /* over which inputs are split where nobody says otherwise; -1: every axis */
     iso_layout_map *map; /* whose keys are reported where they match nothing; lent, or NULL */
+    int zero;            /* its level; 0: not asked for */
 };
 
 /* The mesh of a distribution, made now if there is none. Collective. */
@@ -45,6 +47,19 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
 
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
+/* zero.c: what ZeRO says where the distribution says nothing. *layout: replicated; cut over the batch where
+ * the level shards variables. */
+void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable,
+                       iso_layout *layout);
+/* *layout: the variable's; becomes that of its update by this optimizer. */
+iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,
+                           const iso_optimizer *optimizer, iso_layout *layout);
+/* The layout to which an output of this path is pinned; false: it is not. */
+bool iso_zero_output(const iso_distribution *distribution, const char *path, const iso_shape *shape,
+                     iso_layout *layout);
+/* The axes that split the batch of inputs where nobody says otherwise, as one dimension's cut. */
+iso_sharding iso_distribution_batch(const iso_distribution *distribution);
+
 iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
 /* As iso_layout_map_read, from a text of `size` bytes; `name` is what messages call it. Local. */
 iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const char *text, size_t size);

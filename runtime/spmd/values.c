@@ -34,8 +34,17 @@ static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *
     if (status != ISO_OK)
         return status;
     p->program->value[p->last_value[tensor->id]].next = *value;
+    p->program->value[*value].backward = p->backward;
     p->last_value[tensor->id] = *value;
     return ISO_OK;
+}
+
+/* Copies of a variable that were made for the forward pass are not used in the backward pass: a weight that
+ * is gathered is dropped after its use, and gathered again. */
+static bool within_reach(const iso_partitioner *p, const iso_tensor *tensor, int v)
+{
+    return tensor->producer->type != &iso_op_variable || v == p->first_value[tensor->id] ||
+           p->program->value[v].backward == p->backward;
 }
 
 /* The value from which this layout is cheapest, and what it costs in elements. */
@@ -47,6 +56,8 @@ static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const is
     *least = DBL_MAX;
     for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->value[v].next) {
         const iso_layout *have = &p->program->value[v].layout;
+        if (!within_reach(p, tensor, v))
+            continue;
         double cost = iso_reshard_cost(p->mesh, have, layout, &shape);
         if (iso_layout_equal(have, layout)) {
             *least = 0;

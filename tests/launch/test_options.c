@@ -109,7 +109,7 @@ static const struct wrong {
     {"--precision mixed_bfloat16", "--precision 'mixed_bfloat16'", "float32"},
     {"--backend cuda", "--backend 'cuda'", "cpu"},
     {"--collectives nccl", "--collectives 'nccl'", "auto"},
-    {"--zero 2", "--zero '2'", "must be 1"},
+    {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
     {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},
     {"--learning-rate -1", "--learning-rate '-1'", "between 0 and"},

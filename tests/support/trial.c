@@ -72,6 +72,8 @@ void trial_make(trial *t, const char *batch_axis, const iso_optimizer *optimizer
     note(t, "batch over ", batch_axis ? batch_axis : "all");
     trial_ok(t, batch_axis ? iso_model_parallel_create(t->map, &t->distribution, .batch_axis = batch_axis)
                            : iso_data_parallel_create(t->mesh, &t->distribution));
+    if (t->zero)
+        trial_ok(t, iso_distribution_set_zero(t->distribution, t->zero));
     iso_graph_distribute(t->net.graph, t->distribution);
     options.updates[0] = t->update = iso_minimize(t->net.loss, *optimizer);
     memcpy(options.inputs, t->net.input, sizeof t->net.input);

@@ -17,6 +17,7 @@ typedef struct trial {
     iso_update *update;
     iso_function *train, *infer;
     int64_t rows;
+    int zero;        /* level of ZeRO; 0: not asked for. To be set before trial_make */
     char what[4096]; /* the mesh and the layouts, for messages */
 } trial;
 
