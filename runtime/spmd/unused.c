@@ -37,23 +37,35 @@ static bool path_in_key(const iso_map_entry *entry, const char *path)
     return strstr(entry->key, path) != NULL;
 }
 
+static bool of_one_kind(const iso_map_entry *entry, const char *path)
+{
+    return entry->of_optimizer == of_optimizer(path);
+}
+
+/* Moves those of the paths that fit to the front of the list and counts them. */
+static int move_to_front(const iso_map_entry *entry, const char **paths, int count,
+                         bool (*fits)(const iso_map_entry *entry, const char *path))
+{
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        if (!fits(entry, paths[i]))
+            continue;
+        const char *path = paths[i];
+        memmove(paths + found + 1, paths + found, (size_t)(i - found) * sizeof *paths);
+        paths[found++] = path;
+    }
+    return found;
+}
+
 /* Adds the paths that overlap with the key so, at most SHOWN; moves them to the front of the list and counts
  * them. */
 static int add_overlapping(iso_text *message, const iso_map_entry *entry, const char **paths, int count,
                            bool (*overlaps)(const iso_map_entry *entry, const char *path), const char *lead,
                            const char *end)
 {
-    int found = 0;
-    for (int i = 0; i < count; i++) {
-        if (!overlaps(entry, paths[i]))
-            continue;
-        const char *path = paths[i];
-        paths[i] = paths[found];
-        paths[found] = path;
-        if (found < SHOWN)
-            iso_text_add(message, "%s'%s'", found ? ", " : lead, path);
-        found++;
-    }
+    int found = move_to_front(entry, paths, count, overlaps);
+    for (int i = 0; i < found && i < SHOWN; i++)
+        iso_text_add(message, "%s'%s'", i ? ", " : lead, paths[i]);
     if (found > SHOWN)
         iso_text_add(message, " and %d more", found - SHOWN);
     if (found)
@@ -66,6 +78,7 @@ static iso_status report(const iso_map_entry *entry, const char **paths, int cou
     iso_text message = {0};
     iso_status status = ISO_OK;
     iso_text_add(&message, "layout key '%s' (%s) matches no variable and no output", entry->key, entry->text);
+    count = move_to_front(entry, paths, count, of_one_kind);
     int known = add_overlapping(&message, entry, paths, count, key_in_path, "; it matches a part of ",
                                 " (a key must match the whole path)");
     known +=

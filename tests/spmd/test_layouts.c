@@ -268,6 +268,101 @@ START_TEST(keys_that_match_nothing_are_reported_once)
 }
 END_TEST
 
+/* A key that is a part of paths, or has one within it, says so; one of an optimizer's slot waits for an
+ * optimizer. */
+START_TEST(what_a_key_comes_near_to_is_told)
+{
+    static const struct {
+        const char *key, *said;
+    } cases[] = {
+        {"kernel", "; it matches a part of 'd1/kernel', 'block/d2/kernel' (a key must match the whole path)"},
+        {"d2/.*", "; it matches a part of 'block/d2/kernel', 'block/d2/bias', 'block/d2/output' (a key"},
+        {"d", "'d1/kernel', 'block/d2/kernel', 'block/d2/bias' and 1 more (a key"},
+        {"model/d1/kernel", "; it contains 'd1/kernel'"},
+        {"block/d2/kernal", "; did you mean 'block/d2/kernel'"},
+        {"d2/bias", "; it matches a part of 'block/d2/bias' (a key must match the whole path)"},
+        {"nothing", "; there are: d1/kernel, block/d2/kernel, block/d2/bias, image/output, block/d2/output"},
+        {"optimizer:d1/kernel/momentun", "; did you mean 'optimizer:d1/kernel/momentum'?"},
+    };
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *paths[] = {"d1/kernel",    "block/d2/kernel", "block/d2/bias",
+                               "image/output", "block/d2/output", "optimizer:d1/kernel/momentum"};
+        char wanted[512];
+        iso_status status;
+        iso_layout_map *map;
+        check_ok(iso_layout_map_create(mesh, &map));
+        check_ok(iso_layout_map_set(map, cases[i].key, "-, model"));
+        check_ok(iso_layout_map_set(map, ".*/output", "data, -")); /* matches, and is not reported */
+        check_ok(iso_layout_map_set(map, "optimizer:.*momentum", "-, model")); /* nor is this one */
+        const char *text = reported(map, paths, 6, &status);
+        check_ok(status);
+        snprintf(wanted, sizeof wanted, "layout key '%s' (-, model) matches no variable and no output",
+                 cases[i].key);
+        ck_assert_msg(strstr(text, wanted) && strstr(text, cases[i].said), "without '%s': %s", cases[i].said,
+                      text);
+        ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than one line: %s", text);
+        iso_layout_map_destroy(map);
+    }
+    iso_layout_map *map;
+    iso_status status;
+    const char *paths[] = {"d1/kernel", "optimizer:d1/kernel/velocity"};
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "optimizer:.*momentum", "-, model"));
+    ck_assert_str_eq(reported(map, paths, 1, &status), ""); /* no optimizer so far */
+    ck_assert_ptr_nonnull(strstr(reported(map, paths, 2, &status), "'optimizer:.*momentum'"));
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* Keys of optimizers are for nothing else, and no others are for them. */
+START_TEST(optimizers_have_keys_of_their_own)
+{
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    iso_layout layout;
+    const char *key;
+    iso_shape shape = ISO_SHAPE(4, 4);
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, ".*kernel.*", "-, model"));
+    check_ok(iso_layout_map_set(map, "optimizer:.*/velocity", "model, -"));
+    check_ok(iso_layout_map_set(map, "optimizer:d2/kernel/.*", "data, -"));
+    ck_assert_str_eq(key_of(map, "d1/kernel", 2), ".*kernel.*");
+    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "momentum", &shape, &layout, &key));
+    ck_assert_ptr_null(key);
+    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "velocity", &shape, &layout, &key));
+    ck_assert_str_eq(key, "optimizer:.*/velocity");
+    check_ok(iso_layout_map_find_optimizer(map, "d2/kernel", "momentum", &shape, &layout, &key));
+    ck_assert_str_eq(key, "optimizer:d2/kernel/.*");
+    check_refused(iso_layout_map_find_optimizer(map, "d2/kernel", "velocity", &shape, &layout, &key),
+                  "two layout keys match 'optimizer:d2/kernel/velocity'");
+    shape = ISO_SHAPE(4);
+    check_refused(iso_layout_map_find_optimizer(map, "d1/bias", "velocity", &shape, &layout, &key),
+                  "has 2 entries, but 'optimizer:d1/bias/velocity' has the shape [4]");
+    check_ok(iso_layout_map_find_optimizer(NULL, "d1/bias", "velocity", &shape, &layout, &key));
+    ck_assert_ptr_null(key);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
+/* The mesh of --mesh, where a program names none. */
+START_TEST(the_default_mesh_is_the_option_s)
+{
+    iso_mesh *mesh;
+    iso_distribution *distribution;
+    check_ok(iso_mesh_create(ctx, NULL, &mesh));
+    ck_assert_str_eq(iso_mesh_text(mesh), "data=3,model=2"); /* main() gave it */
+    iso_mesh_destroy(mesh);
+    check_ok(iso_data_parallel_create(NULL, &distribution));
+    ck_assert_ptr_null(iso_distribution_mesh(distribution));
+    check_ok(iso_distribution_resolve(distribution, ctx));
+    ck_assert_str_eq(iso_mesh_text(iso_distribution_mesh(distribution)), "data=3,model=2");
+    iso_distribution_destroy(distribution);
+}
+END_TEST
+
 START_TEST(a_batch_axis_is_an_axis)
 {
     iso_mesh *mesh = make_mesh("data=2,model=3");
@@ -284,12 +379,17 @@ END_TEST
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_THREADS", "6", 1);
+    char *arguments[] = {argv[0], (char *)"--mesh", (char *)"data=3,model=2", NULL};
+    argc = 3;
+    argv = arguments;
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("layouts", 10, meshes_are_read, a_star_is_what_is_left, wrong_meshes_are_named,
                   wrong_lists_of_ranks_are_named, layouts_are_read, wrong_layouts_are_named,
                   boxes_are_cut_axis_by_axis, keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
-                  keys_that_match_nothing_are_reported_once, a_batch_axis_is_an_axis))
+                  keys_that_match_nothing_are_reported_once, what_a_key_comes_near_to_is_told,
+                  optimizers_have_keys_of_their_own, the_default_mesh_is_the_option_s,
+                  a_batch_axis_is_an_axis))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
