@@ -17,7 +17,7 @@
 static iso_context *ctx;   /* real hosts */
 static iso_context *apart; /* every rank a host of its own */
 
-enum { MOST_SLOTS = 12, MOST_ELEMENTS = 600, CASES = 60 };
+enum { MOST_SLOTS = 12, MOST_ELEMENTS = 600, CASES = 40 };
 
 static uint64_t thrown; /* the same on every rank */
 
