@@ -115,9 +115,10 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_ready_plan
     iso_plan *plan = NULL;
     iso_ready_plan *ready = NULL;
     if (rows < 0)
-        return iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
-    ISO_TRY(iso_agree(runtime->ctx,
-                      iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan)));
+        status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
+    else
+        status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
+    ISO_TRY(iso_agree(runtime->ctx, status)); /* here a rank waits that has refused its batch (run) */
     ISO_TRY(iso_agree(runtime->ctx, iso_bound_create(runtime, plan, &ready)));
     plan = NULL;
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
@@ -176,6 +177,9 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
         return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
                          function->name, program->inputs, batch->components);
     for (int i = 0; i < program->inputs; i++) {
+        if (iso_dtype_size(batch->dtype[i]) == 0)
+            return iso_error(ISO_INVALID, "component %d of a batch, for the input '%s', has no element type",
+                             i, iso_tensor_name(program->input[i]));
         const iso_shape *shape = &program->input[i]->shape;
         bool fits = shape->rank == batch->shape[i].rank + 1;
         for (int d = 1; fits && d < shape->rank; d++)
@@ -191,11 +195,21 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     return ISO_OK;
 }
 
-/* The message of the first local slot that met a fault, if any; then the ranks agree. */
-static iso_status agree_on_fault(iso_function *function)
+/* What became of a step. */
+typedef struct outcome {
+    iso_ready_plan *ready;
+    double faults;      /* slots that met one, in all */
+    iso_status refused; /* what this rank has against its batch, and the message */
+    char message[512];
+} outcome;
+
+/* The message of this rank's batch or of its first slot that met a fault, if any; then the ranks agree. */
+static iso_status agree_on_fault(iso_function *function, const outcome *o)
 {
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
+    if (o->refused != ISO_OK)
+        status = iso_error(o->refused, "%s", o->message);
     for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
         if (runtime->local[l].fault.raised)
             status = iso_error(ISO_INVALID, "%s", runtime->local[l].fault.message);
@@ -219,16 +233,39 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *
     return status;
 }
 
-static iso_status run(iso_function *function, const iso_batch *batch, iso_ready_plan **ready, double *faults)
+/* The plan that the other ranks run, when this one's batch is refused: for as many rows as it has, or as the
+ * last batch had. NULL: they are about to make it. */
+static iso_ready_plan *plan_of_others(const iso_function *function, const iso_batch *batch)
 {
+    iso_ready_plan *ready = function->plans;
+    while (ready && batch && batch->rows > 0 && ready->plan->rows != batch->rows)
+        ready = ready->next;
+    return ready;
+}
+
+/* A rank that refuses its batch takes part nevertheless, so that nobody waits for it: its slots bring a fault
+ * into the step, which then changes nothing, or it says so where the others agree on a new plan. A rank
+ * without slots could not, so where there is one, the ranks agree beforehand. */
+static iso_status run(iso_function *function, const iso_batch *batch, outcome *o)
+{
+    iso_runtime *runtime = function->runtime;
     int64_t rows = batch ? batch->rows : 0;
-    iso_status status = check_batch(function, batch);
-    if (status == ISO_OK)
-        status = plan_for(function, rows, ready);
+    o->refused = check_batch(function, batch);
+    iso_status status = runtime->idle_ranks ? iso_agree(runtime->ctx, o->refused) : ISO_OK;
     if (status != ISO_OK)
         return status;
-    *faults = iso_step_run(function, *ready, batch);
-    function->runtime->steps += function->training && function->program->changes > 0 && *faults == 0;
+    if (o->refused != ISO_OK) {
+        snprintf(o->message, sizeof o->message, "%s", iso_error_message());
+        o->ready = plan_of_others(function, batch);
+        if (!o->ready)
+            return iso_agree(runtime->ctx, o->refused);
+        rows = o->ready->plan->rows;
+    }
+    status = plan_for(function, rows, &o->ready);
+    if (status != ISO_OK)
+        return status;
+    o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
+    runtime->steps += function->training && function->program->changes > 0 && o->faults == 0;
     return ISO_OK;
 }
 
@@ -236,24 +273,24 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
 {
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    iso_ready_plan *ready;
-    double faults, found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    outcome o = {0};
+    double found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
     iso_status status = ISO_OK;
     for (int i = 0; i < program->outputs; i++)
         if (program->value[program->output_value[i]].tensor->shape.rank != 0)
             return iso_error(ISO_INVALID,
                              "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
                              i, function->name);
-    ISO_TRY(run(function, batch, &ready, &faults));
+    ISO_TRY(run(function, batch, &o));
     for (int i = 0; i < program->outputs && runtime->locals > 0; i++) {
         int value = program->output_value[i];
-        found[i] = iso_element_get(iso_bound_value(runtime, ready, 0, value),
+        found[i] = iso_element_get(iso_bound_value(runtime, o.ready, 0, value),
                                    program->value[value].tensor->dtype, 0);
     }
     if (runtime->idle_ranks)
-        ISO_TRY(tell_idle_ranks(runtime, &faults, found, program->outputs));
-    if (faults != 0)
-        ISO_TRY(agree_on_fault(function));
+        ISO_TRY(tell_idle_ranks(runtime, &o.faults, found, program->outputs));
+    if (o.faults != 0)
+        ISO_TRY(agree_on_fault(function, &o));
     if (results)
         memcpy(results, found, (size_t)program->outputs * sizeof *results);
 done:
@@ -283,19 +320,19 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
 {
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    iso_ready_plan *ready;
-    double faults, none[1] = {0};
+    outcome end = {0};
+    double none[1] = {0};
     iso_status status = ISO_OK;
-    ISO_TRY(run(function, batch, &ready, &faults));
+    ISO_TRY(run(function, batch, &end));
     if (runtime->idle_ranks)
-        ISO_TRY(tell_idle_ranks(runtime, &faults, none, 0));
-    if (faults != 0)
-        ISO_TRY(agree_on_fault(function));
+        ISO_TRY(tell_idle_ranks(runtime, &end.faults, none, 0));
+    if (end.faults != 0)
+        ISO_TRY(agree_on_fault(function, &end));
     for (int o = 0; o < program->outputs; o++) {
         int value = program->output_value[o];
-        iso_shape shape = iso_plan_shape(ready->plan, value);
+        iso_shape shape = iso_plan_shape(end.ready->plan, value);
         iso_box box = iso_box_whole(&shape);
-        const void *data = runtime->locals ? iso_bound_value(runtime, ready, 0, value) : NULL;
+        const void *data = runtime->locals ? iso_bound_value(runtime, end.ready, 0, value) : NULL;
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
         if (runtime->idle_ranks)

@@ -39,7 +39,9 @@ void iso_function_destroy(iso_function *function);
 
 /* One step on one global batch (NULL where the function has no inputs). results: one double for each output,
  * of the global batch. The status is agreed between ranks; after an error of the data (a label outside the
- * classes) no update has been made. Collective. */
+ * classes) or a batch that any rank refuses (NULL, wrong shapes), no update has been made. Batches must have
+ * the same rows on all ranks; a rank that was given NULL takes the others to have as many as last time.
+ * Collective. */
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
 /* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global
  * tensor, dense, as doubles. On every rank. Collective. */

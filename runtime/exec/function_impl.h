@@ -21,8 +21,10 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
                                 const iso_function_options *options, iso_program **program,
                                 iso_bucket_list *buckets);
 
-/* step.c: runs a plan on one batch, on all threads of this rank. Returns the number of slots that met a fault
- * (as the slots of this rank learnt it; 0 where it has none). */
-double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch);
+/* step.c: runs a plan on one batch, on all threads of this rank; refusal: on zeros instead, with this fault
+ * on all its slots, or NULL. Returns the number of slots that met a fault (as the slots of this rank learnt
+ * it; 0 where it has none). */
+double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch,
+                    const char *refusal);
 
 #endif

@@ -32,6 +32,14 @@ static iso_status read_cut(const step *s, const iso_bound *bound, void *scratch)
     return status;
 }
 
+static void clear(const iso_array *array)
+{
+    size_t bytes = iso_dtype_size(array->dtype);
+    for (int d = 0; d < array->rank; d++)
+        bytes *= (size_t)array->dim[d];
+    memset(array->data, 0, bytes);
+}
+
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bound)
 {
     const iso_array *array = bound->array;
@@ -40,6 +48,10 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
         whole &= array->dim[d] == array->global[d];
     if (array->dim[0] == 0)
         return;
+    if (sp->local->fault.raised) { /* a batch that is refused is not read */
+        clear(array);
+        return;
+    }
     iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
                                                array->dtype, array->data)
                               : read_cut(s, bound, s->runtime->scratch[sp->local->thread]);
@@ -141,13 +153,16 @@ static void run_thread(void *arg, int thread)
     run_end(s, thread, first, end);
 }
 
-double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch)
+double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch,
+                    const char *refusal)
 {
     iso_runtime *runtime = function->runtime;
     step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     for (int l = 0; l < runtime->locals; l++)
         runtime->local[l].fault.raised = false;
+    for (int l = 0; refusal && l < runtime->locals; l++)
+        iso_fault_raise(&runtime->local[l].fault, "%s", refusal);
     if (runtime->locals == 0)
         return 0;
     iso_pool_run(runtime->pool, run_thread, &s);

@@ -1,5 +1,5 @@
 /* Functions that cannot be made or run: the same status on every rank, nothing changed, and training goes on.
- * Ranks: 1, 3 */
+ * Ranks: 1, 2, 3 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void begin(trial *t, const char *name)
 START_TEST(meshes_that_do_not_fit_the_job_are_refused)
 {
     iso_mesh *mesh = NULL;
-    if (iso_ranks(ctx) == 1)
+    if (iso_ranks(ctx) < 3)
         return;
     check_refused(iso_mesh_create(ctx, "data=2", &mesh),
                   "mesh 'data=2' has 2 slots, fewer than the 3 ranks of this job");
@@ -217,6 +217,69 @@ START_TEST(a_rank_that_cannot_read_stops_all)
 }
 END_TEST
 
+/* ---- batches that one rank alone refuses ---- */
+
+enum { NO_BATCH, NO_ROWS, FEW_COMPONENTS, WRONG_SHAPE, NO_TYPE, SPOILS };
+
+static const char *const refusals[SPOILS] = {"was given no batch", "was given a batch of 0 rows",
+                                             "the batch has 2 components", "the data's are [3]",
+                                             "has no element type"};
+
+static const iso_batch *spoil(faulty *f, int how, int rank)
+{
+    iso_batch *batch = &f->memory.batch;
+    make_faulty(f, 0, -1);
+    if (iso_rank(ctx) != rank)
+        return batch;
+    batch->rows = how == NO_ROWS ? 0 : batch->rows;
+    batch->components = how == FEW_COMPONENTS ? 2 : batch->components;
+    batch->dtype[1] = how == NO_TYPE ? ISO_DTYPE_NONE : batch->dtype[1];
+    if (how == WRONG_SHAPE)
+        batch->shape[0] = ISO_SHAPE(3);
+    return how == NO_BATCH ? NULL : batch;
+}
+
+/* Before the first step, when nobody has a plan, and between steps. */
+static void refuse_alone(const char *mesh, const int *rank_of_slot, int rank)
+{
+    iso_optimizer adam = iso_adam(0.01);
+    faulty f;
+    for (int how = 0; how < SPOILS; how++) {
+        trial t;
+        int64_t count;
+        trial_begin(&t, ctx, net_kind_find("mlp"), ISO_F32, 7);
+        trial_mesh(&t, mesh, rank_of_slot);
+        trial_make(&t, "data", &adam);
+        for (int i = 0; i < 3; i++) {
+            double loss = 7, *before = trial_weights(&t, &count);
+            check_refused(iso_function_run(t.train, spoil(&f, how, rank), &loss), refusals[how]);
+            double *after = trial_weights(&t, &count);
+            ck_assert(loss == 7);
+            ck_assert(memcmp(before, after, (size_t)count * sizeof *before) == 0);
+            free(before);
+            free(after);
+            ck_assert(trial_step(&t, i) > 0);
+        }
+        trial_end(&t);
+    }
+}
+
+START_TEST(a_batch_that_one_rank_refuses_is_refused)
+{
+    for (int rank = 0; rank < iso_ranks(ctx); rank++)
+        refuse_alone("data=2,model=2", NULL, rank);
+}
+END_TEST
+
+/* The last rank hosts no slot. */
+START_TEST(an_idle_rank_s_batch_counts_too)
+{
+    const int first[2] = {0, 0};
+    for (int rank = 0; rank < iso_ranks(ctx); rank++)
+        refuse_alone("data=2", first, rank);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
@@ -226,7 +289,8 @@ int main(int argc, char **argv)
                   a_variable_has_one_update, a_graph_s_error_is_the_function_s,
                   layouts_that_do_not_fit_are_the_function_s_error, batches_that_do_not_fit_are_refused,
                   run_gives_scalars_only, a_label_outside_the_classes_changes_nothing,
-                  a_rank_that_cannot_read_stops_all))
+                  a_rank_that_cannot_read_stops_all, a_batch_that_one_rank_refuses_is_refused,
+                  an_idle_rank_s_batch_counts_too))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
