@@ -37,8 +37,12 @@ static void random_layouts(dice *d, int axes, trial *t)
     char key[128];
     for (int v = 0; v < iso_graph_variable_count(t->net.graph); v++) {
         iso_variable *variable = iso_graph_variable(t->net.graph, v);
-        if (iso_variable_shape(variable)->rank > 0 && throw_dice(d, 3))
-            random_key(d, axes, t, iso_variable_path(variable), iso_variable_shape(variable)->rank);
+        int rank = iso_variable_shape(variable)->rank;
+        if (rank > 0 && throw_dice(d, 3))
+            random_key(d, axes, t, iso_variable_path(variable), rank);
+        snprintf(key, sizeof key, "optimizer:%s/.*", iso_variable_path(variable));
+        if (rank > 0 && iso_variable_trainable(variable) && throw_dice(d, 4) == 0)
+            random_key(d, axes, t, key, rank);
     }
     for (int l = 0; l < iso_graph_layer_count(t->net.graph); l++) {
         iso_tensor *output = iso_graph_layer(t->net.graph, l)->output;
@@ -107,6 +111,7 @@ static void lay_out(const test_case *c, trial *t, iso_dtype precision, int slots
     random_ranks(&of_ranks, slots_on ? slots_on : 1, MOST_SLOTS, rank_of_slot);
     trial_mesh(t, mesh, slots_on ? rank_of_slot : NULL);
     random_layouts(&d, axes, t);
+    t->zero = throw_dice(&d, 2) ? 0 : 1 + throw_dice(&d, 3);
     trial_make(t, dice_axis[throw_dice(&d, axes)], optimizer);
 }
 

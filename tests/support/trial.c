@@ -74,6 +74,10 @@ void trial_make(trial *t, const char *batch_axis, const iso_optimizer *optimizer
                            : iso_data_parallel_create(t->mesh, &t->distribution));
     if (t->zero)
         trial_ok(t, iso_distribution_set_zero(t->distribution, t->zero));
+    if (t->zero) {
+        note(t, "zero ", (const char *[]){"1", "2", "3"}[t->zero - 1]);
+        trial_ok(t, iso_distribution_set_zero(t->distribution, t->zero));
+    }
     iso_graph_distribute(t->net.graph, t->distribution);
     options.updates[0] = t->update = iso_minimize(t->net.loss, *optimizer);
     memcpy(options.inputs, t->net.input, sizeof t->net.input);
