@@ -15,7 +15,7 @@
 
 static iso_context *ctx;
 
-enum { ROWS = 7, CLASSES = 10, OUTPUTS = 16 };
+enum { ROWS = 7, CLASSES = 10, OUTPUTS = 20 };
 
 /* Everything that goes over the classes of z, in inference and in training. */
 typedef struct net {
@@ -58,6 +58,7 @@ static void build(net *n, iso_dtype labels_type)
     give_with_gradient(n, z, iso_binary_crossentropy(teacher, z, .from_logits = true));
     give(n, iso_argmax(z, -1));
     give(n, iso_argmax(iso_cast(iso_affine(z, 1.5, 0), ISO_I32), -1));
+    give(n, iso_argmax(iso_greater(z, iso_affine(z, 0, 0.5)), -1));
     give(n, iso_in_top_k(z, labels, 3));
     give(n, iso_reduce_min(z, (const int[]){-1}, 1, false));
 }
@@ -239,7 +240,7 @@ START_TEST(statistics_are_computed_once)
         const iso_op *op = function->program->step[i].op;
         maxima += op && strcmp(op->type->name, "class_max") == 0;
     }
-    ck_assert_int_eq(maxima, 3); /* of z; of the log of its softmax; of integers */
+    ck_assert_int_eq(maxima, 4); /* of z; of the log of its softmax; of integers; of what is true */
     iso_function_destroy(function);
     end(&n);
 }

@@ -41,7 +41,7 @@
  * above, argmax and in_top_k where their axis is sharded (iso_op_type.split). Along the axis x has the classes of
  * the slot's part, perhaps none, and a "row" one element: x [.., c, ..], row [.., 1, ..]. What is summed or
  * maximised over the classes is so over those of the part, and then between slots.
- *   class_max           x (any type but BOOL) -> row, the largest element that is not NaN; where there is none, the
+ *   class_max           x (any type) -> row, the largest element that is not NaN; where there is none, the
  *                       least of the type (of floats -inf)
  *   class_first         x, max -> row I32, minus the first class, counted from 0 over all parts, where x is max;
  *                       INT32_MIN where the part has none; 0 where class 0 is NaN (as argmax has it)
