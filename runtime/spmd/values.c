@@ -71,26 +71,46 @@ static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const is
     return best;
 }
 
+static bool adds_overlaps(const iso_layout *from, const iso_layout *to)
+{
+    for (int d = 0; d < from->rank; d++)
+        if (iso_sharding_has_window(&from->dim[d]) && !iso_sharding_equal(&from->dim[d], &to->dim[d]))
+            return true;
+    return false;
+}
+
+/* Whether a reshard goes in two steps, and the layout between them. What moves goes before addends become
+ * zeros, which is each slot's own affair; and addends of parts that overlap are added part by part before the
+ * overlaps where that is cheaper. */
+static bool goes_in_two(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
+                        const iso_layout *to, iso_layout *between)
+{
+    iso_shape shape = iso_partition_shape(p, tensor);
+    *between = *to;
+    between->partial &= from->partial;
+    if (between->partial != to->partial && !iso_reshard_local(p->mesh, from, to))
+        return true;
+    *between = *from;
+    between->partial &= to->partial;
+    return between->partial != from->partial && adds_overlaps(from, to) &&
+           iso_reshard_cost(p->mesh, from, between, &shape) + iso_reshard_cost(p->mesh, between, to, &shape) <
+               iso_reshard_cost(p->mesh, from, to, &shape);
+}
+
 iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value)
 {
     iso_program_step *step;
     double cost;
     int from = cheapest(p, tensor, layout, &cost);
-    if (iso_layout_equal(&p->program->value[from].layout, layout)) {
+    iso_layout have = p->program->value[from].layout, between;
+    if (iso_layout_equal(&have, layout)) {
         *value = from;
         return ISO_OK;
     }
-    iso_layout reduced = *layout;
-    reduced.partial &= p->program->value[from].layout.partial;
-    if (reduced.partial != layout->partial &&
-        !iso_reshard_local(p->mesh, &p->program->value[from].layout, layout)) {
-        /* what moves goes first; that addends become zeros is then each slot's own affair */
-        iso_status status = iso_partition_value(p, tensor, &reduced, &from);
-        if (status != ISO_OK)
-            return status;
-    }
-    iso_status status = iso_program_add_step(p->program, NULL, &step);
-    if (status != ISO_OK)
+    iso_status status = ISO_OK;
+    if (goes_in_two(p, tensor, &have, layout, &between))
+        status = iso_partition_value(p, tensor, &between, &from);
+    if (status != ISO_OK || (status = iso_program_add_step(p->program, NULL, &step)) != ISO_OK)
         return status;
     step->input[0] = from;
     int number = p->program->steps - 1;

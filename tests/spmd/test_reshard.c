@@ -90,26 +90,17 @@ typedef struct state {
     bool local;
 } state;
 
-/* Small whole numbers, so that sums are exact in any order. Along partial axes, random addends that give the
- * tensor's elements. */
+/* Small whole numbers, so that sums are exact in any order: random addends. Slots that hold the same addend
+ * of an element, replicas and halos, hold the same number. */
 static void fill(state *s, const iso_layout *layout)
 {
-    int slots = iso_mesh_slots(s->mesh);
-    for (int slot = 0; slot < slots; slot++) {
+    uint64_t key = (uint64_t)dice(1 << 30);
+    for (int slot = 0; slot < iso_mesh_slots(s->mesh); slot++) {
         iso_box box = iso_layout_box(s->mesh, layout, &s->shape, slot);
-        for (int64_t i = 0; i < iso_box_count(&box); i++)
-            s->buffer[slot][i] = dice(100);
-    }
-    for (int slot = 0; slot < slots; slot++) {
-        iso_box box = iso_layout_box(s->mesh, layout, &s->shape, slot);
-        for (int other = 0; other < slot; other++) { /* replicas hold the same */
-            bool replica = true;
-            for (int a = 0; a < iso_mesh_axes(s->mesh); a++)
-                if ((layout->partial | iso_layout_sharded_axes(layout)) & 1u << a)
-                    replica &=
-                        iso_mesh_coordinate(s->mesh, slot, a) == iso_mesh_coordinate(s->mesh, other, a);
-            if (replica)
-                memcpy(s->buffer[slot], s->buffer[other], (size_t)iso_box_count(&box) * sizeof(double));
+        uint64_t code = (uint64_t)code_of(s->mesh, addend_axes(layout), slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++) {
+            uint64_t index = (uint64_t)iso_box_global_index(&box, &s->shape, i);
+            s->buffer[slot][i] = iso_random_word(key, code, index) % 100;
         }
     }
 }
@@ -182,6 +173,17 @@ static void reshard(state *s, const iso_layout *from, const iso_layout *to)
     }
 }
 
+/* The largest box is that of some slot. */
+static void check_largest(const state *s, const iso_layout *layout)
+{
+    int64_t most = 0;
+    for (int slot = 0; slot < iso_mesh_slots(s->mesh); slot++) {
+        iso_box box = iso_layout_box(s->mesh, layout, &s->shape, slot);
+        most = iso_box_count(&box) > most ? iso_box_count(&box) : most;
+    }
+    ck_assert_int_eq(iso_layout_largest(s->mesh, layout, &s->shape), most);
+}
+
 static void run_case(state *s, const iso_mesh *mesh)
 {
     char a[128], b[128];
@@ -198,6 +200,15 @@ static void run_case(state *s, const iso_mesh *mesh)
         add_windows(&from, &s->shape, true);
     if (dice(3) == 0)
         add_windows(&to, &s->shape, false);
+    if (dice(9) == 0) { /* a halo of addends, added as it is */
+        from = to;
+        from.partial = 0;
+        for (int axis = 0; axis < iso_mesh_axes(mesh); axis++)
+            if (!(iso_layout_sharded_axes(&from) & 1u << axis) && dice(2))
+                from.partial |= 1u << axis;
+    }
+    check_largest(s, &from);
+    check_largest(s, &to);
     fill(s, &from);
     reshard(s, &from, &to);
     iso_layout_text(mesh, &from, a, sizeof a);

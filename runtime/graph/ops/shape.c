@@ -29,8 +29,25 @@ static void reshape_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_reshape_to(dy[0], op->input[0]->shape);
 }
 
-/* A dimension that has the same extent and as many elements before it on both sides may be sharded: the part
- * that a slot holds is then one row-major block of both. */
+/* Dimension i of x and o of y, which have as many elements before them. Where the extents are equal a part of
+ * one is a part of the other, one row-major block of both. Where one is a multiple of the other, x[.., 6, 4]
+ * seen as y[.., 24], the coarser counts blocks of the finer: windows side by side. */
+static void share_factor(const iso_shape *x, int i, const iso_shape *y, int o, iso_rule *rule)
+{
+    int64_t a = x->dim[i], b = y->dim[o];
+    if (a != b && (a < 2 || b < 2 || (a % b != 0 && b % a != 0)))
+        return;
+    int8_t factor = iso_rule_factor(rule);
+    rule->input[0][i] = rule->output[0][o] = factor;
+    int64_t places = a < b ? a : b, block = a < b ? b / a : a / b;
+    if (a != b)
+        rule->window[factor] = (iso_sliding_window){places, block, block, 1, 0};
+    if (a > b)
+        rule->input_windows[0] |= (uint8_t)(1u << i);
+    else if (b > a)
+        rule->output_windows[0] |= (uint8_t)(1u << o);
+}
+
 static void reshape_rule(const iso_op *op, iso_rule *rule)
 {
     const iso_shape *x = &op->input[0]->shape, *y = &op->output[0]->shape;
@@ -39,10 +56,12 @@ static void reshape_rule(const iso_op *op, iso_rule *rule)
     int i = 0, o = 0;
     while (i < x->rank && o < y->rank) {
         int64_t before_x = iso_shape_product(x, 0, i, NULL), before_y = iso_shape_product(y, 0, o, NULL);
-        if (before_x == before_y && x->dim[i] == y->dim[o] && x->dim[i] != 1) {
-            rule->input[0][i] = rule->output[0][o] = iso_rule_factor(rule);
+        bool aligned = before_x == before_y && x->dim[i] != 1 && y->dim[o] != 1;
+        if (aligned)
+            share_factor(x, i, y, o, rule);
+        if (aligned && x->dim[i] == y->dim[o])
             i++, o++;
-        } else if (before_x * (x->dim[i] < 0 ? 1 : x->dim[i]) <= before_y * (y->dim[o] < 0 ? 1 : y->dim[o]))
+        else if (before_x * (x->dim[i] < 0 ? 1 : x->dim[i]) <= before_y * (y->dim[o] < 0 ? 1 : y->dim[o]))
             i++;
         else
             o++;
