@@ -20,15 +20,19 @@ iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
     return ISO_OK;
 }
 
+static void free_entry(iso_map_entry *entry)
+{
+    iso_free(entry->key);
+    iso_free(entry->text);
+    iso_pattern_destroy(entry->pattern);
+}
+
 void iso_layout_map_destroy(iso_layout_map *map)
 {
     if (!map)
         return;
-    for (int i = 0; i < map->count; i++) {
-        iso_free(map->entries[i].key);
-        iso_free(map->entries[i].text);
-        iso_pattern_destroy(map->entries[i].pattern);
-    }
+    for (int i = 0; i < map->count; i++)
+        free_entry(&map->entries[i]);
     iso_free(map->entries);
     iso_free(map);
 }
@@ -75,10 +79,51 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
     ISO_TRY(add_entry(map, fresh));
     return ISO_OK;
 done:
-    iso_free(fresh.key);
-    iso_free(fresh.text);
-    iso_pattern_destroy(fresh.pattern);
+    free_entry(&fresh);
     return iso_error_prefix(status, "layout key '%s': ", key);
+}
+
+static iso_status no_such_key(const iso_layout_map *map, const char *key)
+{
+    iso_text message = {0};
+    const char **keys = iso_new(((size_t)map->count + 1) * sizeof *keys);
+    for (int i = 0; keys && i < map->count; i++)
+        keys[i] = map->entries[i].key;
+    iso_text_add(&message, "the map has no layout key '%s'", key);
+    if (keys)
+        iso_text_add_nearest(&message, key, keys, map->count);
+    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
+    iso_text_free(&message);
+    iso_free(keys);
+    return status;
+}
+
+iso_status iso_layout_map_remove(iso_layout_map *map, const char *key)
+{
+    int at = 0;
+    while (at < map->count && strcmp(map->entries[at].key, key) != 0)
+        at++;
+    if (at == map->count)
+        return no_such_key(map, key);
+    free_entry(&map->entries[at]);
+    map->count--;
+    memmove(&map->entries[at], &map->entries[at + 1], (size_t)(map->count - at) * sizeof map->entries[at]);
+    return ISO_OK;
+}
+
+int iso_layout_map_count(const iso_layout_map *map)
+{
+    return map->count;
+}
+
+const char *iso_layout_map_key(const iso_layout_map *map, int index)
+{
+    return map->entries[index].key;
+}
+
+const char *iso_layout_map_layout(const iso_layout_map *map, int index)
+{
+    return map->entries[index].text;
 }
 
 iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool of_optimizer, bool *found)

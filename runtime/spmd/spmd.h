@@ -61,6 +61,12 @@ void iso_layout_map_destroy(iso_layout_map *map);
 /* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
  */
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
+/* Takes a key out (the key itself, no expression). ISO_INVALID where the map has none such. */
+iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
+/* The keys in the order in which they were set, and their layouts as they were given. Lent. */
+int iso_layout_map_count(const iso_layout_map *map);
+const char *iso_layout_map_key(const iso_layout_map *map, int index);
+const char *iso_layout_map_layout(const iso_layout_map *map, int index);
 /* Adds the keys of a JSON file: {"d1/kernel": [null, "model"], "d2/kernel": [["data", "model"], null]}, as
  * Keras's tuples, or as text: {"d1/kernel": "-, model"}. Rank 0 reads it. ISO_INVALID names file, line,
  * column, key and value. Collective. */

@@ -1,5 +1,5 @@
-/* Layout maps against Keras: the same keys and paths give the same layouts or the same kind of error. tests/keras/layouts.json
- * is what Keras answered (tests/keras/README.md). Ranks: 1 */
+/* Layout maps against Keras: the same keys and paths give the same layouts or the same kind of error.
+ * tests/keras/layouts.json is what Keras answered (tests/keras/README.md). Ranks: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +63,12 @@ static char *layout_text(const json_t *axes, iso_text *text)
 static const char *kind(void)
 {
     static const char *const kinds[][2] = {
-        {"is set twice", "key twice"},           {"has no axis", "no such axis"},
-        {"two layout keys match", "several keys"}, {"an axis for the second time", "axis twice"},
-        {"no regular expression", "no expression"}, {"neither an axis nor '-'", "no such axis"},
+        {"is set twice", "key twice"},
+        {"has no axis", "no such axis"},
+        {"two layout keys match", "several keys"},
+        {"an axis for the second time", "axis twice"},
+        {"no regular expression", "no expression"},
+        {"neither an axis nor '-'", "no such axis"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strstr(iso_error_message(), kinds[i][0]))
@@ -79,18 +82,20 @@ static void set_keys(const char *name, const json_t *rows, iso_layout_map *map)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         iso_text layout;
         const char *key = text_of(row, "key"), *wanted = text_of(row, "result");
         iso_status status = iso_layout_map_set(map, key, layout_text(get(row, "axes"), &layout));
         const char *found = status == ISO_OK ? "ok" : kind();
-        ck_assert_msg(strcmp(found, wanted) == 0, "%s: setting '%s' to '%s': '%s', with Keras '%s'", name, key,
-                      iso_text_get(&layout), found, wanted);
+        ck_assert_msg(strcmp(found, wanted) == 0, "%s: setting '%s' to '%s': '%s', with Keras '%s'", name,
+                      key, iso_text_get(&layout), found, wanted);
         iso_text_free(&layout);
     }
 }
 
-/* What the map has for a path, whatever the shape: layouts of other ranks are refused for their rank alone. */
+/* What the map has for a path, whatever the shape: layouts of other ranks are refused for their rank alone.
+ */
 static iso_status look_up(iso_layout_map *map, const char *path, iso_layout *layout, const char **key)
 {
     iso_status status = ISO_OK;
@@ -125,8 +130,8 @@ static void ask(const char *name, const json_t *row, iso_layout_map *map)
     ck_assert_msg(key != NULL, "%s: '%s' matches nothing", name, path);
     iso_layout_text(mesh, &layout, found, sizeof found);
     layout_text(axes, &wanted);
-    ck_assert_msg(strcmp(found, iso_text_get(&wanted)) == 0, "%s: '%s' lies as '%s', with Keras as '%s'", name, path,
-                  found, iso_text_get(&wanted));
+    ck_assert_msg(strcmp(found, iso_text_get(&wanted)) == 0, "%s: '%s' lies as '%s', with Keras as '%s'",
+                  name, path, found, iso_text_get(&wanted));
     iso_text_free(&wanted);
 }
 
@@ -135,12 +140,14 @@ START_TEST(maps_answer_as_keras_does)
     size_t i, k;
     json_t *row, *question;
     int refused = 0, found = 0;
-    json_array_foreach(get(file, "maps"), i, row) {
+    json_array_foreach(get(file, "maps"), i, row)
+    {
         iso_layout_map *map;
         const char *name = text_of(row, "name");
         check_ok(iso_layout_map_create(mesh, &map));
         set_keys(name, get(row, "set"), map);
-        json_array_foreach(get(row, "ask"), k, question) {
+        json_array_foreach(get(row, "ask"), k, question)
+        {
             ask(name, question, map);
             refused += json_object_get(question, "error") != NULL;
             found += json_is_array(json_object_get(question, "axes"));
@@ -149,6 +156,36 @@ START_TEST(maps_answer_as_keras_does)
     }
     ck_assert_int_gt(refused, 20); /* the file is not one that everything passes */
     ck_assert_int_gt(found, 100);
+}
+END_TEST
+
+/* LayoutMapTest.test_len, test_iter and test_delete of Keras. */
+START_TEST(keys_are_counted_listed_and_removed)
+{
+    iso_layout_map *map;
+    iso_shape shape = ISO_SHAPE(8, 8);
+    iso_layout layout;
+    const char *key;
+    check_ok(iso_layout_map_create(mesh, &map));
+    ck_assert_int_eq(iso_layout_map_count(map), 0);
+    check_ok(iso_layout_map_set(map, "dense/kernel", "-, model"));
+    check_ok(iso_layout_map_set(map, "dense/bias", "model"));
+    ck_assert_int_eq(iso_layout_map_count(map), 2);
+    ck_assert_str_eq(iso_layout_map_key(map, 0), "dense/kernel");
+    ck_assert_str_eq(iso_layout_map_layout(map, 0), "-, model");
+    ck_assert_str_eq(iso_layout_map_key(map, 1), "dense/bias");
+    check_ok(iso_layout_map_remove(map, "dense/kernel"));
+    ck_assert_int_eq(iso_layout_map_remove(map, ".*bias"),
+                     ISO_INVALID); /* the key itself, not what it matches */
+    ck_assert_msg(strstr(iso_error_message(), "no layout key '.*bias'; "), "%s", iso_error_message());
+    check_ok(iso_layout_map_find(map, "dense/kernel", &shape, &layout, &key));
+    ck_assert_ptr_null(key);
+    check_ok(iso_layout_map_set(map, "dense/kernel", "model, -")); /* free again */
+    ck_assert_str_eq(iso_layout_map_key(map, 0), "dense/bias");
+    check_ok(iso_layout_map_remove(map, "dense/bias"));
+    check_ok(iso_layout_map_remove(map, "dense/kernel"));
+    ck_assert_int_eq(iso_layout_map_count(map), 0);
+    iso_layout_map_destroy(map);
 }
 END_TEST
 
@@ -165,7 +202,8 @@ START_TEST(expressions_match_as_in_python)
     size_t i, k;
     json_t *row, *path;
     int refused = 0;
-    json_array_foreach(get(file, "expressions"), i, row) {
+    json_array_foreach(get(file, "expressions"), i, row)
+    {
         iso_pattern *pattern = NULL;
         const char *text = json_string_value(json_array_get(row, 0));
         const char *matches = json_string_value(json_array_get(row, 1));
@@ -173,17 +211,20 @@ START_TEST(expressions_match_as_in_python)
         if (!matches) {
             ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), "no regular expression") &&
                               strstr(iso_error_message(), "at position"),
-                          "'%s' is none in Python and was taken, or the message is '%s'", text, iso_error_message());
+                          "'%s' is none in Python and was taken, or the message is '%s'", text,
+                          iso_error_message());
             refused++;
             continue;
         }
-        ck_assert_msg(status == ISO_OK || unsupported(), "'%s' is one in Python: %s", text, iso_error_message());
-        json_array_foreach(get(file, "paths"), k, path) {
+        ck_assert_msg(status == ISO_OK || unsupported(), "'%s' is one in Python: %s", text,
+                      iso_error_message());
+        json_array_foreach(get(file, "paths"), k, path)
+        {
             bool found = false;
             if (status == ISO_OK)
                 check_ok(iso_pattern_match(pattern, json_string_value(path), &found));
-            ck_assert_msg(status != ISO_OK || found == (matches[k] == '1'), "'%s' %s '%s', in Python not so", text,
-                          found ? "matches" : "does not match", json_string_value(path));
+            ck_assert_msg(status != ISO_OK || found == (matches[k] == '1'), "'%s' %s '%s', in Python not so",
+                          text, found ? "matches" : "does not match", json_string_value(path));
         }
         iso_pattern_destroy(pattern);
     }
@@ -197,14 +238,15 @@ START_TEST(matching_has_an_end)
     iso_pattern *pattern;
     bool found;
     check_ok(iso_pattern_create("(a+)+b", &pattern));
-    iso_status status = iso_pattern_match(pattern, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", &found);
+    iso_status status =
+        iso_pattern_match(pattern, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", &found);
     ck_assert_msg(status == ISO_INVALID || !found, "status %d", (int)status);
     iso_pattern_destroy(pattern);
     check_ok(iso_pattern_create("(.*a){30}", &pattern));
     status = iso_pattern_match(pattern, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", &found);
     ck_assert_int_eq(status, ISO_INVALID);
-    ck_assert_msg(strstr(iso_error_message(), "could not be matched") && strstr(iso_error_message(), "limit"), "%s",
-                  iso_error_message());
+    ck_assert_msg(strstr(iso_error_message(), "could not be matched") && strstr(iso_error_message(), "limit"),
+                  "%s", iso_error_message());
     iso_pattern_destroy(pattern);
     check_ok(iso_pattern_create("a.", &pattern));
     ck_assert_int_eq(iso_pattern_match(pattern, "a\xff", &found), ISO_INVALID); /* no UTF-8 */
@@ -213,13 +255,15 @@ START_TEST(matching_has_an_end)
 }
 END_TEST
 
-/* ---- ranks: with Keras on JAX a layout may be shorter than a shape; here every dimension has its entry ---- */
+/* ---- ranks: with Keras on JAX a layout may be shorter than a shape; here every dimension has its entry ----
+ */
 
 START_TEST(ranks_must_be_equal)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(get(file, "ranks"), i, row) {
+    json_array_foreach(get(file, "ranks"), i, row)
+    {
         iso_text text;
         iso_layout layout;
         iso_layout_map *map;
@@ -228,9 +272,10 @@ START_TEST(ranks_must_be_equal)
         check_ok(iso_layout_map_create(mesh, &map));
         check_ok(iso_layout_map_set(map, "v", layout_text(json_array_get(row, 0), &text)));
         iso_status status = iso_layout_map_find(map, "v", &shape, &layout, NULL);
-        ck_assert_msg(!equal || strcmp(json_string_value(json_array_get(row, 2)), "ok") == 0, "equal ranks fail in Keras");
-        ck_assert_msg((status == ISO_OK) == equal, "layout '%s' for rank %d: status %d", iso_text_get(&text), shape.rank,
-                      (int)status);
+        ck_assert_msg(!equal || strcmp(json_string_value(json_array_get(row, 2)), "ok") == 0,
+                      "equal ranks fail in Keras");
+        ck_assert_msg((status == ISO_OK) == equal, "layout '%s' for rank %d: status %d", iso_text_get(&text),
+                      shape.rank, (int)status);
         iso_layout_map_destroy(map);
         iso_text_free(&text);
     }
@@ -269,9 +314,7 @@ static bool among(const json_t *paths, const char *path)
 {
     size_t i;
     json_t *each;
-    json_array_foreach(paths, i, each)
-        if (strcmp(json_string_value(each), path) == 0)
-            return true;
+    json_array_foreach(paths, i, each) if (strcmp(json_string_value(each), path) == 0) return true;
     return false;
 }
 
@@ -303,9 +346,9 @@ START_TEST(paths_are_keras_s)
         for (int v = 0; v < iso_graph_variable_count(g); v++)
             ck_assert_msg(among(get(keras, "variables"), iso_variable_path(iso_graph_variable(g, v))),
                           "Keras has no variable '%s'", iso_variable_path(iso_graph_variable(g, v)));
-        json_array_foreach(get(keras, "asked"), i, path)
-            ck_assert_msg(iso_graph_find_variable(g, json_string_value(path)) || is_output(g, json_string_value(path)),
-                          "%s: Keras looks for '%s', which is no path here", models[m].name, json_string_value(path));
+        json_array_foreach(get(keras, "asked"), i, path) ck_assert_msg(
+            iso_graph_find_variable(g, json_string_value(path)) || is_output(g, json_string_value(path)),
+            "%s: Keras looks for '%s', which is no path here", models[m].name, json_string_value(path));
         iso_graph_destroy(g);
     }
 }
@@ -316,8 +359,8 @@ int main(int argc, char **argv)
     setenv("ISOGRID_THREADS", "1", 1);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK && RUN_TESTS("layouts as Keras's", 60, the_file_is_read, maps_answer_as_keras_does,
-                                      expressions_match_as_in_python, matching_has_an_end, ranks_must_be_equal,
-                                      paths_are_keras_s))
+                                      keys_are_counted_listed_and_removed, expressions_match_as_in_python,
+                                      matching_has_an_end, ranks_must_be_equal, paths_are_keras_s))
         status = iso_error(ISO_FAILED, "a test failed");
     json_decref(file);
     iso_mesh_destroy(mesh);
