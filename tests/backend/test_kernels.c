@@ -340,6 +340,38 @@ static bool layer_norm(trial *t, int index)
     return true;
 }
 
+/* The channels of one slot, of 1000 with a mean of about 2 and a variance of about 0.7. */
+static bool layer_parts(trial *t, int index)
+{
+    static const int64_t counts[] = {1, 16, 17, 0, 250, 33, 5};
+    if (index == 2 * (int)(sizeof counts / sizeof *counts))
+        return false;
+    int64_t rows = 1 + 13 * (index / 2), c = counts[index / 2];
+    bool scaled = index & 1, moments = strstr(t->op, "moments"), gradient = strstr(t->op, "grad"),
+         weights = strstr(t->op, "weight"), of_rows = strcmp(t->op, "layer_grad_sums") == 0;
+    if (!moments)
+        t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, scaled, scaled};
+    input(t, ISO_F32, 1, 3, DIMS(rows, c));
+    t->in[0].global[1] = 1000;
+    if (gradient || weights)
+        input(t, ISO_F32, -1, 1, DIMS(rows, c));
+    for (int i = 0; i < 2 && !moments; i++)
+        input(t, ISO_F64, i ? 4600 : 1900, i ? 5000 : 2100, DIMS(rows, 1));
+    for (int i = 0; i < 2 && strcmp(t->op, "layer_grad") == 0; i++)
+        input(t, ISO_F64, -500, 500, DIMS(rows, 1));
+    if (scaled && !moments && !weights)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if (scaled && strcmp(t->op, "layer_scale") == 0)
+        input(t, ISO_F32, -1, 1, DIMS(c));
+    for (int o = 0; o < (moments || of_rows || weights ? 2 : 1); o++)
+        if (weights)
+            output(t, ISO_F32, DIMS(c));
+        else
+            output(t, moments || of_rows ? ISO_F64 : ISO_F32, DIMS(rows, moments || of_rows ? 1 : c));
+    t->tolerance = (tolerance){2e-6, 2e-6};
+    return true;
+}
+
 /* ---- pools ---- */
 static const struct {
     int64_t n, h, w, c, size[2], stride[2], pad[2], after[2];
@@ -516,6 +548,11 @@ static const struct {
     {"class_grad", class_parts},
     {"class_sparse_grad", class_parts},
     {"dropout", dropout},
+    {"layer_moments", layer_parts},
+    {"layer_scale", layer_parts},
+    {"layer_grad_sums", layer_parts},
+    {"layer_grad", layer_parts},
+    {"layer_weight_sums", layer_parts},
     {"layer_norm", layer_norm},
     {"layer_norm_grad", layer_norm},
     {"layer_norm_grad_sums", layer_norm},

@@ -19,6 +19,11 @@ typedef enum iso_cpu_binary {
     ISO_CPU_MINIMUM,
 } iso_cpu_binary;
 
+/* A row of a layer normalisation. */
+typedef struct iso_row_moments {
+    float mean, rstd;
+} iso_row_moments;
+
 #define ISO_CPU_FUNCTIONS(FUNCTION)                                                                          \
     /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
     FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
@@ -100,6 +105,22 @@ typedef enum iso_cpu_binary {
              (const iso_pool *pool, const float *x, const float *y, const float *dy, float *dx))             \
     FUNCTION(void, average_pool_f32, (const iso_pool *pool, const float *x, float *y))                       \
     FUNCTION(void, average_pool_grad_f32, (const iso_pool *pool, const float *dy, float *dx))                \
+    /* One row's part of c channels, perhaps 0: x's sum and sum of squares; then with its mean and rstd      \
+     * known y, which may be x; the sums of d = dy gamma and of d xhat; dx, which may be dy, from the means  \
+     * of these; and dy xhat and dy added to sums of channels. gamma, beta: NULL or [c] */                   \
+    FUNCTION(void, layer_moments_f32, (int64_t c, const float *x, double *sum, double *squares))             \
+    FUNCTION(void, layer_scale_f32,                                                                          \
+             (int64_t c, const float *x, const iso_row_moments *m, const float *gamma, const float *beta,    \
+              float *y))                                                                                     \
+    FUNCTION(void, layer_grad_sums_f32,                                                                      \
+             (int64_t c, const float *x, const float *dy, const iso_row_moments *m, const float *gamma,      \
+              double *sum, double *products))                                                                \
+    FUNCTION(void, layer_grad_f32,                                                                           \
+             (int64_t c, const float *x, const float *dy, const iso_row_moments *m, const float *gamma,      \
+              float sum, float products, float *dx))                                                         \
+    FUNCTION(void, layer_weight_sums_f32,                                                                    \
+             (int64_t c, const float *x, const float *dy, const iso_row_moments *m, float *products,         \
+              float *sums))                                                                                  \
     /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. sums: dgamma, dbeta [c]; scratch: 2 c \
      * floats */                                                                                             \
     FUNCTION(void, layer_norm_f32,                                                                           \

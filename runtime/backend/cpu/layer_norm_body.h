@@ -84,3 +84,70 @@ void ISO_SIMD(layer_norm_sums_f32)(int64_t rows, int64_t c, const float *x, cons
         }
     }
 }
+
+/* ---- of channels in parts: row by row ---- */
+
+/* In double: the variance is a difference of the two. */
+void ISO_SIMD(layer_moments_f32)(int64_t c, const float *x, double *sum, double *squares)
+{
+    vd s = vd_set(0), q = vd_set(0);
+    for (int64_t i = 0; i < c; i += VL) {
+        vf v = vf_first(vf_get(x + i, c - i), c - i, vf_zero());
+        vd low = vd_low(v), high = vd_high(v);
+        s += low + high;
+        q += low * low + high * high;
+    }
+    *sum = vd_sum(s);
+    *squares = vd_sum(q);
+}
+
+void ISO_SIMD(layer_scale_f32)(int64_t c, const float *x, const iso_row_moments *m, const float *gamma,
+                               const float *beta, float *y)
+{
+    const vf mean = vf_set(m->mean), rstd = vf_set(m->rstd);
+    for (int64_t i = 0; i < c; i += VL) {
+        vf v = (vf_get(x + i, c - i) - mean) * rstd;
+        if (gamma)
+            v *= vf_get(gamma + i, c - i);
+        if (beta)
+            v += vf_get(beta + i, c - i);
+        vf_put(y + i, v, c - i);
+    }
+}
+
+void ISO_SIMD(layer_grad_sums_f32)(int64_t c, const float *x, const float *dy, const iso_row_moments *m,
+                                   const float *gamma, double *sum, double *products)
+{
+    const vf mean = vf_set(m->mean), one = vf_set(1);
+    vf s = vf_zero(), p = vf_zero();
+    for (int64_t i = 0; i < c; i += VL) {
+        vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
+        d = vf_first(d, c - i, vf_zero());
+        s += d;
+        p = vf_fma(d, vf_first(vf_get(x + i, c - i) - mean, c - i, vf_zero()), p);
+    }
+    *sum = vf_sum(s);
+    *products = vf_sum(p) * m->rstd;
+}
+
+void ISO_SIMD(layer_grad_f32)(int64_t c, const float *x, const float *dy, const iso_row_moments *m,
+                              const float *gamma, float sum, float products, float *dx)
+{
+    const vf mean = vf_set(m->mean), rstd = vf_set(m->rstd), one = vf_set(1), mean_of_d = vf_set(sum),
+             slope = vf_set(products * m->rstd);
+    for (int64_t i = 0; i < c; i += VL) {
+        vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
+        vf_put(dx + i, rstd * vf_fnma(vf_get(x + i, c - i) - mean, slope, d - mean_of_d), c - i);
+    }
+}
+
+void ISO_SIMD(layer_weight_sums_f32)(int64_t c, const float *x, const float *dy, const iso_row_moments *m,
+                                     float *products, float *sums)
+{
+    const vf mean = vf_set(m->mean), rstd = vf_set(m->rstd);
+    for (int64_t i = 0; i < c; i += VL) {
+        vf d = vf_get(dy + i, c - i), xhat = (vf_get(x + i, c - i) - mean) * rstd;
+        vf_put(products + i, vf_fma(d, xhat, vf_get(products + i, c - i)), c - i);
+        vf_put(sums + i, d + vf_get(sums + i, c - i), c - i);
+    }
+}

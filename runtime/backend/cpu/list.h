@@ -17,6 +17,7 @@ KERNEL(sparse_crossentropy) KERNEL(sparse_crossentropy_grad) KERNEL(crossentropy
 KERNEL(class_max) KERNEL(class_sum_exp) KERNEL(class_softmax) KERNEL(class_log_softmax)
 KERNEL(class_loss) KERNEL(class_grad) KERNEL(class_sparse_grad)
 KERNEL(layer_norm) KERNEL(layer_norm_grad) KERNEL(layer_norm_grad_sums)
+KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_grad) KERNEL(layer_weight_sums)
 KERNEL(dropout)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)
 KERNEL(conv2d) KERNEL(conv2d_unfolded)
