@@ -19,6 +19,10 @@ struct iso_batch {
      * only the rows that its slots need. */
     iso_status (*read)(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype,
                        void *out);
+    /* The same of a part of each row: `part` is a box of the row's shape, `out` dense, [count, part's
+     * extents...]. NULL: rows can be read whole only. */
+    iso_status (*read_part)(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            const iso_box *part, iso_dtype dtype, void *out);
     void *impl; /* of whoever made the batch */
 };
 

@@ -94,23 +94,86 @@ static inline void ask_for(const char *row, size_t bytes)
         __builtin_prefetch(row + i);
 }
 
+/* ---- gathering rows ---- */
+
+/* How a row, or a part of one, is converted: `runs` stretches of `length` elements that follow each other. */
+typedef struct stretches {
+    int64_t length, runs;
+    int rank; /* of the dimensions that the runs go through, from the first */
+    const iso_row_part *part;
+} stretches;
+
+static stretches whole_row(int64_t elements)
+{
+    return (stretches){.length = elements, .runs = 1};
+}
+
+/* Dimensions that the part has whole, from the last on, and one more are a stretch. */
+static stretches part_of_row(const iso_row_part *part)
+{
+    stretches s = {.length = 1, .runs = 1, .rank = part->shape->rank, .part = part};
+    bool whole = true;
+    while (s.rank > 0 && whole) {
+        s.rank--;
+        s.length *= part->box->extent[s.rank];
+        whole = part->box->extent[s.rank] == part->shape->dim[s.rank];
+    }
+    for (int d = 0; d < s.rank; d++)
+        s.runs *= part->box->extent[d];
+    return s;
+}
+
+/* Where a stretch begins in its row. */
+static int64_t begin_of(const stretches *s, int64_t run)
+{
+    int64_t at = 0, stride = 1;
+    if (!s->part)
+        return 0;
+    for (int d = s->part->shape->rank - 1; d >= 0; d--) {
+        int64_t coordinate = s->part->box->offset[d];
+        if (d < s->rank) {
+            coordinate += run % s->part->box->extent[d];
+            run /= s->part->box->extent[d];
+        }
+        at += coordinate * stride;
+        stride *= s->part->shape->dim[d];
+    }
+    return at;
+}
+
+/* One row from `from` to `to`; -1, or the element of the row that does not fit. */
+static int64_t convert_row(const stretches *s, convert_fn convert, const char *from, size_t from_element,
+                           char *to, size_t to_element)
+{
+    for (int64_t run = 0; run < s->runs; run++) {
+        int64_t begin = begin_of(s, run);
+        int64_t bad = convert(from + (size_t)begin * from_element, to, s->length);
+        if (bad >= 0)
+            return begin + bad;
+        to += (size_t)s->length * to_element;
+    }
+    return -1;
+}
+
 /* Images are kept as bytes, so the usual case is bytes to float32: measured, wider vectors than the
  * compiler's usual ones bring nothing here, since reading rows and writing four times their bytes is what
  * takes the time. */
 int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso_rows *rows, iso_dtype to,
                    void *out, int64_t *element)
 {
-    size_t from_bytes = (size_t)elements * iso_dtype_size(from),
-           to_bytes = (size_t)elements * iso_dtype_size(to);
-    convert_fn convert = table[from][to];
+    stretches s = rows->part ? part_of_row(rows->part) : whole_row(elements);
+    size_t from_bytes = (size_t)elements * iso_dtype_size(from);
+    size_t to_bytes = (size_t)(s.length * s.runs) * iso_dtype_size(to);
+    size_t asked = rows->part ? 0 : from_bytes;
     for (int64_t i = 0; i < rows->count && i < ROWS_AHEAD; i++)
-        ask_for((const char *)base + (size_t)iso_rows_at(rows, i) * from_bytes, from_bytes);
+        ask_for((const char *)base + (size_t)iso_rows_at(rows, i) * from_bytes, asked);
     for (int64_t i = 0; i < rows->count; i++) {
         int64_t row = iso_rows_at(rows, i);
         if (i + ROWS_AHEAD < rows->count)
-            ask_for((const char *)base + (size_t)iso_rows_at(rows, i + ROWS_AHEAD) * from_bytes, from_bytes);
-        int64_t bad = convert((const char *)base + (size_t)row * from_bytes,
-                              (char *)out + (size_t)i * to_bytes, elements);
+            ask_for((const char *)base + (size_t)iso_rows_at(rows, i + ROWS_AHEAD) * from_bytes, asked);
+        int64_t bad =
+            convert_row(&s, table[from][to], (const char *)base + (size_t)row * from_bytes,
+                        iso_dtype_size(from), (char *)out + (size_t)i * to_bytes, iso_dtype_size(to));
         if (bad >= 0) {
             *element = bad;
             return row;

@@ -252,12 +252,14 @@ void iso_hdf5_array_close(iso_hdf5_array *array)
 }
 
 iso_status iso_hdf5_array_read(const iso_hdf5_array *array, const char *path, int64_t begin, int64_t count,
-                               void *out)
+                               const iso_box *part, void *out)
 {
     hsize_t offset[ISO_MAX_RANK] = {(hsize_t)begin}, extent[ISO_MAX_RANK] = {(hsize_t)count};
     hid_t file = H5Dget_space(array->dataset);
-    for (int i = 0; i < array->row.rank; i++)
-        extent[i + 1] = (hsize_t)array->row.dim[i];
+    for (int i = 0; i < array->row.rank; i++) {
+        offset[i + 1] = part ? (hsize_t)part->offset[i] : 0;
+        extent[i + 1] = (hsize_t)(part ? part->extent[i] : array->row.dim[i]);
+    }
     hid_t memory = H5Screate_simple(array->row.rank + 1, extent, NULL);
     bool good = file >= 0 && memory >= 0 &&
                 H5Sselect_hyperslab(file, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0 &&

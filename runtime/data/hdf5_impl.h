@@ -31,8 +31,8 @@ bool iso_hdf5_has(hid_t file, const char *name);
 iso_status iso_hdf5_array_open(hid_t file, const char *path, const char *name, size_t chunk_limit,
                                iso_hdf5_array *array);
 void iso_hdf5_array_close(iso_hdf5_array *array);
-/* Rows [begin, begin + count) to `out`. */
+/* Rows [begin, begin + count), or this part of each (NULL: all of it), to `out`, dense. */
 iso_status iso_hdf5_array_read(const iso_hdf5_array *array, const char *path, int64_t begin, int64_t count,
-                               void *out);
+                               const iso_box *part, void *out);
 
 #endif

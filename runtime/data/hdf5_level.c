@@ -50,36 +50,43 @@ static int64_t run_length(const iso_rows *rows, int64_t i, int64_t most)
     return count;
 }
 
-static iso_status read_run(iso_level *level, int component, int64_t begin, int64_t count, iso_dtype dtype,
-                           void *out)
+/* Elements of a row that are wanted. */
+static int64_t wanted(const iso_level *level, int component, const iso_rows *rows)
+{
+    return rows->part ? iso_box_count(rows->part->box) : level->spec.elements[component];
+}
+
+/* `count` rows that follow each other in the file, or their part. */
+static iso_status read_run(iso_level *level, int component, int64_t begin, int64_t count,
+                           const iso_rows *rows, iso_dtype dtype, void *out)
 {
     source *s = level->impl;
-    const iso_spec *spec = &level->spec;
+    iso_dtype from = level->spec.dtype[component];
     iso_rows here = {.count = count};
-    int64_t element = 0;
-    iso_status status = iso_hdf5_array_read(&s->array[component], s->path, begin, count, s->piece[component]);
+    int64_t element = 0, elements = wanted(level, component, rows);
+    iso_status status = iso_hdf5_array_read(&s->array[component], s->path, begin, count,
+                                            rows->part ? rows->part->box : NULL, s->piece[component]);
     if (status != ISO_OK)
         return status;
-    int64_t row = iso_gather(spec->dtype[component], s->piece[component], spec->elements[component], &here,
-                             dtype, out, &element);
+    int64_t row = iso_gather(from, s->piece[component], elements, &here, dtype, out, &element);
     if (row < 0)
         return ISO_OK;
-    const char *bad = (const char *)s->piece[component] + (size_t)row * spec->bytes[component] +
-                      (size_t)element * iso_dtype_size(spec->dtype[component]);
+    const char *bad =
+        (const char *)s->piece[component] + (size_t)(row * elements + element) * iso_dtype_size(from);
     return iso_bad_element(level, component, begin + row, bad, dtype);
 }
 
 static iso_status gather(iso_level *level, int component, const iso_rows *rows, iso_dtype dtype, void *out)
 {
     source *s = level->impl;
-    size_t bytes = (size_t)level->spec.elements[component] * iso_dtype_size(dtype);
+    size_t bytes = (size_t)wanted(level, component, rows) * iso_dtype_size(dtype);
     iso_hdf5_scope scope;
     iso_status status = ISO_OK;
     iso_hdf5_enter(&scope);
     for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
         int64_t count = run_length(rows, i, s->piece_rows[component]);
-        status =
-            read_run(level, component, iso_rows_at(rows, i), count, dtype, (char *)out + (size_t)i * bytes);
+        status = read_run(level, component, iso_rows_at(rows, i), count, rows, dtype,
+                          (char *)out + (size_t)i * bytes);
         i += count;
     }
     iso_hdf5_leave(&scope);
@@ -157,7 +164,7 @@ static iso_status load(const source *s, const iso_spec *spec, iso_level **level)
     for (int i = 0; i < s->components; i++) {
         ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], s->path, &memory.owned[i]));
         memory.data[i] = memory.owned[i];
-        ISO_TRY(iso_hdf5_array_read(&s->array[i], s->path, 0, rows, memory.owned[i]));
+        ISO_TRY(iso_hdf5_array_read(&s->array[i], s->path, 0, rows, NULL, memory.owned[i]));
     }
     ISO_TRY(iso_memory_level(s->path, spec, &spans, &memory, level));
     return ISO_OK;

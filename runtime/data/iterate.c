@@ -16,23 +16,48 @@ static iso_status check_range(const iso_batch *batch, int component, int64_t beg
     return ISO_OK;
 }
 
-static iso_status read_in_place(const iso_batch *batch, int component, int64_t begin, int64_t count,
-                                iso_dtype dtype, void *out)
+static iso_status check_part(const iso_batch *batch, int component, const iso_box *part)
+{
+    const iso_shape *shape = &batch->shape[component];
+    bool fits = part->rank == shape->rank;
+    for (int d = 0; fits && d < shape->rank; d++)
+        fits = part->offset[d] >= 0 && part->extent[d] >= 0 && part->offset[d] <= shape->dim[d] &&
+               part->extent[d] <= shape->dim[d] - part->offset[d];
+    char text[160];
+    return fits ? ISO_OK
+                : iso_error(ISO_INVALID, "a part of rank %d does not lie in rows of shape %s", part->rank,
+                            iso_shape_text(shape, text, sizeof text));
+}
+
+/* Where the rows lie, or from what the feeder keeps. */
+static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            const iso_row_part *part, iso_dtype dtype, void *out)
 {
     const iso_dataset *ds = batch->impl;
-    iso_status status = check_range(batch, component, begin, count, dtype);
-    if (status != ISO_OK)
-        return status;
+    if (ds->feeder)
+        return iso_feeder_read(ds->feeder, component, begin, count, part, dtype, out);
     iso_rows rows = iso_order_rows(&ds->order, ds->begin + begin, count, ds->epoch);
+    rows.part = part;
     return ds->top->ops->gather(ds->top, component, &rows, dtype, out);
 }
 
-static iso_status read_made(const iso_batch *batch, int component, int64_t begin, int64_t count,
-                            iso_dtype dtype, void *out)
+static iso_status read_whole(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                             iso_dtype dtype, void *out)
 {
-    const iso_dataset *ds = batch->impl;
     iso_status status = check_range(batch, component, begin, count, dtype);
-    return status == ISO_OK ? iso_feeder_read(ds->feeder, component, begin, count, dtype, out) : status;
+    return status == ISO_OK ? read_rows(batch, component, begin, count, NULL, dtype, out) : status;
+}
+
+static iso_status read_part(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            const iso_box *part, iso_dtype dtype, void *out)
+{
+    iso_status status = check_range(batch, component, begin, count, dtype);
+    if (status == ISO_OK)
+        status = check_part(batch, component, part);
+    if (status != ISO_OK || iso_box_count(part) == 0)
+        return status;
+    iso_row_part of_row = {.shape = &batch->shape[component], .box = part};
+    return read_rows(batch, component, begin, count, &of_row, dtype, out);
 }
 
 /* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the
@@ -55,7 +80,8 @@ static void describe_batch(iso_dataset *ds)
         batch->shape[i] = spec->shape[i];
         batch->dtype[i] = spec->dtype[i];
     }
-    batch->read = ds->feeder ? read_made : read_in_place;
+    batch->read = read_whole;
+    batch->read_part = read_part;
 }
 
 /* Does the order depend on the epoch, so that it must be worked out anew? */

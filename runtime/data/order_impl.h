@@ -62,7 +62,10 @@ void iso_order_copy(const iso_order *order, iso_order *copy);
 /* Rows [begin, begin + count) going out, as rows coming in. */
 static inline iso_rows iso_order_rows(const iso_order *order, int64_t begin, int64_t count, int64_t epoch)
 {
-    return (iso_rows){order->index ? order->index + begin : NULL, order->begin + begin, count, epoch};
+    return (iso_rows){.index = order->index ? order->index + begin : NULL,
+                      .begin = order->begin + begin,
+                      .count = count,
+                      .epoch = epoch};
 }
 
 #endif

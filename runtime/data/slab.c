@@ -269,8 +269,8 @@ static iso_status ensure(iso_feeder *f, slab *s, int64_t first, int64_t last)
     return status;
 }
 
-iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t count, iso_dtype dtype,
-                           void *out)
+iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t count,
+                           const iso_row_part *part, iso_dtype dtype, void *out)
 {
     slab *s = &f->slab[f->at % f->slabs];
     const iso_spec *spec = &f->top->spec;
@@ -281,10 +281,11 @@ iso_status iso_feeder_read(iso_feeder *f, int component, int64_t begin, int64_t 
     iso_status status = ensure(f, s, begin / f->unit_rows, (begin + count - 1) / f->unit_rows);
     if (status != ISO_OK)
         return status;
+    rows.part = part;
     if (!f->keeps)
         return f->top->ops->gather(f->top, component, &rows, dtype, out);
     iso_dtype from = spec->dtype[component];
-    iso_rows here = {NULL, begin, count, 0};
+    iso_rows here = {.begin = begin, .count = count, .part = part};
     int64_t row =
         iso_gather(from, s->data[component], spec->elements[component], &here, dtype, out, &element);
     if (row < 0)

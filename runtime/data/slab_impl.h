@@ -17,8 +17,8 @@ void iso_feeder_destroy(iso_feeder *feeder);
 void iso_feeder_stop(iso_feeder *feeder);
 /* Goes to batch number `batch` of the epoch. */
 void iso_feeder_advance(iso_feeder *feeder, int64_t batch, int64_t epoch);
-/* Reads rows of the batch that it is at. Threads may call it at once. */
-iso_status iso_feeder_read(iso_feeder *feeder, int component, int64_t begin, int64_t count, iso_dtype dtype,
-                           void *out);
+/* Reads rows of the batch that it is at, or a part of each. Threads may call it at once. */
+iso_status iso_feeder_read(iso_feeder *feeder, int component, int64_t begin, int64_t count,
+                           const iso_row_part *part, iso_dtype dtype, void *out);
 
 #endif

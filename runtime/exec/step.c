@@ -13,8 +13,8 @@ typedef struct step {
 
 /* ---- instructions of one slot ---- */
 
-/* Rows of which the slot needs a part only: read whole, then cut. */
-static iso_status read_cut(const step *s, const iso_bound *bound, void *scratch)
+/* Rows of which the slot needs a part only, of a batch that knows whole rows only: read whole, then cut. */
+static iso_status read_and_cut(const step *s, const iso_bound *bound, void *scratch)
 {
     const iso_array *array = bound->array;
     iso_bound_copy copy = {.from = scratch, .to = array->data, .element = iso_dtype_size(array->dtype)};
@@ -27,9 +27,21 @@ static iso_status read_cut(const step *s, const iso_bound *bound, void *scratch)
     }
     iso_status status =
         s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, scratch);
-    if (status == ISO_OK && iso_box_count(&copy.region) > 0)
+    if (status == ISO_OK)
         iso_bound_run_copy(&copy);
     return status;
+}
+
+static iso_status read_part(const step *s, const iso_bound *bound)
+{
+    const iso_array *array = bound->array;
+    iso_box part = {.rank = array->rank - 1};
+    for (int d = 1; d < array->rank; d++) {
+        part.offset[d - 1] = array->offset[d];
+        part.extent[d - 1] = array->dim[d];
+    }
+    return s->batch->read_part(s->batch, bound->input, array->offset[0], array->dim[0], &part, array->dtype,
+                               array->data);
 }
 
 static void clear(const iso_array *array)
@@ -43,10 +55,12 @@ static void clear(const iso_array *array)
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bound)
 {
     const iso_array *array = bound->array;
-    bool whole = true;
-    for (int d = 1; d < array->rank; d++)
+    bool whole = true, empty = array->dim[0] == 0;
+    for (int d = 1; d < array->rank; d++) {
         whole &= array->dim[d] == array->global[d];
-    if (array->dim[0] == 0)
+        empty |= array->dim[d] == 0;
+    }
+    if (empty)
         return;
     if (sp->local->fault.raised) { /* a batch that is refused is not read */
         clear(array);
@@ -54,7 +68,9 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
     }
     iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
                                                array->dtype, array->data)
-                              : read_cut(s, bound, s->runtime->scratch[sp->local->thread]);
+                        : s->batch->read_part
+                            ? read_part(s, bound)
+                            : read_and_cut(s, bound, s->runtime->scratch[sp->local->thread]);
     if (status != ISO_OK)
         iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
 }

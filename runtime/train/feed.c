@@ -79,6 +79,7 @@ static void fail(iso_feed *feed, iso_status status)
     snprintf(feed->message, sizeof feed->message, "%s", iso_error_message());
     feed->failed = feed->reshaped;
     feed->failed.read = read_failed;
+    feed->failed.read_part = NULL;
 }
 
 /* Reads the batch that is lent; its rows have as many elements. */
@@ -89,11 +90,41 @@ static iso_status read_lent(const iso_batch *batch, int component, int64_t begin
     return lent->read(lent, component, begin, count, dtype, out);
 }
 
+/* The dimensions that are not 1 are those of the rows that are lent, in their order. */
+static iso_box part_of_lent(const iso_shape *shape, const iso_box *part, const iso_shape *lent)
+{
+    iso_box out = {.rank = lent->rank};
+    int from = 0;
+    for (int d = 0; d < lent->rank; d++) {
+        out.extent[d] = 1;
+        if (lent->dim[d] == 1)
+            continue;
+        while (shape->dim[from] == 1)
+            from++;
+        out.offset[d] = part->offset[from];
+        out.extent[d] = part->extent[from++];
+    }
+    return out;
+}
+
+static iso_status read_part_of_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                    const iso_box *part, iso_dtype dtype, void *out)
+{
+    const iso_batch *lent = ((const iso_feed *)batch->impl)->lent;
+    iso_box theirs = part_of_lent(&batch->shape[component], part, &lent->shape[component]);
+    if (iso_box_count(part) == 0)
+        return ISO_OK;
+    return lent->read_part(lent, component, begin, count, &theirs, dtype, out);
+}
+
 void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps)
 {
     const iso_tensor *const input[] = {model->input, model->target, model->weights};
     *feed = (iso_feed){.data = data, .position = begin, .end = begin + steps};
-    feed->reshaped = (iso_batch){.components = iso_dataset_components(data), .read = read_lent, .impl = feed};
+    feed->reshaped = (iso_batch){.components = iso_dataset_components(data),
+                                 .read = read_lent,
+                                 .read_part = read_part_of_lent,
+                                 .impl = feed};
     for (int i = 0; i < 3 && input[i] && i < feed->reshaped.components; i++) {
         feed->reshaped.shape[i] = row_shape(input[i]);
         feed->reshaped.dtype[i] = iso_dataset_dtype(data, i);

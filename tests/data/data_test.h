@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/random.h"
 #include "runtime/data/data.h"
 
 #define OK(call) ck_assert_msg((call) == ISO_OK, "%s: %s", #call, iso_error_message())
@@ -61,5 +62,34 @@ static inline void expect_epoch(iso_dataset *ds, const int32_t *expected, int co
 #define EXPECT_EPOCH(ds, ...)                                                                                \
     expect_epoch(ds, (const int32_t[]){__VA_ARGS__},                                                         \
                  (int)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)))
+
+/* A part of each row is what would be cut from the whole one, wherever the rows come from. */
+static inline void check_parts(const iso_batch *batch, const iso_shape *row)
+{
+    enum { MOST = 64 };
+    int64_t count = 1, rows = batch->rows;
+    for (int d = 0; d < row->rank; d++)
+        count *= row->dim[d];
+    double *all = malloc((size_t)(rows * count) * sizeof *all),
+           *got = malloc((size_t)(rows * count) * sizeof *got);
+    OK(batch->read(batch, 0, 0, rows, ISO_F64, all));
+    for (int k = 0; k < MOST; k++) {
+        iso_box part = {.rank = row->rank};
+        for (int d = 0; d < row->rank; d++) {
+            part.offset[d] = iso_random_word(3, (uint64_t)k, (uint64_t)d) % (uint64_t)(row->dim[d] + 1);
+            part.extent[d] =
+                iso_random_word(4, (uint64_t)k, (uint64_t)d) % (uint64_t)(row->dim[d] - part.offset[d] + 1);
+        }
+        int64_t begin = k % rows, n = rows - begin, size = iso_box_count(&part);
+        OK(batch->read_part(batch, 0, begin, n, &part, ISO_F64, got));
+        for (int64_t i = 0; i < n * size; i++) {
+            int64_t at = iso_box_global_index(&part, row, i % size);
+            ck_assert_msg(got[i] == all[(begin + i / size) * count + at], "part %d, element %d is %g, not %g",
+                          k, (int)i, got[i], all[(begin + i / size) * count + at]);
+        }
+    }
+    free(all);
+    free(got);
+}
 
 #endif

@@ -128,6 +128,26 @@ START_TEST(test_read)
 }
 END_TEST
 
+/* Parts of rows come out of the file as such, contiguous or in chunks, with or without somebody who reads
+ * ahead (whole rows, then). */
+START_TEST(test_parts)
+{
+    iso_dataset *ds = NULL;
+    const iso_batch *batch = NULL;
+    make_rows(path, H5T_STD_U8BE, H5T_NATIVE_INT64, _i & 1 ? 5 : 0, true);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = _i & 2 ? 1 : 0));
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 9));
+    if (_i & 4)
+        OK(iso_dataset_prefetch(ds, 2));
+    OK(iso_dataset_next(ds, &batch));
+    check_parts(batch, &ISO_SHAPE(3, 2));
+    OK(iso_dataset_next(ds, &batch));
+    check_parts(batch, &ISO_SHAPE(3, 2));
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 START_TEST(test_cached_rows)
 {
     iso_dataset *ds = NULL;
@@ -353,6 +373,7 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_checked_fixture(cases, make_folder, remove_folder);
     tcase_add_loop_test(cases, test_read, 0, 16);
+    tcase_add_loop_test(cases, test_parts, 0, 8);
     tcase_add_loop_test(cases, test_cached_rows, 0, 2);
     tcase_add_test(cases, test_types);
     tcase_add_test(cases, test_names);

@@ -80,16 +80,55 @@ START_TEST(test_gather)
         base[i] = (uint8_t)(i * 7);
     for (int64_t count = 0; count < 9; count++) {
         memset(out, 0xff, sizeof out);
-        ck_assert_int_eq(
-            iso_gather(ISO_U8, base, WIDTH, &(iso_rows){index + 3, 0, count, 0}, ISO_F32, out, &element), -1);
+        ck_assert_int_eq(iso_gather(ISO_U8, base, WIDTH, &(iso_rows){.index = index + 3, .count = count},
+                                    ISO_F32, out, &element),
+                         -1);
         for (int64_t i = 0; i < count * WIDTH; i++)
             ck_assert(out[i] == (float)base[index[3 + i / WIDTH] * WIDTH + i % WIDTH]);
         ck_assert(isnan(out[count * WIDTH])); /* not a value more */
     }
-    ck_assert_int_eq(iso_gather(ISO_U8, base, WIDTH, &(iso_rows){NULL, 90, 7, 0}, ISO_F32, out, &element),
-                     -1);
+    ck_assert_int_eq(
+        iso_gather(ISO_U8, base, WIDTH, &(iso_rows){.begin = 90, .count = 7}, ISO_F32, out, &element), -1);
     for (int64_t i = 0; i < 7 * WIDTH; i++)
         ck_assert(out[i] == (float)base[90 * WIDTH + i]);
+}
+END_TEST
+
+START_TEST(test_parts_of_rows)
+{
+    enum { N = 11 };
+    uint8_t x[N * 5 * 4 * 3];
+    float y[N * 6];
+    iso_dataset *ds = NULL;
+    iso_shape image = ISO_SHAPE(5, 4, 3);
+    for (size_t i = 0; i < sizeof x; i++)
+        x[i] = (uint8_t)(i * 37 % 251);
+    for (int i = 0; i < N * 6; i++)
+        y[i] = (float)i;
+    for (int way = 0; way < 4; way++) { /* in memory, shuffled, cached, read ahead */
+        OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_U8, ISO_SHAPE(N, 5, 4, 3)},
+                              .y = {y, ISO_F32, ISO_SHAPE(N, 6)}));
+        if (way >= 1)
+            OK(iso_dataset_shuffle(ds, 0));
+        if (way == 2)
+            OK(iso_dataset_cache(ds, NULL));
+        if (way == 3)
+            OK(iso_dataset_prefetch(ds, 2));
+        check_parts(whole(ds), &image);
+        iso_dataset_destroy(ds);
+    }
+    y[3 * 6 + 4] = 0.5f;
+    iso_box part = {.rank = 1, .offset = {3}, .extent = {2}};
+    int32_t classes[2 * N];
+    OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_U8, ISO_SHAPE(N, 5, 4, 3)},
+                          .y = {y, ISO_F32, ISO_SHAPE(N, 6)}));
+    const iso_batch *batch = whole(ds);
+    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "component 1, row 3: 0.5 is no");
+    part.extent[0] = 4;
+    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "does not lie in rows of shape [6]");
+    part.rank = 2;
+    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "does not lie in rows of shape [6]");
+    iso_dataset_destroy(ds);
 }
 END_TEST
 
@@ -280,6 +319,7 @@ int main(int argc, char **argv)
     TCase *cases = tcase_create("sources");
     tcase_add_test(cases, test_conversions);
     tcase_add_test(cases, test_gather);
+    tcase_add_test(cases, test_parts_of_rows);
     tcase_add_test(cases, test_labels_as_floats);
     tcase_add_test(cases, test_copied_and_lent);
     tcase_add_test(cases, test_bad_arrays);

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "models/layers.h"
+#include "runtime/data/data.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
+#include "runtime/train/model.h"
 #include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -254,6 +256,62 @@ START_TEST(each_model_trains_as_on_one_slot)
 }
 END_TEST
 
+/* ---- data sets: each slot reads its part of the rows, also where the data have fewer dimensions of 1 than
+ * the input ---- */
+
+static double fit(const char *mesh_spec, const char *layout)
+{
+    enum { N = 21, H = 6, W = 5 };
+    static float x[N * H * W];
+    static int32_t y[N];
+    iso_mesh *mesh = NULL;
+    iso_layout_map *map = NULL;
+    iso_distribution *distribution = NULL;
+    iso_dataset *data = NULL;
+    double loss = 0;
+    for (int i = 0; i < N * H * W; i++)
+        x[i] = (float)sin(i * 0.21);
+    for (int i = 0; i < N; i++)
+        y[i] = i * 5 % 3;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_graph_set_precision(g, ISO_F64);
+    iso_tensor *image = iso_input(g, "image", ISO_F32, ISO_SHAPE(H, W, 1));
+    iso_tensor *t = iso_conv2d(image, 4, 3, .padding = ISO_SAME, .activation = ISO_RELU);
+    iso_model *model = iso_model_create(g, image, iso_dense(iso_flatten(t), 3));
+    check_ok(layout ? iso_mesh_create(ctx, mesh_spec, &mesh)
+                    : iso_mesh_create_on(ctx, mesh_spec, (const int[]){0}, 1, &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    if (layout)
+        check_ok(iso_layout_map_set(map, "image/output", layout));
+    check_ok(iso_model_parallel_create(map, &distribution));
+    check_ok(iso_dataset_arrays(ctx, &data, .x = {x, ISO_F32, ISO_SHAPE(N, H, W)},
+                                .y = {y, ISO_I32, ISO_SHAPE(N)}));
+    check_ok(iso_dataset_shuffle(data, 0));
+    check_ok(iso_dataset_batch(data, 8));
+    check_ok(iso_compile(model, .optimizer = iso_adam(0.01), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+                         .distribution = distribution));
+    check_ok(iso_fit(model, data, .epochs = 2, .verbose = ISO_ZERO));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+    return loss;
+}
+
+START_TEST(data_sets_are_read_in_parts)
+{
+    static const char *const layouts[] = {"data, -, -, -",     "data, space, -, -",   "-, -, space, -",
+                                          "space, -, data, -", "-, data+space, -, -", "-, -, -, space"};
+    double alone = fit("data=1,space=1", NULL);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        double loss = fit("data=2,space=4", layouts[i]);
+        ck_assert_msg(fabs(loss - alone) <= 1e-10, "'%s': %.17g, on one slot %.17g", layouts[i], loss, alone);
+    }
+}
+END_TEST
+
 /* ---- names ---- */
 
 static void check_graph(iso_graph *g, const char *part)
@@ -349,9 +407,9 @@ int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "3", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK &&
-        RUN_TESTS("tutorial", 120, each_model_trains_as_on_one_slot, names_are_counted_within_their_block,
-                  wrong_names_and_blocks_are_refused, a_layer_s_own_layout_must_fit))
+    if (status == ISO_OK && RUN_TESTS("tutorial", 120, each_model_trains_as_on_one_slot,
+                                      data_sets_are_read_in_parts, names_are_counted_within_their_block,
+                                      wrong_names_and_blocks_are_refused, a_layer_s_own_layout_must_fit))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

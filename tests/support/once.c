@@ -37,10 +37,25 @@ static iso_status read_rows(const iso_batch *batch, int component, int64_t begin
     return ISO_OK;
 }
 
+static iso_status read_part(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            const iso_box *part, iso_dtype dtype, void *out)
+{
+    const iso_shape *row = &batch->shape[component];
+    const double *from = ((const memory_batch *)batch->impl)->data[component];
+    int64_t width = row_elements(row), size = iso_box_count(part);
+    for (int64_t i = 0; i < count * size; i++) {
+        double value = from[(begin + i / size) * width + iso_box_global_index(part, row, i % size)];
+        iso_element_set(out, dtype, i, value);
+    }
+    return ISO_OK;
+}
+
 void memory_batch_begin(memory_batch *memory, int64_t rows)
 {
     memset(memory, 0, sizeof *memory);
-    memory->batch = (iso_batch){.rows = rows, .read = read_rows, .impl = memory};
+    /* of both kinds: those from which parts of rows can be read, and others */
+    memory->batch = (iso_batch){
+        .rows = rows, .read = read_rows, .read_part = rows % 2 ? read_part : NULL, .impl = memory};
 }
 
 void memory_batch_add(memory_batch *memory, iso_shape row, const double *values)
