@@ -341,6 +341,7 @@ static iso_status set_up(iso_partitioner *p, iso_program *program, const iso_pro
     p->mesh = program->mesh;
     p->graph = graph;
     p->nominal_rows = (int64_t)NOMINAL_ROWS_PER_SLOT * program->mesh->slots;
+    p->tensor_room = graph->tensors + 1;
     p->resolved = iso_new(((size_t)graph->tensors + 1) * sizeof *p->resolved);
     p->needed = iso_new(((size_t)graph->ops + 1) * sizeof *p->needed);
     p->first_value = iso_new(((size_t)graph->tensors + 1) * sizeof *p->first_value);
@@ -381,6 +382,8 @@ done:
     iso_free(p.resolved);
     iso_free(p.needed);
     iso_free(p.first_value);
+    iso_free(p.reader);
+    iso_free(p.next_reader);
     iso_free(p.last_value);
     iso_partition_unsettle(&p);
     iso_partition_forget(&p);

@@ -9,10 +9,14 @@ typedef struct iso_partitioner {
     iso_program *program;
     const iso_mesh *mesh;
     iso_graph *graph;
-    iso_tensor **resolved; /* [graph->tensors] */
+    /* What is kept of tensors has room for [tensor_room]: the graph's and, behind them, those of pieces. */
+    int tensor_room, piece_room;
+    iso_tensor **resolved; /* what stands for it in this mode */
     bool *needed;          /* [graph->ops] */
-    int *first_value;      /* [graph->tensors] the value in the layout chosen for it, or -1 */
-    int *last_value; /* [graph->tensors] the end of the list that begins with it (iso_program_value's next) */
+    int *first_value;      /* the value in the layout chosen for it, or -1 */
+    int *last_value;       /* the end of the list that begins with it (iso_program_value's next) */
+    int *reader;           /* 1 + the last shared piece that reads it first; 0: none */
+    int *next_reader;      /* [piece_room] 1 + the one before it */
     int *
         given; /* [graph->tensors] the layout that the distribution gives to this output by its name, or -1 */
     int *wish; /* [graph->tensors] a layout that the tensor will be wanted in, or -1 */

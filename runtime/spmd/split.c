@@ -62,24 +62,29 @@ static bool gives_result(const iso_op *piece, const iso_op *op)
     return false;
 }
 
-/* Leaves out a piece that an op before it computes already: the statistics of logits serve loss, gradient and
- * accuracy. */
-static bool is_repeated(const iso_graph *pieces, int number)
+/* Leaves out a piece that one before it computes already: the statistics of logits serve loss, gradient and
+ * accuracy. Pieces that may be asked for again are chained by the tensor that they read first. */
+static bool is_repeated(iso_partitioner *p, int number)
 {
+    iso_graph *pieces = p->program->pieces;
     iso_op *piece = pieces->op[number];
-    for (int k = 0; k < number; k++) {
-        iso_op *before = pieces->op[k];
-        if (!before || !same_op(before, piece))
-            continue;
-        memcpy(piece->output, before->output, sizeof piece->output);
-        return true;
-    }
+    if (!piece->type->shared)
+        return false;
+    int *last = &p->reader[piece->input[0]->id];
+    for (int k = *last; k > 0; k = p->next_reader[k - 1])
+        if (same_op(pieces->op[k - 1], piece)) {
+            memcpy(piece->output, pieces->op[k - 1]->output, sizeof piece->output);
+            return true;
+        }
+    p->next_reader[number] = *last;
+    *last = number + 1;
     return false;
 }
 
 /* Gives the pieces from `first` on their real inputs and outputs; those that are none are left out. */
-static void tie(iso_graph *pieces, int first, const iso_op *op, iso_tensor *const *in)
+static void tie(iso_partitioner *p, int first, const iso_op *op, iso_tensor *const *in)
 {
+    iso_graph *pieces = p->program->pieces;
     for (int k = first; k < pieces->ops; k++) {
         iso_op *piece = pieces->op[k];
         piece->id = op->id;
@@ -91,37 +96,50 @@ static void tie(iso_graph *pieces, int first, const iso_op *op, iso_tensor *cons
         }
         for (int i = 0; i < piece->inputs; i++)
             piece->input[i] = standing_for(piece->input[i]);
-        if (!gives_result(piece, op) && is_repeated(pieces, k))
+        if (!gives_result(piece, op) && is_repeated(p, k))
             pieces->op[k] = NULL;
     }
 }
 
 /* ---- numbers ---- */
 
-static bool grow(void *list, size_t from, size_t to, size_t size)
+static bool grow(void *list, int from, int to, size_t size)
 {
-    void **array = list, *grown = iso_grow(*array, from, to, size);
+    void **array = list, *grown = iso_grow(*array, (size_t)from, (size_t)to, size);
     if (grown)
         *array = grown;
     return grown != NULL;
+}
+
+/* Room in what the partitioner keeps of tensors and pieces, for these and as many more. */
+static iso_status make_room(iso_partitioner *p, int tensors, int pieces)
+{
+    if (tensors <= p->tensor_room && pieces <= p->piece_room)
+        return ISO_OK;
+    int room = 2 * tensors, piece_room = 2 * pieces;
+    if (!grow(&p->resolved, p->tensor_room, room, sizeof *p->resolved) ||
+        !grow(&p->first_value, p->tensor_room, room, sizeof *p->first_value) ||
+        !grow(&p->last_value, p->tensor_room, room, sizeof *p->last_value) ||
+        !grow(&p->reader, p->reader ? p->tensor_room : 0, room, sizeof *p->reader) ||
+        !grow(&p->next_reader, p->piece_room, piece_room, sizeof *p->next_reader))
+        return iso_error(ISO_NO_MEMORY, "no memory to partition %d tensors", tensors);
+    p->tensor_room = room;
+    p->piece_room = piece_room;
+    return ISO_OK;
 }
 
 /* The pieces' tensors get numbers behind those of the graph. */
 static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->pieces;
-    size_t base = (size_t)p->graph->tensors, have = base + (size_t)first,
-           want = base + (size_t)pieces->tensors;
-    if (!grow(&p->resolved, have, want + 1, sizeof *p->resolved) ||
-        !grow(&p->first_value, have, want + 1, sizeof *p->first_value) ||
-        !grow(&p->last_value, have, want + 1, sizeof *p->last_value))
-        return iso_error(ISO_NO_MEMORY, "no memory to partition %zu tensors", want);
-    for (int i = first; i < pieces->tensors; i++) {
-        pieces->tensor[i]->id = (int)base + i;
-        p->resolved[base + (size_t)i] = pieces->tensor[i];
-        p->first_value[base + (size_t)i] = -1;
+    int base = p->graph->tensors;
+    iso_status status = make_room(p, base + pieces->tensors, pieces->ops);
+    for (int i = first; i < pieces->tensors && status == ISO_OK; i++) {
+        pieces->tensor[i]->id = base + i;
+        p->resolved[base + i] = pieces->tensor[i];
+        p->first_value[base + i] = -1;
     }
-    return ISO_OK;
+    return status;
 }
 
 iso_status iso_partition_split(iso_partitioner *p, const iso_op *op, int *begin, int *end)
@@ -144,7 +162,7 @@ iso_status iso_partition_split(iso_partitioner *p, const iso_op *op, int *begin,
         real[i] = p->resolved[op->input[i]->id];
     for (int o = 0; o < op->outputs; o++)
         out[o]->producer->output[out[o]->output] = op->output[o];
-    tie(pieces, first, op, real);
+    tie(p, first, op, real);
     *begin = first + op->inputs;
     *end = pieces->ops;
     return ISO_OK;

@@ -307,6 +307,67 @@ START_TEST(linear_is_linear)
 }
 END_TEST
 
+/* ---- pieces ---- */
+
+/* A graph of the op's pieces on inputs that have the values of the whole run. */
+static interpreter *build_pieces(const whole_run *w, iso_graph *pieces, iso_tensor **out)
+{
+    iso_tensor *in[ISO_MAX_INPUTS];
+    for (int i = 0; i < w->c.op->inputs; i++) {
+        iso_input_attrs attrs = {
+            .name = "input", .dtype = w->c.op->input[i]->dtype, .shape = w->c.op->input[i]->shape};
+        in[i] = iso_op_create(pieces, &iso_op_input, NULL, 0, &attrs);
+    }
+    w->c.op->type->split(w->c.op, in, out);
+    ck_assert_msg(pieces->status == ISO_OK, "%s: %s", w->c.from->op, pieces->message);
+    interpreter *made = interpreter_create(pieces, iso_backend_reference(), SAMPLE_ROWS);
+    for (int i = 0; i < w->c.op->inputs; i++) {
+        double values[4096];
+        for (int64_t k = 0, n = array_count(&w->in[i]); k < n; k++)
+            values[k] = array_get(&w->in[i], k);
+        interpreter_set(made, in[i], values);
+    }
+    return made;
+}
+
+/* No piece needs a dimension whole, but what is one element of each row. */
+static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *pieces)
+{
+    iso_rule rule;
+    for (int k = 0; k < pieces->ops; k++) {
+        const iso_op *piece = pieces->op[k];
+        get_rule(piece, &rule);
+        for (int i = 0; i < piece->inputs; i++)
+            for (int d = 0; d < piece->input[i]->shape.rank; d++)
+                ck_assert_msg(rule.input[i][d] != ISO_WHOLE || piece->input[i]->shape.dim[d] == 1,
+                              "%s: its piece %s holds a dimension whole", w->c.from->op, piece->type->name);
+    }
+}
+
+START_TEST(pieces_are_the_whole)
+{
+    int checked = 0;
+    for (int i = 0; sample_at(i); i++) {
+        whole_run w;
+        whole_begin(&w, sample_at(i));
+        if (w.c.op->type->split) {
+            iso_graph *pieces = iso_graph_create(NULL);
+            iso_tensor *out[ISO_MAX_OUTPUTS];
+            iso_graph_set_precision(pieces, ISO_F64);
+            interpreter *made = build_pieces(&w, pieces, out);
+            for (int o = 0; o < w.c.op->outputs; o++)
+                check_same(&w, &w.out[o], interpreter_get(made, out[o]), "in pieces");
+            check_pieces_can_be_sharded(&w, pieces);
+            interpreter_destroy(made);
+            iso_graph_destroy(pieces);
+            checked++;
+        }
+        sample_end(&w.c);
+    }
+    ck_assert_int_gt(checked, 15);
+}
+END_TEST
+
 /* ---- in place ---- */
 static void check_in_place(whole_run *w, int input)
 {
@@ -357,5 +418,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("rules", 120, parts_make_the_whole, linear_is_linear, in_place_is_the_same);
+    return RUN_TESTS("rules", 120, parts_make_the_whole, linear_is_linear, pieces_are_the_whole,
+                     in_place_is_the_same);
 }
