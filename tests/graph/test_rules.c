@@ -14,7 +14,17 @@ typedef struct whole_run {
     sample_case c;
     iso_rule rule;
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    const struct kernels *with;
 } whole_run;
+
+/* Plain kernels in float64, and those that networks run with. */
+typedef struct kernels {
+    const iso_backend *(*backend)(void);
+    iso_dtype dtype;
+    double tolerance;
+} kernels;
+static const kernels in_float64 = {iso_backend_reference, ISO_F64, 1e-12},
+                     in_float32 = {iso_backend_cpu, ISO_F32, 1e-5};
 
 static void get_rule(const iso_op *op, iso_rule *rule)
 {
@@ -24,9 +34,10 @@ static void get_rule(const iso_op *op, iso_rule *rule)
         iso_rule_parse(op, op->type->rule, rule);
 }
 
-static void whole_begin(whole_run *w, const sample *from)
+static void whole_begin(whole_run *w, const sample *from, const kernels *with)
 {
-    sample_begin(&w->c, from, iso_backend_reference(), ISO_F64);
+    w->with = with;
+    sample_begin(&w->c, from, with->backend(), with->dtype);
     get_rule(w->c.op, &w->rule);
     for (int i = 0; i < w->c.op->inputs; i++)
         interpreter_get(w->c.in, w->c.op->input[i]);
@@ -40,7 +51,7 @@ static void whole_begin(whole_run *w, const sample *from)
 static void run(whole_run *w, const iso_array *in, iso_array *out)
 {
     iso_fault fault = {0};
-    run_op(iso_backend_reference(), w->c.op, in, out, &w->c.in->info, &fault);
+    run_op(w->with->backend(), w->c.op, in, out, &w->c.in->info, &fault);
     ck_assert_msg(!fault.raised, "%s: %s", w->c.from->op, fault.message);
 }
 
@@ -50,7 +61,7 @@ static void check_same(const whole_run *w, const iso_array *want, const iso_arra
     for (int64_t i = 0, n = array_count(want); i < n; i++)
         largest = fmax(largest, fabs(array_get(want, i)));
     for (int64_t i = 0, n = array_count(want); i < n; i++)
-        ck_assert_msg(fabs(array_get(want, i) - array_get(have, i)) <= 1e-12 * largest,
+        ck_assert_msg(fabs(array_get(want, i) - array_get(have, i)) <= w->with->tolerance * largest,
                       "%s, %s: element %lld is %.17g, on the whole %.17g", w->c.from->op, how, (long long)i,
                       array_get(have, i), array_get(want, i));
 }
@@ -218,12 +229,12 @@ static void check_factor(whole_run *w, int factor, int parts, bool roomy)
 static const int part_counts[] = {1, 2, 3, 4, 5, 8, 13};
 enum { PART_COUNTS = sizeof part_counts / sizeof *part_counts };
 
-START_TEST(parts_make_the_whole)
+static void check_parts(const kernels *with)
 {
     int windows = 0, roomy = 0;
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
-        whole_begin(&w, sample_at(i));
+        whole_begin(&w, sample_at(i), with);
         ck_assert_int_le(w.rule.factors, ISO_MAX_FACTORS);
         for (int factor = 0; factor < w.rule.factors; factor++)
             for (int k = 0; k < PART_COUNTS && factor_extent(&w, factor) > 0; k++) {
@@ -236,6 +247,17 @@ START_TEST(parts_make_the_whole)
     }
     ck_assert_int_gt(windows, 100);
     ck_assert_int_gt(roomy, 5);
+}
+
+START_TEST(parts_make_the_whole)
+{
+    check_parts(&in_float64);
+}
+END_TEST
+
+START_TEST(parts_make_the_whole_in_float32)
+{
+    check_parts(&in_float32);
 }
 END_TEST
 
@@ -293,7 +315,7 @@ START_TEST(linear_is_linear)
     int checked = 0;
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
-        whole_begin(&w, sample_at(i));
+        whole_begin(&w, sample_at(i), &in_float64);
         uint32_t linear = w.rule.linear;
         ck_assert_msg(linear < 1u << w.c.op->inputs, "%s: linear in an input that it lacks", w.c.from->op);
         for (int k = 0; linear && !w.rule.jointly && k < w.c.op->inputs; k++)
@@ -349,7 +371,7 @@ START_TEST(pieces_are_the_whole)
     int checked = 0;
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
-        whole_begin(&w, sample_at(i));
+        whole_begin(&w, sample_at(i), &in_float64);
         if (w.c.op->type->split) {
             iso_graph *pieces = iso_graph_create(NULL);
             iso_tensor *out[ISO_MAX_OUTPUTS];
@@ -399,7 +421,7 @@ START_TEST(in_place_is_the_same)
     int checked = 0;
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
-        whole_begin(&w, sample_at(i));
+        whole_begin(&w, sample_at(i), &in_float64);
         iso_call call = {.attrs = w.c.op->attrs,
                          .inputs = w.c.op->inputs,
                          .outputs = w.c.op->outputs,
@@ -418,6 +440,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("rules", 120, parts_make_the_whole, linear_is_linear, pieces_are_the_whole,
-                     in_place_is_the_same);
+    return RUN_TESTS("rules", 120, parts_make_the_whole, parts_make_the_whole_in_float32, linear_is_linear,
+                     pieces_are_the_whole, in_place_is_the_same);
 }
