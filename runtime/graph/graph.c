@@ -46,7 +46,8 @@ void iso_graph_destroy(iso_graph *graph)
     iso_free(graph->tensor);
     iso_free(graph->op);
     iso_free(graph->variable);
-    iso_free(graph->name);
+    iso_free(graph->layer_names.entry);
+    iso_free(graph->variable_paths.entry);
     iso_free(graph->layer);
     iso_free(graph);
 }
@@ -342,6 +343,8 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);
     iso_graph_append(graph, &graph->variable, &graph->variables, &graph->variable_capacity, variable);
+    if (graph->status == ISO_OK)
+        iso_name_add(graph, &graph->variable_paths, variable->path, variable->id);
     return variable;
 }
 
@@ -388,10 +391,8 @@ iso_variable *iso_graph_variable(const iso_graph *graph, int index)
 
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
 {
-    for (int i = 0; i < graph->variables; i++)
-        if (strcmp(graph->variable[i]->path, path) == 0)
-            return graph->variable[i];
-    return NULL;
+    const iso_name *found = iso_name_find(&graph->variable_paths, path);
+    return found ? graph->variable[found->value] : NULL;
 }
 
 void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output)

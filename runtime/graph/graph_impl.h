@@ -30,6 +30,16 @@ struct iso_update {
     iso_change *change;
 };
 
+/* Names and a number for each, found by hash: graphs may have tens of thousands. */
+typedef struct iso_name {
+    const char *text; /* NULL: free */
+    int value;
+} iso_name;
+typedef struct iso_name_table {
+    int count, capacity; /* a power of two, or 0 */
+    iso_name *entry;
+} iso_name_table;
+
 enum { ISO_MAX_SCOPES = 32 };
 
 struct iso_graph {
@@ -44,8 +54,8 @@ struct iso_graph {
     iso_op **op;
     int variables, variable_capacity;
     iso_variable **variable;
-    int names, name_capacity;
-    const char **name; /* of layers */
+    iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free behind it */
+    iso_name_table variable_paths; /* value: the variable's id */
     int scopes;
     const char *scope[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
     int kept, kept_capacity;
@@ -71,6 +81,11 @@ const char *iso_graph_keep_text(iso_graph *graph, const char *text);
 bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item);
 
 /* ---- names.c ---- */
+/* NULL where the table has no such name; valid until the next one is added. */
+iso_name *iso_name_find(const iso_name_table *table, const char *text);
+/* Adds a name, which must live as long as the graph and not be in the table; fails in the graph where memory
+ * ends. */
+void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value);
 enum { ISO_MAX_PATH = 1024 };
 /* A variable's path within the block that is open: the path itself where it begins with the block's, else
  * written into `room` [ISO_MAX_PATH]. */

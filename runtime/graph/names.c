@@ -2,15 +2,54 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
 #include "runtime/graph/graph_impl.h"
 
-static bool name_taken(const iso_graph *graph, const char *name)
+/* ---- tables ---- */
+
+static size_t place_of(const iso_name_table *table, const char *text)
 {
-    for (int i = 0; i < graph->names; i++)
-        if (strcmp(graph->name[i], name) == 0)
-            return true;
-    return false;
+    size_t mask = (size_t)table->capacity - 1, at = (size_t)iso_hash_text(0, text) & mask;
+    while (table->entry[at].text && strcmp(table->entry[at].text, text) != 0)
+        at = (at + 1) & mask;
+    return at;
 }
+
+iso_name *iso_name_find(const iso_name_table *table, const char *text)
+{
+    iso_name *entry = table->capacity ? &table->entry[place_of(table, text)] : NULL;
+    return entry && entry->text ? entry : NULL;
+}
+
+/* At most half of the places are taken. */
+static bool make_room(iso_name_table *table)
+{
+    if (table->count * 2 < table->capacity)
+        return true;
+    iso_name_table larger = {.count = table->count, .capacity = table->capacity ? table->capacity * 2 : 64};
+    larger.entry = iso_new((size_t)larger.capacity * sizeof *larger.entry);
+    if (!larger.entry)
+        return false;
+    for (int i = 0; i < table->capacity; i++)
+        if (table->entry[i].text)
+            larger.entry[place_of(&larger, table->entry[i].text)] = table->entry[i];
+    iso_free(table->entry);
+    *table = larger;
+    return true;
+}
+
+void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value)
+{
+    if (!make_room(table)) {
+        iso_graph_fail(graph, "no memory for %d names", table->count + 1);
+        return;
+    }
+    table->entry[place_of(table, text)] = (iso_name){.text = text, .value = value};
+    table->count++;
+}
+
+/* ---- the names of a graph ---- */
 
 void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length)
 {
@@ -44,7 +83,8 @@ static void in_scope(iso_graph *graph, const char *text, char path[ISO_MAX_PATH]
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room)
 {
     const char *scope = scope_of(graph);
-    if (strncmp(path, scope, strlen(scope)) == 0) /* a layer's variable has it already, from the layer's name */
+    if (strncmp(path, scope, strlen(scope)) ==
+        0) /* a layer's variable has it already, from the layer's name */
         return path;
     in_scope(graph, path, room);
     return room;
@@ -53,7 +93,8 @@ const char *iso_graph_path(iso_graph *graph, const char *path, char *room)
 static const char *take(iso_graph *graph, const char *path)
 {
     const char *kept = iso_graph_keep_text(graph, path);
-    iso_graph_append(graph, &graph->name, &graph->names, &graph->name_capacity, kept);
+    if (graph->status == ISO_OK)
+        iso_name_add(graph, &graph->layer_names, kept, 1);
     return kept;
 }
 
@@ -62,9 +103,10 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name)
     char path[ISO_MAX_PATH];
     in_scope(graph, name, path);
     if (!*name || strchr(name, '/'))
-        iso_graph_fail(graph, "a layer or block is named '%s': a name must have characters, and no '/' among them",
+        iso_graph_fail(graph,
+                       "a layer or block is named '%s': a name must have characters, and no '/' among them",
                        name);
-    if (name_taken(graph, path))
+    if (iso_name_find(&graph->layer_names, path))
         iso_graph_fail(graph, "two layers are named '%s'", path);
     return take(graph, path);
 }
@@ -73,9 +115,12 @@ const char *iso_graph_unique_name(iso_graph *graph, const char *base)
 {
     char first[ISO_MAX_PATH], path[ISO_MAX_PATH + 16];
     in_scope(graph, base, first);
-    snprintf(path, sizeof path, "%s", first);
-    for (int k = 1; name_taken(graph, path); k++)
-        snprintf(path, sizeof path, "%s_%d", first, k);
+    iso_name *entry = iso_name_find(&graph->layer_names, first);
+    if (!entry)
+        return take(graph, first);
+    do
+        snprintf(path, sizeof path, "%s_%d", first, entry->value++);
+    while (iso_name_find(&graph->layer_names, path));
     return take(graph, path);
 }
 
