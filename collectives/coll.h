@@ -80,7 +80,18 @@ void iso_exchange_destroy(iso_exchange *exchange);
 iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box,
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull);
-/* After the last add: makes messages and landing buffers. Collective. */
+/* Says that the sources are written only where all slots have met before and after: in none of the steps in
+ * which the exchange runs. Then nobody waits for them to be written, nor for their having been read. Before
+ * the commit. */
+void iso_exchange_set_settled(iso_exchange *exchange);
+/* Bytes of messages after the last add: of what comes to this host, of what this rank sends. */
+void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t *outgoing);
+/* Puts the messages into buffers that exchanges of a fabric share, at these offsets: two that share bytes
+ * are never under way together. Before iso_fabric_reserve_messages and the commit. */
+void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset);
+/* Makes, or grows, these buffers. Collective; no exchange may be under way. */
+iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing);
+/* After the last add: makes messages, and buffers for those that share none. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
 /* The address of a slot's target buffer, for slots of this rank: after the last add and before the first run,
  * or changed between runs. A target that is not bound (NULL) is not written: its pulls are left to
@@ -92,6 +103,13 @@ void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
  * barrier of the rank; pull:  one slot's pulls, by the thread that hosts it; end:   after it, sources may be
  * written again (barrier of the host). */
 void iso_exchange_begin(iso_exchange *exchange, int thread);
+/* The two halves of begin, between which threads may compute and other exchanges run:
+ *   start: waits until all sources are written, and sends (thread 0);
+ *   wait:  until what comes from other hosts is there. */
+void iso_exchange_start(iso_exchange *exchange, int thread);
+void iso_exchange_wait(iso_exchange *exchange, int thread);
+/* Moves on what is under way; now and then, by thread 0. */
+void iso_fabric_progress(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
 /* For those who combine themselves (the optimizer): number of sources of a slot's pull, and the address of
@@ -124,7 +142,7 @@ iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
 int iso_exchange_travelling(const int *host_of_source, int count, int from, int here);
 /* What one run of the exchange pulls for a slot, from the plan. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
-/* Bytes of this rank's buffers for messages (0 where the exchange stays on the host). */
+/* Bytes of this rank's buffers for messages that are the exchange's own. */
 size_t iso_exchange_bytes(const iso_exchange *exchange);
 
 #ifdef __cplusplus

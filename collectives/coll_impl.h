@@ -33,7 +33,11 @@ struct iso_fabric {
     int first_flag; /* of this rank's threads in the host's barrier */
     size_t slot_bytes, slot_stride, host_bytes;
     iso_counter *counters; /* [local slots] */
+    iso_window landing; /* of the host: what the exchanges receive that share their buffers */
+    char *outgoing;     /* of this rank: what these send */
+    size_t outgoing_bytes;
     iso_exchange *exchanges;
+    iso_exchange *under_way; /* those whose messages travel; of thread 0 */
     int exchanges_made; /* so far: numbers tags */
 };
 
@@ -68,11 +72,17 @@ struct iso_exchange {
     iso_messages messages;
     iso_pack *packs; /* of this rank, message by message once committed */
     int pack_count, pack_room;
+    bool settled; /* nobody writes to its sources while slots run */
+    bool shared;  /* its messages are in the fabric's buffers, at these offsets */
+    size_t landing_offset, outgoing_offset;
     iso_exchange *next; /* of the fabric's */
+    iso_exchange *next_under_way;
 };
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
 /* Finds the addresses of all operands anew, once messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
+/* Where the messages lie in its own buffers or in the fabric's; their requests. */
+iso_status iso_exchange_place_messages(iso_exchange *exchange);
 
 #endif

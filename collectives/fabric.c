@@ -198,6 +198,8 @@ void iso_fabric_destroy(iso_fabric *fabric)
     if (!fabric)
         return;
     iso_window_destroy(&fabric->memory);
+    iso_window_destroy(&fabric->landing);
+    iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
     iso_window_destroy(&fabric->own_flags);
     if (fabric->host != MPI_COMM_NULL)
@@ -274,6 +276,51 @@ iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host
     for (iso_exchange *exchange = fabric->exchanges; exchange; exchange = exchange->next)
         if (exchange->committed)
             iso_exchange_resolve(exchange);
+    return iso_channel_agree(&fabric->channel, status);
+}
+
+/* All hosts get their buffers, or none does. */
+static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
+{
+    iso_window window = {0};
+    void *memory = NULL;
+    iso_status status = ISO_OK;
+    if (landing > fabric->landing.bytes)
+        status = iso_window_create(fabric->host, landing, "what exchanges receive", &window);
+    if (status == ISO_OK && outgoing > fabric->outgoing_bytes)
+        status = iso_alloc(outgoing, "what exchanges send", &memory);
+    status = iso_channel_agree(&fabric->channel, status);
+    if (status == ISO_OK && window.bytes) {
+        iso_window_destroy(&fabric->landing);
+        fabric->landing = window;
+        window = (iso_window){0};
+    }
+    if (status == ISO_OK && memory) {
+        iso_free(fabric->outgoing);
+        fabric->outgoing = memory;
+        fabric->outgoing_bytes = outgoing;
+        memory = NULL;
+    }
+    iso_window_destroy(&window);
+    iso_free(memory);
+    return status;
+}
+
+iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
+{
+    uint64_t most = landing;
+    if (fabric->host != MPI_COMM_NULL)
+        MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, fabric->host);
+    iso_status status = grow_messages(fabric, (size_t)most, outgoing);
+    if (status != ISO_OK)
+        return status;
+    for (iso_exchange *exchange = fabric->exchanges; exchange && status == ISO_OK;
+         exchange = exchange->next) {
+        if (!exchange->committed || !exchange->shared)
+            continue;
+        status = iso_exchange_place_messages(exchange);
+        iso_exchange_resolve(exchange);
+    }
     return iso_channel_agree(&fabric->channel, status);
 }
 

@@ -47,15 +47,49 @@ void iso_exchange_resolve(iso_exchange *exchange)
     }
 }
 
+void iso_exchange_set_settled(iso_exchange *exchange)
+{
+    exchange->settled = true;
+}
+
+void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t *outgoing)
+{
+    iso_messages_close(&exchange->messages, exchange->fabric->topology.rank);
+    *landing = exchange->messages.bytes_in;
+    *outgoing = exchange->messages.bytes_out;
+}
+
+void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset)
+{
+    exchange->shared = true;
+    exchange->landing_offset = landing_offset;
+    exchange->outgoing_offset = outgoing_offset;
+}
+
+iso_status iso_exchange_place_messages(iso_exchange *exchange)
+{
+    iso_fabric *fabric = exchange->fabric;
+    iso_messages *messages = &exchange->messages;
+    char *landing = messages->landing.base, *outgoing = messages->outgoing;
+    if (exchange->shared && messages->bytes_in > 0)
+        landing = fabric->landing.base + exchange->landing_offset;
+    if (exchange->shared && messages->bytes_out > 0)
+        outgoing = fabric->outgoing + exchange->outgoing_offset;
+    return iso_messages_place(messages, landing, outgoing, fabric->channel.communicator,
+                              fabric->topology.rank, exchange->tag);
+}
+
 iso_status iso_exchange_commit(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
     iso_status status = ISO_OK;
     if (!fabric->memory.base)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
+    iso_messages_close(&exchange->messages, fabric->topology.rank);
+    if (status == ISO_OK && !exchange->shared)
+        status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.rank);
     if (status == ISO_OK)
-        status = iso_messages_commit(&exchange->messages, fabric->channel.communicator, fabric->host,
-                                     fabric->topology.rank, exchange->tag);
+        status = iso_exchange_place_messages(exchange);
     status = iso_channel_agree(&fabric->channel, status);
     if (status != ISO_OK)
         return status;
@@ -76,8 +110,8 @@ void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 
 /* ---- a run ---- */
 
-/* Packs and sends, message by message, and waits for what others send. */
-static void move_messages(iso_exchange *exchange)
+/* Packs and sends, message by message. */
+static void send_messages(iso_exchange *exchange)
 {
     iso_messages *messages = &exchange->messages;
     iso_messages_start_receiving(messages);
@@ -88,24 +122,59 @@ static void move_messages(iso_exchange *exchange)
         if (messages->out.message[i].requests > 0)
             iso_messages_start_sending(messages, i);
     }
-    iso_messages_finish(messages, exchange->fabric->host_barrier.crowded);
+}
+
+void iso_exchange_start(iso_exchange *exchange, int thread)
+{
+    iso_fabric *fabric = exchange->fabric;
+    if (!exchange->active)
+        return;
+    if (!exchange->settled)
+        iso_fabric_barrier(fabric, thread);
+    if (thread == 0 && exchange->messages.request_count > 0) {
+        send_messages(exchange);
+        exchange->next_under_way = fabric->under_way;
+        fabric->under_way = exchange;
+    }
+}
+
+static void take_from_under_way(iso_exchange *exchange)
+{
+    iso_exchange **link = &exchange->fabric->under_way;
+    while (*link != exchange)
+        link = &(*link)->next_under_way;
+    *link = exchange->next_under_way;
 }
 
 /* What any rank of the host receives, all its slots may read: so the host meets again. */
-void iso_exchange_begin(iso_exchange *exchange, int thread)
+void iso_exchange_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
-    iso_fabric_barrier(exchange->fabric, thread);
-    if (thread == 0 && exchange->messages.request_count > 0)
-        move_messages(exchange);
+    if (thread == 0 && exchange->messages.request_count > 0) {
+        iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded);
+        take_from_under_way(exchange);
+    }
     if (exchange->messages.in.messages > 0)
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
+void iso_exchange_begin(iso_exchange *exchange, int thread)
+{
+    iso_exchange_start(exchange, thread);
+    iso_exchange_wait(exchange, thread);
+}
+
+void iso_fabric_progress(iso_fabric *fabric)
+{
+    for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way)
+        iso_messages_progress(&exchange->messages);
+}
+
+/* Buffers of messages are used again, so all must have read them, even where sources are settled. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
-    if (exchange->active)
+    if (exchange->active && (!exchange->settled || exchange->messages.in.messages > 0))
         iso_fabric_barrier(exchange->fabric, thread);
 }
 

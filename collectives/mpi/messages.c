@@ -98,46 +98,36 @@ static void number_requests(iso_message *message, int *requests)
     *requests += message->requests;
 }
 
-/* The landing window has room for every message to this host, in the order in which they were first heard of.
- */
-static iso_status place_incoming(iso_messages *messages, MPI_Comm host, int rank)
+void iso_messages_close(iso_messages *messages, int rank)
 {
-    size_t bytes = 0;
-    iso_mailbox *in = &messages->in;
-    for (int i = 0; i < in->messages; i++)
-        bytes += in->message[i].bytes;
-    if (bytes == 0)
-        return ISO_OK;
-    iso_status status = iso_window_create(host, bytes, "what an exchange receives", &messages->landing);
-    char *at = messages->landing.base;
-    for (int i = 0; i < in->messages && status == ISO_OK; i++) {
-        in->message[i].data = at;
-        at += in->message[i].bytes;
-        if (in->message[i].to != rank)
-            continue;
-        messages->bytes += in->message[i].bytes;
-        number_requests(&in->message[i], &messages->request_count);
+    iso_mailbox *in = &messages->in, *out = &messages->out;
+    int requests = 0;
+    messages->bytes_in = messages->bytes_out = 0;
+    for (int i = 0; i < in->messages; i++) {
+        messages->bytes_in += in->message[i].bytes;
+        if (in->message[i].to == rank)
+            number_requests(&in->message[i], &requests);
     }
-    messages->incoming_requests = messages->request_count;
-    return status;
+    messages->incoming_requests = requests;
+    for (int i = 0; i < out->messages; i++)
+        if (out->message[i].from == rank) {
+            messages->bytes_out += out->message[i].bytes;
+            number_requests(&out->message[i], &requests);
+        }
+    messages->request_count = requests;
 }
 
-static iso_status place_outgoing(iso_messages *messages, int rank)
+iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank)
 {
-    size_t bytes = 0;
-    iso_mailbox *out = &messages->out;
-    for (int i = 0; i < out->messages; i++)
-        bytes += out->message[i].from == rank ? out->message[i].bytes : 0;
-    iso_status status = iso_alloc(bytes, "what an exchange sends", (void **)&messages->outgoing);
-    char *at = messages->outgoing;
-    for (int i = 0; i < out->messages && status == ISO_OK; i++) {
-        if (out->message[i].from != rank)
-            continue;
-        out->message[i].data = at;
-        at += out->message[i].bytes;
-        number_requests(&out->message[i], &messages->request_count);
-    }
-    messages->bytes += bytes;
+    iso_status status = ISO_OK;
+    messages->bytes = messages->bytes_out;
+    for (int i = 0; i < messages->in.messages; i++)
+        messages->bytes += messages->in.message[i].to == rank ? messages->in.message[i].bytes : 0;
+    if (messages->bytes_in > 0)
+        status =
+            iso_window_create(host, messages->bytes_in, "what an exchange receives", &messages->landing);
+    if (status == ISO_OK)
+        status = iso_alloc(messages->bytes_out, "what an exchange sends", (void **)&messages->outgoing);
     return status;
 }
 
@@ -158,22 +148,37 @@ static void make_requests(const iso_messages *messages, const iso_mailbox *box, 
     }
 }
 
-iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, MPI_Comm host, int rank,
-                               int tag)
+static void free_requests(iso_messages *messages)
 {
-    iso_status status = place_incoming(messages, host, rank);
-    if (status == ISO_OK)
-        status = place_outgoing(messages, rank);
-    int requests = messages->request_count;
-    messages->request_count = 0; /* until they exist */
-    if (status != ISO_OK || requests == 0)
-        return status;
-    messages->requests = iso_new((size_t)requests * sizeof *messages->requests);
+    for (int i = 0; messages->requests && i < messages->request_count; i++)
+        MPI_Request_free(&messages->requests[i]);
+    iso_free(messages->requests);
+    messages->requests = NULL;
+}
+
+/* Messages lie in the order in which they were first heard of, which is the same for all ranks of the host.
+ */
+iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
+                              int rank, int tag)
+{
+    iso_mailbox *in = &messages->in, *out = &messages->out;
+    free_requests(messages);
+    for (int i = 0; i < in->messages; i++) {
+        in->message[i].data = landing;
+        landing += in->message[i].bytes;
+    }
+    for (int i = 0; i < out->messages; i++)
+        if (out->message[i].from == rank) {
+            out->message[i].data = outgoing;
+            outgoing += out->message[i].bytes;
+        }
+    if (messages->request_count == 0)
+        return ISO_OK;
+    messages->requests = iso_new((size_t)messages->request_count * sizeof *messages->requests);
     if (!messages->requests)
         return no_memory();
-    messages->request_count = requests;
-    make_requests(messages, &messages->in, communicator, tag);
-    make_requests(messages, &messages->out, communicator, tag);
+    make_requests(messages, in, communicator, tag);
+    make_requests(messages, out, communicator, tag);
     return ISO_OK;
 }
 
@@ -186,9 +191,7 @@ static void free_mailbox(iso_mailbox *box)
 
 void iso_messages_free(iso_messages *messages)
 {
-    for (int i = 0; i < messages->request_count; i++)
-        MPI_Request_free(&messages->requests[i]);
-    iso_free(messages->requests);
+    free_requests(messages);
     iso_window_destroy(&messages->landing);
     iso_free(messages->outgoing);
     free_mailbox(&messages->in);
@@ -205,6 +208,12 @@ void iso_messages_start_sending(iso_messages *messages, int number)
 {
     const iso_message *message = &messages->out.message[number];
     MPI_Startall(message->requests, messages->requests + message->first_request);
+}
+
+void iso_messages_progress(iso_messages *messages)
+{
+    int done;
+    MPI_Testall(messages->request_count, messages->requests, &done, MPI_STATUSES_IGNORE);
 }
 
 void iso_messages_finish(iso_messages *messages, bool crowded)

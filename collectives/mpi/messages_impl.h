@@ -43,9 +43,11 @@ typedef struct iso_mailbox {
 
 typedef struct iso_messages {
     iso_mailbox in, out;   /* to and from all ranks of this host */
-    iso_window landing;    /* of the host: all that comes in */
-    char *outgoing;        /* of this rank: all that it sends */
-    size_t bytes;          /* of both, as this rank holds them */
+    size_t bytes_in;       /* of all that comes to the host */
+    size_t bytes_out;      /* of all that this rank sends */
+    iso_window landing;    /* of the host, for what comes in; none where the buffers are shared with others */
+    char *outgoing;        /* of this rank, likewise */
+    size_t bytes;          /* of what this rank takes and sends, in buffers of its own */
     MPI_Request *requests; /* of this rank, the incoming ones first; persistent */
     int request_count, incoming_requests;
 } iso_messages;
@@ -56,15 +58,21 @@ typedef struct iso_messages {
 iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key, size_t bytes, int *number,
                             bool *fresh);
 
-/* After the last part: buffers and requests. Collective over host, but for errors. */
-iso_status iso_messages_commit(iso_messages *messages, MPI_Comm communicator, MPI_Comm host, int rank,
-                               int tag);
+/* After the last part: how many bytes there are, and which requests. */
+void iso_messages_close(iso_messages *messages, int rank);
+/* Then buffers of its own. Collective over host, but for errors. */
+iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank);
+/* Puts what comes in and what goes out into these buffers and makes the requests, again where they have been
+ * made for others. */
+iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
+                              int rank, int tag);
 void iso_messages_free(iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending of each of its messages once that is packed,
- * finish. */
+ * finish. In between, progress as often as one likes. */
 void iso_messages_start_receiving(iso_messages *messages);
 void iso_messages_start_sending(iso_messages *messages, int number);
+void iso_messages_progress(iso_messages *messages);
 void iso_messages_finish(iso_messages *messages, bool crowded);
 
 #endif

@@ -140,11 +140,27 @@ static void run_end(const step *s, int thread, int first, int end)
 
 /* ---- a thread's part ---- */
 
-static int next_exchange(const iso_plan *plan, int from)
+/* The next instruction for which slots meet. */
+static int next_meeting(const iso_plan *plan, int from)
 {
-    while (from < plan->instructions && plan->instruction[from].kind != ISO_EXCHANGE)
+    while (from < plan->instructions && plan->instruction[from].kind != ISO_EXCHANGE &&
+           plan->instruction[from].kind != ISO_BEGIN)
         from++;
     return from;
+}
+
+static void run_exchange(const step *s, int number, int thread, int first, int end)
+{
+    const iso_instruction *instruction = &s->ready->plan->instruction[number];
+    iso_exchange *exchange = instruction->exchange;
+    if (instruction->kind == ISO_BEGIN || instruction->begin == number)
+        iso_exchange_start(exchange, thread);
+    if (instruction->kind == ISO_BEGIN)
+        return;
+    iso_exchange_wait(exchange, thread);
+    for (int l = first; l < end; l++)
+        iso_exchange_pull(exchange, s->runtime->local[l].slot);
+    iso_exchange_end(exchange, thread);
 }
 
 static void run_thread(void *arg, int thread)
@@ -152,18 +168,17 @@ static void run_thread(void *arg, int thread)
     step *s = arg;
     const iso_plan *plan = s->ready->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
+    bool travels = thread == 0 && !s->runtime->site.one_host;
     for (int i = 0; i < plan->instructions;) {
-        int stop = next_exchange(plan, i);
+        int stop = next_meeting(plan, i);
         for (int l = first; l < end; l++)
-            for (int k = i; k < stop; k++)
+            for (int k = i; k < stop; k++) {
                 run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].bound[k]);
-        if (stop < plan->instructions) {
-            iso_exchange *exchange = plan->instruction[stop++].exchange;
-            iso_exchange_begin(exchange, thread);
-            for (int l = first; l < end; l++)
-                iso_exchange_pull(exchange, s->runtime->local[l].slot);
-            iso_exchange_end(exchange, thread);
-        }
+                if (travels)
+                    iso_fabric_progress(s->runtime->fabric);
+            }
+        if (stop < plan->instructions)
+            run_exchange(s, stop++, thread, first, end);
         i = stop;
     }
     run_end(s, thread, first, end);

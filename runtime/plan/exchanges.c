@@ -1,5 +1,6 @@
 /* The exchanges of a plan: who takes which boxes from whom. */
 #include "runtime/base/memory.h"
+#include "runtime/plan/memory_plan.h"
 #include "runtime/plan/plan_impl.h"
 
 /* Adds the regions of one slot's reshard to an exchange. */
@@ -160,7 +161,6 @@ static iso_status make_finish(iso_plan *plan, iso_source *source, int *slots)
     ISO_TRY(add_moves(plan, plan->finish, plan->finish_first_move, plan->finish_moves, source, slots));
     ISO_TRY(add_faults(plan, plan->finish, source));
     ISO_TRY(add_buckets(plan, plan->finish, source, slots));
-    ISO_TRY(iso_exchange_commit(plan->finish));
 done:
     return status;
 }
@@ -236,9 +236,79 @@ static iso_status make_spread(iso_plan *plan, int *slots)
                 if (fetches(plan, bucket->member[m].variable, slot))
                     ISO_TRY(spread_member(plan, bucket, &bucket->member[m], slot, slots));
         }
-    ISO_TRY(iso_exchange_commit(plan->spread));
 done:
     return status;
+}
+
+/* ---- buffers of messages ---- */
+
+/* The exchanges of a plan and when their messages travel: those that never travel together share buffers. */
+typedef struct travel {
+    int count;
+    iso_exchange **exchange;
+    iso_block *landing, *outgoing;
+} travel;
+
+static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
+{
+    iso_block block = {.begin = begin, .end = end};
+    size_t landing, outgoing;
+    if (!exchange)
+        return;
+    iso_exchange_message_bytes(exchange, &landing, &outgoing);
+    t->landing[t->count] = t->outgoing[t->count] = block;
+    t->landing[t->count].bytes = landing;
+    t->outgoing[t->count].bytes = outgoing;
+    t->exchange[t->count++] = exchange;
+}
+
+static iso_status place_messages(iso_plan *plan, travel *t)
+{
+    size_t landing = 0, outgoing = 0;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            add_travel(t, plan->instruction[i].exchange, plan->instruction[i].begin, i);
+    add_travel(t, plan->finish, plan->instructions, plan->instructions);
+    add_travel(t, plan->spread, plan->instructions + 1, plan->instructions + 1);
+    ISO_TRY(iso_memory_plan(t->landing, t->count, &landing));
+    ISO_TRY(iso_memory_plan(t->outgoing, t->count, &outgoing));
+    for (int i = 0; i < t->count; i++)
+        iso_exchange_share_buffers(t->exchange[i], t->landing[i].offset, t->outgoing[i].offset);
+    ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, landing, outgoing));
+    for (int i = 0; i < t->count; i++)
+        ISO_TRY(iso_exchange_commit(t->exchange[i]));
+done:
+    return status;
+}
+
+static iso_status commit(iso_plan *plan)
+{
+    size_t most = (size_t)plan->instructions + 2;
+    travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
+                .landing = iso_new(most * sizeof(iso_block)),
+                .outgoing = iso_new(most * sizeof(iso_block))};
+    iso_status status = t.exchange && t.landing && t.outgoing
+                            ? place_messages(plan, &t)
+                            : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
+    iso_free(t.exchange);
+    iso_free(t.landing);
+    iso_free(t.outgoing);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static iso_status make_exchange(iso_plan *plan, int number, iso_source *source, int *slots)
+{
+    iso_instruction *instruction = &plan->instruction[number];
+    iso_status status = iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange);
+    if (status != ISO_OK)
+        return status;
+    plan->instruction[instruction->begin].exchange = instruction->exchange;
+    if (instruction->settled)
+        iso_exchange_set_settled(instruction->exchange);
+    return add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source, slots);
 }
 
 iso_status iso_plan_connect(iso_plan *plan)
@@ -250,17 +320,12 @@ iso_status iso_plan_connect(iso_plan *plan)
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
     if (!source || !slots || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
-    for (int i = 0; i < plan->instructions; i++) {
-        iso_instruction *instruction = &plan->instruction[i];
-        if (instruction->kind != ISO_EXCHANGE)
-            continue;
-        ISO_TRY(iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange));
-        ISO_TRY(add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source,
-                          slots));
-        ISO_TRY(iso_exchange_commit(instruction->exchange));
-    }
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            ISO_TRY(make_exchange(plan, i, source, slots));
     ISO_TRY(make_finish(plan, source, slots));
     ISO_TRY(make_spread(plan, slots));
+    ISO_TRY(commit(plan));
 done:
     iso_free(source);
     iso_free(slots);

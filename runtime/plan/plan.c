@@ -121,7 +121,8 @@ void iso_plan_destroy(iso_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->instructions; i++)
-        iso_exchange_destroy(plan->instruction[i].exchange);
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            iso_exchange_destroy(plan->instruction[i].exchange);
     iso_exchange_destroy(plan->finish);
     iso_exchange_destroy(plan->spread);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)

@@ -34,7 +34,8 @@ typedef enum iso_instruction_kind {
     ISO_READ, /* rows of the batch into an input */
     ISO_KERNEL,
     ISO_COPY,     /* a reshard that every slot makes from its own part */
-    ISO_EXCHANGE, /* reshards between slots */
+    ISO_BEGIN,    /* the begin of an exchange that ends later */
+    ISO_EXCHANGE, /* reshards between slots; their end where there is a begin */
 } iso_instruction_kind;
 
 /* How a reshard is done by an exchange. */
@@ -53,7 +54,9 @@ typedef struct iso_instruction {
     iso_instruction_kind kind;
     int step;  /* KERNEL, COPY: of the program */
     int input; /* READ: which */
-    int first_move, moves;
+    int first_move, moves; /* EXCHANGE, and its BEGIN */
+    int begin, end;        /* EXCHANGE: where it begins, which may be itself; BEGIN: where it ends */
+    bool settled;          /* EXCHANGE: it takes variables, which change at the end of a step only */
     iso_exchange *exchange;
 } iso_instruction;
 

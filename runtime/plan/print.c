@@ -104,6 +104,9 @@ static void name_op(const iso_report_op *op, iso_text *name)
         iso_text_add(name, op->origin.op ? ": " : "");
         add_origin(name, &op->origin, "");
         break;
+    case ISO_REPORT_BEGIN:
+        iso_text_add(name, "begin of an exchange");
+        break;
     case ISO_REPORT_EXCHANGE:
         iso_text_add(name, "exchange");
         break;

@@ -162,6 +162,7 @@ static void describe_instruction(iso_reporter *r, int number)
     static const iso_report_kind kinds[] = {[ISO_READ] = ISO_REPORT_READ,
                                             [ISO_KERNEL] = ISO_REPORT_OP,
                                             [ISO_COPY] = ISO_REPORT_COPY,
+                                            [ISO_BEGIN] = ISO_REPORT_BEGIN,
                                             [ISO_EXCHANGE] = ISO_REPORT_EXCHANGE};
     const iso_instruction *instruction = &r->plan->instruction[number];
     iso_report_op *out = &r->report->op[number];

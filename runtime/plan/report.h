@@ -38,6 +38,7 @@ typedef enum iso_report_kind {
     ISO_REPORT_OP,       /* a kernel */
     ISO_REPORT_PRODUCT,  /* a gradient that the optimizer makes part by part at the end of the step */
     ISO_REPORT_COPY,     /* a slot keeps a part of what it has */
+    ISO_REPORT_BEGIN,    /* collectives begin that end with a later exchange */
     ISO_REPORT_EXCHANGE, /* collectives, which are listed apart */
     ISO_REPORT_END,      /* the end of the step: the last collectives, the optimizers, new weights */
 } iso_report_kind;

@@ -133,7 +133,7 @@ static int64_t tables_of_process(const iso_program *program)
                  (size_t)graph->tensors * block(sizeof(iso_tensor));
     size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
                    (size_t)program->step_capacity * sizeof(iso_program_step) +
-                   (size_t)graph->variables * sizeof(iso_layout);
+                   2 * (size_t)graph->variables * sizeof(iso_layout);
     return (int64_t)(ops + 2 * steps);
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/plan/memory_plan.h"
 #include "runtime/plan/report_impl.h"
 
 enum { FEW_HOSTS = 8 };                   /* among which what one sends is looked at too */
@@ -145,38 +146,70 @@ static double received(messages *m, int first, int count, bool buckets)
     return looked_at ? m->bytes * slots / looked_at : 0;
 }
 
-static double in_all_exchanges(messages *m, int host, int from)
+/* What `host` receives from another (-1: from all others), added to the blocks of the exchanges. */
+static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
 {
     const iso_plan *plan = m->r->plan;
-    double bytes = 0;
     m->host = host;
     m->from = from;
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
-            bytes += received(m, plan->instruction[i].first_move, plan->instruction[i].moves, false);
-    return bytes + received(m, plan->finish_first_move, plan->finish_moves, true);
+    for (int i = 0; i < plan->instructions; i++) {
+        const iso_instruction *instruction = &plan->instruction[i];
+        if (instruction->kind == ISO_EXCHANGE)
+            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->moves, false);
+    }
+    block[plan->instructions].bytes +=
+        (size_t)received(m, plan->finish_first_move, plan->finish_moves, true);
+}
+
+/* One for each instruction, for the end of the step and for the new weights: when its messages travel. */
+static void set_times(const iso_plan *plan, iso_block *block)
+{
+    for (int i = 0; i < plan->instructions + 2; i++) {
+        bool exchange = i < plan->instructions && plan->instruction[i].kind == ISO_EXCHANGE;
+        block[i] = (iso_block){.begin = exchange ? plan->instruction[i].begin : i, .end = i};
+    }
+}
+
+static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, double *bytes)
+{
+    const iso_reporter *r = m->r;
+    int end = r->plan->instructions, blocks = end + 2;
+    size_t landing = 0, outgoing = 0;
+    set_times(r->plan, in);
+    set_times(r->plan, out);
+    in_all_exchanges(m, host, -1, in);
+    for (int h = 0; m->status == ISO_OK && r->hosts <= FEW_HOSTS && h < r->hosts; h++)
+        if (h != host)
+            in_all_exchanges(m, h, host, out);
+    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->hosts);
+    iso_status status = m->status;
+    if (status == ISO_OK)
+        status = iso_memory_plan(in, blocks, &landing);
+    if (status == ISO_OK)
+        status = iso_memory_plan(out, blocks, &outgoing);
+    *bytes = (double)landing + (double)(r->hosts > FEW_HOSTS ? landing : outgoing);
+    return status;
 }
 
 iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
 {
-    size_t slots = (size_t)r->mesh->slots;
+    size_t slots = (size_t)r->mesh->slots, blocks = (size_t)r->plan->instructions + 2;
     messages m = {.r = r, .host = host};
+    iso_status status = ISO_OK;
     *bytes = 0;
     if (r->plan->site->one_host)
         return ISO_OK;
+    iso_block *in = iso_new(blocks * sizeof *in), *out = iso_new(blocks * sizeof *out);
     m.source = iso_new(slots * sizeof *m.source);
     m.host_of = iso_new(slots * sizeof *m.host_of);
-    if (!m.source || !m.host_of)
-        m.status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
+    if (!in || !out || !m.source || !m.host_of)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
     else
-        *bytes = in_all_exchanges(&m, host, -1);
-    if (m.status == ISO_OK && r->hosts > FEW_HOSTS)
-        *bytes *= 2;
-    for (int h = 0; m.status == ISO_OK && r->hosts <= FEW_HOSTS && h < r->hosts; h++)
-        *bytes += h == host ? 0 : in_all_exchanges(&m, h, host);
-    *bytes += 2 * r->new_weights / r->report->hosts;
+        status = buffers(&m, host, in, out, bytes);
+    iso_free(in);
+    iso_free(out);
     iso_free(m.source);
     iso_free(m.host_of);
     iso_free(m.known);
-    return m.status;
+    return status;
 }

@@ -40,6 +40,15 @@ static iso_report_origin reader_of(const iso_reporter *r, int value)
     return iso_report_origin_of(r, step >= 0 ? r->program->step[step].op : NULL);
 }
 
+/* Kernels between two instructions. */
+static int count_kernels(const iso_reporter *r, int begin, int end)
+{
+    int kernels = 0;
+    for (int i = begin + 1; i < end && i < r->plan->instructions; i++)
+        kernels += r->plan->instruction[i].kind == ISO_KERNEL;
+    return kernels;
+}
+
 static void describe_move(iso_reporter *r, const iso_move *move, int begin, int end)
 {
     const iso_layout *from = &r->program->value[move->from].layout, *to = &r->program->value[move->to].layout;
@@ -57,10 +66,11 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
     out->bytes = what.total * dtype_bytes(r, move->from);
     out->begin = begin;
     out->end = end;
+    out->overlaps = count_kernels(r, begin, end);
 }
 
 /* The second halves of all-reduces are one with the first. */
-static void describe_moves(iso_reporter *r, int first, int count, int when)
+static void describe_moves(iso_reporter *r, int first, int count, int begin, int end)
 {
     bool halves = false;
     for (int i = first; i < first + count; i++)
@@ -68,7 +78,7 @@ static void describe_moves(iso_reporter *r, int first, int count, int when)
     for (int i = first; i < first + count; i++) {
         const iso_move *move = &r->plan->move[i];
         if (move->kind != ISO_MOVE_GATHER)
-            describe_move(r, move, when, when + (halves && move->kind == ISO_MOVE_SCATTER));
+            describe_move(r, move, begin, end + (halves && move->kind == ISO_MOVE_SCATTER));
     }
 }
 
@@ -236,8 +246,9 @@ iso_status iso_report_moves(iso_reporter *r)
         return iso_error(ISO_NO_MEMORY, "no memory for the report of %zu collectives", most);
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
-            describe_moves(r, plan->instruction[i].first_move, plan->instruction[i].moves, i);
-    describe_moves(r, plan->finish_first_move, plan->finish_moves, report->ops - 1);
+            describe_moves(r, plan->instruction[i].first_move, plan->instruction[i].moves,
+                           plan->instruction[i].begin, i);
+    describe_moves(r, plan->finish_first_move, plan->finish_moves, report->ops - 1, report->ops - 1);
     describe_faults(r);
     for (int i = 0; i < plan->deferrals; i++)
         describe_product(r, &plan->deferred[i]);

@@ -1,5 +1,11 @@
 /* The schedule: instructions in the order of the program, with reshards gathered so that one exchange serves
- * several. */
+ * several.
+ *
+ * A reshard waits until its value is needed, and goes with all that wait then. Two kinds go apart:
+ * - Weights that are gathered: those of a layer go together, as late as the layer allows; between hosts they
+ *   begin when the weights of the layer before have come, and travel while that computes.
+ * - Gradients that go to the part that an optimizer updates: those of a layer go together, when the next
+ *   layer's are made; between hosts they end one layer later. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -26,12 +32,7 @@ bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_
     return group > 2 && iso_layout_largest(plan->program->mesh, from, shape) >= SMALL;
 }
 
-typedef struct scheduler {
-    iso_plan *plan;
-    const iso_program *program;
-    bool *pending; /* [values] the output of a move that has not been scheduled yet */
-    int first;     /* the first move that is pending */
-} scheduler;
+/* ---- instructions and moves ---- */
 
 static iso_status add_instruction(iso_plan *plan, iso_instruction fresh)
 {
@@ -62,27 +63,214 @@ static iso_status add_move(iso_plan *plan, iso_move fresh)
     return ISO_OK;
 }
 
-/* Schedules the pending moves: an exchange, and a second one for the all-reduces that go in halves. */
-static iso_status flush(scheduler *s)
+/* ---- what waits ---- */
+
+typedef enum queue_kind { MIXED, WEIGHTS, GRADIENTS, QUEUES } queue_kind;
+
+/* Moves that wait, and the exchange of this kind that has begun. */
+typedef struct queue {
+    int waiting;
+    iso_move *move;      /* [steps] room */
+    const char *layer;   /* GRADIENTS: the path of one of their variables */
+    bool begun;          /* then: */
+    int begin;           /* its instruction; -1: it begins where it ends */
+    int first, moves;    /* its moves */
+} queue;
+
+typedef struct scheduler {
+    iso_plan *plan;
+    const iso_program *program;
+    queue queue[QUEUES];
+    int8_t *where;           /* [values] the queue in which a value waits + 1; 0: it does not */
+    int *update_of; /* [values] the change + 1 whose optimizer takes it; 0: none */
+    int *next_weight;        /* [steps] the next step that gathers weights, -1: none */
+    int weight;              /* the first of these that has not been scheduled */
+} scheduler;
+
+static void note_done(scheduler *s, const iso_move *move)
+{
+    s->where[move->to] = 0;
+}
+
+/* The second half of the all-reduces among these moves. */
+static iso_status add_second_half(scheduler *s, int first, int moves)
 {
     iso_plan *plan = s->plan;
-    int first = s->first, end = plan->moves;
-    if (first == end)
-        return ISO_OK;
-    iso_status status = add_instruction(
-        plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = first, .moves = end - first});
-    for (int i = first; i < end && status == ISO_OK; i++) {
-        s->pending[plan->move[i].to] = false;
+    int begin = plan->moves;
+    iso_status status = ISO_OK;
+    for (int i = first; i < first + moves && status == ISO_OK; i++)
         if (plan->move[i].kind == ISO_MOVE_SCATTER)
-            status = add_move(
-                plan,
-                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->move[i].from, .to = plan->move[i].to});
-    }
-    if (status == ISO_OK && plan->moves > end)
-        status = add_instruction(
-            plan, (iso_instruction){.kind = ISO_EXCHANGE, .first_move = end, .moves = plan->moves - end});
-    s->first = plan->moves;
+            status = add_move(plan, (iso_move){.kind = ISO_MOVE_GATHER,
+                                               .from = plan->move[i].from,
+                                               .to = plan->move[i].to});
+    if (status == ISO_OK && plan->moves > begin)
+        status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
+                                                         .begin = plan->instructions,
+                                                         .first_move = begin,
+                                                         .moves = plan->moves - begin});
     return status;
+}
+
+/* Ends what has begun. */
+static iso_status end_exchange(scheduler *s, queue *q)
+{
+    iso_plan *plan = s->plan;
+    if (!q->begun)
+        return ISO_OK;
+    q->begun = false;
+    if (q->begin >= 0)
+        plan->instruction[q->begin].end = plan->instructions;
+    iso_status status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
+                                                                .begin = q->begin < 0 ? plan->instructions : q->begin,
+                                                                .settled = q == &s->queue[WEIGHTS],
+                                                                .first_move = q->first,
+                                                                .moves = q->moves});
+    for (int i = q->first; i < q->first + q->moves; i++)
+        note_done(s, &plan->move[i]);
+    return status == ISO_OK ? add_second_half(s, q->first, q->moves) : status;
+}
+
+/* Begins an exchange of all that waits in a queue; `early`: it is not to end at once. */
+static iso_status begin_exchange(scheduler *s, queue *q, bool early)
+{
+    iso_plan *plan = s->plan;
+    iso_status status = ISO_OK;
+    if (!q->waiting)
+        return ISO_OK;
+    q->first = plan->moves;
+    q->moves = q->waiting;
+    q->begin = early ? plan->instructions : -1;
+    q->begun = true;
+    for (int i = 0; i < q->waiting && status == ISO_OK; i++)
+        status = add_move(plan, q->move[i]);
+    q->waiting = 0;
+    if (status == ISO_OK && early)
+        status = add_instruction(
+            plan, (iso_instruction){.kind = ISO_BEGIN, .first_move = q->first, .moves = q->moves});
+    return status;
+}
+
+static iso_status flush(scheduler *s, queue_kind kind)
+{
+    iso_status status = end_exchange(s, &s->queue[kind]);
+    if (status == ISO_OK)
+        status = begin_exchange(s, &s->queue[kind], false);
+    return status == ISO_OK ? end_exchange(s, &s->queue[kind]) : status;
+}
+
+/* ---- layers ---- */
+
+/* Between hosts messages travel while slots compute; within one there is nothing to wait for. */
+static bool goes_early(const scheduler *s)
+{
+    return !iso_plan_on_one_host(s->plan);
+}
+
+/* "block/dense" of "block/dense/kernel". */
+static int layer_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash - path) : 0;
+}
+
+static bool same_layer(const char *a, const char *b)
+{
+    int length = layer_length(a);
+    return length == layer_length(b) && strncmp(a, b, (size_t)length) == 0;
+}
+
+/* The variable that a step gathers; NULL: it does something else. */
+static const iso_variable *gathered(const scheduler *s, int number)
+{
+    const iso_program_step *step = &s->program->step[number];
+    if (step->op)
+        return NULL;
+    const iso_program_value *from = &s->program->value[step->input[0]],
+                            *to = &s->program->value[step->output[0]];
+    if (from->step >= 0 || from->layout.partial || from->tensor->producer->type != &iso_op_variable ||
+        iso_reshard_local(s->program->mesh, &from->layout, &to->layout))
+        return NULL;
+    return ((const iso_variable_attrs *)from->tensor->producer->attrs)->variable;
+}
+
+static bool for_backward(const scheduler *s, int number)
+{
+    return s->program->value[s->program->step[number].output[0]].backward;
+}
+
+/* Puts the weights of the next layer into their queue: of those that follow in the program without another
+ * layer's between. */
+static iso_status next_layer(scheduler *s, bool early)
+{
+    queue *q = &s->queue[WEIGHTS];
+    int first = s->weight;
+    while (s->weight >= 0) {
+        if (s->weight != first &&
+            (for_backward(s, first) != for_backward(s, s->weight) ||
+             !same_layer(gathered(s, first)->path, gathered(s, s->weight)->path)))
+            break;
+        const iso_program_step *step = &s->program->step[s->weight];
+        q->move[q->waiting++] =
+            (iso_move){.kind = ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
+        s->where[step->output[0]] = WEIGHTS + 1;
+        s->weight = s->next_weight[s->weight];
+    }
+    return begin_exchange(s, q, early);
+}
+
+/* Begins the layers up to that of a step. One is on its way at a time. */
+static iso_status begin_weights(scheduler *s, int number)
+{
+    iso_status status = ISO_OK;
+    while (s->weight >= 0 && s->weight <= number && status == ISO_OK) {
+        status = end_exchange(s, &s->queue[WEIGHTS]);
+        if (status == ISO_OK)
+            status = next_layer(s, goes_early(s));
+    }
+    return status;
+}
+
+/* The weights that are on their way come, and those of the next layer begin. */
+static iso_status take_weights(scheduler *s)
+{
+    iso_status status = end_exchange(s, &s->queue[WEIGHTS]);
+    return status == ISO_OK && goes_early(s) ? next_layer(s, true) : status;
+}
+
+/* ---- steps ---- */
+
+/* Sees to it that a value is there before the next instruction. */
+static iso_status await(scheduler *s, int value)
+{
+    int kind = s->where[value] - 1;
+    if (kind < 0)
+        return ISO_OK;
+    return kind == WEIGHTS ? take_weights(s) : flush(s, (queue_kind)kind);
+}
+
+static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
+{
+    queue *q = &s->queue[kind];
+    q->move[q->waiting++] = move;
+    s->where[move.to] = (int8_t)(kind + 1);
+    return ISO_OK;
+}
+
+/* A gradient of another layer than those that wait: these begin, and those before them end. */
+static iso_status wait_as_gradient(scheduler *s, iso_move move)
+{
+    queue *q = &s->queue[GRADIENTS];
+    const char *path = s->program->change[s->update_of[move.to] - 1].variable->path;
+    iso_status status = ISO_OK;
+    if (q->waiting && !same_layer(q->layer, path)) {
+        status = end_exchange(s, q);
+        if (status == ISO_OK)
+            status = begin_exchange(s, q, goes_early(s));
+        if (status == ISO_OK && !goes_early(s))
+            status = end_exchange(s, q);
+    }
+    q->layer = path;
+    return status == ISO_OK ? wait_in(s, GRADIENTS, move) : status;
 }
 
 static iso_status schedule_reshard(scheduler *s, int number)
@@ -91,15 +279,15 @@ static iso_status schedule_reshard(scheduler *s, int number)
     int from = step->input[0], to = step->output[0];
     const iso_layout *old = &s->program->value[from].layout, *new = &s->program->value[to].layout;
     iso_status status = ISO_OK;
-    if (s->pending[from])
-        ISO_TRY(flush(s));
+    if (gathered(s, number))
+        return begin_weights(s, number);
+    ISO_TRY(await(s, from));
     if (iso_reshard_local(s->program->mesh, old, new))
         return add_instruction(s->plan, (iso_instruction){.kind = ISO_COPY, .step = number});
     iso_shape shape = iso_shape_with_rows(&s->program->value[from].tensor->shape, s->plan->rows);
     bool halves = iso_plan_in_halves(s->plan, old, new, &shape);
-    ISO_TRY(add_move(s->plan,
-                     (iso_move){.kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = from, .to = to}));
-    s->pending[to] = true;
+    iso_move move = {.kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = from, .to = to};
+    return s->update_of[to] && !halves ? wait_as_gradient(s, move) : wait_in(s, MIXED, move);
 done:
     return status;
 }
@@ -109,8 +297,7 @@ static iso_status schedule_op(scheduler *s, int number)
     const iso_program_step *step = &s->program->step[number];
     iso_status status = ISO_OK;
     for (int i = 0; i < step->op->inputs; i++)
-        if (s->pending[step->input[i]])
-            ISO_TRY(flush(s));
+        ISO_TRY(await(s, step->input[i]));
     if (iso_plan_is_alias(step->op) || s->plan->step_deferred[number])
         return ISO_OK;
     return add_instruction(s->plan, (iso_instruction){.kind = ISO_KERNEL, .step = number});
@@ -118,43 +305,73 @@ done:
     return status;
 }
 
-static bool feeds_an_update(const iso_program *program, int value)
-{
-    for (int i = 0; i < program->changes; i++)
-        if (program->change[i].apply && program->change[i].value == value)
-            return true;
-    return false;
-}
+/* ---- the end of the step ---- */
 
 /* Moves that nobody waits for end with the step, unless they are large, read variables, which the end of the
  * step changes, or make gradients, which the end of the step takes from other slots. */
-static bool may_end(const iso_plan *plan, const iso_move *move)
+static bool may_end(const scheduler *s, const iso_move *move)
 {
-    return move->kind == ISO_MOVE_BOXES && !iso_program_variable_under(plan->program, move->from) &&
-           !feeds_an_update(plan->program, move->to);
+    return move->kind == ISO_MOVE_BOXES && !iso_program_variable_under(s->program, move->from) &&
+           !s->update_of[move->to];
 }
 
-/* Schedules those of the pending moves that may not end with the step; the others are its last moves. */
+/* Schedules all that waits but what may end with the step: these are its last moves. */
 static iso_status flush_all_but_the_last(scheduler *s)
 {
-    iso_plan *plan = s->plan;
-    int pending = plan->moves - s->first, last = 0;
+    queue *q = &s->queue[MIXED];
+    int waiting = q->waiting, last = 0;
     iso_status status = ISO_OK;
-    iso_move *kept = iso_new(((size_t)pending + 1) * sizeof *kept);
+    iso_move *kept = iso_new(((size_t)waiting + 1) * sizeof *kept);
     if (!kept)
-        return iso_error(ISO_NO_MEMORY, "no memory to schedule %d moves", pending);
-    plan->moves = s->first;
-    for (int i = s->first; i < s->first + pending; i++)
-        if (may_end(plan, &plan->move[i]))
-            kept[last++] = plan->move[i];
+        return iso_error(ISO_NO_MEMORY, "no memory to schedule %d moves", waiting);
+    q->waiting = 0;
+    for (int i = 0; i < waiting; i++)
+        if (may_end(s, &q->move[i]))
+            kept[last++] = q->move[i];
         else
-            plan->move[plan->moves++] = plan->move[i];
-    ISO_TRY(flush(s));
+            q->move[q->waiting++] = q->move[i];
+    ISO_TRY(begin_weights(s, s->program->steps));
+    ISO_TRY(end_exchange(s, &s->queue[WEIGHTS]));
+    ISO_TRY(flush(s, GRADIENTS));
+    ISO_TRY(flush(s, MIXED));
+    s->plan->finish_first_move = s->plan->moves;
+    s->plan->finish_moves = last;
     for (int i = 0; i < last; i++)
-        ISO_TRY(add_move(plan, kept[i]));
+        ISO_TRY(add_move(s->plan, kept[i]));
 done:
     iso_free(kept);
     return status;
+}
+
+/* ---- the whole ---- */
+
+static void link_weights(scheduler *s)
+{
+    s->weight = -1;
+    for (int k = s->program->steps - 1; k >= 0; k--)
+        if (gathered(s, k)) {
+            s->next_weight[k] = s->weight;
+            s->weight = k;
+        }
+}
+
+static iso_status set_up(scheduler *s)
+{
+    const iso_program *program = s->program;
+    size_t steps = (size_t)program->steps + 1, values = (size_t)program->values + 1;
+    s->where = iso_new(values * sizeof *s->where);
+    s->update_of = iso_new(values * sizeof *s->update_of);
+    s->next_weight = iso_new(steps * sizeof *s->next_weight);
+    bool room = s->where && s->update_of && s->next_weight;
+    for (int q = 0; q < QUEUES; q++)
+        room &= (s->queue[q].move = iso_new(steps * sizeof(iso_move))) != NULL;
+    if (!room)
+        return iso_error(ISO_NO_MEMORY, "no memory to schedule %zu steps", steps);
+    for (int i = 0; i < program->changes; i++)
+        if (program->change[i].apply)
+            s->update_of[program->change[i].value] = i + 1;
+    link_weights(s);
+    return ISO_OK;
 }
 
 iso_status iso_plan_schedule(iso_plan *plan)
@@ -162,18 +379,20 @@ iso_status iso_plan_schedule(iso_plan *plan)
     const iso_program *program = plan->program;
     iso_status status = ISO_OK;
     scheduler s = {.plan = plan, .program = program};
-    s.pending = iso_new((size_t)program->values + 1);
-    if (!s.pending)
-        return iso_error(ISO_NO_MEMORY, "no memory to schedule %d values", program->values);
+    ISO_TRY(set_up(&s));
+    if (goes_early(&s))
+        ISO_TRY(next_layer(&s, true));
     for (int i = 0; i < program->inputs; i++)
         if (program->input_value[i] >= 0)
             ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_READ, .input = i}));
     for (int k = 0; k < program->steps; k++)
         ISO_TRY(program->step[k].op ? schedule_op(&s, k) : schedule_reshard(&s, k));
     ISO_TRY(flush_all_but_the_last(&s));
-    plan->finish_first_move = s.first;
-    plan->finish_moves = plan->moves - s.first;
 done:
-    iso_free(s.pending);
+    for (int q = 0; q < QUEUES; q++)
+        iso_free(s.queue[q].move);
+    iso_free(s.next_weight);
+    iso_free(s.update_of);
+    iso_free(s.where);
     return status;
 }

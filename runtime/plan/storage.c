@@ -79,6 +79,10 @@ static void touch_instruction(storage *s, int when)
         touch(s, step->input[0], when);
         touch(s, step->output[0], when);
         break;
+    case ISO_BEGIN:
+        for (int i = 0; i < instruction->moves; i++)
+            touch(s, s->plan->move[instruction->first_move + i].from, when);
+        break;
     case ISO_EXCHANGE:
         touch_moves(s, instruction->first_move, instruction->moves, when);
         break;
