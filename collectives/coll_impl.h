@@ -33,12 +33,12 @@ struct iso_fabric {
     int first_flag; /* of this rank's threads in the host's barrier */
     size_t slot_bytes, slot_stride, host_bytes;
     iso_counter *counters; /* [local slots] */
-    iso_window landing; /* of the host: what the exchanges receive that share their buffers */
-    char *outgoing;     /* of this rank: what these send */
+    iso_window landing;    /* of the host: what the exchanges receive that share their buffers */
+    char *outgoing;        /* of this rank: what these send */
     size_t outgoing_bytes;
     iso_exchange *exchanges;
     iso_exchange *under_way; /* those whose messages travel; of thread 0 */
-    int exchanges_made; /* so far: numbers tags */
+    int exchanges_made;      /* so far: numbers tags */
 };
 
 /* A slot's pull. */

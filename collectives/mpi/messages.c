@@ -124,8 +124,7 @@ iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank
     for (int i = 0; i < messages->in.messages; i++)
         messages->bytes += messages->in.message[i].to == rank ? messages->in.message[i].bytes : 0;
     if (messages->bytes_in > 0)
-        status =
-            iso_window_create(host, messages->bytes_in, "what an exchange receives", &messages->landing);
+        status = iso_window_create(host, messages->bytes_in, "what an exchange receives", &messages->landing);
     if (status == ISO_OK)
         status = iso_alloc(messages->bytes_out, "what an exchange sends", (void **)&messages->outgoing);
     return status;

@@ -41,9 +41,10 @@ static json_t *origin(const iso_report_origin *o)
 
 static json_t *op(const iso_report_op *o)
 {
-    static const char *const kinds[] = {[ISO_REPORT_READ] = "read",         [ISO_REPORT_OP] = "op",
-                                        [ISO_REPORT_PRODUCT] = "product",   [ISO_REPORT_COPY] = "slice",
-                                        [ISO_REPORT_BEGIN] = "begin", [ISO_REPORT_EXCHANGE] = "exchange", [ISO_REPORT_END] = "end"};
+    static const char *const kinds[] = {
+        [ISO_REPORT_READ] = "read",  [ISO_REPORT_OP] = "op",       [ISO_REPORT_PRODUCT] = "product",
+        [ISO_REPORT_COPY] = "slice", [ISO_REPORT_BEGIN] = "begin", [ISO_REPORT_EXCHANGE] = "exchange",
+        [ISO_REPORT_END] = "end"};
     json_t *object = json_pack("{ss so so}", "kind", kinds[o->kind], "from", origin(&o->origin), "tensor",
                                text_or_null(o->tensor));
     if (o->tensor && object) {

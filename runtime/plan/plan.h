@@ -52,8 +52,8 @@ typedef struct iso_move {
 
 typedef struct iso_instruction {
     iso_instruction_kind kind;
-    int step;  /* KERNEL, COPY: of the program */
-    int input; /* READ: which */
+    int step;              /* KERNEL, COPY: of the program */
+    int input;             /* READ: which */
     int first_move, moves; /* EXCHANGE, and its BEGIN */
     int begin, end;        /* EXCHANGE: where it begins, which may be itself; BEGIN: where it ends */
     bool settled;          /* EXCHANGE: it takes variables, which change at the end of a step only */

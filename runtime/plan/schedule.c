@@ -70,21 +70,21 @@ typedef enum queue_kind { MIXED, WEIGHTS, GRADIENTS, QUEUES } queue_kind;
 /* Moves that wait, and the exchange of this kind that has begun. */
 typedef struct queue {
     int waiting;
-    iso_move *move;      /* [steps] room */
-    const char *layer;   /* GRADIENTS: the path of one of their variables */
-    bool begun;          /* then: */
-    int begin;           /* its instruction; -1: it begins where it ends */
-    int first, moves;    /* its moves */
+    iso_move *move;    /* [steps] room */
+    const char *layer; /* GRADIENTS: the path of one of their variables */
+    bool begun;        /* then: */
+    int begin;         /* its instruction; -1: it begins where it ends */
+    int first, moves;  /* its moves */
 } queue;
 
 typedef struct scheduler {
     iso_plan *plan;
     const iso_program *program;
     queue queue[QUEUES];
-    int8_t *where;           /* [values] the queue in which a value waits + 1; 0: it does not */
-    int *update_of; /* [values] the change + 1 whose optimizer takes it; 0: none */
-    int *next_weight;        /* [steps] the next step that gathers weights, -1: none */
-    int weight;              /* the first of these that has not been scheduled */
+    int8_t *where;    /* [values] the queue in which a value waits + 1; 0: it does not */
+    int *update_of;   /* [values] the change + 1 whose optimizer takes it; 0: none */
+    int *next_weight; /* [steps] the next step that gathers weights, -1: none */
+    int weight;       /* the first of these that has not been scheduled */
 } scheduler;
 
 static void note_done(scheduler *s, const iso_move *move)
@@ -100,9 +100,9 @@ static iso_status add_second_half(scheduler *s, int first, int moves)
     iso_status status = ISO_OK;
     for (int i = first; i < first + moves && status == ISO_OK; i++)
         if (plan->move[i].kind == ISO_MOVE_SCATTER)
-            status = add_move(plan, (iso_move){.kind = ISO_MOVE_GATHER,
-                                               .from = plan->move[i].from,
-                                               .to = plan->move[i].to});
+            status = add_move(
+                plan,
+                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->move[i].from, .to = plan->move[i].to});
     if (status == ISO_OK && plan->moves > begin)
         status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
                                                          .begin = plan->instructions,
@@ -120,11 +120,12 @@ static iso_status end_exchange(scheduler *s, queue *q)
     q->begun = false;
     if (q->begin >= 0)
         plan->instruction[q->begin].end = plan->instructions;
-    iso_status status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
-                                                                .begin = q->begin < 0 ? plan->instructions : q->begin,
-                                                                .settled = q == &s->queue[WEIGHTS],
-                                                                .first_move = q->first,
-                                                                .moves = q->moves});
+    iso_status status =
+        add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
+                                                .begin = q->begin < 0 ? plan->instructions : q->begin,
+                                                .settled = q == &s->queue[WEIGHTS],
+                                                .first_move = q->first,
+                                                .moves = q->moves});
     for (int i = q->first; i < q->first + q->moves; i++)
         note_done(s, &plan->move[i]);
     return status == ISO_OK ? add_second_half(s, q->first, q->moves) : status;
@@ -205,9 +206,8 @@ static iso_status next_layer(scheduler *s, bool early)
     queue *q = &s->queue[WEIGHTS];
     int first = s->weight;
     while (s->weight >= 0) {
-        if (s->weight != first &&
-            (for_backward(s, first) != for_backward(s, s->weight) ||
-             !same_layer(gathered(s, first)->path, gathered(s, s->weight)->path)))
+        if (s->weight != first && (for_backward(s, first) != for_backward(s, s->weight) ||
+                                   !same_layer(gathered(s, first)->path, gathered(s, s->weight)->path)))
             break;
         const iso_program_step *step = &s->program->step[s->weight];
         q->move[q->waiting++] =
