@@ -1,6 +1,7 @@
 /* The partitioner's values: which layouts of a tensor there are, and reshards to those that there are not. */
 #include <float.h>
 
+#include "runtime/spmd/collective.h"
 #include "runtime/spmd/partition_impl.h"
 
 iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor)
@@ -97,12 +98,54 @@ static bool goes_in_two(const iso_partitioner *p, const iso_tensor *tensor, cons
                iso_reshard_cost(p->mesh, from, to, &shape);
 }
 
-iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value)
+/* What the plan moves where it goes directly: it does an all-reduce in halves by itself. */
+static double direct_total(const iso_partitioner *p, const iso_layout *from, const iso_layout *to,
+                           const iso_shape *shape)
+{
+    iso_layout reduced = *from;
+    reduced.partial = 0;
+    return iso_collective_of(p->mesh, from, to, shape, iso_layout_equal(&reduced, to)).total;
+}
+
+/* The stops of a sum's way to a layout. Sums of few elements go directly: what counts there is the number of
+ * exchanges. */
+static int find_stops(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
+                      const iso_layout *to, iso_layout stop[ISO_MAX_ROUTE])
+{
+    enum { FEW = 4096 };
+    iso_shape shape = iso_partition_shape(p, tensor);
+    const iso_layout *at = from;
+    double total = 0;
+    if (from->partial & ~to->partial && iso_layout_largest(p->mesh, from, &shape) >= FEW) {
+        int stops = iso_reshard_route(p->mesh, from, to, &shape, stop);
+        for (int i = 0; i < stops; at = &stop[i++])
+            total += iso_collective_of(p->mesh, at, &stop[i], &shape, false).total;
+        if (stops > 1 && total < direct_total(p, from, to, &shape))
+            return stops;
+    }
+    stop[0] = *to;
+    return 1;
+}
+
+static iso_status add_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int from,
+                              int *value)
 {
     iso_program_step *step;
+    iso_status status = iso_program_add_step(p->program, NULL, &step);
+    if (status != ISO_OK)
+        return status;
+    step->input[0] = from;
+    int number = p->program->steps - 1;
+    status = add(p, tensor, layout, number, value);
+    p->program->step[number].output[0] = *value;
+    return status;
+}
+
+iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value)
+{
     double cost;
     int from = cheapest(p, tensor, layout, &cost);
-    iso_layout have = p->program->value[from].layout, between;
+    iso_layout have = p->program->value[from].layout, between, stop[ISO_MAX_ROUTE];
     if (iso_layout_equal(&have, layout)) {
         *value = from;
         return ISO_OK;
@@ -110,12 +153,12 @@ iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso
     iso_status status = ISO_OK;
     if (goes_in_two(p, tensor, &have, layout, &between))
         status = iso_partition_value(p, tensor, &between, &from);
-    if (status != ISO_OK || (status = iso_program_add_step(p->program, NULL, &step)) != ISO_OK)
-        return status;
-    step->input[0] = from;
-    int number = p->program->steps - 1;
-    status = add(p, tensor, layout, number, value);
-    p->program->step[number].output[0] = *value;
+    have = p->program->value[from].layout;
+    int stops = find_stops(p, tensor, &have, layout, stop);
+    for (int i = 0; i < stops && status == ISO_OK; i++)
+        status = add_reshard(p, tensor, &stop[i], from, &from);
+    if (status == ISO_OK)
+        *value = from;
     return status;
 }
 

@@ -26,6 +26,16 @@ static void pair(net *n)
 
 static const net_kind pair_kind = {"pair", pair};
 
+/* The first without bias and activation. */
+static void products(net *n)
+{
+    n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(IN));
+    iso_tensor *y = iso_dense(n->input[0], HIDDEN, .no_bias = true, .name = "d1");
+    n->loss = iso_mean(iso_square(iso_dense(y, OUT, .name = "d2")));
+}
+
+static const net_kind products_kind = {"products", products};
+
 /* Forward, the kernels' gradients, and the gradient of the second layer's input. */
 static const double product_flops = 2.0 * ROWS * (2 * IN * HIDDEN + 3 * HIDDEN * OUT);
 
@@ -168,6 +178,28 @@ START_TEST(sharded_weights_are_gathered_once_each_way)
 }
 END_TEST
 
+/* A sum that is wanted in other parts is scattered first: at once every slot would take all four addends of a
+ * quarter of the rows. Then 3.5 of an eighth (half of the slots have none of theirs), and the other eighth.
+ */
+START_TEST(a_sum_goes_by_a_stop)
+{
+    iso_optimizer sgd = iso_sgd(0.1);
+    iso_plan_facts facts;
+    trial t;
+    trial_begin(&t, ctx, &products_kind, ISO_F32, ROWS);
+    trial_mesh(&t, "data=2,model=4", NULL);
+    trial_layout(&t, "d1/kernel", "model, -");
+    trial_layout(&t, "d1/output", "model, -");
+    trial_make(&t, "data", &sgd);
+    trial_infer(&t, 0);
+    check_ok(iso_function_facts(t.infer, ROWS, &facts));
+    double sum = sizeof(float) * ROWS * HIDDEN * (3.5 + 1);
+    ck_assert_msg(facts.exchanged_bytes == sum + scalar_bytes(8, 4), "%.0f bytes instead of %.0f and %.0f",
+                  facts.exchanged_bytes, sum, scalar_bytes(8, 4));
+    trial_end(&t);
+}
+END_TEST
+
 /* ---- convolutions ---- */
 
 START_TEST(convolutions_share_all_work)
@@ -188,7 +220,8 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS("facts", 0, data_parallel_shares_all_work, data_parallel_moves_what_an_all_reduce_moves,
                   a_sharded_pair_shares_all_work, a_sharded_pair_moves_one_sum,
-                  sharded_weights_are_gathered_once_each_way, convolutions_share_all_work))
+                  sharded_weights_are_gathered_once_each_way, a_sum_goes_by_a_stop,
+                  convolutions_share_all_work))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
