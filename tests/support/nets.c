@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/models.h"
+
 /* ---- inputs and losses ---- */
 
 static iso_tensor *add_input(net *n, const char *name, iso_dtype dtype, iso_shape shape, int64_t classes)
@@ -175,9 +177,53 @@ static void logic(net *n)
                       iso_cast(iso_sum(iso_multiply(mean, iso_affine(variance, 0.1, 0))), dtype));
 }
 
-const net_kind net_kinds[] = {{"mlp", mlp},     {"convnet", convnet},     {"pools", pools},
-                              {"words", words}, {"attention", attention}, {"merges", merges},
-                              {"ops", ops},     {"teacher", teacher},     {"logic", logic},
+/* ---- the built-in models, on small images ---- */
+
+static void builtin(net *n, const char *name)
+{
+    const iso_builtin_model *model;
+    ck_assert_int_eq(iso_builtin_model_find(name, &model), ISO_OK);
+    iso_tensor *image = numbers(n, "image", ISO_SHAPE(13, 12, 1));
+    iso_tensor *y = model->build(iso_affine(image, 255, 0));
+    if (model->loss == ISO_LOSS_MSE)
+        n->loss = iso_reduce_loss(iso_mean_squared_error(numbers(n, "target", ISO_SHAPE(10)), y), NULL);
+    else
+        classify(n, y, NULL);
+}
+
+static void builtin_mlp(net *n)
+{
+    builtin(n, "mlp");
+}
+
+static void builtin_convnet(net *n)
+{
+    builtin(n, "convnet");
+}
+
+static void builtin_dense(net *n)
+{
+    builtin(n, "dense");
+}
+
+static void builtin_dtensor(net *n)
+{
+    builtin(n, "dtensor");
+}
+
+const net_kind net_kinds[] = {{"mlp", mlp},
+                              {"convnet", convnet},
+                              {"pools", pools},
+                              {"words", words},
+                              {"attention", attention},
+                              {"merges", merges},
+                              {"ops", ops},
+                              {"teacher", teacher},
+                              {"logic", logic},
+                              {"built-in mlp", builtin_mlp},
+                              {"built-in convnet", builtin_convnet},
+                              {"built-in dense", builtin_dense},
+                              {"built-in dtensor", builtin_dtensor},
                               {NULL, NULL}};
 
 int net_kind_count(void)
