@@ -11,7 +11,8 @@
 
 enum { CHUNK = 1 << 16 };
 
-static iso_status runtime_of(const iso_variable *variable, int64_t count, iso_runtime **out)
+static iso_status runtime_of(const iso_variable *variable, const double *values, int64_t count,
+                             iso_runtime **out)
 {
     int64_t elements = 0;
     iso_graph *graph = variable->graph;
@@ -25,6 +26,8 @@ static iso_status runtime_of(const iso_variable *variable, int64_t count, iso_ru
     if (status == ISO_OK && elements != count)
         status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
                            variable->path, elements, count);
+    if (status == ISO_OK && !values && count > 0)
+        status = iso_error(ISO_INVALID, "variable '%s': the array of its values is NULL", variable->path);
     *out = runtime;
     return status;
 }
@@ -70,7 +73,9 @@ done:
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count)
 {
     iso_runtime *runtime;
-    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, count, &runtime));
+    if (!variable)
+        return iso_error(ISO_INVALID, "there is no such variable");
+    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
     memset(values, 0, (size_t)count * sizeof *values);
@@ -81,7 +86,9 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
 {
     iso_runtime *runtime;
-    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, count, &runtime));
+    if (!variable)
+        return iso_error(ISO_INVALID, "there is no such variable");
+    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
     for (int l = 0; l < runtime->locals; l++) {

@@ -280,6 +280,26 @@ START_TEST(an_idle_rank_s_batch_counts_too)
 }
 END_TEST
 
+/* ---- variables ---- */
+
+START_TEST(arrays_of_one_rank_alone_are_refused)
+{
+    trial t;
+    begin(&t, "mlp");
+    bool last = iso_rank(ctx) == iso_ranks(ctx) - 1;
+    iso_variable *bias = iso_graph_find_variable(t.net.graph, "d/bias");
+    int64_t count = count_elements(iso_variable_value(bias), 0);
+    double values[100] = {0};
+    check_refused(iso_variable_assign(bias, last ? NULL : values, count), "the array of its values is NULL");
+    check_refused(iso_variable_read(bias, last ? NULL : values, count), "the array of its values is NULL");
+    check_refused(iso_variable_read(bias, values, last ? count + 1 : count), "elements");
+    check_refused(iso_variable_read(iso_graph_find_variable(t.net.graph, "e/bias"), values, count),
+                  "there is no such variable");
+    check_ok(iso_variable_read(bias, values, count));
+    trial_end(&t);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
@@ -290,7 +310,7 @@ int main(int argc, char **argv)
                   layouts_that_do_not_fit_are_the_function_s_error, batches_that_do_not_fit_are_refused,
                   run_gives_scalars_only, a_label_outside_the_classes_changes_nothing,
                   a_rank_that_cannot_read_stops_all, a_batch_that_one_rank_refuses_is_refused,
-                  an_idle_rank_s_batch_counts_too))
+                  an_idle_rank_s_batch_counts_too, arrays_of_one_rank_alone_are_refused))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
