@@ -2,6 +2,7 @@
  * this machine. Ranks: 1 */
 #include <malloc.h>
 
+#include "tests/backend/cases_rows.h"
 #include "tests/backend/harness.h"
 
 /* Makes case `index` of an op; false behind the last. */
@@ -228,11 +229,6 @@ static bool convolution(trial *t, int index)
 }
 
 /* ---- normalisation ---- */
-static const int64_t channel_shapes[][2] = {{1, 1},    {5, 3}, {1000, 12}, {777, 24}, {300, 32},
-                                            {64, 16},  {0, 8}, {129, 64},  {50, 129}, {33, 200},
-                                            {9, 1000}, {7, 7}, {4096, 10}};
-enum { CHANNELS = sizeof channel_shapes / sizeof *channel_shapes };
-
 static bool batch_moments(trial *t, int index)
 {
     if (index == CHANNELS)
@@ -316,62 +312,6 @@ static bool batch_norm_grad(trial *t, int index)
     return true;
 }
 
-static bool layer_norm(trial *t, int index)
-{
-    if (index == 4 * CHANNELS)
-        return false;
-    int64_t rows = channel_shapes[index / 4][0], c = channel_shapes[index / 4][1];
-    bool gamma = index & 1, beta = index & 2;
-    t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, gamma, beta};
-    bool sums_of = strstr(t->op, "sums"), gradient = strstr(t->op, "grad");
-    input(t, ISO_F32, 1, 3, DIMS(rows, c));
-    if (gradient)
-        input(t, ISO_F32, -1, 1, DIMS(rows, c));
-    if (gamma && !sums_of)
-        input(t, ISO_F32, 0.5, 2, DIMS(c));
-    if (beta && !gradient)
-        input(t, ISO_F32, -1, 1, DIMS(c));
-    output(t, ISO_F32, sums_of ? 1 : 2, sums_of ? &channel_shapes[index / 4][1] : channel_shapes[index / 4]);
-    if (sums_of)
-        output(t, ISO_F32, DIMS(c));
-    t->tolerance = (tolerance){2e-6, 2e-6};
-    if (gradient && c < 8) /* what is left of nothing */
-        t->tolerance.absolute = 1e-3;
-    return true;
-}
-
-/* The channels of one slot, of 1000 with a mean of about 2 and a variance of about 0.7. */
-static bool layer_parts(trial *t, int index)
-{
-    static const int64_t counts[] = {1, 16, 17, 0, 250, 33, 5};
-    if (index == 2 * (int)(sizeof counts / sizeof *counts))
-        return false;
-    int64_t rows = 1 + 13 * (index / 2), c = counts[index / 2];
-    bool scaled = index & 1, moments = strstr(t->op, "moments"), gradient = strstr(t->op, "grad"),
-         weights = strstr(t->op, "weight"), of_rows = strcmp(t->op, "layer_grad_sums") == 0;
-    if (!moments)
-        t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, scaled, scaled};
-    input(t, ISO_F32, 1, 3, DIMS(rows, c));
-    t->in[0].global[1] = 1000;
-    if (gradient || weights)
-        input(t, ISO_F32, -1, 1, DIMS(rows, c));
-    for (int i = 0; i < 2 && !moments; i++)
-        input(t, ISO_F64, i ? 4600 : 1900, i ? 5000 : 2100, DIMS(rows, 1));
-    for (int i = 0; i < 2 && strcmp(t->op, "layer_grad") == 0; i++)
-        input(t, ISO_F64, -500, 500, DIMS(rows, 1));
-    if (scaled && !moments && !weights)
-        input(t, ISO_F32, 0.5, 2, DIMS(c));
-    if (scaled && strcmp(t->op, "layer_scale") == 0)
-        input(t, ISO_F32, -1, 1, DIMS(c));
-    for (int o = 0; o < (moments || of_rows || weights ? 2 : 1); o++)
-        if (weights)
-            output(t, ISO_F32, DIMS(c));
-        else
-            output(t, moments || of_rows ? ISO_F64 : ISO_F32, DIMS(rows, moments || of_rows ? 1 : c));
-    t->tolerance = (tolerance){2e-6, 2e-6};
-    return true;
-}
-
 /* ---- pools ---- */
 static const struct {
     int64_t n, h, w, c, size[2], stride[2], pad[2], after[2];
@@ -407,83 +347,7 @@ static bool pool(trial *t, int index)
     return true;
 }
 
-/* ---- softmax, cross-entropy, dropout ---- */
-static const int64_t class_shapes[][2] = {{1, 1},  {16, 10},  {3, 16}, {5, 17},
-                                          {0, 10}, {2, 1000}, {7, 33}, {4, 5}};
-enum { CLASSES = sizeof class_shapes / sizeof *class_shapes };
-
-static bool softmax(trial *t, int index)
-{
-    if (index == CLASSES)
-        return false;
-    int64_t rows = class_shapes[index][0], classes = class_shapes[index][1];
-    bool gradient = strstr(t->op, "grad"), logs = strstr(t->op, "log");
-    t->attrs.softmax.axis = 1;
-    input(t, ISO_F32,
-          gradient && logs ? -5
-          : gradient       ? 0
-                           : -8,
-          gradient && logs ? 0 : 8, DIMS(rows, classes));
-    if (gradient)
-        input(t, ISO_F32, -1, 1, DIMS(rows, classes));
-    output(t, ISO_F32, DIMS(rows, classes));
-    t->tolerance = (tolerance){2e-6, 1e-6};
-    return true;
-}
-
-static bool crossentropy(trial *t, int index)
-{
-    if (index == CLASSES)
-        return false;
-    int64_t rows = class_shapes[index][0], classes = class_shapes[index][1];
-    static const iso_dtype types[] = {ISO_I32, ISO_I64, ISO_U8};
-    bool sparse = strstr(t->op, "sparse"), gradient = strstr(t->op, "grad");
-    if (sparse)
-        input(t, classes > 255 ? ISO_I32 : types[index % 3], 0, (double)classes, DIMS(rows));
-    else
-        input(t, ISO_F32, 0, 1, DIMS(rows, classes));
-    input(t, ISO_F32, -8, 8, DIMS(rows, classes));
-    if (gradient)
-        input(t, ISO_F32, -1, 1, DIMS(rows));
-    output(t, ISO_F32, gradient ? 2 : 1, (int64_t[]){rows, classes});
-    t->tolerance = (tolerance){2e-6, 1e-6};
-    return true;
-}
-
-/* Parts of [rows, 3000] classes, some of them empty. */
-static bool class_parts(trial *t, int index)
-{
-    static const int64_t counts[] = {1, 10, 16, 17, 0, 1000, 33, 5};
-    if (index == sizeof counts / sizeof *counts)
-        return false;
-    int64_t rows = 1 + index * 3, classes = counts[index];
-    bool sparse = strstr(t->op, "sparse"),
-         labelled = sparse || strstr(t->op, "loss") || strcmp(t->op, "class_grad") == 0;
-    t->attrs.classes.axis = 1;
-    if (sparse)
-        input(t, index % 2 ? ISO_I32 : ISO_F32, 0, index % 2 ? 3000 : 1, DIMS(rows));
-    else if (labelled)
-        input(t, ISO_F32, 0, 1, DIMS(rows, classes));
-    if (sparse && index % 2 == 0)
-        t->low[0] = t->high[0] = 990; /* a whole number */
-    input(t, ISO_F32, -8, 8, DIMS(rows, classes));
-    t->in[labelled].offset[1] = 977;
-    t->in[labelled].global[1] = 3000;
-    if (strcmp(t->op, "class_max") != 0)
-        input(t, ISO_F32, 7, 8, DIMS(rows, 1)); /* the largest */
-    if (strcmp(t->op, "class_max") != 0 && strcmp(t->op, "class_sum_exp") != 0)
-        input(t, ISO_F32, 1, 50, DIMS(rows, 1)); /* the sum */
-    if (strcmp(t->op, "class_grad") == 0)
-        input(t, ISO_F32, 0.5, 1, DIMS(rows, 1));
-    if (labelled && strstr(t->op, "grad"))
-        input(t, ISO_F32, -1, 1, DIMS(rows));
-    bool reduces = strcmp(t->op, "class_max") == 0 || strcmp(t->op, "class_sum_exp") == 0 ||
-                   strcmp(t->op, "class_loss") == 0;
-    output(t, ISO_F32, DIMS(rows, reduces ? 1 : classes));
-    t->tolerance = (tolerance){2e-6, 1e-6};
-    return true;
-}
-
+/* ---- dropout ---- */
 /* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
 static bool dropout(trial *t, int index)
 {

@@ -361,26 +361,6 @@ SAMPLE(min_integers)
 {
     iso_reduce_min(sample_leaf(s, ISO_I32, -9, 9, ISO_SHAPE(ISO_BATCH, 4)), (int[]){1}, 1, true);
 }
-SAMPLE(argmax_last)
-{
-    iso_argmax(block(s, ISO_F32), -1);
-}
-SAMPLE(argmax_middle)
-{
-    iso_argmax(block(s, ISO_F32), 1);
-}
-
-SAMPLE(in_top_k)
-{
-    iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 6));
-    iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH)), 3);
-}
-SAMPLE(in_top_k_rows)
-{
-    iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 6));
-    iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH, 2)), 2);
-}
-
 SAMPLE(flatten)
 {
     iso_reshape_to(block(s, ISO_F32), ISO_SHAPE(ISO_BATCH, -1));
@@ -570,10 +550,6 @@ const sample basic_samples[] = {
     {"reduce_max", max_rows},
     {"reduce_min", min_last},
     {"reduce_min", min_integers},
-    {"argmax", argmax_last},
-    {"argmax", argmax_middle},
-    {"in_top_k", in_top_k},
-    {"in_top_k", in_top_k_rows},
     {"reshape", flatten},
     {"reshape", reshape_part},
     {"reshape", reshape_one},

@@ -140,6 +140,26 @@ SAMPLE(log_softmax_gradient)
     differentiate(s, iso_log_softmax(image(s, 3), 2));
 }
 
+SAMPLE(argmax_last)
+{
+    iso_argmax(image(s, 3), -1);
+}
+SAMPLE(argmax_middle)
+{
+    iso_argmax(image(s, 3), 1);
+}
+
+SAMPLE(in_top_k)
+{
+    iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 6));
+    iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH)), 3);
+}
+SAMPLE(in_top_k_rows)
+{
+    iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 6));
+    iso_in_top_k(predictions, sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH, 2)), 2);
+}
+
 static iso_tensor *sparse(sample_graph *s)
 {
     iso_tensor *labels = sample_leaf(s, ISO_I32, 0, 5, ISO_SHAPE(ISO_BATCH, 2));
@@ -293,6 +313,10 @@ const sample network_samples[] = {
     {"log_softmax", log_softmax},
     {"softmax_grad", softmax_gradient},
     {"log_softmax_grad", log_softmax_gradient},
+    {"argmax", argmax_last},
+    {"argmax", argmax_middle},
+    {"in_top_k", in_top_k},
+    {"in_top_k", in_top_k_rows},
     {"sparse_crossentropy", sparse_loss},
     {"sparse_crossentropy_grad", sparse_loss_gradient},
     {"crossentropy", dense_loss},
