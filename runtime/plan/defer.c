@@ -7,17 +7,16 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
-static int count_uses(const iso_program *program, int value)
+/* How often each value is read. */
+static void count_uses(const iso_program *program, int *uses)
 {
-    int uses = 0;
     for (int k = 0; k < program->steps; k++)
         for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
-            uses += program->step[k].input[i] == value;
+            uses[program->step[k].input[i]]++;
     for (int i = 0; i < program->outputs; i++)
-        uses += program->output_value[i] == value;
+        uses[program->output_value[i]]++;
     for (int i = 0; i < program->changes; i++)
-        uses += program->change[i].value == value;
-    return uses;
+        uses[program->change[i].value]++;
 }
 
 static bool makes_parts(const iso_kernel *kernel, const iso_call *call)
@@ -54,29 +53,39 @@ static bool reads_less(const iso_plan *plan, int number, int group)
     return group == 1 || k * (m / group + n) < m * n / group;
 }
 
-static bool may_defer(const iso_plan *plan, const iso_bucket_member *member, int group)
+static bool may_defer(const iso_plan *plan, const int *uses, const iso_bucket_member *member, int group)
 {
     const iso_program *program = plan->program;
     int value = program->change[member->change].value, number = program->value[value].step;
     if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
         return false;
-    return program->step[number].op->outputs == 1 && count_uses(program, value) == 1 &&
+    return program->step[number].op->outputs == 1 && uses[value] == 1 &&
            inputs_are_computed(program, &program->step[number]) &&
            iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
+}
+
+static void defer_members(iso_plan *plan, int b, const int *uses)
+{
+    const iso_bucket *bucket = &plan->buckets->bucket[b];
+    for (int m = 0; m < bucket->members; m++) {
+        if (!may_defer(plan, uses, &bucket->member[m], bucket->group))
+            continue;
+        int step = plan->program->value[plan->program->change[bucket->member[m].change].value].step;
+        plan->step_deferred[step] = true;
+        plan->deferred[plan->deferrals++] = (iso_deferred){.bucket = b, .member = m, .step = step};
+    }
 }
 
 iso_status iso_plan_defer(iso_plan *plan)
 {
     if (!iso_plan_on_one_host(plan))
         return ISO_OK;
+    int *uses = iso_new(((size_t)plan->program->values + 1) * sizeof *uses);
+    if (!uses)
+        return iso_error(ISO_NO_MEMORY, "no memory to look at %d values", plan->program->values);
+    count_uses(plan->program, uses);
     for (int b = 0; b < plan->buckets->count; b++)
-        for (int m = 0; m < plan->buckets->bucket[b].members; m++) {
-            const iso_bucket_member *member = &plan->buckets->bucket[b].member[m];
-            if (!may_defer(plan, member, plan->buckets->bucket[b].group))
-                continue;
-            int step = plan->program->value[plan->program->change[member->change].value].step;
-            plan->step_deferred[step] = true;
-            plan->deferred[plan->deferrals++] = (iso_deferred){.bucket = b, .member = m, .step = step};
-        }
+        defer_members(plan, b, uses);
+    iso_free(uses);
     return ISO_OK;
 }

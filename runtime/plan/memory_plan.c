@@ -1,61 +1,320 @@
 #include "runtime/plan/memory_plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base/memory.h"
+
+enum { FEW = 512 }; /* blocks that may be placed the largest first, in quadratic time */
+
+/* A block with the rest of its last line, and a line behind it. */
+static size_t span(const iso_block *block)
+{
+    return (block->bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+}
+
+static size_t reach(const iso_block *block)
+{
+    return block->offset + span(block);
+}
+
+static int compare(size_t a, size_t b)
+{
+    return (a > b) - (a < b);
+}
 
 static int by_size(const void *a, const void *b)
 {
     const iso_block *x = *(iso_block *const *)a, *y = *(iso_block *const *)b;
     if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
+        return compare(y->bytes, x->bytes);
     return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : (x > y) - (x < y);
 }
 
-static int by_offset(const void *a, const void *b)
+/* ---- few blocks: the largest first, each at the lowest offset where it fits ---- */
+
+/* placed: in the order of their offsets. */
+static size_t lowest(const iso_block *block, iso_block *const *placed, int count)
+{
+    size_t offset = 0;
+    for (int i = 0; i < count; i++) {
+        if (placed[i]->begin > block->end || block->begin > placed[i]->end)
+            continue;
+        if (offset + span(block) <= placed[i]->offset)
+            break;
+        if (reach(placed[i]) > offset)
+            offset = reach(placed[i]);
+    }
+    return offset;
+}
+
+static void insert(iso_block *block, iso_block **placed, int count)
+{
+    int at = count;
+    for (; at > 0 && placed[at - 1]->offset > block->offset; at--)
+        placed[at] = placed[at - 1];
+    placed[at] = block;
+}
+
+/* order: by size. */
+static void largest_first(iso_block *const *order, int count, iso_block **placed)
+{
+    for (int i = 0; i < count; i++) {
+        order[i]->offset = lowest(order[i], placed, i);
+        insert(order[i], placed, i);
+    }
+}
+
+/* ---- many blocks: as time goes, each in a gap that is hardly larger, in n log n ---- */
+
+/* The range from a block's or a gap's offset to the next one's. Gaps of about one size are in a list; the
+ * last segment of all has no end. */
+typedef struct segment {
+    size_t offset, bytes;
+    bool gap;
+    int before, behind;         /* neighbours in memory, -1: none */
+    int gap_before, gap_behind; /* neighbours in the list of its size */
+} segment;
+
+enum { STEPS = 8, SIZES = 64 * STEPS }; /* sizes: powers of two, each in so many steps */
+
+typedef struct heap {
+    segment *segment;
+    int segments, last;
+    int unused; /* a list, by `behind`, of segments that were joined to others */
+    int first[SIZES];
+    uint64_t some[SIZES / 64]; /* bit: this size has gaps */
+} heap;
+
+/* The size class of a gap of so many lines; wanted: one whose gaps all are as large. */
+static int size_class(size_t bytes, bool wanted)
+{
+    size_t lines = bytes / ISO_ALIGN;
+    int power = 63 - __builtin_clzll((unsigned long long)(lines | 1));
+    if (power < 3)
+        return (int)lines;
+    int class = power * STEPS + (int)(lines >> (power - 3) & (STEPS - 1));
+    return class + (wanted && (lines & ((1ull << (power - 3)) - 1)) != 0);
+}
+
+static void list_gap(heap *h, int s)
+{
+    segment *gap = &h->segment[s];
+    int class = size_class(gap->bytes, false);
+    gap->gap = true;
+    gap->gap_before = -1;
+    gap->gap_behind = h->first[class];
+    if (h->first[class] >= 0)
+        h->segment[h->first[class]].gap_before = s;
+    h->first[class] = s;
+    h->some[class / 64] |= 1ull << class % 64;
+}
+
+static void unlist_gap(heap *h, int s)
+{
+    segment *gap = &h->segment[s];
+    int class = size_class(gap->bytes, false);
+    gap->gap = false;
+    if (gap->gap_behind >= 0)
+        h->segment[gap->gap_behind].gap_before = gap->gap_before;
+    if (gap->gap_before >= 0)
+        h->segment[gap->gap_before].gap_behind = gap->gap_behind;
+    else
+        h->first[class] = gap->gap_behind;
+    if (h->first[class] < 0)
+        h->some[class / 64] &= ~(1ull << class % 64);
+}
+
+static int find_gap(const heap *h, size_t bytes)
+{
+    int class = size_class(bytes, true);
+    uint64_t word = h->some[class / 64] & ~0ull << class % 64;
+    for (int w = class / 64;; word = h->some[w]) {
+        if (word)
+            return h->first[w * 64 + __builtin_ctzll(word)];
+        if (++w == SIZES / 64)
+            return -1;
+    }
+}
+
+static int new_segment(heap *h, segment value)
+{
+    int s = h->unused >= 0 ? h->unused : h->segments++;
+    if (s == h->unused)
+        h->unused = h->segment[s].behind;
+    h->segment[s] = value;
+    return s;
+}
+
+/* Puts a new gap of what a block leaves of the segment behind it. */
+static void split(heap *h, int s, size_t bytes)
+{
+    segment *taken = &h->segment[s];
+    size_t left = taken->bytes - bytes;
+    if (left == 0)
+        return;
+    int rest = new_segment(
+        h, (segment){.offset = taken->offset + bytes, .bytes = left, .before = s, .behind = taken->behind});
+    if (taken->behind >= 0)
+        h->segment[taken->behind].before = rest;
+    taken->behind = rest;
+    taken->bytes = bytes;
+    list_gap(h, rest);
+}
+
+/* The end of memory, moved so that a block fits behind the last one. */
+static int extend(heap *h, size_t bytes)
+{
+    int s = h->last;
+    if (s >= 0 && h->segment[s].gap) {
+        unlist_gap(h, s);
+        h->segment[s].bytes = bytes;
+        return s;
+    }
+    size_t end = s >= 0 ? h->segment[s].offset + h->segment[s].bytes : 0;
+    int fresh = new_segment(h, (segment){.offset = end, .bytes = bytes, .before = s, .behind = -1});
+    if (s >= 0)
+        h->segment[s].behind = fresh;
+    h->last = fresh;
+    return fresh;
+}
+
+static int take(heap *h, size_t bytes)
+{
+    int s = find_gap(h, bytes);
+    if (s < 0)
+        return extend(h, bytes);
+    unlist_gap(h, s);
+    split(h, s, bytes);
+    if (h->segment[s].behind >= 0 && h->last == s)
+        h->last = h->segment[s].behind;
+    return s;
+}
+
+/* Joins a segment with the one behind it. */
+static void join(heap *h, int s)
+{
+    int next = h->segment[s].behind;
+    h->segment[s].bytes += h->segment[next].bytes;
+    h->segment[s].behind = h->segment[next].behind;
+    if (h->segment[s].behind >= 0)
+        h->segment[h->segment[s].behind].before = s;
+    if (h->last == next)
+        h->last = s;
+    h->segment[next].behind = h->unused;
+    h->unused = next;
+}
+
+static void give_back(heap *h, int s)
+{
+    int behind = h->segment[s].behind, before = h->segment[s].before;
+    if (behind >= 0 && h->segment[behind].gap) {
+        unlist_gap(h, behind);
+        join(h, s);
+    }
+    if (before >= 0 && h->segment[before].gap) {
+        unlist_gap(h, before);
+        join(h, before);
+        s = before;
+    }
+    list_gap(h, s);
+}
+
+static int by_begin(const void *a, const void *b)
 {
     const iso_block *x = *(iso_block *const *)a, *y = *(iso_block *const *)b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : by_size(a, b);
 }
 
-static size_t reach(const iso_block *block)
+static int by_end(const void *a, const void *b)
 {
-    return block->offset + (block->bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+    const iso_block *x = *(iso_block *const *)a, *y = *(iso_block *const *)b;
+    return x->end != y->end ? (x->end < y->end ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* The lowest offset at which a block fits between those placed that live at the same time. */
-static size_t lowest(const iso_block *block, iso_block **placed, int count, iso_block **alive)
+/* place: room for the segment of each block, by its number in `blocks`. */
+static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, iso_block **ends, int count,
+                         int *place)
 {
-    int n = 0;
-    for (int i = 0; i < count; i++)
-        if (placed[i]->begin <= block->end && block->begin <= placed[i]->end)
-            alive[n++] = placed[i];
-    qsort(alive, (size_t)n, sizeof *alive, by_offset);
-    iso_block trial = *block;
-    trial.offset = 0;
-    for (int i = 0; i < n; i++) {
-        if (reach(&trial) <= alive[i]->offset)
-            break;
-        if (reach(alive[i]) > trial.offset)
-            trial.offset = reach(alive[i]);
+    int ended = 0;
+    h->segments = 0;
+    h->last = h->unused = -1;
+    memset(h->first, -1, sizeof h->first);
+    memset(h->some, 0, sizeof h->some);
+    qsort(begins, (size_t)count, sizeof *begins, by_begin);
+    qsort(ends, (size_t)count, sizeof *ends, by_end);
+    for (int i = 0; i < count; i++) {
+        for (; ends[ended]->end < begins[i]->begin; ended++)
+            give_back(h, place[ends[ended] - blocks]);
+        int s = take(h, span(begins[i]));
+        begins[i]->offset = h->segment[s].offset;
+        place[begins[i] - blocks] = s;
     }
-    return trial.offset;
+}
+
+/* ---- both ---- */
+
+static size_t reach_of(iso_block *const *order, int count)
+{
+    size_t total = 0;
+    for (int i = 0; i < count; i++)
+        total = reach(order[i]) > total ? reach(order[i]) : total;
+    return total;
+}
+
+/* Two ways, of which the better one counts: all as time goes; or the few largest blocks first, and above them
+ * the others as time goes. order: by size; other: room for twice as many. */
+static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block **other, int count,
+                       int *place, size_t *kept)
+{
+    iso_block **ends = other + count;
+    memcpy(other, order, (size_t)count * sizeof *order);
+    memcpy(ends, order, (size_t)count * sizeof *order);
+    as_time_goes(h, blocks, other, ends, count, place);
+    size_t simple = reach_of(order, count);
+    for (int i = 0; i < count; i++)
+        kept[i] = blocks[i].offset;
+    largest_first(order, FEW, other);
+    size_t base = reach_of(order, FEW);
+    memcpy(other, order + FEW, (size_t)(count - FEW) * sizeof *order);
+    memcpy(ends, order + FEW, (size_t)(count - FEW) * sizeof *order);
+    as_time_goes(h, blocks, other, ends, count - FEW, place);
+    for (int i = FEW; i < count; i++)
+        order[i]->offset += base;
+    if (simple <= reach_of(order, count))
+        for (int i = 0; i < count; i++)
+            blocks[i].offset = kept[i];
+}
+
+static iso_status try_both(iso_block *blocks, iso_block **order, iso_block **other, int count)
+{
+    heap h;
+    h.segment = iso_new((2 * (size_t)count + 1) * sizeof *h.segment);
+    int *place = iso_new((size_t)count * sizeof *place);
+    size_t *kept = iso_new((size_t)count * sizeof *kept);
+    bool room = h.segment && place && kept;
+    if (room)
+        place_many(&h, blocks, order, other, count, place, kept);
+    iso_free(h.segment);
+    iso_free(place);
+    iso_free(kept);
+    return room ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
 }
 
 iso_status iso_memory_plan(iso_block *blocks, int count, size_t *total)
 {
-    iso_block **order = iso_new(((size_t)count + 1) * 2 * sizeof *order);
+    iso_status status = ISO_OK;
+    iso_block **order = iso_new(((size_t)count + 1) * 3 * sizeof *order);
     if (!order)
         return iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
     for (int i = 0; i < count; i++)
         order[i] = &blocks[i];
     qsort(order, (size_t)count, sizeof *order, by_size);
-    *total = 0;
-    for (int i = 0; i < count; i++) {
-        order[i]->offset = lowest(order[i], order, i, order + count);
-        if (reach(order[i]) > *total)
-            *total = reach(order[i]);
-    }
+    if (count <= FEW)
+        largest_first(order, count, order + count);
+    else
+        status = try_both(blocks, order, order + count, count);
+    *total = reach_of(order, count);
     iso_free(order);
-    return ISO_OK;
+    return status;
 }

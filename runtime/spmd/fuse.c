@@ -10,8 +10,10 @@
 
 typedef struct fusion {
     iso_program *program;
-    int *uses;  /* [values] */
-    bool *dead; /* [steps] */
+    int *uses;       /* [values] */
+    int *first_read; /* [values + 1] where in `reader` a value's readers begin */
+    int *reader;     /* steps, in order; one that reads a value twice stands there twice */
+    bool *dead;      /* [steps] */
 } fusion;
 
 enum { X, DY }; /* inputs of the gradients */
@@ -27,12 +29,39 @@ static bool is_relu(const iso_program_step *step)
            (is(step, "unary_gradient") && ((const iso_unary_attrs *)step->op->attrs)->kind == ISO_UNARY_RELU);
 }
 
+static int inputs_of(const iso_program_step *step)
+{
+    return step->op ? step->op->inputs : 1;
+}
+
+/* The steps that read each value, before any is fused. */
+static iso_status list_readers(fusion *f)
+{
+    const iso_program *program = f->program;
+    int reads = 0;
+    for (int i = 0; i < program->steps; i++)
+        reads += inputs_of(&program->step[i]);
+    f->first_read = iso_new(((size_t)program->values + 2) * sizeof *f->first_read);
+    f->reader = iso_new(((size_t)reads + 1) * sizeof *f->reader);
+    if (!f->first_read || !f->reader)
+        return iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->steps);
+    int *next = f->first_read + 1; /* becomes first_read by being filled */
+    for (int i = 0; i < program->steps; i++)
+        for (int k = 0; k < inputs_of(&program->step[i]); k++)
+            next[program->step[i].input[k] + 1]++;
+    for (int v = 1; v <= program->values; v++)
+        next[v] += next[v - 1];
+    for (int i = 0; i < program->steps; i++)
+        for (int k = 0; k < inputs_of(&program->step[i]); k++)
+            f->reader[next[program->step[i].input[k]]++] = i;
+    return ISO_OK;
+}
+
 static void count_uses(fusion *f)
 {
     const iso_program *program = f->program;
-    for (int i = 0; i < program->steps; i++)
-        for (int k = 0; k < (program->step[i].op ? program->step[i].op->inputs : 1); k++)
-            f->uses[program->step[i].input[k]]++;
+    for (int v = 0; v < program->values; v++)
+        f->uses[v] = f->first_read[v + 1] - f->first_read[v];
     for (int i = 0; i < program->outputs; i++)
         f->uses[program->output_value[i]]++;
     for (int i = 0; i < program->changes; i++)
@@ -105,30 +134,45 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
     return ISO_OK;
 }
 
+/* The gradients of the normalisation that read this slope: all of its readers, or it cannot go. */
+static int count_takers(const fusion *f, const iso_program_step *norm, int slope)
+{
+    int taken = 0, value = f->program->step[slope].output[0];
+    for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
+        bool again = i > f->first_read[value] && f->reader[i] == f->reader[i - 1];
+        taken += !again && f->reader[i] > slope && takes_slope(&f->program->step[f->reader[i]], norm, value);
+    }
+    return taken;
+}
+
+static iso_status fuse_slope(fusion *f, const iso_program_step *norm, int number)
+{
+    iso_program *program = f->program;
+    const iso_program_step *slope = &program->step[number];
+    int value = slope->output[0], taken = count_takers(f, norm, number);
+    if (taken == 0 || taken != f->uses[value])
+        return ISO_OK;
+    for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
+        iso_status status = take_activation(f, &program->step[f->reader[i]], norm, slope->input[1]);
+        if (status != ISO_OK)
+            return status;
+    }
+    f->dead[number] = true;
+    return ISO_OK;
+}
+
 /* y: the ReLU's output, which the normalisation now gives. */
 static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
 {
-    iso_program *program = f->program;
-    for (int i = 0; i < program->steps; i++) {
-        iso_program_step *slope = &program->step[i];
-        if (f->dead[i] || !is_relu(slope) || !is(slope, "unary_gradient") || slope->input[0] != y ||
-            !one_layout(f, slope->input[1], slope->output[0]))
-            continue;
-        int taken = 0, value = slope->output[0];
-        for (int k = i + 1; k < program->steps; k++)
-            taken += takes_slope(&program->step[k], norm, value);
-        if (taken == 0 || taken != f->uses[value])
-            continue;
-        for (int k = i + 1; k < program->steps; k++) {
-            if (!takes_slope(&program->step[k], norm, value))
-                continue;
-            iso_status status = take_activation(f, &program->step[k], norm, slope->input[1]);
-            if (status != ISO_OK)
-                return status;
-        }
-        f->dead[i] = true;
+    iso_status status = ISO_OK;
+    for (int i = f->first_read[y]; i < f->first_read[y + 1] && status == ISO_OK; i++) {
+        int number = f->reader[i];
+        const iso_program_step *slope = &f->program->step[number];
+        if (!f->dead[number] && is_relu(slope) && is(slope, "unary_gradient") && slope->input[0] == y &&
+            one_layout(f, slope->input[1], slope->output[0]))
+            status = fuse_slope(f, norm, number);
     }
-    return ISO_OK;
+    return status;
 }
 
 /* ---- forward ---- */
@@ -178,6 +222,7 @@ iso_status iso_program_fuse(iso_program *program)
         status = iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->steps);
         goto done;
     }
+    ISO_TRY(list_readers(&f));
     count_uses(&f);
     for (int i = 0; i < program->steps; i++)
         if (is(&program->step[i], "relu"))
@@ -185,6 +230,8 @@ iso_status iso_program_fuse(iso_program *program)
     close_gaps(&f);
 done:
     iso_free(f.uses);
+    iso_free(f.first_read);
+    iso_free(f.reader);
     iso_free(f.dead);
     return status;
 }

@@ -66,26 +66,21 @@ typedef struct visitor {
     void *arg;
 } visitor;
 
-/* The slots that differ from `slot` along the SUM axes, in increasing order. */
+/* The slots that differ from `slot`, which is the first along the SUM axes, along these, in increasing order.
+ */
 static int list_addends(visitor *v, int slot)
 {
     int count = 1;
     v->slot[0] = slot;
-    for (int a = 0; a < v->mesh->axes; a++) {
+    for (int a = v->mesh->axes - 1; a >= 0;
+         a--) { /* the last axis runs fastest, so the list stays in order */
         if (v->role[a] != SUM)
             continue;
         int before = count;
-        for (int c = 0; c < v->mesh->size[a]; c++)
+        for (int c = 1; c < v->mesh->size[a]; c++)
             for (int i = 0; i < before; i++)
-                if (c != iso_mesh_coordinate(v->mesh, v->slot[i], a))
-                    v->slot[count++] = iso_mesh_with_coordinate(v->mesh, v->slot[i], a, c);
+                v->slot[count++] = iso_mesh_with_coordinate(v->mesh, v->slot[i], a, c);
     }
-    for (int i = 1; i < count; i++) /* nearly always few and in order */
-        for (int j = i; j > 0 && v->slot[j - 1] > v->slot[j]; j--) {
-            int kept = v->slot[j];
-            v->slot[j] = v->slot[j - 1];
-            v->slot[j - 1] = kept;
-        }
     return count;
 }
 

@@ -69,6 +69,41 @@ START_TEST(blocks_do_not_meet)
 }
 END_TEST
 
+/* Thousands of blocks as training has them: activations that live from a layer's forward to its backward
+ * pass, and what lives for a moment. */
+START_TEST(many_blocks_do_not_meet)
+{
+    enum { LAYERS = 1500 };
+    iso_block *block = calloc(3 * LAYERS, sizeof *block);
+    for (int n = 0; n < 6; n++) {
+        size_t total, most = 0;
+        int ends = 2 * LAYERS;
+        int64_t *live = calloc((size_t)ends + 2, sizeof *live);
+        for (int i = 0; i < 3 * LAYERS; i++) {
+            int layer = i / 3, begin = i % 3 < 2 ? layer : ends - layer;
+            int end = i % 3 ? begin + dice(3) : ends - layer;
+            block[i] = (iso_block){.bytes = (size_t)(n % 2 ? 64 : 1 + dice(1 << (4 + dice(14)))),
+                                   .begin = begin,
+                                   .end = end > ends ? ends : end};
+            size_t bytes = (block[i].bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+            live[block[i].begin] += (int64_t)bytes;
+            live[block[i].end + 1] -= (int64_t)bytes;
+        }
+        for (int64_t t = 0, now = 0; t <= ends; t++)
+            most = (now += live[t]) > (int64_t)most ? (size_t)now : most;
+        check_ok(iso_memory_plan(block, 3 * LAYERS, &total));
+        for (int i = 0; i < 3 * LAYERS; i++)
+            for (int k = 0; k < i; k++)
+                ck_assert(block[i].begin > block[k].end || block[k].begin > block[i].end ||
+                          block[i].offset + block[i].bytes + ISO_ALIGN <= block[k].offset ||
+                          block[k].offset + block[k].bytes + ISO_ALIGN <= block[i].offset);
+        ck_assert_msg(total <= most * 1.05, "%zu bytes where %zu live at once", total, most);
+        free(live);
+    }
+    free(block);
+}
+END_TEST
+
 START_TEST(memory_is_used_again)
 {
     iso_block block[3] = {{.bytes = 1000, .begin = 0, .end = 1},
@@ -190,8 +225,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK &&
-        RUN_TESTS("plan", 60, blocks_do_not_meet, memory_is_used_again, parts_cover_buckets_once))
+    if (status == ISO_OK && RUN_TESTS("plan", 60, blocks_do_not_meet, many_blocks_do_not_meet,
+                                      memory_is_used_again, parts_cover_buckets_once))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
