@@ -8,8 +8,10 @@
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/report_impl.h"
 
-enum { FEW_HOSTS = 8 };                   /* among which what one sends is looked at too */
-enum { LOOKED_AT = 16, PART_ALIGN = 64 }; /* slots of the host; the others are taken to be like them */
+enum { FEW_HOSTS = 8 }; /* among which what one sends is looked at too */
+/* Slots of the host that are looked at, on meshes of up to MANY slots and of more; the others are taken to be
+ * like the last of these. */
+enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, PART_ALIGN = 64 };
 
 typedef struct messages {
     const iso_reporter *r;
@@ -132,18 +134,21 @@ static double received(messages *m, int first, int count, bool buckets)
 {
     const int *slot = m->r->by_host + m->r->host_begin[m->host];
     int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
-    int looked_at = slots < LOOKED_AT ? slots : LOOKED_AT;
+    int looked_at = m->r->mesh->slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
+    double before = 0;
+    looked_at = slots < looked_at ? slots : looked_at;
     if (m->room)
         memset(m->known, 0, m->room * sizeof *m->known);
     m->used = 0;
     m->bytes = 0;
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
+        before = m->bytes;
         for (int i = first; i < first + count; i++)
             pull_move(m, &m->r->plan->move[i], slot[s]);
         for (int b = 0; buckets && b < m->r->plan->buckets->count; b++)
             pull_bucket(m, b, slot[s]);
     }
-    return looked_at ? m->bytes * slots / looked_at : 0;
+    return m->bytes + (slots - looked_at) * (m->bytes - before);
 }
 
 /* What `host` receives from another (-1: from all others), added to the blocks of the exchanges. */

@@ -110,12 +110,10 @@ static int64_t elements_of(const iso_variable *variable)
     return iso_shape_count(&variable->shape, &count) == ISO_OK ? count : 0;
 }
 
-static const iso_deferred *deferred_member(const iso_reporter *r, int bucket, int member)
+static bool is_deferred(const iso_reporter *r, const iso_bucket_member *member)
 {
-    for (int i = 0; i < r->plan->deferrals; i++)
-        if (r->plan->deferred[i].bucket == bucket && r->plan->deferred[i].member == member)
-            return &r->plan->deferred[i];
-    return NULL;
+    int step = r->program->value[r->program->change[member->change].value].step;
+    return step >= 0 && r->plan->step_deferred[step];
 }
 
 /* Each slot takes the others' addends of the part that it updates. All groups together hold every element. */
@@ -126,7 +124,7 @@ static void describe_gradients(iso_reporter *r, int number)
     int64_t elements = 0;
     int members = 0;
     for (int m = 0; m < bucket->members; m++)
-        if (!deferred_member(r, number, m)) {
+        if (!is_deferred(r, &bucket->member[m])) {
             last = bucket->member[m].variable;
             elements += elements_of(last);
             members++;

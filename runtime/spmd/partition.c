@@ -227,18 +227,21 @@ static iso_status finish_changes(iso_partitioner *p, const iso_update *update)
 {
     iso_status status = ISO_OK;
     void *memory;
+    bool *seen = NULL; /* [variables] */
     ISO_TRY(
         iso_alloc((size_t)update->count * sizeof(iso_program_change), "the updates of a function", &memory));
     p->program->change = memory;
+    ISO_TRY(iso_alloc((size_t)p->graph->variables + 1, "the updates of a function", (void **)&seen));
     for (int i = 0; i < update->count; i++) {
-        for (int j = 0; j < i; j++)
-            if (update->change[j].variable == update->change[i].variable)
-                ISO_TRY(iso_error(ISO_INVALID, "a function updates the variable '%s' twice",
-                                  update->change[i].variable->path));
+        if (seen[update->change[i].variable->id])
+            ISO_TRY(iso_error(ISO_INVALID, "a function updates the variable '%s' twice",
+                              update->change[i].variable->path));
+        seen[update->change[i].variable->id] = true;
         ISO_TRY(finish_change(p, &update->change[i], &p->program->change[i]));
         p->program->changes = i + 1;
     }
 done:
+    iso_free(seen);
     return status;
 }
 

@@ -51,20 +51,13 @@ const iso_variable *iso_program_variable_under(const iso_program *program, int v
                                               : NULL;
 }
 
-static bool changes(const iso_program *program, const iso_variable *variable)
-{
-    for (int i = 0; variable && i < program->changes; i++)
-        if (program->change[i].variable == variable)
-            return true;
-    return false;
-}
-
 /* A copy in place of a value that the end of the step would change under its readers. */
-static iso_status keep(iso_program *program, int *value)
+static iso_status keep(iso_program *program, const bool *changed, int *value)
 {
     iso_program_step *step = NULL;
     int kept;
-    if (!changes(program, iso_program_variable_under(program, *value)))
+    const iso_variable *variable = iso_program_variable_under(program, *value);
+    if (!variable || !changed[variable->id])
         return ISO_OK;
     iso_program_value from = program->value[*value];
     iso_status status = iso_program_add_step(program, NULL, &step);
@@ -80,11 +73,18 @@ static iso_status keep(iso_program *program, int *value)
 iso_status iso_program_keep_old_values(iso_program *program)
 {
     iso_status status = ISO_OK;
+    bool *changed = iso_new((size_t)program->graph->variables + 1);
+    if (!changed)
+        return iso_error(ISO_NO_MEMORY, "no memory for the updates of %d variables",
+                         program->graph->variables);
+    for (int i = 0; i < program->changes; i++)
+        changed[program->change[i].variable->id] = true;
     for (int i = 0; i < program->outputs && status == ISO_OK; i++)
-        status = keep(program, &program->output_value[i]);
+        status = keep(program, changed, &program->output_value[i]);
     for (int i = 0; i < program->changes && status == ISO_OK; i++)
         if (!program->change[i].apply)
-            status = keep(program, &program->change[i].value);
+            status = keep(program, changed, &program->change[i].value);
+    iso_free(changed);
     return status;
 }
 
