@@ -5,8 +5,9 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/report_impl.h"
 
-enum { PULL = 1152 }; /* bytes by which an exchange describes what a slot takes, of a few sources */
-enum { MANY = 256 };  /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+enum { SMALL_THINGS = 16384 }; /* of a process: its model, threads, flags */
+enum { PULL = 1152 };          /* bytes by which an exchange describes what a slot takes, of a few sources */
+enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
 
 static int64_t round_to(int64_t n, int64_t to)
 {
@@ -124,17 +125,21 @@ static size_t block(size_t bytes)
     return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
 }
 
-/* What a process keeps to know what to do: the graph, the program of this function, and one for evaluation.
- */
-static int64_t tables_of_process(const iso_program *program)
+/* What a process keeps to know what to do: the graph, the program of this function and one for evaluation,
+ * the plan, and layouts and names in several places. */
+static int64_t tables_of_process(const iso_plan *plan)
 {
+    const iso_program *program = plan->program;
     const iso_graph *graph = program->graph;
     size_t ops = (size_t)graph->ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
                  (size_t)graph->tensors * block(sizeof(iso_tensor));
     size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
-                   (size_t)program->step_capacity * sizeof(iso_program_step) +
-                   2 * (size_t)graph->variables * sizeof(iso_layout);
-    return (int64_t)(ops + 2 * steps);
+                   (size_t)program->step_capacity * sizeof(iso_program_step);
+    size_t places = (size_t)program->values * (sizeof(iso_place) + sizeof(iso_life) + sizeof(int)) +
+                    (size_t)plan->instruction_capacity * sizeof(iso_instruction);
+    size_t variables = (size_t)graph->variables *
+                       (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
+    return (int64_t)(ops + 2 * steps + places + variables + SMALL_THINGS);
 }
 
 /* ---- sums ---- */
@@ -156,7 +161,7 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
                                   .buffers = slot->buffers * slots};
     for (int i = r->host_begin[host]; i < r->host_begin[host + 1]; i++)
         memory->optimizer += state_of_slot(r, r->by_host[i]);
-    memory->buffers += tables_of_process(r->program);
+    memory->buffers += tables_of_process(r->plan);
     add_up(memory);
 }
 
