@@ -278,6 +278,11 @@ iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_s
     return tensor;
 }
 
+bool iso_tensor_is_input(const iso_tensor *tensor)
+{
+    return tensor->producer && tensor->producer->type == &iso_op_input;
+}
+
 iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values)
 {
     int64_t count;

@@ -45,6 +45,8 @@ void iso_tensor_set_name(iso_tensor *tensor, const char *name);
 
 /* An input [batch, shape...]: rows of a data set. */
 iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
+/* Whether iso_input() made it. */
+bool iso_tensor_is_input(const iso_tensor *tensor);
 /* A constant of a shape without batch; `values` are converted from double and copied. */
 iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values);
 /* A scalar constant. */

@@ -173,7 +173,8 @@ static iso_status add_slots(path_list *list, const iso_program_change *change)
     int count = iso_optimizer_rule_find(optimizer->rule)->slots(optimizer, name, initial);
     for (int i = 0; i < count && status == ISO_OK; i++)
         status = add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, name[i]);
-    return status;
+    return status == ISO_OK ? add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, "gradient")
+                            : status;
 }
 
 iso_status iso_program_report_unused(const iso_program *program, bool chief)

@@ -20,6 +20,8 @@ iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
     else if (iso_tensor_graph(x) != g || iso_tensor_graph(y) != g)
         iso_graph_fail(g, "the model's %s belongs to another graph",
                        iso_tensor_graph(x) != g ? "input" : "output");
+    else if (!iso_tensor_is_input(x))
+        iso_graph_fail(g, "a model's input must be made by iso_input(), '%s' is not", iso_tensor_name(x));
     return model;
 }
 

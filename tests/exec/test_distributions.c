@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
+#include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
-#include "runtime/spmd/spmd_impl.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/trial.h"
@@ -293,6 +293,65 @@ START_TEST(layouts_stay_as_the_first_function_found_them)
 }
 END_TEST
 
+/* Keys of what a function does not need are no mistakes: the dropout's output is another in training. */
+START_TEST(keys_of_what_other_functions_need_are_taken)
+{
+    trial t;
+    iso_function *infer = NULL;
+    iso_function_options options = {.outputs = {NULL}};
+    begin(&t, "mlp", "data=2,model=2");
+    trial_layout(&t, "drop/output", "data, model");
+    trial_layout(&t, "label/output", "-");
+    trial_layout(&t, "optimizer:.*velocity", "model, -"); /* nobody knows of an optimizer yet */
+    iso_layout_map_set_strict(t.map, true);
+    check_ok(iso_model_parallel_create(t.map, &t.distribution));
+    iso_graph_distribute(t.net.graph, t.distribution);
+    options.outputs[0] = t.net.loss;
+    memcpy(options.inputs, t.net.input, sizeof t.net.input);
+    check_ok(iso_function_create_with(t.net.graph, &infer, &options, sizeof options));
+    options.training = true;
+    options.updates[0] = iso_minimize(t.net.loss, iso_sgd(0.1)); /* has no slots */
+    check_refused(iso_function_create_with(t.net.graph, &t.train, &options, sizeof options),
+                  "layout key 'optimizer:.*velocity' (model, -) matches no");
+    iso_function_destroy(infer);
+    trial_end(&t);
+}
+END_TEST
+
+/* The layer's and the block's layout of one tensor: the block's stays. */
+START_TEST(a_block_has_the_last_word)
+{
+    iso_mesh *mesh = NULL;
+    iso_layout_map *map = NULL;
+    iso_distribution *distribution = NULL;
+    iso_function *function = NULL;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_name_scope_begin(g, "block");
+    iso_tensor *y = iso_name_scope_end(g, iso_dense(x, 8, .name = "d"));
+    iso_tensor *z = iso_sum(iso_square(y));
+    check_ok(iso_mesh_create(ctx, "data=2,model=2", &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    iso_layout_map_set_strict(map, true);
+    check_ok(iso_layout_map_set(map, "block/d/output", "data, model"));
+    check_ok(iso_layout_map_set(map, "block/output", "-, data+model"));
+    check_ok(iso_model_parallel_create(map, &distribution));
+    iso_graph_distribute(g, distribution);
+    check_ok(iso_function_create(g, &function, .inputs = {x}, .outputs = {z}));
+    iso_layout last = {0};
+    for (int v = 0; v < function->program->values; v++)
+        if (function->program->value[v].tensor == y)
+            last = function->program->value[v].layout;
+    char text[ISO_LAYOUT_TEXT];
+    ck_assert_str_eq(iso_layout_text(mesh, &last, text, sizeof text), "-, data+model");
+    iso_function_destroy(function);
+    iso_graph_destroy(g);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
@@ -301,7 +360,8 @@ int main(int argc, char **argv)
         RUN_TESTS("distributions", 60, a_third_distribution_gives_the_numbers_of_one_slot,
                   all_ranks_are_asked_alike, a_map_behind_callbacks_is_model_parallel,
                   a_wrong_answer_names_the_path, ranks_that_are_told_different_things_notice,
-                  layouts_stay_as_the_first_function_found_them))
+                  layouts_stay_as_the_first_function_found_them, keys_of_what_other_functions_need_are_taken,
+                  a_block_has_the_last_word))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -43,6 +43,8 @@ START_TEST(the_file_is_read)
     fclose(from);
     check_ok(iso_json_parse(name, text, size, &file));
     free(text);
+    ck_assert_ptr_nonnull(
+        strstr(text_of(file, "versions"), "keras 3.15.")); /* as pinned in requirements.txt */
     check_ok(iso_mesh_create(ctx, text_of(file, "mesh"), &mesh));
 }
 END_TEST
