@@ -12,7 +12,7 @@
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
-enum { REST = 0, MOST_IMAGINED = 1 << 24 }; /* REST: size of an axis written "*" until it is known */
+enum { REST = 0, MOST_SLOTS = 1 << 24 }; /* REST: size of an axis written "*" until it is known */
 
 static iso_status bad_spec(const char *spec, const char *at, const char *what)
 {
@@ -84,8 +84,8 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec)
             return iso_error(ISO_INVALID, "mesh '%s': only one axis may be '*'", spec);
         if (mesh->size[a] == REST)
             rest = a;
-        else if (__builtin_mul_overflow(fixed, mesh->size[a], &fixed) || fixed > INT_MAX)
-            return iso_error(ISO_INVALID, "mesh '%s': more than %d slots", spec, INT_MAX);
+        else if (__builtin_mul_overflow(fixed, mesh->size[a], &fixed) || fixed > MOST_SLOTS)
+            return iso_error(ISO_INVALID, "mesh '%s': more than %d slots", spec, MOST_SLOTS);
     }
     if (rest >= 0) {
         int places = iso_ranks(mesh->ctx) > 1 ? iso_ranks(mesh->ctx) : iso_threads(mesh->ctx);
@@ -136,15 +136,6 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
     return ISO_OK;
 }
 
-/* Nothing will run on it, so its slots may be on one rank, as the zeroed list has them. */
-static iso_status place_nowhere(const iso_mesh *mesh)
-{
-    if (mesh->slots > MOST_IMAGINED)
-        return iso_error(ISO_INVALID, "mesh '%s' has %d slots; plans are made for at most %d", mesh->text,
-                         mesh->slots, MOST_IMAGINED);
-    return ISO_OK;
-}
-
 typedef enum placing { IN_BLOCKS, AS_LISTED, NOWHERE } placing;
 
 static iso_status create(iso_context *ctx, const char *spec, placing how, const int *rank_of_slot, int count,
@@ -161,11 +152,10 @@ static iso_status create(iso_context *ctx, const char *spec, placing how, const 
     ISO_TRY(parse(mesh, spec));
     ISO_TRY(resolve_sizes(mesh, spec));
     ISO_TRY(write_text(mesh));
-    if (how == NOWHERE)
-        ISO_TRY(place_nowhere(mesh));
     ISO_TRY(iso_alloc((size_t)mesh->slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
-    if (how != NOWHERE)
+    if (how != NOWHERE) /* else nothing will run on it, and its slots may be on one rank, as the zeroed list
+                           has them */
         ISO_TRY(how == AS_LISTED ? place_as_listed(mesh, rank_of_slot, count) : place_in_blocks(mesh));
     *out = mesh;
     return ISO_OK;

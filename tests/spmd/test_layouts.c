@@ -78,7 +78,7 @@ START_TEST(wrong_meshes_are_named)
         {"data=2,data=3", "an axis name for the second time at position 8"},
         {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "more than 6 axes at position 25"},
         {"data=99999999999", "no positive size"},
-        {"data=65536,model=65536", "more than 2147483647 slots"},
+        {"data=65536,model=65536", "more than 16777216 slots"},
         {"an_axis_with_a_name_of_33_letters=2", "an axis name that is too long at position 1"},
     };
     iso_mesh *mesh = NULL;
