@@ -51,7 +51,10 @@ static void print_variable(const printer *p, const iso_report_variable *v, const
     if (v->key)
         iso_text_add(p->text, "  key '%s'", v->key);
     else if (said)
-        iso_text_add(p->text, "  %s", strcmp(v->reason, "own") ? "the distribution" : "its own layout");
+        iso_text_add(p->text, "  %s",
+                     !strcmp(v->reason, "own")    ? "its own layout"
+                     : !strcmp(v->reason, "zero") ? "ZeRO 3"
+                                                  : "the distribution");
     if (v->split > 1)
         iso_text_add(p->text, "%supdate split over %s", said ? "; " : "  ", v->split_axes);
     iso_text_add(p->text, "\n");
@@ -161,11 +164,9 @@ static void print_collective(const printer *p, const iso_report_collective *c, c
     char all[32], each[32];
     iso_text_add(p->text, "  %4d  %-*s  %-*s  %8s  %8s  ", c->begin, width[0], c->kind, width[1], c->axes,
                  bytes_text(c->bytes / p->report->slots, each), bytes_text(c->bytes, all));
-    iso_text_add(p->text, "%s", c->tensor);
-    if (c->from.op) {
-        iso_text_add(p->text, " from ");
-        add_origin(p->text, &c->from, "");
-    }
+    bool named = !c->from.op || strcmp(c->tensor, c->from.op) != 0;
+    iso_text_add(p->text, "%s%s", named ? c->tensor : "", named && c->from.op ? " from " : "");
+    add_origin(p->text, &c->from, "");
     iso_text_add(p->text, " for ");
     add_origin(p->text, &c->to, "the end of the step");
     if (c->overlaps)

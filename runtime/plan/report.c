@@ -73,6 +73,17 @@ static void find_users(iso_reporter *r)
     }
 }
 
+static void find_updates(iso_reporter *r)
+{
+    for (int v = 0; v < r->program->values; v++)
+        r->update_of[v] = -1;
+    for (int i = 0; i < r->program->changes; i++)
+        if (r->program->change[i].apply)
+            r->update_of[r->program->change[i].value] = i;
+    for (int i = 0; i < r->plan->instructions; i++)
+        r->kernels_before[i + 1] = r->kernels_before[i] + (r->plan->instruction[i].kind == ISO_KERNEL);
+}
+
 static void find_members(iso_reporter *r)
 {
     for (int i = 0; i < r->program->graph->variables; i++)
@@ -94,17 +105,25 @@ int iso_report_state_slots(const iso_bucket *bucket)
     return iso_optimizer_rule_find(bucket->optimizer->rule)->slots(bucket->optimizer, names, initial);
 }
 
-/* Gradient, optimizer state, and who shares the update. */
+/* Gradient, optimizer state, and who shares the update: the slots that hold one part of it, or, where it is cut
+ * further than the variable, those along the axes that do. */
 static void describe_update(const iso_reporter *r, const iso_variable *variable, iso_report_variable *out)
 {
     int b = r->bucket_of[variable->id];
     if (b < 0)
         return;
     const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+    const iso_layout *update = &r->program->update_layout[variable->id];
+    uint32_t finer = iso_layout_sharded_axes(update) &
+                     ~iso_layout_sharded_axes(&r->program->variable_layout[variable->id]);
     out->split = bucket->group;
-    iso_report_axes(r->mesh, bucket->axes, out->split_axes, sizeof out->split_axes);
-    out->gradient_bytes = out->bytes;
-    out->state_bytes = (out->bytes + bucket->group - 1) / bucket->group * iso_report_state_slots(bucket);
+    for (int a = 0; a < r->mesh->axes; a++)
+        out->split *= finer & 1u << a ? r->mesh->size[a] : 1;
+    iso_report_axes(r->mesh, bucket->axes | finer, out->split_axes, sizeof out->split_axes);
+    out->gradient_bytes =
+        iso_layout_largest(r->mesh, update, &variable->shape) * (int64_t)iso_dtype_size(variable->dtype);
+    out->state_bytes =
+        (out->gradient_bytes + bucket->group - 1) / bucket->group * iso_report_state_slots(bucket);
 }
 
 static void describe_variable(const iso_reporter *r, int number)
@@ -119,6 +138,8 @@ static void describe_variable(const iso_reporter *r, int number)
                                  .shape = variable->shape,
                                  .local = extents(&box)};
     out->reason = iso_distribution_reason(r->program->distribution, variable, &out->key);
+    if (!strcmp(out->reason, "default") && iso_layout_sharded_axes(layout))
+        out->reason = "zero";
     iso_layout_text(r->mesh, layout, out->layout, sizeof out->layout);
     out->bytes = iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype);
     describe_update(r, variable, out);
@@ -209,10 +230,12 @@ static iso_status take(iso_reporter *r)
     report->op = iso_new((size_t)report->ops * sizeof *report->op);
     r->layer = iso_new(((size_t)graph->ops + 1) * sizeof *r->layer);
     r->user = iso_new(((size_t)r->program->values + 1) * sizeof *r->user);
+    r->update_of = iso_new(((size_t)r->program->values + 1) * sizeof *r->update_of);
+    r->kernels_before = iso_new(((size_t)r->plan->instructions + 1) * sizeof *r->kernels_before);
     r->instruction_of = iso_new(((size_t)r->program->steps + 1) * sizeof *r->instruction_of);
     r->bucket_of = iso_new(variables * sizeof *r->bucket_of);
     r->member_of = iso_new(variables * sizeof *r->member_of);
-    bool all = report->variable && report->op && r->layer && r->user && r->instruction_of && r->bucket_of &&
+    bool all = report->variable && report->op && r->layer && r->user && r->update_of && r->kernels_before && r->instruction_of && r->bucket_of &&
                r->member_of;
     for (int k = 0; all && k < r->program->steps; k++)
         r->instruction_of[k] = -1;
@@ -223,6 +246,8 @@ static void give_back(iso_reporter *r)
 {
     iso_free(r->layer);
     iso_free(r->user);
+    iso_free(r->update_of);
+    iso_free(r->kernels_before);
     iso_free(r->instruction_of);
     iso_free(r->bucket_of);
     iso_free(r->member_of);
@@ -236,6 +261,7 @@ static iso_status describe(iso_reporter *r)
     find_layers(r);
     find_users(r);
     find_members(r);
+    find_updates(r);
     ISO_TRY(iso_report_hosts(r));
     for (int i = 0; i < r->report->variables; i++)
         describe_variable(r, i);

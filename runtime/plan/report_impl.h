@@ -22,6 +22,8 @@ typedef struct iso_reporter {
     iso_plan_report *report;
     const char **layer;  /* [graph->ops] of ops that are no part of a gradient; "" where there is none */
     int *user;           /* [values] the first step that reads it, past reshapes; -1: none */
+    int *update_of;      /* [values] the change whose gradient it is; -1: none */
+    int *kernels_before; /* [instructions + 1] kernels among the instructions before */
     int *instruction_of; /* [steps] -1: it has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
     double new_weights;         /* bytes of weights that cross hosts at the end of the step */

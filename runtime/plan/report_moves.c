@@ -43,10 +43,22 @@ static iso_report_origin reader_of(const iso_reporter *r, int value)
 /* Kernels between two instructions. */
 static int count_kernels(const iso_reporter *r, int begin, int end)
 {
-    int kernels = 0;
-    for (int i = begin + 1; i < end && i < r->plan->instructions; i++)
-        kernels += r->plan->instruction[i].kind == ISO_KERNEL;
-    return kernels;
+    int last = end < r->plan->instructions ? end : r->plan->instructions;
+    return last > begin + 1 ? r->kernels_before[last] - r->kernels_before[begin + 1] : 0;
+}
+
+/* "gradient of d1/kernel" where an optimizer takes what is made, else the tensor's name. */
+static void name_moved(const iso_reporter *r, const iso_move *move, iso_report_collective *out)
+{
+    int change = r->update_of[move->to];
+    if (change >= 0) {
+        const iso_program_change *update = &r->program->change[change];
+        snprintf(out->tensor, sizeof out->tensor, "gradient of %s", update->variable->path);
+        out->to.op = ((const iso_apply_attrs *)update->apply->attrs)->optimizer.rule;
+        return;
+    }
+    snprintf(out->tensor, sizeof out->tensor, "%s", iso_tensor_name(r->program->value[move->from].tensor));
+    out->to = reader_of(r, move->to);
 }
 
 static void describe_move(iso_reporter *r, const iso_move *move, int begin, int end)
@@ -60,9 +72,8 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
     else
         snprintf(out->kind, sizeof out->kind, "%s", iso_collective_name(what.kind));
     iso_report_axes(r->mesh, what.axes, out->axes, sizeof out->axes);
-    snprintf(out->tensor, sizeof out->tensor, "%s", iso_tensor_name(r->program->value[move->from].tensor));
+    name_moved(r, move, out);
     out->from = maker_of(r, move->from);
-    out->to = reader_of(r, move->to);
     out->bytes = what.total * dtype_bytes(r, move->from);
     out->begin = begin;
     out->end = end;
@@ -222,7 +233,10 @@ static void describe_weights(iso_reporter *r, int number)
     }
     if (copies == once)
         return;
-    iso_report_collective *out = at_the_end(r, "all-gather", bucket->axes);
+    int first = bucket->member[0].variable->id;
+    uint32_t finer = iso_layout_sharded_axes(&r->program->update_layout[first]) &
+                     ~iso_layout_sharded_axes(&r->program->variable_layout[first]);
+    iso_report_collective *out = at_the_end(r, "all-gather", bucket->axes | finer);
     if (bucket->members == 1)
         snprintf(out->tensor, sizeof out->tensor, "new %s", bucket->member[0].variable->path);
     else

@@ -58,6 +58,12 @@ static counts count(const net_kind *kind, const char *mesh, const char *const *l
     for (int i = 0; i < STEPS; i++)
         trial_step(&t, i);
     check_ok(iso_function_facts(t.train, ROWS, &c.facts));
+    iso_plan_report *report;
+    check_ok(iso_function_report(t.train, ROWS, &report));
+    ck_assert_msg(report->bytes == c.facts.exchanged_bytes && report->flops == c.facts.flops,
+                  "%s: the report states %.0f bytes and %.0f operations, the exchanges %.0f and %.0f", mesh,
+                  report->bytes, report->flops, c.facts.exchanged_bytes, c.facts.flops);
+    iso_plan_report_destroy(report);
     iso_function_counted(t.train, &mine[0], &mine[1]);
     check_ok(iso_gather_all(ctx, mine, sizeof mine, all));
     for (int r = 0; r < iso_ranks(ctx); r++) {
