@@ -53,9 +53,9 @@ iso_status iso_argument_shape(const char *what, const char *text, double low, in
         if (shape.rank == rank || length >= sizeof number)
             return iso_error(ISO_INVALID, "%s '%s': not up to %d sizes joined by ','", what, text, rank);
         snprintf(number, sizeof number, "%.*s", (int)length, at);
-        iso_status status = iso_argument_count(what, number, low, 0x1p31 - 1, &shape.dim[shape.rank]);
+        iso_status status = iso_argument_count("size", number, low, 0x1p31 - 1, &shape.dim[shape.rank]);
         if (status != ISO_OK)
-            return status;
+            return iso_error_prefix(status, "%s '%s': ", what, text);
         shape.rank++;
         if (!at[length])
             break;

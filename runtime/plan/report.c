@@ -105,8 +105,8 @@ int iso_report_state_slots(const iso_bucket *bucket)
     return iso_optimizer_rule_find(bucket->optimizer->rule)->slots(bucket->optimizer, names, initial);
 }
 
-/* Gradient, optimizer state, and who shares the update: the slots that hold one part of it, or, where it is cut
- * further than the variable, those along the axes that do. */
+/* Gradient, optimizer state, and who shares the update: the slots that hold one part of it, or, where it is
+ * cut further than the variable, those along the axes that do. */
 static void describe_update(const iso_reporter *r, const iso_variable *variable, iso_report_variable *out)
 {
     int b = r->bucket_of[variable->id];
@@ -235,8 +235,8 @@ static iso_status take(iso_reporter *r)
     r->instruction_of = iso_new(((size_t)r->program->steps + 1) * sizeof *r->instruction_of);
     r->bucket_of = iso_new(variables * sizeof *r->bucket_of);
     r->member_of = iso_new(variables * sizeof *r->member_of);
-    bool all = report->variable && report->op && r->layer && r->user && r->update_of && r->kernels_before && r->instruction_of && r->bucket_of &&
-               r->member_of;
+    bool all = report->variable && report->op && r->layer && r->user && r->update_of && r->kernels_before &&
+               r->instruction_of && r->bucket_of && r->member_of;
     for (int k = 0; all && k < r->program->steps; k++)
         r->instruction_of[k] = -1;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the report of %d ops", report->ops);

@@ -1,6 +1,6 @@
-/* What plans state, against theory: the bytes that data parallel, a Megatron-style pair of layers and ZeRO move with
- * one slot on a host, and that nothing else is moved; memory by layout; plans for meshes of any size.
- * Ranks: 1 */
+/* What plans state, against theory: the bytes that data parallel, a Megatron-style pair of layers and ZeRO
+ * move with one slot on a host, and that nothing else is moved; memory by layout; plans for meshes of any
+ * size. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -29,8 +29,8 @@ typedef struct planned {
 } planned;
 
 /* layouts: keys and layouts in turn, up to NULL; batch: the axis of the rows; zero: its level, 0: none. */
-static planned make(iso_tensor *(*network)(iso_tensor *x), const char *mesh, const char *const *layouts, int zero,
-                    int slots_per_host)
+static planned make(iso_tensor *(*network)(iso_tensor *x), const char *mesh, const char *const *layouts,
+                    int zero, int slots_per_host)
 {
     planned p;
     check_ok(iso_mesh_imagine(ctx, mesh, &p.mesh));
@@ -78,8 +78,8 @@ static double scalars(const iso_plan_report *r)
 
 static void check_bytes(const char *what, const char *mesh, double bytes, double wanted)
 {
-    ck_assert_msg(fabs(bytes - wanted) <= 1e-9 * wanted, "%s on %s: %.1f bytes a slot instead of %.1f", what, mesh,
-                  bytes, wanted);
+    ck_assert_msg(fabs(bytes - wanted) <= 1e-9 * wanted, "%s on %s: %.1f bytes a slot instead of %.1f", what,
+                  mesh, bytes, wanted);
 }
 
 /* 2 (n - 1) / n of the gradients' bytes for each slot, and scalars. */
@@ -102,8 +102,9 @@ START_TEST(data_parallel)
 }
 END_TEST
 
-/* ZeRO 2 moves what data parallel does. ZeRO 3 gathers weights twice, so it moves 1.5 times as much - but what the
- * backward pass does not read: biases, and the first kernel, as nobody asks for the input's gradient. */
+/* ZeRO 2 moves what data parallel does. ZeRO 3 gathers weights twice, so it moves 1.5 times as much - but
+ * what the backward pass does not read: biases, and the first kernel, as nobody asks for the input's
+ * gradient. */
 START_TEST(zero)
 {
     for (int n = 2; n <= 8; n *= 2) {
@@ -127,7 +128,8 @@ START_TEST(zero_3_falls_with_the_slots)
 {
     planned one = make(two_layers, "data=1", NULL, 0, 1), eight = make(two_layers, "data=8", NULL, 3, 1);
     const iso_report_memory *a = &one.report->slot, *b = &eight.report->slot;
-    ck_assert(b->weights < a->weights / 7 && b->gradients < a->gradients / 7 && b->optimizer < a->optimizer / 7);
+    ck_assert(b->weights < a->weights / 7 && b->gradients < a->gradients / 7 &&
+              b->optimizer < a->optimizer / 7);
     drop(&one);
     drop(&eight);
 }
@@ -149,8 +151,8 @@ static iso_tensor *two_pairs(iso_tensor *x)
 static const char *const megatron[] = {"[ab]1/kernel", "-, model", "[ab]1/bias", "model",
                                        "[ab]2/kernel", "model, -", NULL};
 
-/* The second pair sums its result once forward and the gradient of its input once backward; the first pair, whose
- * input has no gradient, once forward. Otherwise only the end of the step moves anything. */
+/* The second pair sums its result once forward and the gradient of its input once backward; the first pair,
+ * whose input has no gradient, once forward. Otherwise only the end of the step moves anything. */
 START_TEST(a_pair_sums_once_each_way)
 {
     static const char *const meshes[] = {"data=1,model=4", "data=2,model=4", "data=3,model=8"};
@@ -201,8 +203,8 @@ START_TEST(large_meshes_are_planned_as_small_ones)
 }
 END_TEST
 
-/* On meshes of more than 64 slots, slots are asked class by class which kernels they take; a wrong answer would end
- * the making of the function, or show in its numbers. */
+/* On meshes of more than 64 slots, slots are asked class by class which kernels they take; a wrong answer
+ * would end the making of the function, or show in its numbers. */
 START_TEST(classes_of_slots_stand_for_all)
 {
     static const char *const nets[] = {"mlp", "convnet"};
