@@ -183,6 +183,55 @@ static int fullest_host(const iso_reporter *r)
     return best;
 }
 
+enum { FEW_HOSTS = 8 }; /* all of which are looked at */
+
+static int slots_of(const iso_reporter *r, int host)
+{
+    return r->host_begin[host + 1] - r->host_begin[host];
+}
+
+static bool has_halos(const iso_reporter *r)
+{
+    for (int v = 0; v < r->program->values; v++) {
+        const iso_layout *layout = &r->program->value[v].layout;
+        for (int d = 0; d < layout->rank; d++)
+            if (iso_sharding_has_window(&layout->dim[d]))
+                return true;
+    }
+    return false;
+}
+
+/* Number i of the hosts to look at, -1 behind the last: all of few, else one near the edge and one in the
+ * middle. */
+static int host_to_look_at(const iso_reporter *r, int i)
+{
+    if (r->hosts <= FEW_HOSTS)
+        return i < r->hosts ? i : -1;
+    return i == 0 ? 1 : i == 1 ? r->hosts / 2 : -1;
+}
+
+/* The host that needs most. Of those that have as many slots it is, where there are halos, the one with the
+ * largest messages: in the middle they are taken from both sides. */
+static iso_status host_with_most(const iso_reporter *r, int *host, double *messages)
+{
+    int first = *host = fullest_host(r), other;
+    iso_status status = iso_report_messages(r, first, messages);
+    double theirs, most = *messages + (double)weights_of_host(r, first);
+    bool halos = has_halos(r);
+    for (int i = 0; halos && status == ISO_OK && (other = host_to_look_at(r, i)) >= 0; i++) {
+        if (other == first || slots_of(r, other) != slots_of(r, first))
+            continue;
+        status = iso_report_messages(r, other, &theirs);
+        double weight = status == ISO_OK ? theirs + (double)weights_of_host(r, other) : 0;
+        if (weight > most) {
+            most = weight;
+            *host = other;
+            *messages = theirs;
+        }
+    }
+    return status;
+}
+
 /* ---- the peak ---- */
 
 /* What each instruction needs: a block counts from the first to the last that it must hold its contents for.
@@ -249,16 +298,16 @@ static void weigh_all(const iso_reporter *r)
 iso_status iso_report_memory_of(iso_reporter *r)
 {
     iso_report_memory *slot = &r->report->slot;
-    int host = fullest_host(r);
+    int host;
     double messages;
-    iso_status status = iso_report_messages(r, host, &messages);
+    iso_status status = host_with_most(r, &host, &messages);
     if (status != ISO_OK)
         return status;
     slot->weights = weights_of_slot(r);
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = buffers_of_slot(r) + (int64_t)messages / (r->host_begin[host + 1] - r->host_begin[host]);
+    slot->buffers = buffers_of_slot(r) + (int64_t)messages / slots_of(r, host);
     add_up(slot);
     sum_host(r, host, &r->report->host);
     find_live(r);

@@ -128,12 +128,23 @@ START_TEST(model_parallel)
 }
 END_TEST
 
+/* Halos lie beside what they are taken from. Slots in the middle take most, and so do their hosts. */
+START_TEST(spatial)
+{
+    static const layout rows[] = {{"image/output", "data, h, -, -"}, {NULL, NULL}},
+                        both[] = {{"image/output", "data, h, w, -"}, {NULL, NULL}};
+    compare(builtin("convnet"), "data=1,h=3", rows, 200);
+    compare(builtin("convnet"), "data=2,h=3", rows, 300);
+    compare(builtin("convnet"), "data=1,h=2,w=3", both, 300);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
     setenv("ISOGRID_THREADS", "6", 0); /* a thread a slot, as plans assume */
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("memory", 0, built_in_models, data_parallel, model_parallel))
+    if (status == ISO_OK && RUN_TESTS("memory", 0, built_in_models, data_parallel, model_parallel, spatial))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
