@@ -4,8 +4,8 @@
  * A reshard waits until its value is needed, and goes with all that wait then. Two kinds go apart:
  * - Weights that are gathered: those of a layer go together, as late as the layer allows; between hosts they
  *   begin when the weights of the layer before have come, and travel while that computes.
- * - Gradients that go to the part that an optimizer updates: those of a layer go together, when the next
- *   layer's are made; between hosts they end one layer later. */
+ * - Gradients that go to the part that an optimizer updates: those of a layer go together, as soon as the
+ *   last of them is made; between hosts they end one layer later. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -256,38 +256,59 @@ static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
     return ISO_OK;
 }
 
-/* A gradient of another layer than those that wait: these begin, and those before them end. */
-static iso_status wait_as_gradient(scheduler *s, iso_move move)
+/* The move that a step means. */
+static iso_move move_of(const scheduler *s, int number)
+{
+    const iso_program_step *step = &s->program->step[number];
+    const iso_program_value *from = &s->program->value[step->input[0]],
+                            *to = &s->program->value[step->output[0]];
+    iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
+    bool halves = iso_plan_in_halves(s->plan, &from->layout, &to->layout, &shape);
+    return (iso_move){
+        .kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
+}
+
+/* The variable whose gradient a step moves to where it is updated; NULL: it does something else. */
+static const iso_variable *updated(const scheduler *s, int number)
+{
+    const iso_program_step *step = &s->program->step[number];
+    if (step->op || !s->update_of[step->output[0]] ||
+        iso_reshard_local(s->program->mesh, &s->program->value[step->input[0]].layout,
+                          &s->program->value[step->output[0]].layout))
+        return NULL;
+    return move_of(s, number).kind == ISO_MOVE_BOXES
+               ? s->program->change[s->update_of[step->output[0]] - 1].variable
+               : NULL;
+}
+
+/* The last gradient of a layer makes all of them begin, and those of the layer before end. */
+static iso_status schedule_gradient(scheduler *s, int number)
 {
     queue *q = &s->queue[GRADIENTS];
-    const char *path = s->program->change[s->update_of[move.to] - 1].variable->path;
-    iso_status status = ISO_OK;
-    if (q->waiting && !same_layer(q->layer, path)) {
+    int next = s->next_gradient[number];
+    iso_status status = wait_in(s, GRADIENTS, move_of(s, number));
+    if (next >= 0 && same_layer(updated(s, number)->path, updated(s, next)->path))
+        return status;
+    if (status == ISO_OK)
         status = end_exchange(s, q);
-        if (status == ISO_OK)
-            status = begin_exchange(s, q, goes_early(s));
-        if (status == ISO_OK && !goes_early(s))
-            status = end_exchange(s, q);
-    }
-    q->layer = path;
-    return status == ISO_OK ? wait_in(s, GRADIENTS, move) : status;
+    if (status == ISO_OK)
+        status = begin_exchange(s, q, goes_early(s));
+    return status == ISO_OK && !goes_early(s) ? end_exchange(s, q) : status;
 }
 
 static iso_status schedule_reshard(scheduler *s, int number)
 {
     const iso_program_step *step = &s->program->step[number];
-    int from = step->input[0], to = step->output[0];
-    const iso_layout *old = &s->program->value[from].layout, *new = &s->program->value[to].layout;
+    int from = step->input[0];
+    const iso_layout *old = &s->program->value[from].layout,
+                     *new = &s->program->value[step->output[0]].layout;
     iso_status status = ISO_OK;
     if (gathered(s, number))
         return begin_weights(s, number);
     ISO_TRY(await(s, from));
     if (iso_reshard_local(s->program->mesh, old, new))
         return add_instruction(s->plan, (iso_instruction){.kind = ISO_COPY, .step = number});
-    iso_shape shape = iso_shape_with_rows(&s->program->value[from].tensor->shape, s->plan->rows);
-    bool halves = iso_plan_in_halves(s->plan, old, new, &shape);
-    iso_move move = {.kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = from, .to = to};
-    return s->update_of[to] && !halves ? wait_as_gradient(s, move) : wait_in(s, MIXED, move);
+    return updated(s, number) ? schedule_gradient(s, number) : wait_in(s, MIXED, move_of(s, number));
 done:
     return status;
 }
@@ -345,14 +366,17 @@ done:
 
 /* ---- the whole ---- */
 
-static void link_weights(scheduler *s)
+static void link_layers(scheduler *s)
 {
-    s->weight = -1;
-    for (int k = s->program->steps - 1; k >= 0; k--)
-        if (gathered(s, k)) {
-            s->next_weight[k] = s->weight;
+    int gradient = s->weight = -1;
+    for (int k = s->program->steps - 1; k >= 0; k--) {
+        s->next_weight[k] = s->weight;
+        s->next_gradient[k] = gradient;
+        if (gathered(s, k))
             s->weight = k;
-        }
+        if (updated(s, k))
+            gradient = k;
+    }
 }
 
 static iso_status set_up(scheduler *s)
@@ -362,7 +386,8 @@ static iso_status set_up(scheduler *s)
     s->where = iso_new(values * sizeof *s->where);
     s->update_of = iso_new(values * sizeof *s->update_of);
     s->next_weight = iso_new(steps * sizeof *s->next_weight);
-    bool room = s->where && s->update_of && s->next_weight;
+    s->next_gradient = iso_new(steps * sizeof *s->next_gradient);
+    bool room = s->where && s->update_of && s->next_weight && s->next_gradient;
     for (int q = 0; q < QUEUES; q++)
         room &= (s->queue[q].move = iso_new(steps * sizeof(iso_move))) != NULL;
     if (!room)
@@ -370,7 +395,7 @@ static iso_status set_up(scheduler *s)
     for (int i = 0; i < program->changes; i++)
         if (program->change[i].apply)
             s->update_of[program->change[i].value] = i + 1;
-    link_weights(s);
+    link_layers(s);
     return ISO_OK;
 }
 
@@ -392,6 +417,7 @@ done:
     for (int q = 0; q < QUEUES; q++)
         iso_free(s.queue[q].move);
     iso_free(s.next_weight);
+    iso_free(s.next_gradient);
     iso_free(s.update_of);
     iso_free(s.where);
     return status;
