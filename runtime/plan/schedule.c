@@ -70,21 +70,21 @@ typedef enum queue_kind { MIXED, WEIGHTS, GRADIENTS, QUEUES } queue_kind;
 /* Moves that wait, and the exchange of this kind that has begun. */
 typedef struct queue {
     int waiting;
-    iso_move *move;    /* [steps] room */
-    const char *layer; /* GRADIENTS: the path of one of their variables */
-    bool begun;        /* then: */
-    int begin;         /* its instruction; -1: it begins where it ends */
-    int first, moves;  /* its moves */
+    iso_move *move;   /* [steps] room */
+    bool begun;       /* then: */
+    int begin;        /* its instruction; -1: it begins where it ends */
+    int first, moves; /* its moves */
 } queue;
 
 typedef struct scheduler {
     iso_plan *plan;
     const iso_program *program;
     queue queue[QUEUES];
-    int8_t *where;    /* [values] the queue in which a value waits + 1; 0: it does not */
-    int *update_of;   /* [values] the change + 1 whose optimizer takes it; 0: none */
-    int *next_weight; /* [steps] the next step that gathers weights, -1: none */
-    int weight;       /* the first of these that has not been scheduled */
+    int8_t *where;      /* [values] the queue in which a value waits + 1; 0: it does not */
+    int *update_of;     /* [values] the change + 1 whose optimizer takes it; 0: none */
+    int *next_weight;   /* [steps] the next step that gathers weights, -1: none */
+    int *next_gradient; /* [steps] the next step that moves a gradient to its update, -1: none */
+    int weight;         /* the first of these that has not been scheduled */
 } scheduler;
 
 static void note_done(scheduler *s, const iso_move *move)
