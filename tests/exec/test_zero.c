@@ -231,12 +231,13 @@ static void compare_with_layouts(const net_kind *kind, const char *mesh, int lev
     iso_optimizer adam = iso_adam(0.01);
     setting zero = {mesh, level, NULL}, layouts = {mesh, 0, k.list}, none = {mesh, 0, NULL};
     int64_t count;
-    double *a = train(kind, &zero, ISO_F32, &adam, &count), *b = train(kind, &layouts, ISO_F32, &adam, &count);
+    double *a = train(kind, &zero, ISO_F32, &adam, &count),
+           *b = train(kind, &layouts, ISO_F32, &adam, &count);
     ck_assert_msg(program_of(kind, &zero) == program_of(kind, &layouts), "%s: ZeRO %d on %s is no program",
                   kind->name, level, mesh);
     ck_assert(program_of(kind, &zero) != program_of(kind, &none));
-    ck_assert_msg(memcmp(a, b, (size_t)count * sizeof *a) == 0, "%s: ZeRO %d on %s has other bits", kind->name,
-                  level, mesh);
+    ck_assert_msg(memcmp(a, b, (size_t)count * sizeof *a) == 0, "%s: ZeRO %d on %s has other bits",
+                  kind->name, level, mesh);
     free(a);
     free(b);
 }
@@ -317,8 +318,7 @@ START_TEST(bytes_are_those_of_theory)
     double all = first + kernels + biases;
     ck_assert_double_eq(bytes_of_step(&(setting){mesh, 1, NULL}) - scalars, 2 * each * all);
     ck_assert_double_eq(bytes_of_step(&(setting){mesh, 2, NULL}) - scalars, 2 * each * all);
-    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 3, NULL}) - scalars,
-                        2 * each * all + each * kernels);
+    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 3, NULL}) - scalars, 2 * each * all + each * kernels);
 }
 END_TEST
 
