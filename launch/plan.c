@@ -5,18 +5,7 @@
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
-#include "launch/train_impl.h"
-
-typedef struct plan_options {
-    iso_train_options train; /* those of a training that concern its plan */
-    const char *shape, *memory;
-    int64_t slots_per_host;
-    bool json;
-    /* read from the above */
-    iso_shape row;
-    double limit; /* bytes; 0: none */
-    bool limit_of_slot;
-} plan_options;
+#include "launch/plan_impl.h"
 
 /* ---- options ---- */
 
@@ -27,13 +16,19 @@ static const char *const shared[] = {
 };
 
 static const iso_argument own[] = {
-    {"shape", ISO_ARGUMENT_TEXT, offsetof(plan_options, shape), "N,...",
+    {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
      "a row of the model's input; default 28,28,1", 0, 0, NULL},
-    {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(plan_options, slots_per_host), "N",
+    {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
      "so many slots of the mesh, in order, are on each host; default: all on one", 1, 0x1p31 - 1, NULL},
-    {"memory", ISO_ARGUMENT_TEXT, offsetof(plan_options, memory), "SIZE or SIZE/slot",
+    {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot",
      "what a host (or a slot) has: 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
-    {"json", ISO_ARGUMENT_FLAG, offsetof(plan_options, json), NULL,
+    {"suggest", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, suggest), NULL,
+     "instead of a plan: searches layouts, and prints those with which a step costs least as a file for "
+     "--layout-file",
+     0, 0, NULL},
+    {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
+     "with --suggest, instead of --mesh: also searches the mesh, of so many slots", 1, 0x1p24, NULL},
+    {"json", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, json), NULL,
      "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0], HELP = 1 };
@@ -47,12 +42,12 @@ static int make_table(iso_argument rows[SHARED + OWN + HELP])
         if (!row)
             continue;
         rows[count] = *row;
-        rows[count++].offset += offsetof(plan_options, train);
+        rows[count++].offset += offsetof(iso_plan_options, train);
     }
     for (int i = 0; i < OWN; i++)
         rows[count++] = own[i];
     rows[count] = *iso_train_argument("help");
-    rows[count++].offset += offsetof(plan_options, train);
+    rows[count++].offset += offsetof(iso_plan_options, train);
     return count;
 }
 
@@ -63,7 +58,7 @@ static void print_help(iso_text *text)
 }
 
 /* "16GiB", "1.5GB/slot" */
-static iso_status read_memory(const char *text, plan_options *options)
+static iso_status read_memory(const char *text, iso_plan_options *options)
 {
     static const struct {
         const char *name;
@@ -84,10 +79,26 @@ static iso_status read_memory(const char *text, plan_options *options)
     return iso_error(ISO_INVALID, "--memory '%s': should be a size such as 64GiB, 500MB or 16GiB/slot", text);
 }
 
-static iso_status read_options(int argc, char *const *argv, plan_options *options)
+static iso_status check_suggest(const iso_plan_options *options)
+{
+    const iso_train_options *train = &options->train;
+    if (!options->suggest)
+        return options->slots
+                   ? iso_error(ISO_INVALID, "--slots %lld: goes with --suggest", (long long)options->slots)
+                   : ISO_OK;
+    if (train->layouts.count || train->layout_file || train->zero > 1)
+        return iso_error(ISO_INVALID, "--suggest finds layouts: give no --layout, --layout-file or --zero");
+    if (options->json)
+        return iso_error(ISO_INVALID, "--suggest prints a layout file: give no --json");
+    if (options->slots && train->mesh)
+        return iso_error(ISO_INVALID, "--slots and --mesh: give one of them");
+    return ISO_OK;
+}
+
+static iso_status read_options(int argc, char *const *argv, iso_plan_options *options)
 {
     iso_argument rows[SHARED + OWN + HELP];
-    plan_options read = {.train = iso_train_options_default()};
+    iso_plan_options read = {.train = iso_train_options_default()};
     iso_status status;
     ISO_TRY(iso_arguments_parse(rows, make_table(rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
@@ -97,6 +108,7 @@ static iso_status read_options(int argc, char *const *argv, plan_options *option
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)
         ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is"));
+    ISO_TRY(check_suggest(&read));
     *options = read;
 done:
     return status;
@@ -104,39 +116,34 @@ done:
 
 /* ---- the plan ---- */
 
-/* Everything that a report lends texts from. */
-typedef struct planned {
-    const iso_builtin_model *builtin;
-    iso_recipe recipe;
-    iso_place place;
-    iso_model *model;
-    iso_plan_report *report;
-} planned;
-
-static iso_status plan_model(iso_context *ctx, const plan_options *options, planned *p)
+/* The model, with all that training it needs in its graph. Local. */
+static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
 {
     iso_dtype precision = options->train.precision[5] == '6' ? ISO_F64 : ISO_F32;
+    iso_status status = iso_builtin_model_find(options->train.model, &p->builtin);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--model: ");
+    ISO_TRY(iso_recipe_make(p->builtin, &options->train, &p->recipe));
     p->model = iso_builtin_model_create(ctx, p->builtin, options->row, precision);
     iso_compile_options compile = {
         .optimizer = p->recipe.optimizer, .loss = p->recipe.loss, .distribution = p->place.distribution};
     for (int i = 0; i < ISO_MAX_METRICS; i++)
         compile.metrics[i] = p->recipe.metrics[i];
-    return iso_model_plan_with(p->model, &compile, sizeof compile, options->train.batch_size,
-                               (int)options->slots_per_host, &p->report);
-}
-
-static iso_status make(iso_context *ctx, const plan_options *options, planned *p)
-{
-    iso_status status = iso_builtin_model_find(options->train.model, &p->builtin);
-    if (status != ISO_OK)
-        return iso_error_prefix(status, "--model: ");
-    ISO_TRY(iso_recipe_make(p->builtin, &options->train, &p->recipe));
-    ISO_TRY(plan_model(ctx, options, p));
+    ISO_TRY(iso_model_describe_with(p->model, &compile, sizeof compile, &p->training));
 done:
     return status;
 }
 
-static iso_status print(iso_context *ctx, const plan_options *options, const iso_plan_report *report)
+static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+{
+    iso_status status = build(ctx, options, p);
+    if (status != ISO_OK)
+        return status;
+    return iso_function_plan(iso_model_graph(p->model), options->train.batch_size,
+                             (int)options->slots_per_host, &p->training, &p->report);
+}
+
+static iso_status print(iso_context *ctx, const iso_plan_options *options, const iso_plan_report *report)
 {
     iso_text text = {0};
     iso_status status = ISO_OK;
@@ -152,7 +159,7 @@ static iso_status print(iso_context *ctx, const plan_options *options, const iso
     return status;
 }
 
-static iso_status check_memory(const plan_options *options, const iso_plan_report *report)
+static iso_status check_memory(const iso_plan_options *options, const iso_plan_report *report)
 {
     char need[32], over[32], bytes[32];
     double needed = (double)(options->limit_of_slot ? report->slot.total : report->host.total);
@@ -174,17 +181,30 @@ static iso_status check_memory(const plan_options *options, const iso_plan_repor
     return status;
 }
 
+static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+{
+    iso_status status;
+    ISO_TRY(iso_mesh_imagine(ctx, options->train.mesh ? options->train.mesh : "data=*", &p->place.mesh));
+    ISO_TRY(iso_place_lay_out(ctx, &options->train, &p->place));
+    ISO_TRY(iso_agree(ctx, make(ctx, options, p)));
+    ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
+    ISO_TRY(iso_agree(ctx, check_memory(options, p->report)));
+done:
+    return status;
+}
+
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
-    plan_options options;
-    planned p = {0};
+    iso_plan_options options;
+    iso_planned p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
-    ISO_TRY(iso_mesh_imagine(ctx, options.train.mesh ? options.train.mesh : "data=*", &p.place.mesh));
-    ISO_TRY(iso_place_lay_out(ctx, &options.train, &p.place));
-    ISO_TRY(iso_agree(ctx, make(ctx, &options, &p)));
-    ISO_TRY(iso_agree(ctx, print(ctx, &options, p.report)));
-    ISO_TRY(iso_agree(ctx, check_memory(&options, p.report)));
+    if (options.suggest) {
+        ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
+        ISO_TRY(iso_plan_suggest(ctx, &options, &p));
+    } else {
+        ISO_TRY(plan(ctx, &options, &p));
+    }
 done:
     iso_plan_report_destroy(p.report);
     iso_model_destroy(p.model);

@@ -13,6 +13,7 @@
 #include "runtime/base/types.h"
 #include "runtime/data/data.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/suggest.h"
 #include "runtime/exec/value.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/optimizer.h"

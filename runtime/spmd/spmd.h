@@ -25,7 +25,7 @@ iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
  * of the ranks. */
 iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
                               iso_mesh **mesh);
-/* A mesh of any number of slots, of which nothing can run: for plans (iso_model_plan) and for looking at
+/* A mesh of any number of slots, of which nothing can run: for plans (iso_function_plan) and for looking at
  * layouts. All its slots are said to be on rank 0. Collective. */
 iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh);
 void iso_mesh_destroy(iso_mesh *mesh);

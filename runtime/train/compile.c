@@ -238,8 +238,8 @@ done:
     return status;
 }
 
-iso_status iso_model_plan_with(iso_model *model, const iso_compile_options *given, size_t size, int64_t rows,
-                               int slots_per_host, iso_plan_report **report)
+iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *given, size_t size,
+                                   iso_function_options *training)
 {
     iso_compile_options options = {0};
     outputs list = {.count = 0};
@@ -248,9 +248,9 @@ iso_status iso_model_plan_with(iso_model *model, const iso_compile_options *give
     iso_status status = build(model, &options, &list, &update);
     if (status != ISO_OK)
         return status;
-    iso_function_options function = inputs_and_outputs(model, &list);
-    function.updates[0] = update;
-    function.training = true;
+    *training = inputs_and_outputs(model, &list);
+    training->updates[0] = update;
+    training->training = true;
     model->compiled = true; /* losses and updates are in the graph now: there is no second time */
-    return iso_function_plan(model->graph, rows, slots_per_host, &function, report);
+    return ISO_OK;
 }

@@ -63,11 +63,11 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *options
 #define iso_compile(model, ...)                                                                              \
     iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
 
-/* What training would do with batches of so many rows, instead of compiling: see iso_function_plan. The
- * options must name a distribution whose mesh exists (iso_mesh_imagine). The model is of no other use then.
+/* Instead of compiling: builds losses, metrics and updates into the model's graph, and says what the training
+ * function would be, for iso_function_plan and iso_function_suggest. The model is of no other use then.
  * Local. */
-iso_status iso_model_plan_with(iso_model *model, const iso_compile_options *options, size_t size,
-                               int64_t rows, int slots_per_host, iso_plan_report **report);
+iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
+                                   iso_function_options *training);
 
 typedef struct iso_fit_options {
     char begin_;
