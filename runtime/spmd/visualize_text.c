@@ -106,37 +106,39 @@ static int least_size(const grid *g, int direction, const track *t)
     return (label > needs ? label : needs) + 2;
 }
 
-/* Sizes in proportion to the parts, but as large as what is to be written there; smaller proportions until
- * all fits. Returns the sum. */
+/* The size of a track in this proportion to its part, but at least what it needs. */
+static int size_at(const iso_picture_side *side, const track *t, double scale)
+{
+    int wanted = t->part < 0 ? 0 : (int)(scale * (double)side->part[t->part].count + 0.5);
+    return wanted > t->size ? wanted : t->size;
+}
+
+static int sum_of_sizes(const grid *g, int direction, double scale)
+{
+    int total = 0;
+    for (int i = 0; i < g->tracks[direction]; i++)
+        total += size_at(&g->picture->side[direction], &g->track[direction][i], scale);
+    return total;
+}
+
+/* Sizes in proportion to the parts, such that what is to be written fits everywhere; where all of it would be
+ * too large, in smaller proportions, down to what is needed. Returns the sum. */
 static int scale_tracks(grid *g, int direction, int room)
 {
     const iso_picture_side *side = &g->picture->side[direction];
     double scale = 0;
-    int total = 0;
     for (int i = 0; i < g->tracks[direction]; i++) {
         track *t = &g->track[direction][i];
         t->size = least_size(g, direction, t);
         double needed = t->part < 0 ? 0 : t->size / (double)side->part[t->part].count;
         scale = needed > scale ? needed : scale;
-        total += t->size;
     }
-    for (int least = total, tries = 0; tries < 200 && scale > 0; tries++, scale *= 0.95) {
-        total = 0;
-        for (int i = 0; i < g->tracks[direction]; i++) {
-            const track *t = &g->track[direction][i];
-            int wanted = t->part < 0 ? 0 : (int)(scale * (double)side->part[t->part].count + 0.5);
-            total += wanted > t->size ? wanted : t->size;
-        }
-        if (total > room && total > least)
-            continue;
-        for (int i = 0; i < g->tracks[direction]; i++) {
-            track *t = &g->track[direction][i];
-            int wanted = t->part < 0 ? 0 : (int)(scale * (double)side->part[t->part].count + 0.5);
-            t->size = wanted > t->size ? wanted : t->size;
-        }
-        break;
-    }
-    return total;
+    int least = sum_of_sizes(g, direction, 0);
+    while (sum_of_sizes(g, direction, scale) > (room > least ? room : least))
+        scale *= 0.95;
+    for (int i = 0; i < g->tracks[direction]; i++)
+        g->track[direction][i].size = size_at(side, &g->track[direction][i], scale);
+    return sum_of_sizes(g, direction, 0);
 }
 
 /* ---- lines ---- */
