@@ -77,7 +77,8 @@ static iso_status report(const iso_map_entry *entry, const char **paths, int cou
 {
     iso_text message = {0};
     iso_status status = ISO_OK;
-    iso_text_add(&message, "layout key '%s' (%s) matches no variable and no output", entry->key, entry->text);
+    iso_text_add(&message, "layout key '%s' (%s) matches no %s", entry->key, entry->text,
+                 entry->of_optimizer ? "slot of an optimizer" : "variable and no output");
     count = move_to_front(entry, paths, count, of_one_kind);
     int known = add_overlapping(&message, entry, paths, count, key_in_path, "; it matches a part of ",
                                 " (a key must match the whole path)");
