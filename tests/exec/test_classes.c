@@ -1,11 +1,13 @@
 /* Softmax, cross-entropy, argmax and top-k over classes that are sharded, by values: what one slot computes,
- * also where classes are equal, infinite or NaN; and nothing with a dimension of classes is gathered.
+ * also where classes are equal, infinite or NaN; nothing with a dimension of classes is gathered; and wrong
+ * labels, and wrong indices of a table in rows, are reported.
  * Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/layers.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
@@ -282,13 +284,45 @@ START_TEST(labels_outside_the_classes_are_reported)
 }
 END_TEST
 
+/* A table in rows: every slot sees that the index is none, whoever has the rows around. */
+START_TEST(indices_outside_a_table_in_rows_are_reported)
+{
+    static const double bad[] = {11, -1, 1000};
+    for (int k = 0; k < 3; k++) {
+        net n = {.graph = iso_graph_create(ctx)};
+        memory_batch batch;
+        double words[ROWS] = {0, 10, 3, 4, 5, bad[k], 2}, sum = 7;
+        check_ok(iso_mesh_create(ctx, "data=2,model=4", &n.mesh));
+        check_ok(iso_layout_map_create(n.mesh, &n.map));
+        check_ok(iso_layout_map_set(n.map, "table/embeddings", "model, -"));
+        iso_tensor *x = iso_input(n.graph, "words", ISO_I32, (iso_shape){0});
+        iso_tensor *y = iso_sum(iso_embedding(x, 11, 3, .name = "table"));
+        check_ok(iso_model_parallel_create(n.map, &n.distribution));
+        iso_graph_distribute(n.graph, n.distribution);
+        iso_function *function;
+        check_ok(iso_function_create(n.graph, &function, .inputs = {x}, .outputs = {y}));
+        memory_batch_begin(&batch, ROWS);
+        memory_batch_add(&batch, (iso_shape){0}, words);
+        ck_assert_int_eq(iso_function_run(function, &batch.batch, &sum), ISO_INVALID);
+        ck_assert_msg(strstr(iso_error_message(), "of row 5 is not one of the 11 rows"), "%s",
+                      iso_error_message());
+        ck_assert(sum == 7);
+        words[5] = 6;
+        check_ok(iso_function_run(function, &batch.batch, &sum));
+        iso_function_destroy(function);
+        end(&n);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("classes", 0, values_are_those_of_one_slot, classes_are_never_gathered,
-                                      statistics_are_computed_once, one_slot_keeps_the_ops,
-                                      labels_outside_the_classes_are_reported))
+    if (status == ISO_OK &&
+        RUN_TESTS("classes", 0, values_are_those_of_one_slot, classes_are_never_gathered,
+                  statistics_are_computed_once, one_slot_keeps_the_ops,
+                  labels_outside_the_classes_are_reported, indices_outside_a_table_in_rows_are_reported))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
