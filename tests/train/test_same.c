@@ -67,7 +67,16 @@ typedef struct network {
 } network;
 
 static const network networks[] = {{"convnet", convnet, convnet_layouts}, {"mlp", mlp, mlp_layouts}};
-static const char *const meshes[] = {"data=8", "data=2,model=4"};
+
+/* A mesh and a level of ZeRO. */
+typedef struct setting {
+    const char *name, *mesh;
+    int zero;
+} setting;
+
+static const setting settings[] = {
+    {"data=8", "data=8", 1}, {"data=2,model=4", "data=2,model=4", 1}, {"ZeRO 3", "data=8", 3}};
+enum { SETTINGS = 3 };
 
 /* ---- a training ---- */
 
@@ -100,8 +109,9 @@ static void fit(iso_model *model, int steps, result *r)
 }
 
 /* rank_of_slot: NULL for blocks. */
-static void train(const network *net, const char *spec, const int *rank_of_slot, int steps, result *r)
+static void train(const network *net, const setting *on, const int *rank_of_slot, int steps, result *r)
 {
+    const char *spec = on->mesh;
     iso_mesh *mesh;
     iso_layout_map *map;
     iso_distribution *distribution;
@@ -115,6 +125,7 @@ static void train(const network *net, const char *spec, const int *rank_of_slot,
         check_ok(iso_layout_map_set(map, net->layouts[i], net->layouts[i + 1]));
     check_ok(two_axes ? iso_model_parallel_create(map, &distribution)
                       : iso_data_parallel_create(mesh, &distribution));
+    check_ok(iso_distribution_set_zero(distribution, on->zero));
     iso_graph *graph = iso_graph_create(ctx);
     iso_tensor *x = iso_input(graph, "image", ISO_F32, ISO_SHAPE(28, 28, 1));
     iso_model *model = iso_model_create(graph, x, net->build(x));
@@ -151,14 +162,14 @@ START_TEST(placements_give_the_same_bits)
         backwards[s] = ranks - 1 - s * ranks / 8;
     }
     for (int n = 0; n < 2; n++)
-        for (int m = 0; m < 2; m++) {
-            train(&networks[n], meshes[m], NULL, 4, &blocks);
-            train(&networks[n], meshes[m], last, 4, &other);
-            compare(networks[n].name, meshes[m], "on the last rank", &blocks, &other);
-            train(&networks[n], meshes[m], dealt, 4, &other);
-            compare(networks[n].name, meshes[m], "dealt", &blocks, &other);
-            train(&networks[n], meshes[m], backwards, 4, &other);
-            compare(networks[n].name, meshes[m], "backwards", &blocks, &other);
+        for (int m = 0; m < SETTINGS; m++) {
+            train(&networks[n], &settings[m], NULL, 4, &blocks);
+            train(&networks[n], &settings[m], last, 4, &other);
+            compare(networks[n].name, settings[m].name, "on the last rank", &blocks, &other);
+            train(&networks[n], &settings[m], dealt, 4, &other);
+            compare(networks[n].name, settings[m].name, "dealt", &blocks, &other);
+            train(&networks[n], &settings[m], backwards, 4, &other);
+            compare(networks[n].name, settings[m].name, "backwards", &blocks, &other);
         }
 }
 END_TEST
@@ -170,13 +181,13 @@ START_TEST(print)
     char text[33];
     result r;
     for (int n = 0; n < 2; n++)
-        for (int m = 0; m < 2; m++) {
-            train(&networks[n], meshes[m], NULL, atoi(getenv("ISOGRID_TEST_STEPS")), &r);
+        for (int m = 0; m < SETTINGS; m++) {
+            train(&networks[n], &settings[m], NULL, atoi(getenv("ISOGRID_TEST_STEPS")), &r);
             iso_fingerprint_text(&r.weights, text);
             for (int i = 0; iso_is_chief(ctx) && i < r.steps; i++)
-                printf("%s %s step %d: %a %a\n", networks[n].name, meshes[m], i, r.loss[i], r.accuracy[i]);
+                printf("%s %s step %d: %a %a\n", networks[n].name, settings[m].name, i, r.loss[i], r.accuracy[i]);
             if (iso_is_chief(ctx))
-                printf("%s %s weights: %s\n", networks[n].name, meshes[m], text);
+                printf("%s %s weights: %s\n", networks[n].name, settings[m].name, text);
         }
 }
 END_TEST
