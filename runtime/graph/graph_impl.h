@@ -13,8 +13,9 @@ struct iso_variable {
     iso_shape shape;
     iso_initializer initializer;
     bool trainable;
-    const char *layout; /* its own, as text; NULL: the distribution says */
-    iso_tensor *value;  /* output of its variable op */
+    const char *layout;          /* its own, as text; NULL: the distribution says */
+    iso_tensor *value;           /* output of its variable op */
+    const iso_variable *gathers; /* whose gradients an optimizer gathers in it over steps; or NULL */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */

@@ -186,6 +186,15 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     return status;
 }
 
+/* Gradients that are gathered over steps lie as the slots of their variable. */
+static iso_status gathered_layout(const iso_distribution *distribution, const iso_variable *variable,
+                                  iso_layout *layout)
+{
+    iso_status status = iso_distribution_variable(distribution, variable->gathers, layout);
+    return status == ISO_OK ? iso_zero_slot(distribution, variable->gathers, "gradient_accumulator", layout)
+                            : status;
+}
+
 iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
                                      iso_layout *layout)
 {
@@ -193,6 +202,8 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
     iso_layout own;
     iso_status status =
         ask(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
+    if (status == ISO_OK && !given && variable->gathers)
+        return gathered_layout(distribution, variable, layout);
     if (status == ISO_OK && !given)
         iso_zero_variable(distribution, variable, layout);
     if (status != ISO_OK || !variable->layout)

@@ -63,9 +63,8 @@ void iso_zero_variable(const iso_distribution *distribution, const iso_variable 
         cut(distribution, &variable->shape, layout);
 }
 
-/* Of a slot, or of "gradient": the gradient as the update takes it. */
-static iso_status slot_layout(const iso_distribution *distribution, const iso_variable *variable,
-                              const char *slot, iso_layout *layout)
+iso_status iso_zero_slot(const iso_distribution *distribution, const iso_variable *variable, const char *slot,
+                         iso_layout *layout)
 {
     const char *key;
     iso_layout found;
@@ -88,8 +87,8 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
     int slots = rule->slots(optimizer, name, initial);
     iso_status status = ISO_OK;
     for (int i = 0; i < slots && status == ISO_OK; i++)
-        status = slot_layout(distribution, variable, name[i], layout);
-    return status == ISO_OK ? slot_layout(distribution, variable, "gradient", layout) : status;
+        status = iso_zero_slot(distribution, variable, name[i], layout);
+    return status == ISO_OK ? iso_zero_slot(distribution, variable, "gradient", layout) : status;
 }
 
 bool iso_zero_output(const iso_distribution *distribution, const char *path, const iso_shape *shape,

@@ -122,6 +122,30 @@ START_TEST(gradients_are_clipped_and_gathered_in_parts)
 }
 END_TEST
 
+/* The variables in which gradients are gathered over steps are cut as the slots are: at level 2 alone they
+ * are not as their variables. */
+START_TEST(gathered_gradients_are_cut)
+{
+    trial t;
+    char text[32];
+    iso_plan_report *report;
+    iso_optimizer adam = iso_adam(0.01, .accumulation = 2);
+    int gathered = 0;
+    begin(&t, net_kind_find("mlp"), &(setting){own_mesh(text, sizeof text), 2, NULL}, ISO_F32, &adam);
+    check_ok(iso_function_report(t.train, ROWS, &report));
+    for (int i = 0; i < report->variables; i++) {
+        const iso_report_variable *v = &report->variable[i];
+        bool gathers = strstr(v->path, "gradient_accumulator") != NULL;
+        ck_assert_msg(!strstr(v->layout, "data") == !(gathers && iso_ranks(ctx) > 1), "%s lies as '%s'",
+                      v->path, v->layout);
+        gathered += gathers;
+    }
+    ck_assert_int_eq(gathered, 7);
+    iso_plan_report_destroy(report);
+    trial_end(&t);
+}
+END_TEST
+
 /* ---- layouts of slots ---- */
 
 /* Slots that are cut as their variable is not: finer, along other dimensions, over the axis that cuts the
@@ -425,11 +449,11 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     int failed =
-        status == ISO_OK &&
-        RUN_TESTS("zero", 0, any_level_gives_the_numbers_of_one_slot,
-                  gradients_are_clipped_and_gathered_in_parts, slots_lie_as_their_keys_say,
-                  a_level_is_the_layouts_that_it_stands_for, other_levels_are_refused,
-                  bytes_are_those_of_theory, memory_falls_as_planned, messages_travel_while_slots_compute);
+        status == ISO_OK && RUN_TESTS("zero", 0, any_level_gives_the_numbers_of_one_slot,
+                                      gradients_are_clipped_and_gathered_in_parts, gathered_gradients_are_cut,
+                                      slots_lie_as_their_keys_say, a_level_is_the_layouts_that_it_stands_for,
+                                      other_levels_are_refused, bytes_are_those_of_theory,
+                                      memory_falls_as_planned, messages_travel_while_slots_compute);
     if (failed)
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

@@ -185,7 +185,8 @@ START_TEST(print)
             train(&networks[n], &settings[m], NULL, atoi(getenv("ISOGRID_TEST_STEPS")), &r);
             iso_fingerprint_text(&r.weights, text);
             for (int i = 0; iso_is_chief(ctx) && i < r.steps; i++)
-                printf("%s %s step %d: %a %a\n", networks[n].name, settings[m].name, i, r.loss[i], r.accuracy[i]);
+                printf("%s %s step %d: %a %a\n", networks[n].name, settings[m].name, i, r.loss[i],
+                       r.accuracy[i]);
             if (iso_is_chief(ctx))
                 printf("%s %s weights: %s\n", networks[n].name, settings[m].name, text);
         }

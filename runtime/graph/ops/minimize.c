@@ -128,6 +128,7 @@ static iso_update *accumulate(minimizer *m, iso_update *update)
         iso_variable *gathered =
             iso_variable_create(m->graph, path, iso_variable_dtype(variable), *iso_variable_shape(variable),
                                 (iso_initializer){.kind = ISO_INIT_ZEROS}, false);
+        gathered->gathers = variable;
         iso_tensor *sum = iso_add(m->gradient[i], iso_variable_value(gathered));
         iso_tensor *zero = iso_number(m->graph, iso_variable_dtype(variable), 0);
         update = iso_update_join(update, iso_assign(gathered, iso_where(now, zero, sum)));
