@@ -54,6 +54,22 @@ static iso_tensor *reach_far(sample_graph *s)
     return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(4, 2, 2, 3)), &geometry);
 }
 
+/* Zeros in front of rows of which the windows leave as much out at the end. */
+static iso_tensor *shift(sample_graph *s)
+{
+    iso_conv_geometry geometry = {{2, 2}, {1, 1}, {1, 1}, {1, 0}, 1};
+    iso_tensor *x = image(s, 4);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3, 2, 4, 6)), &geometry);
+}
+
+SAMPLE(conv_shift)
+{
+    shift(s);
+}
+SAMPLE(conv_shift_gradient)
+{
+    differentiate(s, shift(s));
+}
 SAMPLE(conv_gaps)
 {
     leave_out(s);
@@ -285,16 +301,19 @@ const sample network_samples[] = {
     {"conv2d", conv_dilation},
     {"conv2d", conv_groups},
     {"conv2d", conv_gaps},
+    {"conv2d", conv_shift},
     {"conv2d", conv_far},
     {"conv2d_grad_input", conv_gradient},
     {"conv2d_grad_input", conv_stride_gradient},
     {"conv2d_grad_input", conv_groups_gradient},
     {"conv2d_grad_input", conv_gaps_gradient},
+    {"conv2d_grad_input", conv_shift_gradient},
     {"conv2d_grad_input", conv_far_gradient},
     {"conv2d_grad_kernel", conv_gradient},
     {"conv2d_grad_kernel", conv_stride_gradient},
     {"conv2d_grad_kernel", conv_groups_gradient},
     {"conv2d_grad_kernel", conv_gaps_gradient},
+    {"conv2d_grad_kernel", conv_shift_gradient},
     {"conv2d_grad_kernel", conv_far_gradient},
     {"max_pool2d", max_pool},
     {"max_pool2d", max_pool_tiles},

@@ -37,7 +37,7 @@ typedef struct border {
 
 INLINE bool border_is_empty(const border *b)
 {
-    return b->wide == b->row && b->above == 0 && b->below == 0;
+    return b->wide == b->row && b->left == 0 && b->above == 0 && b->below == 0;
 }
 
 INLINE int64_t border_image(const border *b)
