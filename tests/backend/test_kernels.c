@@ -190,6 +190,9 @@ static const struct {
     {1, 5, 5, 2, 3, 5, 5, {1, 1}, {4, 4}, {4, 4}},     {2, 6, 6, 1, 1, 3, 3, {3, 3}, {0, 0}, {0, 0}},
     {1, 4, 4, 33, 70, 3, 3, {1, 1}, {1, 1}, {1, 1}},   {2, 8, 8, 4, 6, 1, 1, {2, 2}, {0, 0}, {0, 0}},
     {2, 9, 9, 8, 0, 3, 3, {1, 1}, {1, 1}, {1, 1}},     {300, 2, 2, 3, 5, 2, 2, {1, 1}, {0, 0}, {1, 1}},
+    {2, 8, 8, 4, 6, 2, 2, {3, 3}, {1, 1}, {0, 0}}, /* as long with zeros in front as what the windows reach */
+    {1, 3, 3, 5, 3, 1, 2, {1, 3}, {0, 4}, {0, 5}}, /* places on zeros alone */
+    {2, 1, 1, 3, 4, 1, 1, {2, 4}, {3, 1}, {2, 4}},
 };
 
 /* Each of them in float32, in float64 where that is small, and with groups and dilation where these fit. */
