@@ -1,6 +1,6 @@
 /* Distributions: a mesh, and callbacks that say how inputs, variables and layers' outputs lie on it. Data
  * parallel and model parallel are two sets of callbacks. */
-#include "runtime/spmd/spmd_impl.h"
+#include "runtime/spmd/layout_map_impl.h"
 
 #include <string.h>
 
@@ -89,11 +89,13 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
     int axis = options->batch_axis ? iso_mesh_find_axis(mesh, options->batch_axis) : 0;
     if (axis < 0)
         return iso_error_prefix(iso_mesh_unknown_axis(mesh, options->batch_axis), "the batch axis: ");
-    return create((iso_distribution){.mesh = mesh,
-                                     .how = {.data = look_up, .variable = look_up, .output = look_up},
-                                     .batch_axis = axis,
-                                     .map = map},
-                  distribution);
+    return create(
+        (iso_distribution){
+            .mesh = mesh,
+            .how = {.data = look_up, .variable = look_up, .output = look_up, .optimizer = look_up},
+            .batch_axis = axis,
+            .map = map},
+        distribution);
 }
 
 void iso_distribution_destroy(iso_distribution *distribution)
@@ -239,5 +241,18 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
     iso_status status = ask(distribution, distribution->how.output, path, shape, layout, given);
     if (status == ISO_OK && !*given)
         *given = iso_zero_output(distribution, path, shape, layout);
+    return status;
+}
+
+iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
+                                 const char *slot, iso_layout *layout, bool *given)
+{
+    iso_text path = {0};
+    iso_text_add(&path, "%s%s/%s", ISO_OPTIMIZER_PREFIX, variable->path, slot);
+    iso_status status =
+        path.failed ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable->path)
+                    : ask(distribution, distribution->how.optimizer, iso_text_get(&path), &variable->shape,
+                          layout, given);
+    iso_text_free(&path);
     return status;
 }

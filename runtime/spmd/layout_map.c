@@ -6,8 +6,6 @@
 #include "runtime/base/text.h"
 #include "runtime/spmd/layout_map_impl.h"
 
-static const char optimizer_prefix[] = ISO_OPTIMIZER_PREFIX;
-
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
 {
     if (!mesh)
@@ -71,7 +69,7 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
                              map->entries[i].text, layout);
     ISO_TRY(iso_layout_parse(map->mesh, layout, &fresh.layout));
     ISO_TRY(iso_pattern_create(key, &fresh.pattern));
-    fresh.of_optimizer = strncmp(key, optimizer_prefix, sizeof optimizer_prefix - 1) == 0;
+    fresh.of_optimizer = iso_path_of_optimizer(key);
     fresh.key = iso_strdup(key);
     fresh.text = iso_strdup(layout);
     if (!fresh.key || !fresh.text)
@@ -126,17 +124,22 @@ const char *iso_layout_map_layout(const iso_layout_map *map, int index)
     return map->entries[index].text;
 }
 
-iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool of_optimizer, bool *found)
+bool iso_path_of_optimizer(const char *path)
+{
+    return strncmp(path, ISO_OPTIMIZER_PREFIX, sizeof ISO_OPTIMIZER_PREFIX - 1) == 0;
+}
+
+iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool *found)
 {
     *found = strcmp(entry->key, path) == 0;
-    if (*found || entry->of_optimizer != of_optimizer)
+    if (*found || entry->of_optimizer != iso_path_of_optimizer(path))
         return ISO_OK;
     iso_status status = iso_pattern_match(entry->pattern, path, found);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "layout key '%s': ", entry->key);
 }
 
 /* The entry whose key is the path, or the one whose expression matches all of it; NULL where none does. */
-static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimizer, iso_map_entry **found)
+static iso_status look_up(iso_layout_map *map, const char *path, iso_map_entry **found)
 {
     *found = NULL;
     for (int i = 0; i < map->count; i++)
@@ -146,7 +149,7 @@ static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimiz
         }
     for (int i = 0; i < map->count; i++) {
         bool matches;
-        iso_status status = iso_map_entry_match(&map->entries[i], path, of_optimizer, &matches);
+        iso_status status = iso_map_entry_match(&map->entries[i], path, &matches);
         if (status != ISO_OK)
             return status;
         if (matches && *found)
@@ -157,12 +160,12 @@ static iso_status look_up(iso_layout_map *map, const char *path, bool of_optimiz
     return ISO_OK;
 }
 
-static iso_status find(iso_layout_map *map, const char *path, bool of_optimizer, const iso_shape *shape,
-                       iso_layout *layout, const char **matched)
+iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
+                               iso_layout *layout, const char **matched)
 {
     iso_map_entry *found = NULL;
     char text[160];
-    iso_status status = map ? look_up(map, path, of_optimizer, &found) : ISO_OK;
+    iso_status status = map ? look_up(map, path, &found) : ISO_OK;
     if (status != ISO_OK)
         return status;
     if (matched)
@@ -175,22 +178,4 @@ static iso_status find(iso_layout_map *map, const char *path, bool of_optimizer,
                          found->text, found->key, layout->rank, layout->rank == 1 ? "y" : "ies", path,
                          iso_shape_text(shape, text, sizeof text));
     return ISO_OK;
-}
-
-iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
-                               iso_layout *layout, const char **matched)
-{
-    return find(map, path, false, shape, layout, matched);
-}
-
-iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variable, const char *slot,
-                                         const iso_shape *shape, iso_layout *layout, const char **matched)
-{
-    iso_text path = {0};
-    iso_text_add(&path, "%s%s/%s", optimizer_prefix, variable, slot);
-    iso_status status = path.failed
-                            ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable)
-                            : find(map, iso_text_get(&path), true, shape, layout, matched);
-    iso_text_free(&path);
-    return status;
 }

@@ -24,7 +24,8 @@ struct iso_layout_map {
     iso_map_entry *entries;
 };
 
+bool iso_path_of_optimizer(const char *path);
 /* Whether a path is one that the entry is for and matches, as the key itself or by its expression. */
-iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool of_optimizer, bool *found);
+iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool *found);
 
 #endif

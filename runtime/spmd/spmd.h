@@ -90,7 +90,9 @@ typedef struct iso_distribution_options {
     iso_layout_callback data;     /* inputs, "image/output"; usual: the batch over every axis of the mesh */
     iso_layout_callback variable; /* "d1/kernel"; usual: replicated */
     iso_layout_callback output;   /* layers' outputs, "d1/output"; usual: where they fall */
-    void *arg;                    /* the callbacks' first argument; NULL: the distribution */
+    iso_layout_callback
+        optimizer; /* optimizers' slots, "optimizer:d1/kernel/momentum"; usual: as the variable */
+    void *arg;     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. */
 iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,

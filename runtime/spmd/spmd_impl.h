@@ -44,6 +44,9 @@ const char *iso_distribution_reason(const iso_distribution *distribution, const 
                                     const char **key);
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
                                    const iso_shape *shape, iso_layout *layout, bool *given);
+/* A slot ("momentum") of a variable, or its "gradient" as the update takes it. */
+iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
+                                 const char *slot, iso_layout *layout, bool *given);
 
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
@@ -67,15 +70,11 @@ iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
 /* As iso_layout_map_read, from a text of `size` bytes; `name` is what messages call it. Local. */
 iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const char *text, size_t size);
 /* The layout that a map gives to a path, checked against the shape; everything replicated where no key
- * matches. `matched` (may be NULL) gets the key that matched, or NULL. ISO_INVALID where two keys match or
- * the layout does not fit the shape. */
+ * matches. For the path of an optimizer's slot ("optimizer:d1/kernel/momentum") only keys that begin so are
+ * tried, and these for nothing else. `matched` (may be NULL) gets the key that matched, or NULL. ISO_INVALID
+ * where two keys match or the layout does not fit the shape. */
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched);
-/* The same for an optimizer's slot ("momentum") of a variable: the path looked up is
- * "optimizer:d1/kernel/momentum", and only keys that begin with "optimizer:" are tried (these are tried for
- * nothing else). Where no key matches, *matched is NULL, and the slot lies as its variable. */
-iso_status iso_layout_map_find_optimizer(iso_layout_map *map, const char *variable, const char *slot,
-                                         const iso_shape *shape, iso_layout *layout, const char **matched);
 /* Warns (or, strict, fails) for each key that no lookup has found so far and that matches none of these
  * paths; tells which paths it is a part of or contains, and which are nearest. Once per key; keys of
  * optimizers only where some of the paths are such. Changes the order of the paths. */

@@ -12,17 +12,12 @@ enum { SHOWN = 3 };
 
 /* ---- one map and a list of paths ---- */
 
-static bool of_optimizer(const char *path)
-{
-    return strncmp(path, ISO_OPTIMIZER_PREFIX, sizeof ISO_OPTIMIZER_PREFIX - 1) == 0;
-}
-
 static iso_status matches_any(const iso_map_entry *entry, const char *const *paths, int count, bool *found)
 {
     iso_status status = ISO_OK;
     *found = false;
     for (int i = 0; i < count && status == ISO_OK && !*found; i++)
-        status = iso_map_entry_match(entry, paths[i], of_optimizer(paths[i]), found);
+        status = iso_map_entry_match(entry, paths[i], found);
     return status;
 }
 
@@ -39,7 +34,7 @@ static bool path_in_key(const iso_map_entry *entry, const char *path)
 
 static bool of_one_kind(const iso_map_entry *entry, const char *path)
 {
-    return entry->of_optimizer == of_optimizer(path);
+    return entry->of_optimizer == iso_path_of_optimizer(path);
 }
 
 /* Moves those of the paths that fit to the front of the list and counts them. */
@@ -101,7 +96,7 @@ iso_status iso_layout_map_report_unused(iso_layout_map *map, const char **paths,
     bool slots = false, found;
     iso_status status = ISO_OK;
     for (int i = 0; i < count; i++)
-        slots |= of_optimizer(paths[i]);
+        slots |= iso_path_of_optimizer(paths[i]);
     for (int i = 0; i < map->count; i++) {
         iso_map_entry *entry = &map->entries[i];
         if (entry->used || entry->reported || (entry->of_optimizer && !slots))

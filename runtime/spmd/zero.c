@@ -66,13 +66,12 @@ void iso_zero_variable(const iso_distribution *distribution, const iso_variable 
 iso_status iso_zero_slot(const iso_distribution *distribution, const iso_variable *variable, const char *slot,
                          iso_layout *layout)
 {
-    const char *key;
+    bool given;
     iso_layout found;
-    iso_status status = iso_layout_map_find_optimizer(distribution->map, variable->path, slot,
-                                                      &variable->shape, &found, &key);
+    iso_status status = iso_distribution_slot(distribution, variable, slot, &found, &given);
     if (status != ISO_OK)
         return status;
-    if (!key && distribution->zero >= 2 && !iso_layout_sharded_axes(layout))
+    if (!given && distribution->zero >= 2 && !iso_layout_sharded_axes(layout))
         cut(distribution, &variable->shape, &found);
     *layout = within(layout, &found);
     return ISO_OK;

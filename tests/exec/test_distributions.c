@@ -293,6 +293,51 @@ START_TEST(layouts_stay_as_the_first_function_found_them)
 }
 END_TEST
 
+/* Slots of optimizers, too: the callback is asked for each, and what it says is the numbers' affair no more
+ * than other layouts. */
+static iso_status cut_slots(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+{
+    look(arg, "slot", path, shape);
+    if (strcmp(path, "optimizer:a/kernel/momentum") == 0)
+        snprintf(layout, size, "-, data+model");
+    else if (strcmp(path, "optimizer:b/bias/velocity") == 0)
+        snprintf(layout, size, "model");
+    return ISO_OK;
+}
+
+static iso_status wrong_slot(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+{
+    (void)arg;
+    (void)shape;
+    if (strcmp(path, "optimizer:a/kernel/velocity") == 0)
+        snprintf(layout, size, "modle");
+    return ISO_OK;
+}
+
+START_TEST(slots_of_optimizers_are_asked_for)
+{
+    trial t;
+    double losses[STEPS];
+    begin(&t, "mlp", "data=2,model=4");
+    last_dimension how = {.mesh = t.mesh};
+    iso_distribution_options options = {.optimizer = cut_slots, .arg = &how};
+    check_ok(try_to_make(&t, &options));
+    ck_assert_int_gt(how.asked, 0);
+    alone("mlp", losses);
+    for (int i = 0; i < STEPS; i++) {
+        double loss = trial_step(&t, i);
+        ck_assert_msg(fabs(loss - losses[i]) <= 1e-12 * fmax(1, fabs(losses[i])),
+                      "loss %d is %.17g, not %.17g", i, loss, losses[i]);
+    }
+    trial_end(&t);
+    begin(&t, "mlp", "data=2,model=4");
+    options = (iso_distribution_options){.optimizer = wrong_slot};
+    check_refused(try_to_make(&t, &options),
+                  "'optimizer:a/kernel/velocity': layout 'modle', position 1: the mesh");
+    trial_end(&t);
+}
+END_TEST
+
 /* Keys of what a function does not need are no mistakes: the dropout's output is another in training. */
 START_TEST(keys_of_what_other_functions_need_are_taken)
 {
@@ -360,8 +405,8 @@ int main(int argc, char **argv)
         RUN_TESTS("distributions", 60, a_third_distribution_gives_the_numbers_of_one_slot,
                   all_ranks_are_asked_alike, a_map_behind_callbacks_is_model_parallel,
                   a_wrong_answer_names_the_path, ranks_that_are_told_different_things_notice,
-                  layouts_stay_as_the_first_function_found_them, keys_of_what_other_functions_need_are_taken,
-                  a_block_has_the_last_word))
+                  layouts_stay_as_the_first_function_found_them, slots_of_optimizers_are_asked_for,
+                  keys_of_what_other_functions_need_are_taken, a_block_has_the_last_word))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,5 +1,5 @@
-/* libFuzzer: any bytes as the text of a layout and, behind a newline, as a key and a path. What is taken comes back the same
- * from the text that is printed of it. */
+/* libFuzzer: any bytes as the text of a layout and, behind a newline, as a key and a path. What is taken
+ * comes back the same from the text that is printed of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,19 +7,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static iso_mesh mesh = {
-    .axes = 3, .name = {"data", "model", "x_1"}, .size = {2, 3, 1}, .slots = 6, .text = "data=2,model=3,x_1=1"};
+static iso_mesh mesh = {.axes = 3,
+                        .name = {"data", "model", "x_1"},
+                        .size = {2, 3, 1},
+                        .slots = 6,
+                        .text = "data=2,model=3,x_1=1"};
 
 static void check_layout(const char *text)
 {
     iso_layout layout, again;
     char printed[ISO_LAYOUT_TEXT];
     if (iso_layout_parse(&mesh, text, &layout) == ISO_OK &&
-        (iso_layout_parse(&mesh, iso_layout_text(&mesh, &layout, printed, sizeof printed), &again) != ISO_OK ||
+        (iso_layout_parse(&mesh, iso_layout_text(&mesh, &layout, printed, sizeof printed), &again) !=
+             ISO_OK ||
          !iso_layout_equal(&layout, &again)))
         abort();
     if (iso_layout_parse_addends(&mesh, text, &layout) == ISO_OK &&
-        (iso_layout_parse_addends(&mesh, iso_layout_text(&mesh, &layout, printed, sizeof printed), &again) != ISO_OK ||
+        (iso_layout_parse_addends(&mesh, iso_layout_text(&mesh, &layout, printed, sizeof printed), &again) !=
+             ISO_OK ||
          !iso_layout_equal(&layout, &again)))
         abort();
 }
@@ -37,7 +42,6 @@ static void check_key(const char *key, const char *path)
         if (iso_layout_map_find(map, key, &shape, &layout, &matched) != ISO_OK || !matched)
             abort();
         iso_layout_map_find(map, path, &shape, &layout, &matched);
-        iso_layout_map_find_optimizer(map, path, "momentum", &shape, &layout, &matched);
     }
     iso_layout_map_destroy(map);
 }

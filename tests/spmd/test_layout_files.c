@@ -1,5 +1,5 @@
-/* Layout files: the same map as by iso_layout_map_set(), or a message with file, line, column, key and value, alike on all
- * ranks. Ranks: 1, 3 */
+/* Layout files: the same map as by iso_layout_map_set(), or a message with file, line, column, key and value,
+ * alike on all ranks. Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +55,9 @@ static void check_good(iso_layout_map *map)
     check_layout(map, "größe/kernel", 2, "data+model, -");
     iso_layout layout;
     const char *key;
-    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "velocity", &ISO_SHAPE(4, 4), &layout, &key));
+    check_ok(iso_layout_map_find(map, "optimizer:d1/kernel/velocity", &ISO_SHAPE(4, 4), &layout, &key));
     ck_assert_str_eq(key, "optimizer:.*velocity");
-    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "momentum", &ISO_SHAPE(4, 4), &layout, &key));
+    check_ok(iso_layout_map_find(map, "optimizer:d1/kernel/momentum", &ISO_SHAPE(4, 4), &layout, &key));
     ck_assert_ptr_null(key);
 }
 
@@ -87,13 +87,14 @@ START_TEST(files_are_read_once_for_all)
     check_good(map);
     iso_status status = iso_layout_map_read(map, name);
     ck_assert_int_eq(status, ISO_INVALID);
-    ck_assert_msg(strstr(iso_error_message(), "line 2, column 16: layout key 'd1/kernel' is set twice: to '-, model'"),
-                  "%s", iso_error_message());
+    ck_assert_msg(
+        strstr(iso_error_message(), "line 2, column 16: layout key 'd1/kernel' is set twice: to '-, model'"),
+        "%s", iso_error_message());
     if (fd >= 0)
         unlink(name);
     ck_assert_int_eq(iso_layout_map_read(map, "/nowhere/at/all"), ISO_INVALID);
-    ck_assert_msg(strstr(iso_error_message(), "cannot open the layouts in '/nowhere/at/all': No such file"), "%s",
-                  iso_error_message());
+    ck_assert_msg(strstr(iso_error_message(), "cannot open the layouts in '/nowhere/at/all': No such file"),
+                  "%s", iso_error_message());
     ck_assert_int_eq(iso_layout_map_read(map, "/tmp"), ISO_INVALID);
     ck_assert_msg(strstr(iso_error_message(), "'/tmp': Is a directory"), "%s", iso_error_message());
     iso_layout_map_destroy(map);
@@ -118,27 +119,36 @@ START_TEST(wrong_files_are_named_with_line_and_column)
         {"{\"a\": null}", "f, line 1, column 7: layout key 'a': null; wanted"},
         {"{\"a\": true}", "f, line 1, column 7: layout key 'a': true or false; wanted"},
         {"{\"a\": {\"b\": null}}", "f, line 1, column 7: layout key 'a': an object; wanted"},
-        {"{\"a\": [1.5]}", "f, line 1, column 8: layout key 'a': a number; wanted is null, an axis or a list of axes"},
-        {"{\"x\": [\"data\"],\n  \"a\": [null, [\"data\", 3]]}", "f, line 2, column 24: layout key 'a': a number; wanted is the name of an axis"},
+        {"{\"a\": [1.5]}",
+         "f, line 1, column 8: layout key 'a': a number; wanted is null, an axis or a list of axes"},
+        {"{\"x\": [\"data\"],\n  \"a\": [null, [\"data\", 3]]}",
+         "f, line 2, column 24: layout key 'a': a number; wanted is the name of an axis"},
         {"{\"x\": [[\"data\"], \"model\"],\n  \"a\": [null, \"modle\"]}",
-         "f, line 2, column 15: layout key 'a': the mesh data=2,model=3 has no axis 'modle'; did you mean 'model'?"},
-        {"{\"a\": [\"data+model\"]}", "f, line 1, column 8: layout key 'a': the mesh data=2,model=3 has no axis 'data+model'"},
+         "f, line 2, column 15: layout key 'a': the mesh data=2,model=3 has no axis 'modle'; did you mean "
+         "'model'?"},
+        {"{\"a\": [\"data+model\"]}",
+         "f, line 1, column 8: layout key 'a': the mesh data=2,model=3 has no axis 'data+model'"},
         {"{\"a\": [\"-\"]}", "f, line 1, column 8: layout key 'a': the mesh data=2,model=3 has no axis '-'"},
         {"{\"a\": [\"\"]}", "has no axis ''"},
-        {"{\"a\": [\"data\", \"data\"]}", "f, line 1, column 7: layout key 'a': layout 'data, data': an axis for the second time at position 7"},
-        {"{\"a\": [[\"data\", \"data\"]]}", "layout key 'a': layout 'data+data': an axis for the second time at position 6"},
+        {"{\"a\": [\"data\", \"data\"]}", "f, line 1, column 7: layout key 'a': layout 'data, data': an axis "
+                                          "for the second time at position 7"},
+        {"{\"a\": [[\"data\", \"data\"]]}",
+         "layout key 'a': layout 'data+data': an axis for the second time at position 6"},
         {"{\"a\": [null,null,null,null,null,null,null,null,null]}", "more than 8 dimensions"},
-        {"{\"a\": \"-, depth\"}", "f, line 1, column 7: layout key 'a': layout '-, depth', position 4: the mesh data=2,model=3 has no axis 'depth'"},
-        {"{\"a\": \"-; partial(data)\"}", "f, line 1, column 7: layout key 'a': layout '-; partial(data)': neither ',' nor the end at position 2"},
+        {"{\"a\": \"-, depth\"}", "f, line 1, column 7: layout key 'a': layout '-, depth', position 4: the "
+                                  "mesh data=2,model=3 has no axis 'depth'"},
+        {"{\"a\": \"-; partial(data)\"}", "f, line 1, column 7: layout key 'a': layout '-; partial(data)': "
+                                          "neither ',' nor the end at position 2"},
         {"{\"a\": \"data,\"}", "layout 'data,': neither an axis nor '-' at position 6"},
-        {"{\"ö\": \"-\", \"a(b\": [null]}", "f, line 1, column 19: layout key 'a(b': no regular expression: missing closing parenthesis at position 4"},
+        {"{\"ö\": \"-\", \"a(b\": [null]}", "f, line 1, column 19: layout key 'a(b': no regular expression: "
+                                            "missing closing parenthesis at position 4"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         iso_layout_map *map = new_map();
         iso_status status = iso_layout_map_parse(map, "f", wrong[i][0], strlen(wrong[i][0]));
         ck_assert_msg(status == ISO_INVALID, "status %d for %s", (int)status, wrong[i][0]);
-        ck_assert_msg(strstr(iso_error_message(), wrong[i][1]), "%s: '%s' without '%s'", wrong[i][0], iso_error_message(),
-                      wrong[i][1]);
+        ck_assert_msg(strstr(iso_error_message(), wrong[i][1]), "%s: '%s' without '%s'", wrong[i][0],
+                      iso_error_message(), wrong[i][1]);
         iso_layout_map_destroy(map);
     }
 }
@@ -160,8 +170,9 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("layout files", 30, tuples_and_texts_are_read, files_are_read_once_for_all,
-                                      wrong_files_are_named_with_line_and_column, depth_has_an_end))
+    if (status == ISO_OK &&
+        RUN_TESTS("layout files", 30, tuples_and_texts_are_read, files_are_read_once_for_all,
+                  wrong_files_are_named_with_line_and_column, depth_has_an_end))
         status = iso_error(ISO_FAILED, "a test failed");
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status);

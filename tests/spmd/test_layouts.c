@@ -329,18 +329,18 @@ START_TEST(optimizers_have_keys_of_their_own)
     check_ok(iso_layout_map_set(map, "optimizer:.*/velocity", "model, -"));
     check_ok(iso_layout_map_set(map, "optimizer:d2/kernel/.*", "data, -"));
     ck_assert_str_eq(key_of(map, "d1/kernel", 2), ".*kernel.*");
-    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "momentum", &shape, &layout, &key));
+    check_ok(iso_layout_map_find(map, "optimizer:d1/kernel/momentum", &shape, &layout, &key));
     ck_assert_ptr_null(key);
-    check_ok(iso_layout_map_find_optimizer(map, "d1/kernel", "velocity", &shape, &layout, &key));
+    check_ok(iso_layout_map_find(map, "optimizer:d1/kernel/velocity", &shape, &layout, &key));
     ck_assert_str_eq(key, "optimizer:.*/velocity");
-    check_ok(iso_layout_map_find_optimizer(map, "d2/kernel", "momentum", &shape, &layout, &key));
+    check_ok(iso_layout_map_find(map, "optimizer:d2/kernel/momentum", &shape, &layout, &key));
     ck_assert_str_eq(key, "optimizer:d2/kernel/.*");
-    check_refused(iso_layout_map_find_optimizer(map, "d2/kernel", "velocity", &shape, &layout, &key),
+    check_refused(iso_layout_map_find(map, "optimizer:d2/kernel/velocity", &shape, &layout, &key),
                   "two layout keys match 'optimizer:d2/kernel/velocity'");
     shape = ISO_SHAPE(4);
-    check_refused(iso_layout_map_find_optimizer(map, "d1/bias", "velocity", &shape, &layout, &key),
+    check_refused(iso_layout_map_find(map, "optimizer:d1/bias/velocity", &shape, &layout, &key),
                   "has 2 entries, but 'optimizer:d1/bias/velocity' has the shape [4]");
-    check_ok(iso_layout_map_find_optimizer(NULL, "d1/bias", "velocity", &shape, &layout, &key));
+    check_ok(iso_layout_map_find(NULL, "optimizer:d1/bias/velocity", &shape, &layout, &key));
     ck_assert_ptr_null(key);
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
