@@ -1,9 +1,8 @@
 /* Any layout gives the numbers of one slot: small networks of all ops on random meshes with random layouts of
  * variables, inputs and outputs, in float64 and float32, after several steps; what is counted is what the
  * plan states; nothing is gathered that a rule lets stay sharded; and the bits do not depend on where slots
- * live. ISOGRID_TEST_CASE=n repeats one case, ISOGRID_TEST_CASES=n makes so many. Ranks: 1, 2, 3 Timeout:
- * 1800
- */
+ * live. ISOGRID_TEST_CASE=n repeats one case, ISOGRID_TEST_CASES=n makes so many.
+ * Ranks: 1, 2, 3   Timeout: 1800 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
