@@ -173,7 +173,8 @@ iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
 /* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier
  * batches. Where reading rows costs no more than a copy (everything in memory and no map) there is nothing to
- * gain and this does nothing. */
+ * gain and this does nothing. Where layouts cut rows, slots read
+ * their parts of the data alone; what is read ahead are whole rows. */
 iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then

@@ -69,6 +69,7 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
                              map->entries[i].text, layout);
     ISO_TRY(iso_layout_parse(map->mesh, layout, &fresh.layout));
     ISO_TRY(iso_pattern_create(key, &fresh.pattern));
+    fresh.plain = key[strcspn(key, "\\^$.|?*+()[]{}")] == 0;
     fresh.of_optimizer = iso_path_of_optimizer(key);
     fresh.key = iso_strdup(key);
     fresh.text = iso_strdup(layout);
@@ -132,7 +133,7 @@ bool iso_path_of_optimizer(const char *path)
 iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool *found)
 {
     *found = strcmp(entry->key, path) == 0;
-    if (*found || entry->of_optimizer != iso_path_of_optimizer(path))
+    if (*found || entry->plain || entry->of_optimizer != iso_path_of_optimizer(path))
         return ISO_OK;
     iso_status status = iso_pattern_match(entry->pattern, path, found);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "layout key '%s': ", entry->key);

@@ -13,6 +13,7 @@ typedef struct iso_map_entry {
     char *text;
     iso_layout layout;
     iso_pattern *pattern;
+    bool plain;        /* no character of it means anything in an expression: it matches itself alone */
     bool of_optimizer; /* for slots of optimizers, not for variables and outputs */
     bool used, reported;
 } iso_map_entry;
