@@ -227,7 +227,7 @@ static iso_status differ_in_words(void *arg, const char *path, const iso_shape *
 {
     (void)arg;
     if (strcmp(path, "a/output") == 0 && iso_rank(ctx) == 1)
-        snprintf(layout, size, "data, -");
+        snprintf(layout, size, "data+model, -");
     (void)shape;
     return ISO_OK;
 }
