@@ -18,15 +18,23 @@ typedef struct economist {
     iso_tensor **resolved; /* [graph->tensors] */
 } economist;
 
-static void add_pin(const economist *e, const iso_tensor *named, own_layouts *own)
+static void add_pin(const economist *e, const char *path, const iso_tensor *tensor, own_layouts *own)
 {
     bool given = false;
-    if (!named->name || own->count == 4)
+    if (!path || own->count == 4)
         return;
-    iso_status status = iso_distribution_output(e->program->distribution, named->name, &named->shape,
+    iso_status status = iso_distribution_output(e->program->distribution, path, &tensor->shape,
                                                 &own->pinned[own->count], &given);
     ck_assert_int_eq(status, ISO_OK);
     own->count += given;
+}
+
+/* By its name, and by those of the blocks whose output it is. */
+static void add_pins(const economist *e, const iso_tensor *named, own_layouts *own)
+{
+    add_pin(e, named->name, named, own);
+    for (const iso_tensor_path *path = named->paths; path; path = path->next)
+        add_pin(e, path->text, named, own);
 }
 
 /* Of the value's tensor, before anything was moved. A tensor stands for those that the mode resolves to it.
@@ -41,10 +49,10 @@ static void find_layouts(const economist *e, int value, own_layouts *own)
     *own = (own_layouts){.made = &program->value[value].layout};
     bool source = tensor->producer->type == &iso_op_input || tensor->producer->type == &iso_op_variable;
     if (!source)
-        add_pin(e, tensor, own);
+        add_pins(e, tensor, own);
     for (int k = 0; k < graph->ops; k++)
         if (graph->op[k]->type == &iso_op_by_mode && e->resolved[graph->op[k]->output[0]->id] == tensor)
-            add_pin(e, graph->op[k]->output[0], own);
+            add_pins(e, graph->op[k]->output[0], own);
 }
 
 static bool shards(const iso_layout *layout, int dim, int axis)
