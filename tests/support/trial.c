@@ -155,11 +155,24 @@ double *trial_weights(const trial *t, int64_t *count)
     return values;
 }
 
+/* What `isogrid plan` would state of it without a fabric is what its exchanges state. */
+static void check_report(const trial *t, const iso_plan_facts *facts, bool with_bytes)
+{
+    iso_plan_report *report;
+    trial_ok(t, iso_function_report(t->train, t->rows, &report));
+    ck_assert_msg(report->flops == facts->flops, "%s: the report states %.17g operations instead of %.17g", t->what,
+                  report->flops, facts->flops);
+    ck_assert_msg(!with_bytes || report->bytes == facts->exchanged_bytes,
+                  "%s: the report states %.17g bytes instead of %.17g", t->what, report->bytes, facts->exchanged_bytes);
+    iso_plan_report_destroy(report);
+}
+
 void trial_check_counts(const trial *t, int steps, bool with_bytes)
 {
     iso_plan_facts facts;
     double mine[2], *all = malloc(2 * sizeof *all * (size_t)iso_ranks(t->ctx)), flops = 0, bytes = 0;
     trial_ok(t, iso_function_facts(t->train, t->rows, &facts));
+    check_report(t, &facts, with_bytes);
     iso_function_counted(t->train, &mine[0], &mine[1]);
     trial_ok(t, iso_gather_all(t->ctx, mine, sizeof mine, all));
     for (int r = 0; r < iso_ranks(t->ctx); r++) {

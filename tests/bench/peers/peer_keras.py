@@ -1,10 +1,11 @@
-"""Keras 3 on JAX, by model.fit() as its guides have it; two devices by its DataParallel distribution."""
+"""Keras 3 on JAX, by model.fit() as its guides have it; two devices by its DataParallel distribution, or by ModelParallel with the
+kernels cut: of Dense layers columns and rows in turn, of convolutions the filters."""
 
 import os
 
 import job
 
-args = job.options(devices=(1, 2))
+args = job.options(devices=(1, 2), parallel=("data", "model"))
 os.environ.update(KERAS_BACKEND="jax", XLA_FLAGS=f"--xla_force_host_platform_device_count={args.devices}")
 if args.devices > 1:
     os.environ["NPROC"] = "4"  # see peer_jax.py
@@ -25,6 +26,15 @@ def convnet():
             layers.GlobalAveragePooling2D(), layers.Dense(256, activation="relu"), layers.Dropout(0.5), layers.Dense(10)]
 
 
+def model_parallel():
+    mesh = keras.distribution.DeviceMesh((1, args.devices), ["data", "model"], keras.distribution.list_devices())
+    layouts = keras.distribution.LayoutMap(mesh)
+    layouts["dense/kernel"], layouts["dense/bias"] = (None, "model"), ("model",)
+    layouts["dense_1/kernel"] = ("model", None)
+    layouts["conv2d.*/kernel"] = (None, None, None, "model")
+    return keras.distribution.ModelParallel(layout_map=layouts, batch_dim_name="data")
+
+
 class Timer(keras.callbacks.Callback):
     def __init__(self, clock):
         super().__init__()
@@ -40,7 +50,7 @@ class Timer(keras.callbacks.Callback):
 keras.utils.set_random_seed(0)
 x, y, tx, ty = job.arrays(args)
 if args.devices > 1:
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    keras.distribution.set_distribution(keras.distribution.DataParallel() if args.parallel == "data" else model_parallel())
 model = keras.Sequential([keras.Input(x.shape[1:]), *(mlp() if args.model == "mlp" else convnet())])
 model.compile(optimizer=keras.optimizers.Adam(1e-3), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
               metrics=[keras.metrics.SparseCategoricalAccuracy()])
