@@ -168,7 +168,9 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
     iso_text text = {0};
     for (int i = 0; i < report->heaviest; i++) {
         const iso_report_weight *w = &report->heavy[i];
-        iso_text_add(&text, "%s%s (%s%s)", i ? ", " : "", w->name,
+        bool named = w->variable || !w->from.op || strcmp(w->name, w->from.op) != 0;
+        iso_text_add(&text, "%s%s%s%s%s (%s%s)", i ? ", " : "", w->name, named ? "" : " of ",
+                     named ? "" : w->from.layer, named || !w->from.backward ? "" : ", backward",
                      iso_text_scaled((double)w->bytes, "B", bytes, sizeof bytes),
                      w->variable ? " with gradient and optimizer state" : "");
     }

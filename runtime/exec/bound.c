@@ -186,22 +186,13 @@ void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready)
     iso_free(ready);
 }
 
-/* Rows that are cut in other dimensions too are read whole first. */
-static size_t read_scratch(const iso_array *array)
-{
-    size_t bytes = iso_dtype_size(array->dtype);
-    for (int d = 1; d < array->rank; d++)
-        bytes *= (size_t)array->global[d];
-    return bytes * (size_t)array->dim[0];
-}
-
 size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready)
 {
     size_t most = 0;
     for (int s = 0; s < runtime->locals; s++)
         for (int i = 0; i < ready->plan->instructions; i++) {
             const iso_bound *bound = &ready->slot[s].bound[i];
-            size_t bytes = bound->kind == ISO_READ ? read_scratch(bound->array)
+            size_t bytes = bound->kind == ISO_READ ? iso_plan_read_scratch(bound->array)
                            : bound->kind == ISO_KERNEL && bound->kernel->scratch
                                ? bound->kernel->scratch(&bound->call)
                                : 0;

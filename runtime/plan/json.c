@@ -80,8 +80,9 @@ static json_t *heaviest(const iso_plan_report *r)
 {
     json_t *list = json_array();
     for (int i = 0; i < r->heaviest; i++)
-        json_array_append_new(list, json_pack("{ss sb sI}", "name", r->heavy[i].name, "variable",
-                                              r->heavy[i].variable, "bytes", (json_int_t)r->heavy[i].bytes));
+        json_array_append_new(list, json_pack("{ss sb so sI}", "name", r->heavy[i].name, "variable",
+                                              r->heavy[i].variable, "from", origin(&r->heavy[i].from),
+                                              "bytes", (json_int_t)r->heavy[i].bytes));
     return list;
 }
 

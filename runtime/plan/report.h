@@ -81,7 +81,8 @@ typedef struct iso_report_memory {
 typedef struct iso_report_weight {
     const char *name;
     bool variable;
-    int64_t bytes; /* of slot 0 */
+    iso_report_origin from; /* of an activation: the op that makes it */
+    int64_t bytes;          /* of slot 0 */
 } iso_report_weight;
 
 enum { ISO_REPORT_HEAVIEST = 3 };

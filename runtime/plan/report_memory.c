@@ -82,22 +82,13 @@ static int64_t gradient_bytes(const iso_reporter *r)
     return bytes;
 }
 
-/* Rows that are cut in other dimensions too are read whole first. */
-static size_t read_scratch(const iso_array *array)
-{
-    size_t bytes = iso_dtype_size(array->dtype) * (size_t)array->dim[0];
-    for (int d = 1; d < array->rank; d++)
-        bytes *= (size_t)array->global[d];
-    return bytes;
-}
-
 static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
     if (instruction->kind == ISO_READ) {
         in[0] = iso_plan_array(r->plan, r->program->input_value[instruction->input], 0);
-        return read_scratch(&in[0]);
+        return iso_plan_read_scratch(&in[0]);
     }
     if (instruction->kind != ISO_KERNEL)
         return 0;
@@ -268,17 +259,26 @@ static void find_peak(iso_reporter *r)
 
 /* ---- what weighs most ---- */
 
-static void weigh(iso_plan_report *report, const char *name, bool variable, int64_t bytes)
+static void weigh(iso_plan_report *report, iso_report_weight weight)
 {
     int at = report->heaviest;
-    while (at > 0 && report->heavy[at - 1].bytes < bytes)
+    while (at > 0 && report->heavy[at - 1].bytes < weight.bytes)
         at--;
     if (at == ISO_REPORT_HEAVIEST)
         return;
     int kept = report->heaviest < ISO_REPORT_HEAVIEST ? report->heaviest : ISO_REPORT_HEAVIEST - 1;
     memmove(&report->heavy[at + 1], &report->heavy[at], (size_t)(kept - at) * sizeof report->heavy[0]);
-    report->heavy[at] = (iso_report_weight){.name = name, .variable = variable, .bytes = bytes};
+    report->heavy[at] = weight;
     report->heaviest = kept + 1;
+}
+
+static void weigh_value(const iso_reporter *r, int value)
+{
+    int step = r->program->value[value].step;
+    iso_report_weight weight = {.name = iso_tensor_name(r->program->value[value].tensor),
+                                .bytes = iso_report_value_bytes(r, value)};
+    weight.from = iso_report_origin_of(r, step >= 0 ? r->program->step[step].op : NULL);
+    weigh(r->report, weight);
 }
 
 static void weigh_all(const iso_reporter *r)
@@ -287,12 +287,15 @@ static void weigh_all(const iso_reporter *r)
     const iso_plan *plan = r->plan;
     for (int i = 0; i < report->variables; i++) {
         const iso_report_variable *variable = &report->variable[i];
-        weigh(report, variable->path, true,
-              variable->bytes + variable->gradient_bytes + variable->state_bytes);
+        weigh(report, (iso_report_weight){.name = variable->path,
+                                          .variable = true,
+                                          .from.layer = "",
+                                          .bytes = variable->bytes + variable->gradient_bytes +
+                                                   variable->state_bytes});
     }
     for (int v = 0; v < r->program->values; v++)
         if (plan->life[v].begin <= report->peak && plan->life[v].end >= report->peak)
-            weigh(report, iso_tensor_name(r->program->value[v].tensor), false, iso_report_value_bytes(r, v));
+            weigh_value(r, v);
 }
 
 iso_status iso_report_memory_of(iso_reporter *r)

@@ -160,10 +160,11 @@ static void check_report(const trial *t, const iso_plan_facts *facts, bool with_
 {
     iso_plan_report *report;
     trial_ok(t, iso_function_report(t->train, t->rows, &report));
-    ck_assert_msg(report->flops == facts->flops, "%s: the report states %.17g operations instead of %.17g", t->what,
-                  report->flops, facts->flops);
+    ck_assert_msg(report->flops == facts->flops, "%s: the report states %.17g operations instead of %.17g",
+                  t->what, report->flops, facts->flops);
     ck_assert_msg(!with_bytes || report->bytes == facts->exchanged_bytes,
-                  "%s: the report states %.17g bytes instead of %.17g", t->what, report->bytes, facts->exchanged_bytes);
+                  "%s: the report states %.17g bytes instead of %.17g", t->what, report->bytes,
+                  facts->exchanged_bytes);
     iso_plan_report_destroy(report);
 }
 
