@@ -20,7 +20,8 @@ struct iso_batch {
     iso_status (*read)(const iso_batch *batch, int component, int64_t begin, int64_t count, iso_dtype dtype,
                        void *out);
     /* The same of a part of each row: `part` is a box of the row's shape, `out` dense, [count, part's
-     * extents...]. NULL: rows can be read whole only. */
+     * extents...].
+     */
     iso_status (*read_part)(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             const iso_box *part, iso_dtype dtype, void *out);
     void *impl; /* of whoever made the batch */

@@ -192,8 +192,7 @@ size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready
     for (int s = 0; s < runtime->locals; s++)
         for (int i = 0; i < ready->plan->instructions; i++) {
             const iso_bound *bound = &ready->slot[s].bound[i];
-            size_t bytes = bound->kind == ISO_READ ? iso_plan_read_scratch(bound->array)
-                           : bound->kind == ISO_KERNEL && bound->kernel->scratch
+            size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
                                ? bound->kernel->scratch(&bound->call)
                                : 0;
             most = bytes > most ? bytes : most;

@@ -13,25 +13,6 @@ typedef struct step {
 
 /* ---- instructions of one slot ---- */
 
-/* Rows of which the slot needs a part only, of a batch that knows whole rows only: read whole, then cut. */
-static iso_status read_and_cut(const step *s, const iso_bound *bound, void *scratch)
-{
-    const iso_array *array = bound->array;
-    iso_bound_copy copy = {.from = scratch, .to = array->data, .element = iso_dtype_size(array->dtype)};
-    copy.to_box.rank = copy.from_box.rank = copy.region.rank = array->rank;
-    for (int d = 0; d < array->rank; d++) {
-        copy.to_box.offset[d] = copy.region.offset[d] = array->offset[d];
-        copy.to_box.extent[d] = copy.region.extent[d] = array->dim[d];
-        copy.from_box.offset[d] = d ? 0 : array->offset[0];
-        copy.from_box.extent[d] = d ? array->global[d] : array->dim[0];
-    }
-    iso_status status =
-        s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0], array->dtype, scratch);
-    if (status == ISO_OK)
-        iso_bound_run_copy(&copy);
-    return status;
-}
-
 static iso_status read_part(const step *s, const iso_bound *bound)
 {
     const iso_array *array = bound->array;
@@ -68,9 +49,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
     }
     iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
                                                array->dtype, array->data)
-                        : s->batch->read_part
-                            ? read_part(s, bound)
-                            : read_and_cut(s, bound, s->runtime->scratch[sp->local->thread]);
+                              : read_part(s, bound);
     if (status != ISO_OK)
         iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
 }

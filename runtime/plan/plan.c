@@ -52,17 +52,6 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
                        .out = out};
 }
 
-size_t iso_plan_read_scratch(const iso_array *part)
-{
-    size_t bytes = iso_dtype_size(part->dtype) * (size_t)part->dim[0];
-    bool whole = true;
-    for (int d = 1; d < part->rank; d++) {
-        bytes *= (size_t)part->global[d];
-        whole &= part->dim[d] == part->global[d];
-    }
-    return whole ? 0 : bytes;
-}
-
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
 {
     iso_box in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];

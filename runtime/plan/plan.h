@@ -128,9 +128,6 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
 /* The call of a step's op for a slot, without data. in and out have room for ISO_MAX_INPUTS and
  * ISO_MAX_OUTPUTS. */
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out, iso_call *call);
-/* Bytes of scratch memory for reading a slot's part of an input: rows that are cut in other dimensions too
- * may have to be read whole first. */
-size_t iso_plan_read_scratch(const iso_array *part);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
 /* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. */

@@ -86,10 +86,6 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_call call;
-    if (instruction->kind == ISO_READ) {
-        in[0] = iso_plan_array(r->plan, r->program->input_value[instruction->input], 0);
-        return iso_plan_read_scratch(&in[0]);
-    }
     if (instruction->kind != ISO_KERNEL)
         return 0;
     iso_plan_call(r->plan, instruction->step, 0, in, out, &call);

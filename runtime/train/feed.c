@@ -71,6 +71,13 @@ static iso_status read_failed(const iso_batch *batch, int component, int64_t beg
     return iso_feed_status(batch->impl);
 }
 
+static iso_status read_part_failed(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                   const iso_box *part, iso_dtype dtype, void *out)
+{
+    (void)part;
+    return read_failed(batch, component, begin, count, dtype, out);
+}
+
 static void fail(iso_feed *feed, iso_status status)
 {
     if (feed->status != ISO_OK || status == ISO_OK)
@@ -79,7 +86,7 @@ static void fail(iso_feed *feed, iso_status status)
     snprintf(feed->message, sizeof feed->message, "%s", iso_error_message());
     feed->failed = feed->reshaped;
     feed->failed.read = read_failed;
-    feed->failed.read_part = NULL;
+    feed->failed.read_part = read_part_failed;
 }
 
 /* Reads the batch that is lent; its rows have as many elements. */

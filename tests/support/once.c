@@ -53,9 +53,7 @@ static iso_status read_part(const iso_batch *batch, int component, int64_t begin
 void memory_batch_begin(memory_batch *memory, int64_t rows)
 {
     memset(memory, 0, sizeof *memory);
-    /* of both kinds: those from which parts of rows can be read, and others */
-    memory->batch = (iso_batch){
-        .rows = rows, .read = read_rows, .read_part = rows % 2 ? read_part : NULL, .impl = memory};
+    memory->batch = (iso_batch){.rows = rows, .read = read_rows, .read_part = read_part, .impl = memory};
 }
 
 void memory_batch_add(memory_batch *memory, iso_shape row, const double *values)
