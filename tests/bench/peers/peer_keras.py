@@ -29,9 +29,9 @@ def convnet():
 def model_parallel():
     mesh = keras.distribution.DeviceMesh((1, args.devices), ["data", "model"], keras.distribution.list_devices())
     layouts = keras.distribution.LayoutMap(mesh)
-    layouts["dense/kernel"], layouts["dense/bias"] = (None, "model"), ("model",)
-    layouts["dense_1/kernel"] = ("model", None)
-    layouts["conv2d.*/kernel"] = (None, None, None, "model")
+    layouts["sequential/dense/kernel"], layouts["sequential/dense/bias"] = (None, "model"), ("model",)
+    layouts["sequential/dense_1/kernel"] = ("model", None)
+    layouts["sequential/conv2d.*/kernel"] = (None, None, None, "model")
     return keras.distribution.ModelParallel(layout_map=layouts, batch_dim_name="data")
 
 
@@ -54,6 +54,8 @@ if args.devices > 1:
 model = keras.Sequential([keras.Input(x.shape[1:]), *(mlp() if args.model == "mlp" else convnet())])
 model.compile(optimizer=keras.optimizers.Adam(1e-3), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
               metrics=[keras.metrics.SparseCategoricalAccuracy()])
+if args.parallel == "model" and not any("model" in str(v.value.sharding.spec) for v in model.trainable_variables):
+    raise SystemExit("no key of the layout map matches a variable: nothing is sharded")
 clock = job.Clock()
 model.fit(x[:args.batch], y[:args.batch], batch_size=args.batch, verbose=0)
 clock.step_done()
