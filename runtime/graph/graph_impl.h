@@ -25,10 +25,17 @@ typedef struct iso_change {
     iso_op *apply;     /* the apply_optimizer op, NULL for an assignment */
 } iso_change;
 
+/* Room for changes, the first `used` of which belong to some update. */
+typedef struct iso_change_room {
+    int used, capacity;
+    iso_change *change;
+} iso_change_room;
+
 struct iso_update {
     iso_graph *graph;
     int count;
-    iso_change *change;
+    iso_change *change; /* [count] never changed: an update that joins this one may have the same and more */
+    iso_change_room *room; /* that they are in; NULL: none */
 };
 
 /* Names and a number for each, found by hash: graphs may have tens of thousands. */

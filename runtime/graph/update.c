@@ -42,21 +42,36 @@ iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_v
     return single(graph, (iso_change){.variable = variable, .value = value, .apply = value->producer});
 }
 
+/* Room for `count` changes and as many more, which begins with those of an update. */
+static iso_change_room *new_room(const iso_update *update, size_t count)
+{
+    iso_change_room *room = iso_graph_keep(update->graph, sizeof *room);
+    if (!room || !(room->change = iso_graph_keep(update->graph, 2 * count * sizeof *room->change)))
+        return NULL;
+    room->capacity = (int)(2 * count);
+    room->used = update->count;
+    if (update->count)
+        memcpy(room->change, update->change, (size_t)update->count * sizeof *update->change);
+    return room;
+}
+
+/* Appends b's changes where a's lie, unless others have been appended there: so updates that are joined one
+ * by one take time and memory in proportion to their number. */
 iso_update *iso_update_join(iso_update *a, iso_update *b)
 {
     if (!a || !b)
         return a ? a : b;
     iso_graph *graph = a->graph;
-    size_t count = (size_t)(a->count + b->count);
+    int count = a->count + b->count;
     iso_update *both = iso_graph_keep(graph, sizeof *both);
-    if (!both || !(both->change = iso_graph_keep(graph, count * sizeof *both->change)))
+    bool fits = a->room && a->room->used == a->count && count <= a->room->capacity;
+    iso_change_room *room = fits ? a->room : new_room(a, (size_t)count);
+    if (!both || !room)
         return &graph->bad_update;
-    both->graph = graph;
-    both->count = (int)count;
-    if (a->count)
-        memcpy(both->change, a->change, (size_t)a->count * sizeof *a->change);
     if (b->count)
-        memcpy(both->change + a->count, b->change, (size_t)b->count * sizeof *b->change);
+        memcpy(room->change + a->count, b->change, (size_t)b->count * sizeof *b->change);
+    room->used = count;
+    *both = (iso_update){.graph = graph, .count = count, .change = room->change, .room = room};
     return both;
 }
 
