@@ -31,6 +31,8 @@ DATA_PARALLEL = ["--mesh", "data=2"]
 # The first kernel by columns, the second by rows: each slot keeps its half of the weights to itself.
 MODEL_PARALLEL = ["--mesh", "data=1,model=2", "--layout", "dense/kernel=-, model", "--layout", "dense/bias=model",
                   "--layout", "dense_1/kernel=model, -"]
+# Images cut in two: each slot computes half of every layer's rows and takes the rows at the border from the other.
+SPATIAL = ["--mesh", "data=1,h=2", "--layout", "image/output=data, h, -, -"]
 MPIRUN = [str(ROOT / "launch/mpirun"), "-np", "2"]
 # name: (launcher, layout, models)
 OURS = {
@@ -38,6 +40,7 @@ OURS = {
     "Isogrid, two ranks": (MPIRUN, DATA_PARALLEL, ("mlp", "convnet")),
     "Isogrid, two slots, sharded kernels": ([], MODEL_PARALLEL, ("mlp",)),
     "Isogrid, two ranks, sharded kernels": (MPIRUN, MODEL_PARALLEL, ("mlp",)),
+    "Isogrid, two slots, images cut in two": ([], SPATIAL, ("convnet",)),
 }
 
 
