@@ -8,9 +8,17 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 
-enum { MOST_ITEMS = 64, MOST_CHOICES = 96, MOST_SWEEPS = 4, MOST_TRIED = 4000, LAYOUT_TEXT = 128, ROWS = -1 };
+enum {
+    MOST_ITEMS = 64,
+    MOST_CHOICES = 96,
+    MOST_SWEEPS = 4,
+    MOST_TRIED = 4000,
+    LAYOUT_TEXT = ISO_LAYOUT_TEXT,
+    ROWS = -1
+};
 
-/* A tensor whose layout is chosen, or ROWS: how all inputs' rows are split. Choice 0 is what holds without a key. */
+/* A tensor whose layout is chosen, or ROWS: how all inputs' rows are split. Choice 0 is what holds without a
+ * key. */
 typedef struct item {
     int variable;
     int choices, chosen;
@@ -279,7 +287,8 @@ static iso_status descend(search *s, outcome *best)
 
 /* ---- where descents begin ---- */
 
-/* A layout with dimension `dim` cut by these axes, among a tensor's choices; 0, replicated, where it is not. */
+/* A layout with dimension `dim` cut by these axes, among a tensor's choices; 0, replicated, where it is not.
+ */
 static int find_choice(const search *s, const item *it, int dim, uint32_t axes)
 {
     iso_layout wanted = iso_layout_whole(it->choice[0].rank);
@@ -301,8 +310,8 @@ static int place_among_kernels(const search *s, int variable)
     return place;
 }
 
-/* What people do: nothing; or columns of kernels over some axes; or of pairs of kernels, columns of the first and
- * rows of the second. */
+/* What people do: nothing; or columns of kernels over some axes; or of pairs of kernels, columns of the first
+ * and rows of the second. */
 typedef enum start_pattern { REPLICATED, COLUMNS, PAIRS, PATTERNS } start_pattern;
 
 static void set_pattern(search *s, int rows, start_pattern pattern, uint32_t axes)

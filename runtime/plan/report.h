@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { ISO_REPORT_TEXT = 96 };
+enum { ISO_REPORT_TEXT = 384 }; /* six axes of the longest names fit */
 
 /* Where an op, or what one makes, belongs. */
 typedef struct iso_report_origin {
