@@ -60,8 +60,9 @@ TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/%.c,$(SOURCES
 TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(filter tests/bench/%.c,$(SOURCES)))
 
-tests: $(TESTS) $(SAMPLES) $(FUZZERS)
+tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES)
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
