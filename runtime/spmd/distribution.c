@@ -193,8 +193,7 @@ static iso_status gathered_layout(const iso_distribution *distribution, const is
                                   iso_layout *layout)
 {
     iso_status status = iso_distribution_variable(distribution, variable->gathers, layout);
-    return status == ISO_OK ? iso_zero_slot(distribution, variable->gathers, "gradient_accumulator", layout)
-                            : status;
+    return status == ISO_OK ? iso_zero_gathered(distribution, variable->gathers, layout) : status;
 }
 
 iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,

@@ -54,9 +54,9 @@ iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
  * the level shards variables. */
 void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable,
                        iso_layout *layout);
-/* *layout: the variable's; becomes that of one of its slots, or "gradient", "gradient_accumulator". */
-iso_status iso_zero_slot(const iso_distribution *distribution, const iso_variable *variable, const char *slot,
-                         iso_layout *layout);
+/* *layout: the variable's; becomes that of its gradients gathered over steps. */
+iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
+                             iso_layout *layout);
 /* *layout: the variable's; becomes that of its update by this optimizer. */
 iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,
                            const iso_optimizer *optimizer, iso_layout *layout);

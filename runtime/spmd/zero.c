@@ -1,5 +1,6 @@
 /* ZeRO by layout (Rajbhandari et al. 2020, arXiv 1910.02054). Level 2: the optimizer's slots of trainable
- * variables, and so their gradients, are cut over the axes of the batch. Level 3: the variables themselves
+ * variables, and so their gradients, are cut over the axes of the batch (with any level where gradients are
+ * clipped or gathered over steps). Level 3: the variables themselves
  * are, and layers' outputs are pinned to the batch, so that weights are gathered where they are used instead
  * of activations. What a layout map says about a variable or an output stays as it says. */
 #include <string.h>
@@ -15,29 +16,44 @@ iso_status iso_distribution_set_zero(iso_distribution *distribution, int level)
     return ISO_OK;
 }
 
-/* The dimension to cut: the first that the parts divide, else the largest; -1 for a single element. */
-static int dimension_to_cut(const iso_shape *shape, int64_t parts)
+static int64_t parts_of(const iso_mesh *mesh, const iso_sharding *sharding)
 {
-    int largest = -1;
-    for (int d = 0; d < shape->rank; d++) {
-        if (shape->dim[d] > 1 && shape->dim[d] % parts == 0)
-            return d;
-        if (shape->dim[d] > 1 && (largest < 0 || shape->dim[d] > shape->dim[largest]))
-            largest = d;
-    }
-    return largest;
+    int64_t parts = 1;
+    for (int i = 0; i < sharding->count; i++)
+        parts *= mesh->size[sharding->axis[i]];
+    return parts;
 }
 
-/* Cuts a replicated layout over the axes of the batch. */
+/* The dimension to cut: the first not cut yet that the parts divide, else that of which a slot has most; -1
+ * where it has a single element. */
+static int dimension_to_cut(const iso_mesh *mesh, const iso_shape *shape, const iso_layout *layout,
+                            int64_t parts)
+{
+    int most = -1;
+    int64_t longest = 1;
+    for (int d = 0; d < shape->rank; d++) {
+        int64_t have = parts_of(mesh, &layout->dim[d]), extent = (shape->dim[d] + have - 1) / have;
+        if (extent > 1 && have == 1 && extent % parts == 0)
+            return d;
+        if (extent > longest) {
+            longest = extent;
+            most = d;
+        }
+    }
+    return most;
+}
+
+/* Cuts over the axes of the batch that do not cut yet. */
 static void cut(const iso_distribution *distribution, const iso_shape *shape, iso_layout *layout)
 {
-    iso_sharding sharding = iso_distribution_batch(distribution);
-    int64_t parts = 1;
-    for (int i = 0; i < sharding.count; i++)
-        parts *= distribution->mesh->size[sharding.axis[i]];
-    int d = dimension_to_cut(shape, parts);
-    if (d >= 0 && parts > 1)
-        layout->dim[d] = sharding;
+    iso_sharding batch = iso_distribution_batch(distribution), rest = {0};
+    for (int i = 0; i < batch.count; i++)
+        if (!(iso_layout_sharded_axes(layout) & 1u << batch.axis[i]))
+            rest.axis[rest.count++] = batch.axis[i];
+    int64_t parts = parts_of(distribution->mesh, &rest);
+    int d = parts > 1 ? dimension_to_cut(distribution->mesh, shape, layout, parts) : -1;
+    for (int i = 0; d >= 0 && i < rest.count; i++)
+        layout->dim[d].axis[layout->dim[d].count++] = rest.axis[i];
 }
 
 /* The layout of a variable's slots as asked for, made finer where that is needed to lie within the
@@ -63,18 +79,33 @@ void iso_zero_variable(const iso_distribution *distribution, const iso_variable 
         cut(distribution, &variable->shape, layout);
 }
 
-iso_status iso_zero_slot(const iso_distribution *distribution, const iso_variable *variable, const char *slot,
-                         iso_layout *layout)
+/* By the key of one slot. */
+static iso_status lay_out_slot(const iso_distribution *distribution, const iso_variable *variable,
+                               const char *slot, iso_layout *layout)
 {
-    bool given;
     iso_layout found;
+    bool given;
     iso_status status = iso_distribution_slot(distribution, variable, slot, &found, &given);
-    if (status != ISO_OK)
-        return status;
-    if (!given && distribution->zero >= 2 && !iso_layout_sharded_axes(layout))
-        cut(distribution, &variable->shape, &found);
-    *layout = within(layout, &found);
-    return ISO_OK;
+    if (status == ISO_OK && given)
+        *layout = within(layout, &found);
+    return status;
+}
+
+iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
+                             iso_layout *layout)
+{
+    iso_status status = lay_out_slot(distribution, variable, "gradient_accumulator", layout);
+    if (status == ISO_OK)
+        cut(distribution, &variable->shape, layout);
+    return status;
+}
+
+/* What is not linear in gradients needs their sums, not addends: where they are cut, each slot needs its part
+ * only, and a norm is one sum of numbers. */
+static bool needs_sums(const iso_optimizer *optimizer)
+{
+    return optimizer->clip_norm != 0 || optimizer->global_clip_norm != 0 || optimizer->clip_value != 0 ||
+           optimizer->accumulation > 1;
 }
 
 iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,
@@ -84,10 +115,12 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
     int slots = rule->slots(optimizer, name, initial);
-    iso_status status = ISO_OK;
+    iso_status status = lay_out_slot(distribution, variable, "gradient", layout);
     for (int i = 0; i < slots && status == ISO_OK; i++)
-        status = iso_zero_slot(distribution, variable, name[i], layout);
-    return status == ISO_OK ? iso_zero_slot(distribution, variable, "gradient", layout) : status;
+        status = lay_out_slot(distribution, variable, name[i], layout);
+    if (status == ISO_OK && (distribution->zero >= 2 || needs_sums(optimizer)))
+        cut(distribution, &variable->shape, layout);
+    return status;
 }
 
 bool iso_zero_output(const iso_distribution *distribution, const char *path, const iso_shape *shape,

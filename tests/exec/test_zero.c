@@ -122,8 +122,8 @@ START_TEST(gradients_are_clipped_and_gathered_in_parts)
 }
 END_TEST
 
-/* The variables in which gradients are gathered over steps are cut as the slots are: at level 2 alone they
- * are not as their variables. */
+/* The variables in which gradients are gathered over steps are cut as the slots are, not as their variables.
+ */
 START_TEST(gathered_gradients_are_cut)
 {
     trial t;
@@ -131,7 +131,7 @@ START_TEST(gathered_gradients_are_cut)
     iso_plan_report *report;
     iso_optimizer adam = iso_adam(0.01, .accumulation = 2);
     int gathered = 0;
-    begin(&t, net_kind_find("mlp"), &(setting){own_mesh(text, sizeof text), 2, NULL}, ISO_F32, &adam);
+    begin(&t, net_kind_find("mlp"), &(setting){own_mesh(text, sizeof text), 1, NULL}, ISO_F32, &adam);
     check_ok(iso_function_report(t.train, ROWS, &report));
     for (int i = 0; i < report->variables; i++) {
         const iso_report_variable *v = &report->variable[i];
@@ -311,13 +311,12 @@ static const double first = IN * WIDE, kernels = WIDE * (WIDE + 4) + (WIDE + 4) 
                     biases = WIDE + 4 + OUT;
 
 /* Planned and counted, of all slots. */
-static double bytes_of_step(const setting *s)
+static double bytes_of_step(const setting *s, const iso_optimizer *optimizer)
 {
     trial t;
     iso_plan_facts facts;
-    iso_optimizer sgd = iso_sgd(0.1);
     double counted[2], all[2 * MOST_RANKS], bytes = 0;
-    begin(&t, &stack_kind, s, ISO_F32, &sgd);
+    begin(&t, &stack_kind, s, ISO_F32, optimizer);
     for (int i = 0; i < STEPS; i++)
         trial_step(&t, i);
     check_ok(iso_function_facts(t.train, ROWS, &facts));
@@ -343,9 +342,14 @@ START_TEST(bytes_are_those_of_theory)
         return;
     double scalars = 2.0 * n * (n - 1) * sizeof(double), each = (n - 1) * (double)sizeof(float);
     double all = first + kernels + biases;
-    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 1, NULL}) - scalars, 2 * each * all);
-    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 2, NULL}) - scalars, 2 * each * all);
-    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 3, NULL}) - scalars, 2 * each * all + each * kernels);
+    iso_optimizer sgd = iso_sgd(0.1), clipped = iso_sgd(0.1, .global_clip_norm = 0.1);
+    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 1, NULL}, &sgd) - scalars, 2 * each * all);
+    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 2, NULL}, &sgd) - scalars, 2 * each * all);
+    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 3, NULL}, &sgd) - scalars,
+                        2 * each * all + each * kernels);
+    /* the norm is one more number, the sum of the addends of all variables */
+    ck_assert_double_eq(bytes_of_step(&(setting){mesh, 1, NULL}, &clipped) - scalars,
+                        2 * each * all + n * (n - 1.0) * sizeof(double));
 }
 END_TEST
 
