@@ -123,6 +123,33 @@ START_TEST(layouts_are_read)
 }
 END_TEST
 
+/* A window of 3 over 7 rows, every second place: what its 4 places read, cut in 3. */
+START_TEST(windows_overlap)
+{
+    iso_mesh *mesh = make_mesh("data=2,h=3");
+    iso_shape shape = ISO_SHAPE(5, 7);
+    iso_layout layout;
+    char text[96];
+    check_ok(iso_layout_parse(mesh, "data, h", &layout));
+    layout.dim[1].window =
+        (iso_sliding_window){.places = 4, .size = 3, .stride = 2, .dilation = 1, .before = 1};
+    ck_assert_str_eq(iso_layout_text(mesh, &layout, text, sizeof text), "data, h; halo(h)");
+    static const int64_t begin[] = {0, 3, 7}, extent[] = {4, 4, 0};
+    for (int slot = 0; slot < 6; slot++) {
+        iso_box box = iso_layout_box(mesh, &layout, &shape, slot);
+        ck_assert_int_eq(box.extent[1], extent[slot % 3]);
+        ck_assert_int_eq(box.offset[1], begin[slot % 3]);
+    }
+    iso_layout sum = layout;
+    sum.dim[1].addends = true;
+    sum.partial = 1;
+    sum.dim[0].count = 0;
+    ck_assert(!iso_layout_equal(&layout, &sum));
+    ck_assert_str_eq(iso_layout_text(mesh, &sum, text, sizeof text), "-, h; halo sum(h); partial(data)");
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 START_TEST(wrong_layouts_are_named)
 {
     static const struct {
@@ -385,7 +412,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("layouts", 10, meshes_are_read, a_star_is_what_is_left, wrong_meshes_are_named,
-                  wrong_lists_of_ranks_are_named, layouts_are_read, wrong_layouts_are_named,
+                  wrong_lists_of_ranks_are_named, layouts_are_read, windows_overlap, wrong_layouts_are_named,
                   boxes_are_cut_axis_by_axis, keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
                   keys_that_match_nothing_are_reported_once, what_a_key_comes_near_to_is_told,
                   optimizers_have_keys_of_their_own, the_default_mesh_is_the_option_s,
