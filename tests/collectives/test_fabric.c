@@ -218,6 +218,104 @@ START_TEST(a_host_sends_one_partial_sum)
 }
 END_TEST
 
+/* ---- exchanges under way together ---- */
+
+enum { PARTS = 3000 };
+
+/* Exchange number `number` takes from each slot its floats at [number * PARTS, ...): the first two their
+ * sum, the third those of the next slot. */
+static iso_exchange *make_sum(iso_fabric *fabric, int slots, int number)
+{
+    iso_exchange *exchange;
+    iso_source sources[64];
+    iso_box whole = {1, {0}, {PARTS}};
+    ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
+    for (int slot = 0; slot < slots; slot++) {
+        sources[slot] = whole_of(slot, PARTS);
+        sources[slot].offset = (size_t)number * PARTS * sizeof(float);
+    }
+    for (int slot = 0; slot < slots; slot++)
+        ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole,
+                                   number < 2 ? sources : &sources[(slot + 1) % slots],
+                                   number < 2 ? slots : 1, NULL) == ISO_OK);
+    if (number == 0)
+        iso_exchange_set_settled(exchange);
+    return exchange;
+}
+
+/* The first two are under way together, the third has the buffers of the first. */
+static void share(iso_fabric *fabric, iso_exchange *const *exchange, size_t more)
+{
+    size_t in[3], out[3], landing, outgoing;
+    for (int i = 0; i < 3; i++)
+        iso_exchange_message_bytes(exchange[i], &in[i], &out[i]);
+    landing = in[0] > in[2] ? in[0] : in[2];
+    outgoing = out[0] > out[2] ? out[0] : out[2];
+    for (int i = 0; i < 3 && more == 0; i++)
+        iso_exchange_share_buffers(exchange[i], i == 1 ? landing : 0, i == 1 ? outgoing : 0);
+    ck_assert(iso_fabric_reserve_messages(fabric, landing + in[1] + more, outgoing + out[1] + more) ==
+              ISO_OK);
+}
+
+static void take(iso_exchange *exchange, int slot, const float *got, double want)
+{
+    iso_exchange_wait(exchange, 0);
+    iso_exchange_pull(exchange, slot);
+    iso_exchange_end(exchange, 0);
+    for (int i = 0; i < PARTS; i++)
+        ck_assert_msg(got[i] == (float)(want + i), "element %d is %g instead of %g", i, got[i], want + i);
+}
+
+/* One run; the slots' numbers are small integers, so sums are exact. */
+static void run_three(iso_fabric *fabric, iso_exchange *const *exchange, int slots, int run,
+                      float (*got)[PARTS])
+{
+    int me = iso_rank(ctx);
+    float *area = iso_fabric_slot_area(fabric, me);
+    double sum = 0;
+    for (int slot = 0; slot < slots; slot++)
+        sum += slot * 10 + run;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < PARTS; i++)
+            area[k * PARTS + i] = (float)(me * 10 + run + (k < 2 ? (me == 0 ? i : 0) : i));
+    ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK); /* the first one's sources are settled */
+    iso_exchange_start(exchange[0], 0);
+    iso_exchange_start(exchange[1], 0);
+    for (int i = 0; i < run; i++)
+        iso_fabric_progress(fabric);
+    take(exchange[1], me, got[1], sum);
+    take(exchange[0], me, got[0], sum);
+    iso_exchange_start(exchange[2], 0);
+    take(exchange[2], me, got[2], (me + 1) % slots * 10 + run);
+    ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK);
+}
+
+START_TEST(exchanges_travel_together_in_shared_buffers)
+{
+    static float got[3][PARTS];
+    for (int per_host = 1; per_host <= 2; per_host++) {
+        iso_topology topology = topology_of(1, per_host, 1);
+        iso_fabric *fabric = make(&topology);
+        iso_exchange *exchange[3];
+        ck_assert(iso_fabric_reserve(fabric, 3 * PARTS * sizeof(float), 0) == ISO_OK);
+        for (int k = 0; k < 3; k++)
+            exchange[k] = make_sum(fabric, topology.slots, k);
+        share(fabric, exchange, 0);
+        for (int k = 0; k < 3; k++) {
+            ck_assert(iso_exchange_commit(exchange[k]) == ISO_OK);
+            iso_exchange_bind(exchange[k], topology.rank, 0, got[k]);
+        }
+        for (int run = 0; run < 4; run++)
+            run_three(fabric, exchange, topology.slots, run, got);
+        share(fabric, exchange, 100000); /* they move into larger buffers */
+        run_three(fabric, exchange, topology.slots, 5, got);
+        for (int k = 0; k < 3; k++)
+            iso_exchange_destroy(exchange[k]);
+        iso_fabric_destroy(fabric);
+    }
+}
+END_TEST
+
 START_TEST(the_tree_splits_at_powers_of_two)
 {
     const int left[] = {0, 0, 1, 2, 2, 4, 4, 4, 4, 8, 8};
@@ -317,6 +415,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, threads_meet);
     tcase_add_test(cases, copies_of_ones_own_need_nobody);
     tcase_add_test(cases, a_host_sends_one_partial_sum);
+    tcase_add_test(cases, exchanges_travel_together_in_shared_buffers);
     tcase_add_test(cases, the_tree_splits_at_powers_of_two);
     tcase_add_test(cases, wrong_topologies_are_refused);
     tcase_add_test(cases, wrong_pulls_are_refused);

@@ -338,7 +338,7 @@ START_TEST(bytes_are_those_of_theory)
     char text[32];
     const char *mesh = own_mesh(text, sizeof text);
     int n = iso_ranks(ctx);
-    if (n == 1)
+    if (n == 1 || iso_hosts(ctx) < n)
         return;
     double scalars = 2.0 * n * (n - 1) * sizeof(double), each = (n - 1) * (double)sizeof(float);
     double all = first + kernels + biases;
@@ -403,7 +403,7 @@ START_TEST(memory_falls_as_planned)
     char text[32];
     const char *mesh = own_mesh(text, sizeof text);
     double n = iso_ranks(ctx), all = LAYERS * layer_bytes, taken, last = HUGE_VAL;
-    for (int level = 1; n > 1 && level <= 3; level++) {
+    for (int level = 1; n > 1 && iso_hosts(ctx) == iso_ranks(ctx) && level <= 3; level++) {
         iso_report_memory memory = memory_of(mesh, level, &taken);
         check_close((double)memory.weights, level == 3 ? all / n : all, "weights", level);
         check_close((double)memory.gradients, level >= 2 ? all / n : all, "gradients", level);
