@@ -277,13 +277,13 @@ static void run_three(iso_fabric *fabric, iso_exchange *const *exchange, int slo
         sum += slot * 10 + run;
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < PARTS; i++)
-            area[k * PARTS + i] = (float)(me * 10 + run + (k < 2 ? (me == 0 ? i : 0) : i));
+            area[k * PARTS + i] = (float)(me * 10 + run + (k < 2 ? (me == 0 ? i + 1000 * k : 0) : i));
     ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK); /* the first one's sources are settled */
     iso_exchange_start(exchange[0], 0);
     iso_exchange_start(exchange[1], 0);
     for (int i = 0; i < run; i++)
         iso_fabric_progress(fabric);
-    take(exchange[1], me, got[1], sum);
+    take(exchange[1], me, got[1], sum + 1000);
     take(exchange[0], me, got[0], sum);
     iso_exchange_start(exchange[2], 0);
     take(exchange[2], me, got[2], (me + 1) % slots * 10 + run);
