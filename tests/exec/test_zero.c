@@ -359,7 +359,7 @@ enum { LAYERS = 6, HIDDEN = 600 };
 
 static void tower(net *n)
 {
-    char name[8];
+    char name[16];
     n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(HIDDEN));
     iso_tensor *x = n->input[0];
     for (int i = 0; i < LAYERS; i++) {
