@@ -1,8 +1,7 @@
-/* Test accuracy of `convnet` and `dtensor` on Fashion-MNIST after three epochs, over twenty seeds, against
- * Keras's over twenty seeds (tests/keras/accuracy.json): means within 2.5 standard errors of their
- * difference, and within one point as far as that standard error lets one tell: single runs of `convnet` lie
- * three points apart, so the difference of two such means is known to about a point. Ranks: 1 Long: yes
- * Timeout: 3600 */
+/* Test accuracy of `convnet` and `dtensor` on Fashion-MNIST after three epochs, over sixty seeds, against
+ * Keras's over as many (tests/keras/accuracy.json): means within 2.5 standard errors of their difference and
+ * within one point. Single runs of `convnet` lie three points apart, so twenty would tell a mean to about a
+ * point only. Ranks: 1 Long: yes Timeout: 3600 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,14 +12,14 @@
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-enum { SEEDS = 20, BATCH = 64, EPOCHS = 3 };
+enum { SEEDS = 60, BATCH = 64, EPOCHS = 3 };
 
 static iso_context *ctx;
 
 /* A number of a network in the file: "mean", "standard_error". */
 static double stored(const char *network, const char *key)
 {
-    static char text[4096];
+    static char text[16384];
     char quoted[64];
     FILE *file = fopen("tests/keras/accuracy.json", "r");
     ck_assert_ptr_nonnull(file);
@@ -77,8 +76,8 @@ static void check_network(const char *network)
            (mean - theirs) / both);
     ck_assert_msg(fabs(mean - theirs) <= 2.5 * both,
                   "%s: %.5f, Keras %.5f, standard error of the difference %.5f", network, mean, theirs, both);
-    ck_assert_msg(fabs(mean - theirs) - both <= 0.01, "%s: %.5f is more than a point from Keras's %.5f",
-                  network, mean, theirs);
+    ck_assert_msg(fabs(mean - theirs) <= 0.01, "%s: %.5f is more than a point from Keras's %.5f", network,
+                  mean, theirs);
 }
 
 START_TEST(convnet)
