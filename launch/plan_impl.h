@@ -26,8 +26,8 @@ typedef struct iso_planned {
     iso_plan_report *report;
 } iso_planned;
 
-/* Searches layouts for a model that is built, and prints the best: a file for --layout-file on stdout, what was
- * found on stderr. ISO_INVALID where none fits into the memory that there is. Collective. */
+/* Searches layouts for a model that is built, and prints the best: a file for --layout-file on stdout, what
+ * was found on stderr. ISO_INVALID where none fits into the memory that there is. Collective. */
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_planned *p);
 
 #endif

@@ -49,7 +49,8 @@ static iso_status print_file(const iso_suggestion *suggestion)
     iso_text text = {0};
     for (int i = 0; i < suggestion->layouts; i++) {
         json_t *key = json_string(suggestion->layout[i].path), *value = tuple(suggestion->layout[i].layout);
-        char *left = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL, *right = value ? json_dumps(value, 0) : NULL;
+        char *left = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL,
+             *right = value ? json_dumps(value, 0) : NULL;
         text.failed |= !left || !right;
         iso_text_add(&text, "%s\n    %s: %s", i ? "," : "", left ? left : "", right ? right : "");
         free(left);
@@ -80,8 +81,8 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
                                .memory_of_slot = options->limit_of_slot};
     iso_status status = iso_mesh_imagine(ctx, out->mesh, &mesh);
     if (status == ISO_OK)
-        status = iso_agree(ctx, iso_function_suggest(iso_model_graph(p->model), mesh, &p->training, &how,
-                                                     &out->suggestion));
+        status = iso_agree(
+            ctx, iso_function_suggest(iso_model_graph(p->model), mesh, &p->training, &how, &out->suggestion));
     iso_mesh_destroy(mesh);
     return status;
 }
@@ -96,8 +97,8 @@ static int list_meshes(int64_t slots, found *list)
         if (model == 1)
             snprintf(list[count++].mesh, sizeof list->mesh, "data=%lld", (long long)slots);
         else
-            snprintf(list[count++].mesh, sizeof list->mesh, "data=%lld,model=%lld", (long long)(slots / model),
-                     (long long)model);
+            snprintf(list[count++].mesh, sizeof list->mesh, "data=%lld,model=%lld",
+                     (long long)(slots / model), (long long)model);
     }
     return count;
 }
@@ -113,20 +114,27 @@ static void print_found(const found *f)
 {
     char flops[32], bytes[32], slot[32], host[32];
     const iso_suggestion *s = f->suggestion;
-    fprintf(stderr, "mesh %s: a slot computes %s and takes %s in a step; memory of a slot %s, of a host %s%s (%d plans)\n",
+    fprintf(stderr,
+            "mesh %s: a slot computes %s and takes %s in a step; memory of a slot %s, of a host %s%s (%d "
+            "plans)\n",
             f->mesh, iso_text_scaled(s->flops, "FLOP", flops, sizeof flops),
             iso_text_scaled(s->bytes, "B", bytes, sizeof bytes),
             iso_text_scaled((double)s->slot_bytes, "B", slot, sizeof slot),
-            iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much", s->tried);
+            iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
+            s->tried);
 }
 
 static iso_status no_fit(const iso_plan_options *options, const found *best)
 {
     char need[32];
     const iso_suggestion *s = best->suggestion;
-    return iso_error(ISO_INVALID, "no layouts were found that need no more than --memory %s; the least is %s, on the mesh %s",
-                     options->memory, iso_text_scaled((double)(options->limit_of_slot ? s->slot_bytes : s->host_bytes),
-                                                      "B", need, sizeof need), best->mesh);
+    return iso_error(
+        ISO_INVALID,
+        "no layouts were found that need no more than --memory %s; the least is %s, on the mesh %s",
+        options->memory,
+        iso_text_scaled((double)(options->limit_of_slot ? s->slot_bytes : s->host_bytes), "B", need,
+                        sizeof need),
+        best->mesh);
 }
 
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
@@ -137,7 +145,8 @@ iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, i
     if (options->slots)
         count = list_meshes(options->slots, list);
     else
-        snprintf(list[0].mesh, sizeof list[0].mesh, "%s", options->train.mesh ? options->train.mesh : "data=*");
+        snprintf(list[0].mesh, sizeof list[0].mesh, "%s",
+                 options->train.mesh ? options->train.mesh : "data=*");
     for (int i = 0; i < count; i++) {
         ISO_TRY(search(ctx, options, p, &list[i]));
         if (iso_is_chief(ctx))

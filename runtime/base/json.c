@@ -29,8 +29,8 @@ static bool is_key(const char *text, size_t size, size_t behind)
     return behind < size && text[behind] == ':';
 }
 
-/* Where the value of this number begins. The text is known to be JSON: whatever is no space, no mark and no key
- * begins a value. */
+/* Where the value of this number begins. The text is known to be JSON: whatever is no space, no mark and no
+ * key begins a value. */
 static size_t find(const char *text, size_t size, int number)
 {
     size_t at = 0;

@@ -1,4 +1,5 @@
-/* Layout maps from JSON: an object whose members are keys, each with a layout as Keras's tuple ([null, "model"],
+/* Layout maps from JSON: an object whose members are keys, each with a layout as Keras's tuple ([null,
+ * "model"],
  * [["data", "model"], null]) or as text ("data+model, -"). */
 #include <ctype.h>
 #include <errno.h>
@@ -58,8 +59,7 @@ static iso_status add_axis(reader *r, const json_t *axis, bool first, iso_text *
 {
     const char *name = json_string_value(axis);
     if (!name)
-        return at(r, r->value,
-                  iso_error(ISO_INVALID, "%s; wanted is the name of an axis", kind_of(axis)));
+        return at(r, r->value, iso_error(ISO_INVALID, "%s; wanted is the name of an axis", kind_of(axis)));
     if (iso_mesh_find_axis(iso_layout_map_mesh(r->map), name) < 0)
         return at(r, r->value, iso_mesh_unknown_axis(iso_layout_map_mesh(r->map), name));
     iso_text_add(layout, "%s%s", first ? "" : "+", name);
@@ -82,7 +82,8 @@ static iso_status add_dimension(reader *r, const json_t *entry, iso_text *layout
     if (!json_is_array(entry))
         return at(r, r->value,
                   iso_error(ISO_INVALID, "%s; wanted is null, an axis or a list of axes", kind_of(entry)));
-    json_array_foreach(entry, i, axis) {
+    json_array_foreach(entry, i, axis)
+    {
         r->value++;
         ISO_TRY(add_axis(r, axis, i == 0, layout));
     }
@@ -95,7 +96,8 @@ static iso_status add_tuple(reader *r, const json_t *tuple, iso_text *layout)
     iso_status status = ISO_OK;
     size_t i;
     json_t *entry;
-    json_array_foreach(tuple, i, entry) {
+    json_array_foreach(tuple, i, entry)
+    {
         iso_text_add(layout, "%s", i ? ", " : "");
         ISO_TRY(add_dimension(r, entry, layout));
     }
@@ -139,9 +141,9 @@ iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const cha
     const char *key;
     ISO_TRY(iso_json_parse(name, text, size, &root));
     if (!json_is_object(root))
-        ISO_TRY(at(&r, 0, iso_error(ISO_INVALID, "%s; wanted is an object of layouts by key", kind_of(root))));
-    json_object_foreach(root, key, value)
-        ISO_TRY(add_key(&r, key, value));
+        ISO_TRY(
+            at(&r, 0, iso_error(ISO_INVALID, "%s; wanted is an object of layouts by key", kind_of(root))));
+    json_object_foreach(root, key, value) ISO_TRY(add_key(&r, key, value));
 done:
     json_decref(root);
     return status;
@@ -158,7 +160,8 @@ static iso_status read_stream(FILE *file, const char *path, char **text, size_t 
     if (ferror(file))
         return iso_error(ISO_INVALID, "cannot read the layouts in '%s': %s", path, strerror(errno));
     if (*size == MOST_BYTES)
-        return iso_error(ISO_INVALID, "the layouts in '%s': %d bytes or more, that is no layout file", path, MOST_BYTES);
+        return iso_error(ISO_INVALID, "the layouts in '%s': %d bytes or more, that is no layout file", path,
+                         MOST_BYTES);
     return ISO_OK;
 }
 

@@ -1,4 +1,5 @@
-/* libFuzzer: any bytes as the text of a mesh. What is taken comes back the same from the text that the mesh has. */
+/* libFuzzer: any bytes as the text of a mesh. What is taken comes back the same from the text that the mesh
+ * has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     if (iso_mesh_imagine(ctx, text, &mesh) == ISO_OK &&
         (iso_mesh_imagine(ctx, iso_mesh_text(mesh), &again) != ISO_OK ||
-         strcmp(iso_mesh_text(mesh), iso_mesh_text(again)) != 0 || iso_mesh_slots(mesh) != iso_mesh_slots(again)))
+         strcmp(iso_mesh_text(mesh), iso_mesh_text(again)) != 0 ||
+         iso_mesh_slots(mesh) != iso_mesh_slots(again)))
         abort();
     iso_mesh_destroy(again);
     iso_mesh_destroy(mesh);

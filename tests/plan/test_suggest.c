@@ -1,6 +1,5 @@
-/* Suggested layouts: as good as the best that trying all finds, never worse than data parallel or the layouts that
- * people use, within the memory asked for, and what they are said to cost.
- * Ranks: 1 */
+/* Suggested layouts: as good as the best that trying all finds, never worse than data parallel or the layouts
+ * that people use, within the memory asked for, and what they are said to cost. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -70,8 +69,9 @@ static iso_suggestion *suggest(subject *s, double memory)
     return suggestion;
 }
 
-static const char *const kernels[] = {"-, -",        "-, model",    "-, data",       "model, -",       "data, -",
-                                      "data, model", "model, data", "data+model, -", "-, data+model"};
+static const char *const kernels[] = {"-, -",        "-, model",      "-, data",
+                                      "model, -",    "data, -",       "data, model",
+                                      "model, data", "data+model, -", "-, data+model"};
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
 /* The least cost of all layouts of the two kernels, with rows over "data" and over both axes. */
@@ -79,7 +79,8 @@ static double best_of_all(subject *s, double memory)
 {
     double best = INFINITY, needs;
     for (int k = 0; k < 2 * KERNELS * KERNELS; k++) {
-        const char *layouts[] = {"d1/kernel", kernels[k % KERNELS], "d2/kernel", kernels[k / KERNELS % KERNELS],
+        const char *layouts[] = {"d1/kernel", kernels[k % KERNELS],
+                                 "d2/kernel", kernels[k / KERNELS % KERNELS],
                                  "x/output",  "data+model, -"};
         double found = cost(s, layouts, k < KERNELS * KERNELS ? 2 : 3, &needs);
         best = needs <= memory && found < best ? found : best;
@@ -148,7 +149,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("suggest", 0, as_good_as_trying_all, it_is_what_it_says, memory_is_kept_to))
+    if (status == ISO_OK &&
+        RUN_TESTS("suggest", 0, as_good_as_trying_all, it_is_what_it_says, memory_is_kept_to))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
