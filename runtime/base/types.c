@@ -135,6 +135,11 @@ iso_box iso_box_whole(const iso_shape *shape)
     return box;
 }
 
+iso_box iso_box_range(int64_t begin, int64_t count)
+{
+    return (iso_box){.rank = 1, .offset = {begin}, .extent = {count}};
+}
+
 iso_box iso_box_intersect(const iso_box *a, const iso_box *b)
 {
     iso_box both = {.rank = a->rank};

@@ -66,6 +66,8 @@ typedef struct iso_box {
 
 int64_t iso_box_count(const iso_box *box);
 iso_box iso_box_whole(const iso_shape *shape);
+/* [begin, begin + count) of one dimension. */
+iso_box iso_box_range(int64_t begin, int64_t count);
 /* The common part of two boxes of one rank (possibly empty: some extent is 0). */
 iso_box iso_box_intersect(const iso_box *a, const iso_box *b);
 bool iso_box_equal(const iso_box *a, const iso_box *b);

@@ -68,6 +68,8 @@ typedef struct iso_rule {
  * ISO_WHOLE.
  * "...,...->..." gives elementwise rules with broadcasting for the op's own ranks. */
 void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
+/* The rule of an op, from its type's function or string. */
+void iso_op_rule(const iso_op *op, iso_rule *rule);
 
 struct iso_op_type {
     const char *name;

@@ -1,4 +1,4 @@
-/* Sharding rules from strings. */
+/* Sharding rules, from strings and of ops. */
 #include <assert.h>
 #include <ctype.h>
 #include <string.h>
@@ -77,4 +77,12 @@ void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule)
     rule->linear = op->type->linear;
     rule->jointly = op->type->jointly;
     rule->contract_max = op->type->contract_max;
+}
+
+void iso_op_rule(const iso_op *op, iso_rule *rule)
+{
+    if (op->type->rule_of)
+        op->type->rule_of(op, rule);
+    else
+        iso_rule_parse(op, op->type->rule, rule);
 }

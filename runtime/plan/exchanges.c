@@ -25,11 +25,6 @@ static iso_source source_of(const iso_plan *plan, int value, int slot, const iso
     return (iso_source){.slot = slot, .space = ISO_SPACE_SLOT, .offset = place->offset, .box = *box};
 }
 
-static iso_box flat_box(int64_t begin, int64_t count)
-{
-    return (iso_box){.rank = 1, .offset = {begin}, .extent = {count}};
-}
-
 static iso_status add_region(void *arg, const iso_region *region)
 {
     adder *a = arg;
@@ -68,9 +63,9 @@ static iso_status add_scatter(adder *a, int *slots)
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me = 0, group = group_of(a, slots, &me);
     int64_t begin, count;
-    iso_box flat = flat_box(0, iso_box_count(&box));
+    iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_cut(flat.extent[0], group, me, &begin, &count);
-    iso_box chunk = flat_box(begin, count);
+    iso_box chunk = iso_box_range(begin, count);
     for (int i = 0; i < group; i++)
         a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     if (count == 0)
@@ -85,12 +80,12 @@ static iso_status add_gather(adder *a, int *slots)
     const iso_program_value *from = &a->plan->program->value[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me = 0, group = group_of(a, slots, &me);
-    iso_box flat = flat_box(0, iso_box_count(&box));
+    iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_status status = ISO_OK;
     for (int i = 0; i < group && status == ISO_OK; i++) {
         int64_t begin, count;
         iso_cut(flat.extent[0], group, i, &begin, &count);
-        iso_box chunk = flat_box(begin, count);
+        iso_box chunk = iso_box_range(begin, count);
         a->source[0] = source_of(a->plan, a->move->from, slots[i], &flat);
         if (count)
             status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
@@ -118,7 +113,7 @@ static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, i
 /* The number of slots that met a fault. */
 static iso_status add_faults(iso_plan *plan, iso_exchange *exchange, iso_source *source)
 {
-    iso_box box = flat_box(0, 1);
+    iso_box box = iso_box_range(0, 1);
     int slots = plan->program->mesh->slots;
     iso_status status = ISO_OK;
     for (int i = 0; i < slots; i++)
@@ -141,7 +136,7 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
             int64_t begin, count;
             iso_bucket_part(bucket, mesh, slot, &begin, &count);
             int group = iso_group_slots(mesh, bucket->axes, slot, slots);
-            iso_box flat = flat_box(0, bucket->total), part = flat_box(begin, count);
+            iso_box flat = iso_box_range(0, bucket->total), part = iso_box_range(begin, count);
             for (int i = 0; i < group; i++)
                 source[i] = (iso_source){
                     .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
@@ -193,7 +188,7 @@ static iso_status fetch_run(void *arg, const iso_bucket_run *run)
 {
     const fetch *f = arg;
     const iso_site *site = f->plan->site;
-    iso_box part = flat_box(run->at, run->count);
+    iso_box part = iso_box_range(run->at, run->count);
     iso_source source = {.slot = f->owner,
                          .space = ISO_SPACE_HOST,
                          .offset = site->variable_offset(site->arg, f->variable, f->owner),
@@ -212,7 +207,7 @@ static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const 
                .variable = member->variable,
                .dtype = bucket->dtype,
                .slot = slot,
-               .flat = flat_box(0, iso_box_count(&box))};
+               .flat = iso_box_range(0, iso_box_count(&box))};
     int group = iso_group_slots(mesh, replicated, slot, slots);
     iso_status status = ISO_OK;
     for (int i = 0; i < group && status == ISO_OK; i++) {

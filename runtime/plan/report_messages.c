@@ -71,11 +71,6 @@ static void pull(messages *m, const iso_box *region, int count)
         m->bytes += (double)((bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN) * travelling;
 }
 
-static iso_box flat_box(int64_t begin, int64_t count)
-{
-    return (iso_box){.rank = 1, .offset = {begin}, .extent = {count}};
-}
-
 static iso_status pull_region(void *arg, const iso_region *region)
 {
     messages *m = arg;
@@ -95,7 +90,7 @@ static void pull_chunks(messages *m, const iso_move *move, int slot)
     for (int i = 0; i < group; i++) {
         int owner = iso_group_slot(mesh, axes, slot, i);
         iso_cut(iso_box_count(&box), group, i, &begin, &count);
-        iso_box chunk = flat_box(begin, count);
+        iso_box chunk = iso_box_range(begin, count);
         if (move->kind == ISO_MOVE_SCATTER && owner == slot) {
             pull(m, &chunk, group);
         } else if (move->kind == ISO_MOVE_GATHER) {
@@ -124,7 +119,7 @@ static void pull_bucket(messages *m, int number, int slot)
     int64_t begin, count;
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
     iso_box part =
-        flat_box(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
+        iso_box_range(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
     m->element = iso_dtype_size(bucket->dtype);
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }

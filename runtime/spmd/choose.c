@@ -20,14 +20,6 @@ typedef struct chooser {
     bool found;
 } chooser;
 
-static bool shards(const iso_layout *layout, int dim, int axis)
-{
-    for (int i = 0; i < layout->dim[dim].count; i++)
-        if (layout->dim[dim].axis[i] == axis)
-            return true;
-    return false;
-}
-
 /* Whether every slot along an axis has the inputs alike. */
 static bool all_have_inputs(const chooser *c, int axis)
 {
@@ -45,7 +37,7 @@ static bool wished(const chooser *c, int factor, int axis)
     for (int o = 0; o < c->op->outputs; o++) {
         const iso_layout *wish = iso_partition_wish(c->p, c->op->output[o]);
         for (int d = 0; wish && d < wish->rank; d++)
-            if (c->rule.output[o][d] == factor && shards(wish, d, axis))
+            if (c->rule.output[o][d] == factor && iso_layout_dimension_of(wish, axis) == d)
                 return true;
     }
     return false;
@@ -63,7 +55,7 @@ static bool offered(const chooser *c, int factor, int axis)
             if (c->rule.input[i][d] != factor)
                 continue;
             in_inputs = true;
-            if (shards(iso_partition_layout(c->p, c->in[i]), d, axis))
+            if (iso_layout_dimension_of(iso_partition_layout(c->p, c->in[i]), axis) == d)
                 return true;
         }
     if (in_inputs || !(c->p->batch_axes & 1u << axis))
@@ -272,21 +264,13 @@ static void enumerate(chooser *c, iso_assignment *a, int axis)
     }
 }
 
-void iso_partition_rule(const iso_op *op, iso_rule *rule)
-{
-    if (op->type->rule_of)
-        op->type->rule_of(op, rule);
-    else
-        iso_rule_parse(op, op->type->rule, rule);
-}
-
 void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best)
 {
     chooser c = {.p = p, .op = op};
     iso_assignment a = {0};
     for (int i = 0; i < op->inputs; i++)
         c.in[i] = p->resolved[op->input[i]->id];
-    iso_partition_rule(op, &c.rule);
+    iso_op_rule(op, &c.rule);
     for (int axis = 0; axis < p->mesh->axes; axis++)
         list_choices(&c, axis);
     enumerate(&c, &a, 0);

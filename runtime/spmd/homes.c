@@ -10,11 +10,6 @@
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"
 
-static bool is_source(const iso_op *op)
-{
-    return op->type == &iso_op_input || op->type == &iso_op_variable || op->type == &iso_op_constant;
-}
-
 static const iso_variable *variable_of(const iso_tensor *tensor)
 {
     const iso_op *op = tensor ? tensor->producer : NULL;
@@ -75,11 +70,11 @@ static iso_status settle_inputs(iso_partitioner *p, const iso_op *op)
 {
     iso_rule rule;
     iso_status status = ISO_OK;
-    iso_partition_rule(op, &rule);
+    iso_op_rule(op, &rule);
     for (int o = 0; o < op->outputs; o++)
         for (int i = 0; p->home[op->output[o]->id] && i < op->inputs && status == ISO_OK; i++) {
             const iso_tensor *in = p->resolved[op->input[i]->id];
-            if (is_source(in->producer) || p->home[in->id])
+            if (iso_partition_is_source(in->producer) || p->home[in->id])
                 continue;
             iso_layout layout = carried_over(&rule, o, p->home[op->output[o]->id], i, in->shape.rank);
             status = set_home(p, in, &layout);
@@ -140,7 +135,7 @@ iso_status iso_partition_settle(iso_partitioner *p)
     ISO_TRY(settle_outputs(p));
     for (int k = p->graph->ops - 1; k >= 0; k--) {
         const iso_op *op = p->graph->op[k];
-        if (p->needed[k] && !op->backward_of && !is_source(op) && has_home(p, op))
+        if (p->needed[k] && !op->backward_of && !iso_partition_is_source(op) && has_home(p, op))
             ISO_TRY(settle_inputs(p, op));
     }
     ISO_TRY(settle_gradients(p));
@@ -185,22 +180,12 @@ bool iso_partition_goes_home(const iso_partitioner *p, const iso_tensor *tensor,
     return true;
 }
 
-/* The dimension that an axis cuts, -1: none. */
-static int cut_by(const iso_layout *layout, int axis)
-{
-    for (int d = 0; d < layout->rank; d++)
-        for (int i = 0; i < layout->dim[d].count; i++)
-            if (layout->dim[d].axis[i] == axis)
-                return d;
-    return -1;
-}
-
 /* To compute a variable's gradient at its home would move activations. */
 int iso_partition_misses(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
 {
     const iso_layout *home = variable_of(tensor->gradient_of) ? NULL : home_of(p, tensor);
     int misses = 0;
     for (int axis = 0; home && axis < p->mesh->axes; axis++)
-        misses += cut_by(home, axis) != cut_by(layout, axis);
+        misses += iso_layout_dimension_of(home, axis) != iso_layout_dimension_of(layout, axis);
     return misses;
 }

@@ -36,6 +36,15 @@ uint32_t iso_layout_sharded_axes(const iso_layout *layout)
     return axes;
 }
 
+int iso_layout_dimension_of(const iso_layout *layout, int axis)
+{
+    for (int d = 0; d < layout->rank; d++)
+        for (int i = 0; i < layout->dim[d].count; i++)
+            if (layout->dim[d].axis[i] == axis)
+                return d;
+    return -1;
+}
+
 /* ---- text ---- */
 
 static iso_status bad_layout(const char *text, const char *at, const char *what)

@@ -126,11 +126,6 @@ static iso_layout source_layout(const iso_partitioner *p, const iso_op *op)
     return iso_layout_whole(op->output[0]->shape.rank);
 }
 
-static bool is_source(const iso_op *op)
-{
-    return op->type == &iso_op_input || op->type == &iso_op_variable || op->type == &iso_op_constant;
-}
-
 static iso_status partition_source(iso_partitioner *p, const iso_op *op)
 {
     iso_layout layout = source_layout(p, op);
@@ -151,7 +146,7 @@ static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
     for (int k = begin; k < end && status == ISO_OK; k++) {
         const iso_op *piece = p->program->pieces->op[k];
         if (piece)
-            status = is_source(piece) ? partition_source(p, piece) : partition_op(p, piece);
+            status = iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece);
     }
     return status;
 }
@@ -315,7 +310,7 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     for (int k = 0; k < p->graph->ops; k++) {
         p->backward = p->graph->op[k]->backward_of != NULL;
         ISO_TRY(!p->needed[k]                                   ? pin_resolved(p, p->graph->op[k])
-                : is_source(p->graph->op[k])                    ? partition_source(p, p->graph->op[k])
+                : iso_partition_is_source(p->graph->op[k])      ? partition_source(p, p->graph->op[k])
                 : iso_partition_wants_split(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
                                                                 : partition_op(p, p->graph->op[k]));
     }

@@ -29,6 +29,12 @@ typedef struct iso_partitioner {
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
 } iso_partitioner;
 
+/* Inputs, variables, constants: what no op computes. */
+static inline bool iso_partition_is_source(const iso_op *op)
+{
+    return op->type == &iso_op_input || op->type == &iso_op_variable || op->type == &iso_op_constant;
+}
+
 /* ---- values.c ---- */
 /* A tensor's shape with a nominal number of rows. */
 iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor);
@@ -79,9 +85,6 @@ typedef struct iso_assignment {
 } iso_assignment;
 /* The best assignment for an op whose (resolved) inputs have values. */
 void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best);
-
-/* The rule of an op. */
-void iso_partition_rule(const iso_op *op, iso_rule *rule);
 
 /* ---- split.c ---- */
 /* Whether a dimension that the op's rule holds whole is sharded, and there are pieces that let it stay so. */

@@ -16,22 +16,12 @@ typedef enum axis_role {
     MASK,   /* replicated before, partial after: coordinate 0 keeps its part, the others hold zeros */
 } axis_role;
 
-/* The dimension that an axis shards; -1: none. */
-static int dimension_of(const iso_layout *layout, int axis)
-{
-    for (int d = 0; d < layout->rank; d++)
-        for (int i = 0; i < layout->dim[d].count; i++)
-            if (layout->dim[d].axis[i] == axis)
-                return d;
-    return -1;
-}
-
 static axis_role role_of(const iso_layout *from, const iso_layout *to, int axis)
 {
     uint32_t bit = 1u << axis;
     if (from->partial & bit)
         return to->partial & bit ? SAME : SUM;
-    int d = dimension_of(from, axis);
+    int d = iso_layout_dimension_of(from, axis);
     if (to->partial & bit)
         return d >= 0 ? SAME : MASK;
     if (d < 0)

@@ -19,7 +19,7 @@ bool iso_partition_wants_split(const iso_partitioner *p, const iso_op *op)
     iso_rule rule;
     if (!op->type->split)
         return false;
-    iso_partition_rule(op, &rule);
+    iso_op_rule(op, &rule);
     for (int i = 0; i < op->inputs; i++) {
         const iso_tensor *x = p->resolved[op->input[i]->id];
         for (int d = 0; d < x->shape.rank; d++)

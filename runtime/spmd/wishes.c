@@ -86,7 +86,7 @@ static void pass_on(iso_partitioner *p, const int *readers)
         const iso_op *op = p->graph->op[k];
         if (!p->needed[k] || op->inputs == 0 || p->wish[op->output[0]->id] < 0)
             continue;
-        iso_partition_rule(op, &rule);
+        iso_op_rule(op, &rule);
         for (int i = 0; i < op->inputs; i++)
             if (follows(p, op, i, &rule, readers))
                 p->wish[p->resolved[op->input[i]->id]->id] = p->wish[op->output[0]->id];

@@ -17,7 +17,7 @@ static iso_context *ctx;
 
 enum { STEPS = 4, ROWS = 7 };
 
-static void check_refused(iso_status status, const char *part)
+static void check_refused_by_chief(iso_status status, const char *part)
 {
     ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
     ck_assert_msg(!iso_is_chief(ctx) || strstr(iso_error_message(), part),
@@ -254,7 +254,7 @@ START_TEST(a_wrong_answer_names_the_path)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         trial t;
         begin(&t, "mlp", "data=4,model=2");
-        check_refused(try_to_make(&t, &wrong[i].how), wrong[i].message);
+        check_refused_by_chief(try_to_make(&t, &wrong[i].how), wrong[i].message);
         ck_assert_ptr_null(t.train);
         trial_end(&t);
     }
@@ -269,7 +269,7 @@ START_TEST(ranks_that_are_told_different_things_notice)
         iso_distribution_options how = {.variable = i ? NULL : callbacks[0],
                                         .output = i ? callbacks[1] : NULL};
         begin(&t, "mlp", "data=4,model=2");
-        check_refused(try_to_make(&t, &how), "the program");
+        check_refused_by_chief(try_to_make(&t, &how), "the program");
         trial_end(&t);
     }
 }
@@ -286,7 +286,7 @@ START_TEST(layouts_stay_as_the_first_function_found_them)
     trial_layout(&t, "a/kernel", "-, model");
     options.outputs[0] = t.net.loss;
     memcpy(options.inputs, t.net.input, sizeof t.net.input);
-    check_refused(
+    check_refused_by_chief(
         iso_function_create_with(t.net.graph, &again, &options, sizeof options),
         "variable 'a/kernel' lies as '-, -' since the graph's first function; its layout is '-, model' now");
     trial_end(&t);
@@ -332,8 +332,8 @@ START_TEST(slots_of_optimizers_are_asked_for)
     trial_end(&t);
     begin(&t, "mlp", "data=2,model=4");
     options = (iso_distribution_options){.optimizer = wrong_slot};
-    check_refused(try_to_make(&t, &options),
-                  "'optimizer:a/kernel/velocity': layout 'modle', position 1: the mesh");
+    check_refused_by_chief(try_to_make(&t, &options),
+                           "'optimizer:a/kernel/velocity': layout 'modle', position 1: the mesh");
     trial_end(&t);
 }
 END_TEST
@@ -356,8 +356,8 @@ START_TEST(keys_of_what_other_functions_need_are_taken)
     check_ok(iso_function_create_with(t.net.graph, &infer, &options, sizeof options));
     options.training = true;
     options.updates[0] = iso_minimize(t.net.loss, iso_sgd(0.1)); /* has no slots */
-    check_refused(iso_function_create_with(t.net.graph, &t.train, &options, sizeof options),
-                  "layout key 'optimizer:.*velocity' (model, -) matches no");
+    check_refused_by_chief(iso_function_create_with(t.net.graph, &t.train, &options, sizeof options),
+                           "layout key 'optimizer:.*velocity' (model, -) matches no");
     iso_function_destroy(infer);
     trial_end(&t);
 }

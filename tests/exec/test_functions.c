@@ -11,15 +11,6 @@
 
 static iso_context *ctx;
 
-/* Every rank has this status; the chief's (or, of what one rank alone met, any rank's) message has this part.
- */
-static void check_refused(iso_status status, const char *part)
-{
-    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
-    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
-                  part);
-}
-
 static void begin(trial *t, const char *name)
 {
     iso_optimizer adam = iso_adam(0.01);

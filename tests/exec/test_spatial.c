@@ -8,6 +8,7 @@
 #include "models/models.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/trial.h"
@@ -116,20 +117,12 @@ static const setting settings[] = {
 };
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
-static int slots_of(const char *mesh)
-{
-    int slots = 1;
-    for (const char *at = mesh; (at = strchr(at, '=')) != NULL; at++)
-        slots *= atoi(at + 1);
-    return slots;
-}
-
 /* How slots are dealt out to ranks. */
 typedef enum dealing { ON_FIRST, BLOCKS, IN_TURN } dealing;
 
 static void begin(trial *t, const setting *from, dealing how, iso_dtype precision)
 {
-    int ranks[MOST_SLOTS], slots = slots_of(from->mesh),
+    int ranks[MOST_SLOTS], slots = slots_of_mesh(from->mesh),
                            taking = iso_ranks(ctx) < slots ? iso_ranks(ctx) : slots;
     iso_optimizer adam = iso_adam(1e-2);
     for (int s = 0; s < slots; s++)

@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/trial.h"
@@ -18,14 +19,6 @@ static iso_context *ctx;
 
 enum { STEPS = 3, ROWS = 13, MOST_RANKS = 8 };
 static const double tolerance = 1e-10;
-
-static int slots_of(const char *mesh)
-{
-    int slots = 1;
-    for (const char *at = mesh; (at = strchr(at, '=')) != NULL; at++)
-        slots *= atoi(at + 1);
-    return slots;
-}
 
 /* A mesh on which every rank has one slot. */
 static const char *own_mesh(char *text, size_t size)
@@ -94,7 +87,7 @@ static void compare_all(const net_kind *kind, const iso_optimizer *optimizer)
     double *plain = train_plain(kind, optimizer, &count);
     for (int m = 0; m < (iso_ranks(ctx) > 3 ? 1 : 5); m++)
         for (int level = 1; level <= 3; level++)
-            if (slots_of(meshes[m]) >= iso_ranks(ctx))
+            if (slots_of_mesh(meshes[m]) >= iso_ranks(ctx))
                 compare(kind, &(setting){meshes[m], level, NULL}, optimizer, plain, count);
     free(plain);
 }
@@ -254,7 +247,7 @@ static uint64_t program_of(const net_kind *kind, const setting *s)
 static void compare_with_layouts(const net_kind *kind, const char *mesh, int level)
 {
     keys k;
-    keys_of(kind, level, slots_of(mesh), &k);
+    keys_of(kind, level, slots_of_mesh(mesh), &k);
     iso_optimizer adam = iso_adam(0.01);
     setting zero = {mesh, level, NULL}, layouts = {mesh, 0, k.list}, none = {mesh, 0, NULL};
     int64_t count;
@@ -274,7 +267,7 @@ START_TEST(a_level_is_the_layouts_that_it_stands_for)
     static const char *const meshes[] = {"data=3", "data=5", "data=8"};
     for (int m = 0; m < (iso_ranks(ctx) > 3 ? 2 : 3); m++)
         for (int level = 2; level <= 3; level++)
-            if (slots_of(meshes[m]) >= iso_ranks(ctx)) {
+            if (slots_of_mesh(meshes[m]) >= iso_ranks(ctx)) {
                 compare_with_layouts(net_kind_find("mlp"), meshes[m], level);
                 compare_with_layouts(net_kind_find("convnet"), meshes[m], level);
             }

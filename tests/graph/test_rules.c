@@ -26,19 +26,11 @@ typedef struct kernels {
 static const kernels in_float64 = {iso_backend_reference, ISO_F64, 1e-12},
                      in_float32 = {iso_backend_cpu, ISO_F32, 1e-5};
 
-static void get_rule(const iso_op *op, iso_rule *rule)
-{
-    if (op->type->rule_of)
-        op->type->rule_of(op, rule);
-    else
-        iso_rule_parse(op, op->type->rule, rule);
-}
-
 static void whole_begin(whole_run *w, const sample *from, const kernels *with)
 {
     w->with = with;
     sample_begin(&w->c, from, with->backend(), with->dtype);
-    get_rule(w->c.op, &w->rule);
+    iso_op_rule(w->c.op, &w->rule);
     for (int i = 0; i < w->c.op->inputs; i++)
         interpreter_get(w->c.in, w->c.op->input[i]);
     interpreter_get(w->c.in, w->c.op->output[0]);
@@ -358,7 +350,7 @@ static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *pie
     iso_rule rule;
     for (int k = 0; k < pieces->ops; k++) {
         const iso_op *piece = pieces->op[k];
-        get_rule(piece, &rule);
+        iso_op_rule(piece, &rule);
         for (int i = 0; i < piece->inputs; i++)
             for (int d = 0; d < piece->input[i]->shape.rank; d++)
                 ck_assert_msg(rule.input[i][d] != ISO_WHOLE || piece->input[i]->shape.dim[d] == 1,

@@ -8,50 +8,19 @@
 #include "runtime/session/session.h"
 #include "runtime/spmd/collective.h"
 #include "runtime/spmd/program.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 static iso_context *ctx;
-static uint64_t thrown;
-
-static int dice(int n)
-{
-    return (int)(iso_random_word(11, 0, thrown++) % (uint32_t)n);
-}
-
-static iso_layout random_layout(const iso_mesh *mesh, int rank)
-{
-    iso_layout layout = iso_layout_whole(rank);
-    int first = dice(iso_mesh_axes(mesh));
-    for (int k = 0; k < iso_mesh_axes(mesh); k++) {
-        int axis = (first + k) % iso_mesh_axes(mesh), role = dice(rank + 2);
-        if (role < rank)
-            layout.dim[role].axis[layout.dim[role].count++] = (int8_t)axis;
-        else if (role == rank)
-            layout.partial |= 1u << axis;
-    }
-    return layout;
-}
+static dice luck = {.key = 11};
 
 static iso_shape random_shape(int rank, int most)
 {
     iso_shape shape = {.rank = rank};
     for (int d = 0; d < rank; d++)
-        shape.dim[d] = dice(most);
+        shape.dim[d] = throw_dice(&luck, most);
     return shape;
-}
-
-/* Windows of all kinds in front of some sharded dimensions: halos, or sums where the parts overlap. */
-static void add_windows(iso_layout *layout, const iso_shape *shape, bool addends)
-{
-    for (int d = 0; d < layout->rank; d++) {
-        int64_t size = 1 + dice(4), stride = 1 + dice(3), dilation = 1 + dice(2), before = dice(5);
-        int64_t room = shape->dim[d] + before + dice(5) - (size - 1) * dilation - 1;
-        if (layout->dim[d].count == 0 || shape->dim[d] == 0 || room < 0 || dice(2) == 0)
-            continue;
-        layout->dim[d].addends = addends;
-        layout->dim[d].window = (iso_sliding_window){room / stride + 1, size, stride, dilation, before};
-    }
 }
 
 /* ---- exact counts ---- */
@@ -107,13 +76,13 @@ START_TEST(counts_are_those_of_the_regions)
         iso_mesh *mesh;
         check_ok(iso_mesh_create(ctx, meshes[m], &mesh));
         for (int i = 0; i < CASES; i++) {
-            int rank = dice(4);
-            iso_layout from = random_layout(mesh, rank), to = random_layout(mesh, rank);
+            int rank = throw_dice(&luck, 4);
+            iso_layout from = throw_layout(&luck, mesh, rank), to = throw_layout(&luck, mesh, rank);
             iso_shape shape = random_shape(rank, 14);
             if (i % 2)
-                add_windows(&from, &shape, true);
+                throw_windows(&luck, &from, &shape, true, 2);
             if (i % 4 > 1)
-                add_windows(&to, &shape, false);
+                throw_windows(&luck, &to, &shape, false, 2);
             check_counts(mesh, &from, &to, &shape);
         }
         iso_mesh_destroy(mesh);
@@ -152,8 +121,8 @@ START_TEST(halves_are_counted)
         iso_mesh *mesh;
         check_ok(iso_mesh_create(ctx, meshes[m], &mesh));
         for (int i = 0; i < CASES; i++) {
-            int rank = dice(4);
-            iso_layout from = random_layout(mesh, rank), to = from;
+            int rank = throw_dice(&luck, 4);
+            iso_layout from = throw_layout(&luck, mesh, rank), to = from;
             iso_shape shape = random_shape(rank, 14);
             to.partial = 0;
             if (from.partial)
@@ -261,11 +230,11 @@ START_TEST(routes_are_never_longer)
         check_ok(iso_mesh_create(ctx, meshes[m], &mesh));
         for (int i = 0; i < CASES; i++) {
             iso_layout stop[ISO_MAX_ROUTE];
-            int rank = dice(4);
-            iso_layout from = random_layout(mesh, rank), to = random_layout(mesh, rank);
+            int rank = throw_dice(&luck, 4);
+            iso_layout from = throw_layout(&luck, mesh, rank), to = throw_layout(&luck, mesh, rank);
             iso_shape shape = random_shape(rank, 40);
-            from.partial_max = dice(2);
-            to.partial_max = dice(2);
+            from.partial_max = throw_dice(&luck, 2);
+            to.partial_max = throw_dice(&luck, 2);
             int stops = iso_reshard_route(mesh, &from, &to, &shape, stop);
             ck_assert_int_eq(stops == 0, iso_layout_equal(&from, &to));
             ck_assert(stops <= ISO_MAX_ROUTE);

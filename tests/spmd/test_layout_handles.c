@@ -58,14 +58,6 @@ START_TEST(kinds_have_names)
 }
 END_TEST
 
-/* The status is ISO_INVALID, and its message has this part. */
-static void check_refused(iso_status status, const char *part)
-{
-    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
-    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
-                  part);
-}
-
 START_TEST(wrong_texts_are_refused)
 {
     static const char *const texts[][2] = {

@@ -12,14 +12,6 @@
 
 static iso_context *ctx;
 
-/* The status is ISO_INVALID, and its message has this part. */
-static void check_refused(iso_status status, const char *part)
-{
-    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
-    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
-                  part);
-}
-
 static iso_mesh *make_mesh(const char *text)
 {
     iso_mesh *mesh = NULL;

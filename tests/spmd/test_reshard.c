@@ -7,6 +7,7 @@
 #include "runtime/base/random.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/program.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -14,40 +15,7 @@ static iso_context *ctx;
 
 enum { CASES = 3000, MOST_ELEMENTS = 400, MOST_SLOTS = 12 };
 
-static uint64_t thrown;
-
-static int dice(int n)
-{
-    return (int)(iso_random_word(7, 0, thrown++) % (uint32_t)n);
-}
-
-/* Axes shard dimensions, replicate, or are partial. */
-static iso_layout random_layout(const iso_mesh *mesh, int rank)
-{
-    iso_layout layout = iso_layout_whole(rank);
-    int first = dice(iso_mesh_axes(mesh));
-    for (int k = 0; k < iso_mesh_axes(mesh); k++) {
-        int axis = (first + k) % iso_mesh_axes(mesh), role = dice(rank + 2);
-        if (role < rank)
-            layout.dim[role].axis[layout.dim[role].count++] = (int8_t)axis;
-        else if (role == rank)
-            layout.partial |= 1u << axis;
-    }
-    return layout;
-}
-
-/* Windows of all kinds in front of sharded dimensions: halos, or sums where the parts overlap. */
-static void add_windows(iso_layout *layout, const iso_shape *shape, bool addends)
-{
-    for (int d = 0; d < layout->rank; d++) {
-        int64_t size = 1 + dice(4), stride = 1 + dice(3), dilation = 1 + dice(2), before = dice(5);
-        int64_t room = shape->dim[d] + before + dice(5) - (size - 1) * dilation - 1;
-        if (layout->dim[d].count == 0 || shape->dim[d] == 0 || room < 0 || dice(3) == 0)
-            continue;
-        layout->dim[d].addends = addends;
-        layout->dim[d].window = (iso_sliding_window){room / stride + 1, size, stride, dilation, before};
-    }
-}
+static dice luck = {.key = 7};
 
 /* The axes along which the slots hold addends. */
 static uint32_t addend_axes(const iso_layout *layout)
@@ -94,7 +62,7 @@ typedef struct state {
  * of an element, replicas and halos, hold the same number. */
 static void fill(state *s, const iso_layout *layout)
 {
-    uint64_t key = (uint64_t)dice(1 << 30);
+    uint64_t key = (uint64_t)throw_dice(&luck, 1 << 30);
     for (int slot = 0; slot < iso_mesh_slots(s->mesh); slot++) {
         iso_box box = iso_layout_box(s->mesh, layout, &s->shape, slot);
         uint64_t code = (uint64_t)code_of(s->mesh, addend_axes(layout), slot);
@@ -187,24 +155,24 @@ static void check_largest(const state *s, const iso_layout *layout)
 static void run_case(state *s, const iso_mesh *mesh)
 {
     char a[128], b[128];
-    int rank = dice(4);
+    int rank = throw_dice(&luck, 4);
     s->mesh = mesh;
     s->shape = (iso_shape){.rank = rank};
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
-        count *= s->shape.dim[d] = dice(8);
+        count *= s->shape.dim[d] = throw_dice(&luck, 8);
     if (count > MOST_ELEMENTS)
         return;
-    iso_layout from = random_layout(mesh, rank), to = random_layout(mesh, rank);
-    if (dice(3) == 0) /* such a value is read as it is, or its addends are added */
-        add_windows(&from, &s->shape, true);
-    if (dice(3) == 0)
-        add_windows(&to, &s->shape, false);
-    if (dice(9) == 0) { /* a halo of addends, added as it is */
+    iso_layout from = throw_layout(&luck, mesh, rank), to = throw_layout(&luck, mesh, rank);
+    if (throw_dice(&luck, 3) == 0) /* such a value is read as it is, or its addends are added */
+        throw_windows(&luck, &from, &s->shape, true, 3);
+    if (throw_dice(&luck, 3) == 0)
+        throw_windows(&luck, &to, &s->shape, false, 3);
+    if (throw_dice(&luck, 9) == 0) { /* a halo of addends, added as it is */
         from = to;
         from.partial = 0;
         for (int axis = 0; axis < iso_mesh_axes(mesh); axis++)
-            if (!(iso_layout_sharded_axes(&from) & 1u << axis) && dice(2))
+            if (!(iso_layout_sharded_axes(&from) & 1u << axis) && throw_dice(&luck, 2))
                 from.partial |= 1u << axis;
     }
     check_largest(s, &from);

@@ -8,34 +8,14 @@
 #include "runtime/base/random.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/visualize_impl.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 static iso_context *ctx;
-static uint64_t thrown;
+static dice luck = {.key = 31};
 
 enum { MOST_SLOTS = 12, CASES = 400 };
-
-static int dice(int n)
-{
-    return (int)(iso_random_word(31, 0, thrown++) % (uint32_t)n);
-}
-
-static iso_layout *random_layout(iso_mesh *mesh, int rank)
-{
-    iso_layout *layout;
-    check_ok(iso_layout_replicated(mesh, rank, &layout));
-    int first = dice(mesh->axes);
-    for (int k = 0; k < mesh->axes; k++) {
-        int axis = (first + k) % mesh->axes, role = dice(rank + 2);
-        if (role < rank)
-            layout->dim[role].axis[layout->dim[role].count++] = (int8_t)axis;
-        else if (role == rank)
-            layout->partial |= 1u << axis;
-    }
-    layout->partial_max = dice(2);
-    return layout;
-}
 
 /* "0+1, 4-6": counts each slot; sums: the number of the sum that each is in. False where some are left out.
  */
@@ -123,11 +103,11 @@ START_TEST(cells_name_their_slots)
         iso_mesh *mesh;
         check_ok(iso_mesh_create(ctx, meshes[m], &mesh));
         for (int i = 0; i < CASES; i++) {
-            iso_shape shape = {.rank = dice(5)};
+            iso_shape shape = {.rank = throw_dice(&luck, 5)};
             iso_picture *picture;
             for (int d = 0; d < shape.rank; d++)
-                shape.dim[d] = dice(8);
-            iso_layout *layout = random_layout(mesh, shape.rank);
+                shape.dim[d] = throw_dice(&luck, 8);
+            iso_layout *layout = throw_handle(&luck, mesh, shape.rank);
             check_ok(iso_picture_create(layout, &shape, &options, 20, 20, &picture));
             check_picture(picture);
             iso_picture_destroy(picture);
@@ -170,12 +150,6 @@ START_TEST(the_middle_is_left_out)
     iso_mesh_destroy(mesh);
 }
 END_TEST
-
-static void check_refused(iso_status status, const char *part)
-{
-    ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), part), "status %d, message '%s'",
-                  (int)status, iso_error_message());
-}
 
 START_TEST(wrong_shapes_are_refused)
 {

@@ -1,11 +1,12 @@
 #include "tests/support/dice.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/base/random.h"
-#include "runtime/base/types.h"
+#include "tests/support/once.h"
 
 enum { MOST_SLOTS = 8 };
 const char *const dice_axis[3] = {"data", "model", "x"};
@@ -53,6 +54,51 @@ void random_layout(dice *d, int axes, int rank, char *text, size_t size)
     for (int i = 0; i < rank; i++) {
         size_t used = strlen(text);
         snprintf(text + used, size - used, "%s%s", i ? ", " : "", dims[i][0] ? dims[i] : "-");
+    }
+}
+
+int slots_of_mesh(const char *text)
+{
+    int slots = 1;
+    for (const char *at = text; (at = strchr(at, '=')) != NULL; at++)
+        slots *= atoi(at + 1);
+    return slots;
+}
+
+iso_layout throw_layout(dice *d, const iso_mesh *mesh, int rank)
+{
+    iso_layout layout = iso_layout_whole(rank);
+    int axes = iso_mesh_axes(mesh), first = throw_dice(d, axes);
+    for (int k = 0; k < axes; k++) {
+        int axis = (first + k) % axes, role = throw_dice(d, rank + 2);
+        if (role < rank)
+            layout.dim[role].axis[layout.dim[role].count++] = (int8_t)axis;
+        else if (role == rank)
+            layout.partial |= 1u << axis;
+    }
+    return layout;
+}
+
+iso_layout *throw_handle(dice *d, iso_mesh *mesh, int rank)
+{
+    iso_layout *layout;
+    check_ok(iso_layout_replicated(mesh, rank, &layout));
+    *layout = throw_layout(d, mesh, rank);
+    layout->mesh = mesh;
+    layout->partial_max = throw_dice(d, 2);
+    return layout;
+}
+
+void throw_windows(dice *d, iso_layout *layout, const iso_shape *shape, bool addends, int spared)
+{
+    for (int i = 0; i < layout->rank; i++) {
+        int64_t size = 1 + throw_dice(d, 4), stride = 1 + throw_dice(d, 3), dilation = 1 + throw_dice(d, 2);
+        int64_t before = throw_dice(d, 5);
+        int64_t room = shape->dim[i] + before + throw_dice(d, 5) - (size - 1) * dilation - 1;
+        if (layout->dim[i].count == 0 || shape->dim[i] == 0 || room < 0 || throw_dice(d, spared) == 0)
+            continue;
+        layout->dim[i].addends = addends;
+        layout->dim[i].window = (iso_sliding_window){room / stride + 1, size, stride, dilation, before};
     }
 }
 

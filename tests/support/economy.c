@@ -55,20 +55,12 @@ static void find_layouts(const economist *e, int value, own_layouts *own)
             add_pins(e, graph->op[k]->output[0], own);
 }
 
-static bool shards(const iso_layout *layout, int dim, int axis)
-{
-    for (int i = 0; i < layout->dim[dim].count; i++)
-        if (layout->dim[dim].axis[i] == axis)
-            return true;
-    return false;
-}
-
 static bool all_shard(const own_layouts *own, int dim, int axis)
 {
     for (int k = 0; k < own->count; k++)
-        if (!shards(&own->pinned[k], dim, axis))
+        if (iso_layout_dimension_of(&own->pinned[k], axis) != dim)
             return false;
-    return own->count || shards(own->made, dim, axis);
+    return own->count || iso_layout_dimension_of(own->made, axis) == dim;
 }
 
 /* Whether the axis shares out the step's work: its outputs are cut along it, or are addends that its inputs
@@ -86,18 +78,10 @@ static bool is_used(const iso_program *program, const iso_program_step *step, in
     return false;
 }
 
-static void get_rule(const iso_op *op, iso_rule *rule)
-{
-    if (op->type->rule_of)
-        op->type->rule_of(op, rule);
-    else
-        iso_rule_parse(op, op->type->rule, rule);
-}
-
 static void check_step(const economist *e, const iso_program_step *step, int axis)
 {
     iso_rule rule;
-    get_rule(step->op, &rule);
+    iso_op_rule(step->op, &rule);
     if (is_used(e->program, step, axis))
         return;
     for (int i = 0; i < step->op->inputs; i++) {

@@ -77,6 +77,13 @@ void check_ok(iso_status status)
     ck_assert_msg(status == ISO_OK, "status %d: %s", status, iso_error_message());
 }
 
+void check_refused(iso_status status, const char *part)
+{
+    ck_assert_msg(status == ISO_INVALID, "status %d instead of a refusal with '%s'", (int)status, part);
+    ck_assert_msg(strstr(iso_error_message(), part), "the message is '%s', without '%s'", iso_error_message(),
+                  part);
+}
+
 void check_near(const char *what, const double *a, const double *b, int64_t count, double tolerance)
 {
     for (int64_t i = 0; i < count; i++)

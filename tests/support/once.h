@@ -17,6 +17,8 @@ void memory_batch_add(memory_batch *memory, iso_shape row, const double *values)
 int64_t count_elements(iso_tensor *tensor, int64_t rows);
 /* Fails the test, with the message, where the status is an error. */
 void check_ok(iso_status status);
+/* Fails the test where the status is not ISO_INVALID with a message that has this part. */
+void check_refused(iso_status status, const char *part);
 /* |a[i] - b[i]| <= tolerance * max(1, |b[i]|) for all i; `what` for the message. */
 void check_near(const char *what, const double *a, const double *b, int64_t count, double tolerance);
 

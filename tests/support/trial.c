@@ -1,4 +1,5 @@
 #include "tests/support/trial.h"
+#include "tests/support/dice.h"
 
 #include <check.h>
 #include <math.h>
@@ -43,18 +44,10 @@ void trial_end(trial *t)
     iso_mesh_destroy(t->mesh);
 }
 
-static int slots_of(const char *mesh)
-{
-    int slots = 1;
-    for (const char *at = mesh; (at = strchr(at, '=')) != NULL; at++)
-        slots *= atoi(at + 1);
-    return slots;
-}
-
 void trial_mesh(trial *t, const char *mesh, const int *rank_of_slot)
 {
     note(t, "mesh ", mesh);
-    trial_ok(t, rank_of_slot ? iso_mesh_create_on(t->ctx, mesh, rank_of_slot, slots_of(mesh), &t->mesh)
+    trial_ok(t, rank_of_slot ? iso_mesh_create_on(t->ctx, mesh, rank_of_slot, slots_of_mesh(mesh), &t->mesh)
                              : iso_mesh_create(t->ctx, mesh, &t->mesh));
     trial_ok(t, iso_layout_map_create(t->mesh, &t->map));
 }

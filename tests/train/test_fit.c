@@ -74,7 +74,7 @@ static double prediction(iso_model *model, int i)
 }
 
 /* An error with all of the words in its message. */
-static void check_refused(iso_status status, const char *first, const char *second)
+static void check_refused_naming(iso_status status, const char *first, const char *second)
 {
     ck_assert_int_eq(status, ISO_INVALID);
     ck_assert_msg(strstr(iso_error_message(), first) && strstr(iso_error_message(), second),
@@ -410,18 +410,18 @@ END_TEST
 START_TEST(models_that_cannot_be_compiled)
 {
     iso_model *model = linear(1);
-    check_refused(iso_compile(model, .top_k = 1), "loss", "compile");
-    check_refused(iso_compile(model, .loss = (iso_loss)99), "99", "loss");
+    check_refused_naming(iso_compile(model, .top_k = 1), "loss", "compile");
+    check_refused_naming(iso_compile(model, .loss = (iso_loss)99), "99", "loss");
     iso_model_destroy(model);
     model = linear(0);
-    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE), "'d'", "units is 0");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE), "'d'", "units is 0");
     iso_model_destroy(model);
     model = linear(1);
-    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_adam(-1.0)), "learning rate",
-                  "-1");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_adam(-1.0)),
+                         "learning rate", "-1");
     iso_model_destroy(model);
     model = compiled();
-    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE), "compiled", "already");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE), "compiled", "already");
     iso_model_destroy(model);
 }
 END_TEST
@@ -431,24 +431,24 @@ START_TEST(data_that_does_not_fit)
     iso_model *model = compiled();
     iso_dataset *data = NULL;
     check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(5), .targets = ISO_SHAPE(1)));
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "[5]", "[3]");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "[5]", "[3]");
     iso_dataset_destroy(data);
     check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(3), .targets = ISO_SHAPE(4)));
-    check_refused(iso_evaluate(model, data, .verbose = ISO_ZERO), "[4]", "[1]");
+    check_refused_naming(iso_evaluate(model, data, .verbose = ISO_ZERO), "[4]", "[1]");
     iso_dataset_destroy(data);
     check_ok(iso_dataset_random(ctx, 20, &data, .shape = ISO_SHAPE(3), .no_targets = true));
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "no targets", "random");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "no targets", "random");
     iso_dataset_destroy(data);
     data = arrays(targets, true, 8);
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "3 components", "sample_weights");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "3 components", "sample_weights");
     iso_dataset_destroy(data);
     data = arrays(targets, false, 8);
-    check_refused(iso_fit(model, data, .epochs = -2, .verbose = ISO_ZERO), "epochs", "-2");
+    check_refused_naming(iso_fit(model, data, .epochs = -2, .verbose = ISO_ZERO), "epochs", "-2");
     iso_dataset_destroy(data);
     iso_model_destroy(model);
     model = linear(1);
     data = arrays(targets, false, 8);
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "not compiled", "fit");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "not compiled", "fit");
     iso_dataset_destroy(data);
     iso_model_destroy(model);
 }
@@ -463,7 +463,7 @@ START_TEST(a_label_outside_the_classes)
     labels[3] = 7;
     iso_dataset *data = arrays(labels, false, 16);
     labels[3] = 0;
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "7", "3");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "7", "3");
     check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES * 3));
     check_near("kernel after the refused step", after, before, FEATURES * 3, 0);
     iso_dataset_destroy(data);
@@ -477,17 +477,18 @@ START_TEST(ranks_that_want_different_things)
     if (iso_ranks(ctx) == 1)
         return;
     iso_model *model = linear(1);
-    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.1 + rank),
-                              .distribution = distribution),
-                  "rank", "compiled");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.1 + rank),
+                                     .distribution = distribution),
+                         "rank", "compiled");
     iso_model_destroy(model);
     model = linear(rank == 1 ? 2 : 1);
-    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .distribution = distribution), "rank", "compiled");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE, .distribution = distribution), "rank",
+                         "compiled");
     iso_model_destroy(model);
     model = compiled();
     iso_dataset *data = arrays(targets, false, 16);
-    check_refused(iso_fit(model, data, .epochs = 1 + rank, .verbose = ISO_ZERO), "2 epochs", "fit");
-    check_refused(iso_fit(model, rank == 1 ? NULL : data, .verbose = ISO_ZERO), "rank 1", "NULL");
+    check_refused_naming(iso_fit(model, data, .epochs = 1 + rank, .verbose = ISO_ZERO), "2 epochs", "fit");
+    check_refused_naming(iso_fit(model, rank == 1 ? NULL : data, .verbose = ISO_ZERO), "rank 1", "NULL");
     check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
     iso_dataset_destroy(data);
     iso_model_destroy(model);
@@ -533,8 +534,8 @@ START_TEST(a_data_set_that_is_broken_on_one_rank)
     iso_dataset_destroy(good);
     if (iso_rank(ctx) == iso_ranks(ctx) - 1)
         ck_assert_int_eq(iso_dataset_shuffle(data, -5), ISO_INVALID);
-    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
-    check_refused(iso_evaluate(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
+    check_refused_naming(iso_evaluate(model, data, .verbose = ISO_ZERO), "-5", "shuffle");
     iso_dataset_destroy(data);
     iso_model_destroy(model);
 }

@@ -118,12 +118,6 @@ static bool infer_gradient(iso_op *op)
 
 /* ---- operations for each element of x ---- */
 
-static double one_for_each(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
-{
-    (void)op, (void)outputs;
-    return iso_box_elements(&inputs[0]);
-}
-
 static double three_for_each(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;
@@ -152,9 +146,9 @@ static double one_for_each_label(const iso_op *op, const iso_box *inputs, const 
                                        .flops = FLOPS,                                                       \
                                        __VA_ARGS__};
 
-CLASS_OP(class_max, infer_max, rule_of_reduction, one_for_each, .contract_max = true)
-CLASS_OP(class_first, infer_first, rule_of_reduction, one_for_each, .contract_max = true)
-CLASS_OP(class_above, infer_above, rule_of_reduction, one_for_each, )
+CLASS_OP(class_max, infer_max, rule_of_reduction, iso_one_for_each, .contract_max = true)
+CLASS_OP(class_first, infer_first, rule_of_reduction, iso_one_for_each, .contract_max = true)
+CLASS_OP(class_above, infer_above, rule_of_reduction, iso_one_for_each, )
 CLASS_OP(class_sum_exp, infer_sum_exp, rule_of_reduction, three_for_each, )
 CLASS_OP(class_pick, infer_pick, rule_of_pick, one_for_each_label, .linear = 1 << 1)
 CLASS_OP(class_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)

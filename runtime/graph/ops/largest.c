@@ -3,12 +3,6 @@
 #include "runtime/graph/ops/classes_impl.h"
 
 /* One comparison for each element that is read. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
-{
-    (void)op, (void)outputs;
-    return iso_box_elements(&inputs[0]);
-}
-
 /* ---- argmax ---- */
 
 static int axis_of(const iso_op *op)
@@ -51,7 +45,7 @@ const iso_op_type iso_op_argmax = {
     .attr_size = sizeof(iso_axis_attrs),
     .infer = infer_argmax,
     .rule_of = argmax_rule,
-    .flops = flops,
+    .flops = iso_one_for_each,
     .split = split_argmax,
 };
 
@@ -104,7 +98,7 @@ const iso_op_type iso_op_in_top_k = {
     .attr_size = sizeof(iso_top_k_attrs),
     .infer = infer_in_top_k,
     .rule_of = top_k_rule,
-    .flops = flops,
+    .flops = iso_one_for_each,
     .split = split_in_top_k,
 };
 

@@ -32,5 +32,7 @@ void iso_rule_run_over(int8_t *dims, int first, int count);
 void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
 /* Elements of a box, for counting operations. */
 double iso_box_elements(const iso_box *box);
+/* An iso_op_type's flops: one for each element of the first input. */
+double iso_one_for_each(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
 
 #endif
