@@ -10,7 +10,7 @@ export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
 BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/build.h)
 
-PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib
+PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
 CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
 CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi

@@ -11,6 +11,7 @@
 #include "runtime/base/pieces.h"
 #include "runtime/base/status.h"
 #include "runtime/base/types.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/suggest.h"

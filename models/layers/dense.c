@@ -24,6 +24,9 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
                                         ISO_INIT_ZEROS, options.bias_l2));
     iso_layer_set_layout(&layer, "kernel", options.kernel_layout);
     iso_layer_set_layout(&layer, "bias", options.bias_layout);
+    iso_layer_note_integer(&layer, "units", options.units);
+    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
     return iso_layer_end(&layer, iso_activate(y, options.activation));
 }
 

@@ -1,4 +1,5 @@
 /* What the layers share: names, variables, options. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,25 +19,96 @@ iso_tensor *iso_layer_broken(iso_tensor *x)
 
 bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name)
 {
-    if (!x || !iso_tensor_good(x))
-        return false;
-    layer->graph = iso_tensor_graph(x);
-    layer->type = type;
-    layer->name = name ? iso_graph_take_name(layer->graph, name) : iso_graph_unique_name(layer->graph, base);
-    return iso_tensor_good(x);
+    bool good = iso_layer_begin_several(layer, &x, 1, type, base, name);
+    layer->single = x;
+    layer->input = &layer->single;
+    return good;
 }
 
-iso_tensor *iso_layer_end(const iso_layer *layer, iso_tensor *y)
+bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
+                             const char *base, const char *name)
+{
+    *layer = (iso_layer){.type = type, .input = x, .inputs = count};
+    if (!x[0] || !iso_tensor_good(x[0]))
+        return false;
+    layer->graph = iso_tensor_graph(x[0]);
+    layer->name = name ? iso_graph_take_name(layer->graph, name) : iso_graph_unique_name(layer->graph, base);
+    return iso_tensor_good(x[0]);
+}
+
+static void note(iso_layer *layer, const char *key)
+{
+    iso_text_add(&layer->config, "%s\"%s\": ", layer->config.length ? ", " : "", key);
+}
+
+void iso_layer_note_json(iso_layer *layer, const char *key, const char *json)
+{
+    note(layer, key);
+    iso_text_add(&layer->config, "%s", json);
+}
+
+void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value)
+{
+    note(layer, key);
+    iso_text_add(&layer->config, "%" PRId64, value);
+}
+
+void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count)
+{
+    note(layer, key);
+    for (int i = 0; i < count; i++)
+        iso_text_add(&layer->config, "%s%" PRId64, i ? ", " : "[", value[i]);
+    iso_text_add(&layer->config, count ? "]" : "[]");
+}
+
+void iso_layer_note_real(iso_layer *layer, const char *key, double value)
+{
+    note(layer, key);
+    iso_text_add(&layer->config, "%.17g", value);
+}
+
+void iso_layer_note_flag(iso_layer *layer, const char *key, bool value)
+{
+    iso_layer_note_json(layer, key, value ? "true" : "false");
+}
+
+void iso_layer_note_text(iso_layer *layer, const char *key, const char *value)
+{
+    note(layer, key);
+    iso_text_add(&layer->config, "\"%s\"", value);
+}
+
+/* The layer's call goes into its graph. */
+static void record(const iso_layer *layer, iso_tensor *y)
+{
+    iso_text config = {0};
+    iso_text_add(&config, "{%s}", iso_text_get(&layer->config));
+    if (config.failed || layer->config.failed)
+        iso_layer_fail(layer, "no memory for its config");
+    iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
+                                                          .name = layer->name,
+                                                          .config = iso_text_get(&config),
+                                                          .inputs = layer->inputs,
+                                                          .input = layer->input,
+                                                          .output = y,
+                                                          .again = -1});
+    iso_text_free(&config);
+}
+
+iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
 {
     iso_text name = {0};
-    if (!iso_tensor_good(y))
+    if (!iso_tensor_good(y)) {
+        iso_text_free(&layer->config);
         return iso_graph_bad_tensor(layer->graph);
+    }
     if (!y->name) { /* else the layer passes on what came in */
         iso_text_add(&name, "%s/output", layer->name);
         iso_tensor_set_name(y, iso_text_get(&name));
         iso_text_free(&name);
     }
-    iso_graph_add_layer(layer->graph, layer->type, layer->name, y);
+    record(layer, y);
+    iso_text_free(&layer->config);
     return y;
 }
 

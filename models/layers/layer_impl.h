@@ -3,6 +3,7 @@
 #define ISO_MODELS_LAYERS_LAYER_IMPL_H
 
 #include "models/layers/config.h"
+#include "runtime/base/text.h"
 #include "runtime/graph/op.h"
 
 /* A layer while it is being built. */
@@ -10,6 +11,10 @@ typedef struct iso_layer {
     iso_graph *graph;
     const char *type; /* Keras's class */
     const char *name;
+    iso_tensor *const *input; /* of the call */
+    int inputs;
+    iso_tensor *single; /* where `input` points for a layer of one input */
+    iso_text config;    /* the members of a JSON object: what the notes below have added */
 } iso_layer;
 
 /* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
@@ -23,8 +28,20 @@ void iso_layer_copy_options(void *options, size_t options_size, const void *give
  * NULL: the layer then returns iso_layer_broken(x). */
 bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name);
 iso_tensor *iso_layer_broken(iso_tensor *x);
+/* The same for a layer of several inputs. */
+bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
+                             const char *base, const char *name);
 /* Names the result "<layer>/output", notes the layer in its graph and returns the result. */
-iso_tensor *iso_layer_end(const iso_layer *layer, iso_tensor *y);
+iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);
+
+/* ---- what the layer's config holds, under Keras's names; called right before iso_layer_end ---- */
+void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value);
+void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count); /* a list */
+void iso_layer_note_real(iso_layer *layer, const char *key, double value); /* 17 digits */
+void iso_layer_note_flag(iso_layer *layer, const char *key, bool value);
+void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
+/* A value that is JSON already. */
+void iso_layer_note_json(iso_layer *layer, const char *key, const char *json);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -5,7 +5,8 @@
 /* Begins a layer of several inputs; false where it cannot be built. */
 static bool begin(iso_layer *layer, const iso_merge_options *options, const char *type, const char *base)
 {
-    if (options->count < 1 || !iso_layer_begin(layer, options->x[0], type, base, options->name))
+    if (options->count < 1 ||
+        !iso_layer_begin_several(layer, options->x, options->count, type, base, options->name))
         return false;
     for (int i = 0; i < options->count; i++) {
         if (!options->x[i])

@@ -359,6 +359,17 @@ void iso_variable_set_layout(iso_variable *variable, const char *layout)
         variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;
 }
 
+void iso_variable_set_place(iso_variable *variable, const char *place)
+{
+    if (variable->graph->status == ISO_OK)
+        variable->place = iso_graph_keep_text(variable->graph, place);
+}
+
+const char *iso_variable_place(const iso_variable *variable)
+{
+    return variable->place;
+}
+
 iso_tensor *iso_variable_value(iso_variable *variable)
 {
     return variable->value;
@@ -400,15 +411,21 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
     return found ? graph->variable[found->value] : NULL;
 }
 
-void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output)
+void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
 {
     if (graph->status != ISO_OK)
         return;
+    size_t bytes = (size_t)layer->inputs * sizeof(iso_tensor *);
     iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
-    if (!record)
+    iso_tensor **input = record ? iso_graph_keep(graph, bytes ? bytes : 1) : NULL;
+    if (!input)
         return;
-    *record = (iso_layer_record){.type = type, .name = name, .output = output};
-    iso_tensor_add_path(output, name, (int)strlen(name));
+    *record = *layer;
+    record->input = input;
+    if (bytes > 0)
+        memcpy(input, layer->input, bytes);
+    record->config = layer->config ? iso_graph_keep_text(graph, layer->config) : NULL;
+    iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
     iso_graph_append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
 }
 

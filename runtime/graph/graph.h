@@ -86,6 +86,10 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
 void iso_variable_set_layout(iso_variable *variable, const char *layout);
 /* Its value at the beginning of a step, as a tensor. */
 iso_tensor *iso_variable_value(iso_variable *variable);
+/* Its dataset in a file of Keras, within its layer's group: "query_dense/vars/0". NULL (usual): numbered in
+ * "vars", trainable ones first, in order of creation. */
+void iso_variable_set_place(iso_variable *variable, const char *place);
+const char *iso_variable_place(const iso_variable *variable);
 const char *iso_variable_path(const iso_variable *variable);
 const iso_shape *iso_variable_shape(const iso_variable *variable);
 iso_dtype iso_variable_dtype(const iso_variable *variable);
@@ -114,10 +118,15 @@ void iso_graph_fail(iso_graph *graph, const char *format, ...);
 typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
     const char *name;
+    const char *config; /* its arguments under Keras's names, a JSON object: "{\"units\": 10}"; NULL: none */
+    int inputs;         /* of its call */
+    iso_tensor *const *input;
     iso_tensor *output;
+    int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
+                */
 } iso_layer_record;
-/* Notes a layer that was built; type and name must live as long as the graph. */
-void iso_graph_add_layer(iso_graph *graph, const char *type, const char *name, iso_tensor *output);
+/* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
+void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 int iso_graph_layer_count(const iso_graph *graph);
 const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index); /* in order of creation; lent */
 

@@ -14,6 +14,7 @@ struct iso_variable {
     iso_initializer initializer;
     bool trainable;
     const char *layout;          /* its own, as text; NULL: the distribution says */
+    const char *place;           /* in a file of Keras, where that is unusual; else NULL */
     iso_tensor *value;           /* output of its variable op */
     const iso_variable *gathers; /* whose gradients an optimizer gathers in it over steps; or NULL */
 };

@@ -3,6 +3,7 @@
 #define ISO_TRAIN_CALLBACKS_H
 
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
 #ifdef __cplusplus
@@ -42,6 +43,12 @@ typedef struct iso_callback_options {
     iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
     void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* when fit is done with it */
+    /* What a checkpoint keeps of it: `save` adds a JSON value to the text, `restore` gets what it added,
+     * after train_begin of the training that goes on. kind: "early_stopping"; the n-th of a kind gets what
+     * the n-th saved. Not collective. */
+    const char *kind;
+    iso_status (*save)(void *user, iso_text *json);
+    iso_status (*restore)(void *user, const char *json);
 } iso_callback_options;
 /* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
  * whatever it returns. */

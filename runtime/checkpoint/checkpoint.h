@@ -1,0 +1,130 @@
+/* Checkpoints: one HDF5 file, written in parallel, committed whole or not at all, that Keras opens as it is.
+ *
+ * A file holds tensors at the places where Keras has them, groups with the attribute `name` that Keras
+ * writes, and beside them the group /isogrid: /isogrid/state   a JSON text: whatever the caller wants to find
+ * again /isogrid/index   a JSON text: of each tensor its place in the file and its path in Isogrid
+ *   /isogrid/crc32   uint32 [tensors], in the index's order: the CRC-32 (zlib's) of each tensor's bytes
+ * Behind the last byte that HDF5 knows of stands the commit mark (mark.h): where each tensor's bytes are,
+ * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid mark is
+ * nobody's checkpoint; it may still be a file of Keras.
+ *
+ * Checkpoints take pieces (runtime/base/pieces.h) and know nothing of graphs, plans and layouts. */
+#ifndef ISO_CHECKPOINT_CHECKPOINT_H
+#define ISO_CHECKPOINT_CHECKPOINT_H
+
+#include "runtime/base/pieces.h"
+#include "runtime/base/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A tensor in a file. Texts are lent. */
+typedef struct iso_saved_tensor {
+    const char *place; /* of its HDF5 dataset: "/layers/dense/vars/0" */
+    const char *path;  /* in Isogrid: "d1/kernel", "optimizer/adam/d1/kernel/momentum"; NULL: none is known */
+    iso_dtype dtype;
+    iso_shape shape;
+} iso_saved_tensor;
+
+/* A group that is there even where it holds nothing, and its attribute `name`; NULL: it has none. */
+typedef struct iso_saved_group {
+    const char *place; /* "/layers/dense/vars" */
+    const char *name;
+} iso_saved_group;
+
+/* What a file is to hold. Lent for the time of a call. Tensors that no piece has (`path` NULL) are given by
+ * `constant`, dense; else that is NULL. */
+typedef struct iso_saved_contents {
+    int tensors, groups;
+    const iso_saved_tensor *tensor;
+    const void *const *constant; /* [tensors]; NULL: none */
+    const iso_saved_group *group;
+    const char *state; /* JSON */
+    uint64_t number;   /* orders checkpoints of a folder: the steps trained */
+} iso_saved_contents;
+
+/* ---- writing ---- */
+
+typedef struct iso_saver iso_saver;
+
+typedef struct iso_saver_options {
+    char begin_;
+    int keep;   /* of the checkpoints that this saver wrote or was told of, so many are left; 0: all */
+    bool mpio;  /* through HDF5's parallel driver, before the call returns: for file systems that want it */
+    bool waits; /* the call returns when the file is committed; else a thread writes while the caller goes on
+                 */
+} iso_saver_options;
+
+/* Collective. */
+iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_saver_options *options,
+                                 size_t size);
+#define iso_saver_create(ctx, saver, ...)                                                                    \
+    iso_saver_create_with(ctx, saver, &(iso_saver_options){.begin_ = 0, __VA_ARGS__},                        \
+                          sizeof(iso_saver_options))
+/* Waits for the save under way. NULL is nothing. Collective. */
+void iso_saver_destroy(iso_saver *saver);
+
+/* Saves. path: ends in ".weights.h5"; its folder is made where it is missing; what had the name before is
+ * replaced at the commit and not touched earlier. Returns when this rank's writing pieces are copied: they
+ * may change from then on. Waits for the save before, whose status goes to *last (may be NULL) with its
+ * message in iso_saver_message(). best: the mark `best` of the folder moves to this file, which then is not
+ * rotated away while it has it. ISO_INVALID: pieces that do not fit the contents (each tensor with a path
+ * must be covered by the writing pieces of all ranks). Collective. */
+iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_contents *contents,
+                          const iso_pieces *pieces, bool best, iso_status *last);
+/* Moves a save on; cheap, never waits. To be called after each step, on every rank as often. */
+void iso_saver_poll(iso_saver *saver);
+/* Waits for the save under way: its status, agreed; ISO_OK where there is none. A status is given out once.
+ * Collective. */
+iso_status iso_saver_wait(iso_saver *saver);
+/* Of the last save that failed: "checkpoint ckpt/3.weights.h5: rank 2: ... No space left on device". Lent. */
+const char *iso_saver_message(const iso_saver *saver);
+/* Checkpoints that were there before count for `keep`: those of the folder whose names the pattern, with
+ * {...} for anything, fits; also removes what savers that were killed left behind. Collective. */
+iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
+
+/* ---- reading ---- */
+
+typedef struct iso_saved_file iso_saved_file;
+
+/* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without commit mark is first gone through
+ * by a child process under limits of memory and time. Links, external and virtual datasets are refused.
+ * ISO_INVALID, ISO_IO name the file and what is wrong with it. The file is not read whole: see
+ * iso_saved_file_verify. Collective. */
+iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
+void iso_saved_file_close(iso_saved_file *file);
+/* Whether it carries our commit mark; its number. */
+bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
+const char *iso_saved_file_path(const iso_saved_file *file);
+/* The JSON text of /isogrid/state; NULL: it has none. Lent. */
+const char *iso_saved_file_state(const iso_saved_file *file);
+int iso_saved_file_tensors(const iso_saved_file *file);
+const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
+/* The number of the tensor at a place, or of a path; -1: none. */
+int iso_saved_file_at(const iso_saved_file *file, const char *place);
+int iso_saved_file_of(const iso_saved_file *file, const char *path);
+/* The attribute `name` of a group; NULL: it has none, or there is no such group. Lent. */
+const char *iso_saved_file_name(const iso_saved_file *file, const char *group);
+int iso_saved_file_groups(const iso_saved_file *file);
+const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, int index);
+/* The elements of `box` (global coordinates) into `out`, dense, converted to dtype. ISO_IO. Not collective.
+ */
+iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
+                               void *out);
+/* Fills a piece (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
+iso_status iso_saved_file_read_piece(iso_saved_file *file, int tensor, const iso_piece *piece);
+/* Reads all bytes, shared among the ranks, and compares them with the checksums. ISO_INVALID names the first
+ * tensor that is not what was written; ISO_OK for files without checksums. Collective. */
+iso_status iso_saved_file_verify(iso_saved_file *file);
+
+/* The newest checkpoint of a folder (by number, then by time) that opens and verifies, whose name fits the
+ * pattern (NULL: any name): *path is the caller's (iso_free), NULL where there is none. A line on each that
+ * was passed over and why is added to `passed_over` (may be NULL). Collective. */
+iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern, char **path,
+                               iso_text *passed_over);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
