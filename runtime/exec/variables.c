@@ -216,6 +216,19 @@ void iso_pieces_free(iso_pieces *pieces)
     *pieces = (iso_pieces){0};
 }
 
+uint64_t iso_graph_steps(const iso_graph *graph)
+{
+    const iso_runtime *runtime = graph->runtime;
+    return runtime ? runtime->steps : 0;
+}
+
+void iso_graph_set_steps(iso_graph *graph, uint64_t steps)
+{
+    iso_runtime *runtime = graph->runtime;
+    if (runtime)
+        runtime->steps = steps;
+}
+
 /* ---- the fingerprint ---- */
 
 static uint64_t bits_of(const void *data, size_t element, int64_t i)

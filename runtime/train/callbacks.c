@@ -2,6 +2,7 @@
 #include "runtime/train/callbacks.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -57,18 +58,23 @@ static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_
     return function ? function(callback->options.user, state) : ISO_OK;
 }
 
+/* Keeps the first error. */
+static void note(iso_status status, iso_status *first, char message[512])
+{
+    if (status == ISO_OK || *first != ISO_OK)
+        return;
+    *first = status;
+    snprintf(message, 512, "%s", iso_error_message());
+}
+
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)
 {
     char message[512];
     iso_status first = ISO_OK;
-    for (int i = 0; callbacks && callbacks[i]; i++) {
-        iso_status status = call(callbacks[i], moment, state);
-        if (status == ISO_OK || first != ISO_OK)
-            continue;
-        first = status;
-        strncpy(message, iso_error_message(), sizeof message - 1);
-        message[sizeof message - 1] = 0;
-    }
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; callbacks && callbacks[i]; i++)
+            if (callbacks[i]->last == (last == 1))
+                note(call(callbacks[i], moment, state), &first, message);
     return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
 }
 

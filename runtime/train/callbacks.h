@@ -13,6 +13,7 @@ extern "C" {
 typedef struct iso_model iso_model;
 typedef struct iso_callback iso_callback;
 typedef struct iso_history iso_history;
+typedef struct iso_training iso_training;
 
 /* Named numbers: running means of loss and metrics in an epoch; at its end also those of the validation data,
  * "val_loss". */
@@ -31,6 +32,7 @@ typedef struct iso_fit_state {
     int64_t steps, batch; /* in an epoch (-1: not known before its end); of the last batch, from 0 */
     iso_logs logs;
     bool stop; /* a callback sets it, on any rank: training ends after this epoch */
+    iso_training *training; /* for the callbacks of this library */
 } iso_fit_state;
 
 typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);

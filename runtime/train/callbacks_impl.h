@@ -9,6 +9,7 @@
 
 struct iso_callback {
     iso_callback_options options;
+    bool last; /* called behind all others: it keeps their state */
     iso_status status; /* of its creation */
 };
 
@@ -21,7 +22,7 @@ typedef enum iso_moment {
     ISO_BATCH_BEGIN,
     ISO_BATCH_END,
 } iso_moment;
-/* Calls all of a list (NULL: none) in order; the first error is returned, but all are called. */
+/* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is returned, but all are called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
@@ -31,8 +32,9 @@ iso_status iso_history_create(iso_history **history);
 iso_status iso_history_add(iso_history *history, const iso_logs *logs);
 
 /* ---- progress, for those who hold the values themselves ---- */
-/* Begins an epoch (or an evaluation) of so many steps; title: a line before it, or NULL. */
-void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps);
+/* Begins an epoch (or an evaluation) of so many steps, `done` of which another run has made; title: a line
+ * before it, or NULL. */
+void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps, int64_t done);
 /* Counts a step; true where the bar should be redrawn now. */
 bool iso_progress_step(iso_progress *progress);
 void iso_progress_draw(iso_progress *progress, const iso_logs *logs);

@@ -44,7 +44,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     if (status == ISO_OK)
         status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
     ISO_TRY(iso_agree(ctx, status));
-    iso_progress_begin(progress, NULL, iso_dataset_batches(data));
+    iso_progress_begin(progress, NULL, iso_dataset_batches(data), 0);
     ISO_TRY(pass(model, data, values, progress));
     iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values});
     if (options.loss)

@@ -5,28 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
-#include "runtime/train/callbacks_impl.h"
-#include "runtime/train/model_impl.h"
-
-/* A training while it runs. */
-typedef struct training {
-    iso_model *model;
-    iso_dataset *data;
-    iso_fit_options options;
-    iso_context *ctx;
-    iso_callback **callbacks;
-    bool batch_begin, batch_end; /* whether a callback wants them */
-    iso_status pending;          /* of a callback between batches, on this rank: agreed at the epoch's end */
-    char message[512];
-    iso_progress *progress;
-    iso_history *history;
-    int64_t steps; /* in an epoch */
-    iso_fit_state state;
-    double value[2 * ISO_MAX_VALUES]; /* of training, then of validation */
-    const char *name[2 * ISO_MAX_VALUES];
-    char validation_name[ISO_MAX_VALUES][ISO_MAX_NAME + 4];
-    bool *stops; /* of every rank */
-} training;
+#include "runtime/train/training_impl.h"
 
 /* ---- before the first step ---- */
 
@@ -43,7 +22,7 @@ static iso_status check_numbers(const iso_fit_options *options)
     return ISO_OK;
 }
 
-static void name_values(training *t)
+static void name_values(iso_training *t)
 {
     int count = t->model->values;
     for (int i = 0; i < count; i++) {
@@ -54,7 +33,7 @@ static void name_values(training *t)
 }
 
 /* What this rank checks and makes by itself. */
-static iso_status prepare(training *t)
+static iso_status prepare(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(check_numbers(&t->options));
@@ -69,13 +48,15 @@ static iso_status prepare(training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
-    t->state = (iso_fit_state){.model = t->model, .epochs = t->options.epochs, .steps = t->steps};
+    t->place.epoch = t->options.initial_epoch;
+    t->state = (iso_fit_state){
+        .model = t->model, .training = t, .epochs = t->options.epochs, .steps = t->steps};
     name_values(t);
 done:
     return status;
 }
 
-static iso_status agree_options(const training *t)
+static iso_status agree_options(const iso_training *t)
 {
     int64_t numbers[] = {t->options.epochs,
                          t->options.initial_epoch,
@@ -95,7 +76,7 @@ static iso_status agree_options(const training *t)
 
 /* A callback between batches that fails on this rank alone must not leave the others waiting: the error is
  * kept. */
-static void call_between(training *t, iso_moment moment)
+static void call_between(iso_training *t, iso_moment moment)
 {
     iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
     if (status == ISO_OK || t->pending != ISO_OK)
@@ -104,52 +85,54 @@ static void call_between(training *t, iso_moment moment)
     snprintf(t->message, sizeof t->message, "%s", iso_error_message());
 }
 
-static void read_values(training *t, const iso_totals *totals)
+static void read_values(iso_training *t)
 {
-    iso_totals_read(totals, t->model, t->value);
+    iso_totals_read(&t->place.totals, t->model, t->value);
     t->state.logs = (iso_logs){t->model->values, t->name, t->value};
 }
 
-static void after_step(training *t, const iso_totals *totals)
+static void after_step(iso_training *t)
 {
+    t->place.batch++;
+    t->place.trained++;
     if (t->batch_end) {
-        read_values(t, totals);
+        read_values(t);
         call_between(t, ISO_BATCH_END);
     }
     if (iso_progress_step(t->progress)) {
-        read_values(t, totals);
+        read_values(t);
         iso_progress_draw(t->progress, &t->state.logs);
     }
 }
 
-static iso_status run_steps(training *t)
+static iso_status run_steps(iso_training *t)
 {
     iso_feed feed;
-    iso_totals totals = {{0}, {0}};
+    iso_place_in_training *place = &t->place;
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    t->state.batch = 0;
-    iso_feed_begin(&feed, t->model, t->data, (int64_t)t->state.epoch * t->steps, t->steps);
+    iso_feed_begin(&feed, t->model, t->data, (int64_t)place->epoch * t->steps + place->batch,
+                   t->steps - place->batch);
     for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
+        t->state.batch = place->batch;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
         ISO_TRY(iso_function_run(t->model->training, batch, results));
-        iso_totals_add(&totals, t->model, results, batch->rows);
-        after_step(t, &totals);
-        t->state.batch++;
+        iso_totals_add(&place->totals, t->model, results, batch->rows);
+        after_step(t);
     }
     status = iso_feed_status(&feed);
     if (status == ISO_OK && t->pending != ISO_OK)
         status = iso_error(t->pending, "%s", t->message);
     status = iso_agree(t->ctx, status);
-    read_values(t, &totals);
+    read_values(t);
 done:
     return status;
 }
 
 /* ---- epochs ---- */
 
-static iso_status validate(training *t)
+static iso_status validate(iso_training *t)
 {
     int count = t->model->values;
     if (!t->options.validation)
@@ -159,21 +142,28 @@ static iso_status validate(training *t)
     return status;
 }
 
-static iso_status call_and_agree(training *t, iso_moment moment)
+static iso_status call_and_agree(iso_training *t, iso_moment moment)
 {
     iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
     return t->callbacks ? iso_agree(t->ctx, status) : status;
 }
 
-static iso_status run_epoch(training *t)
+/* The steps that are left of the epoch; one that began in another run has had its beginning. */
+static iso_status run_epoch(iso_training *t)
 {
     char title[64];
     iso_status status = ISO_OK;
+    t->state.epoch = t->place.epoch;
+    t->state.batch = t->place.batch;
     t->state.logs = (iso_logs){0, t->name, t->value};
-    ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
-    snprintf(title, sizeof title, "Epoch %d/%d", t->state.epoch + 1, t->options.epochs);
-    iso_progress_begin(t->progress, title, t->steps);
+    if (t->place.batch == 0)
+        ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
+    snprintf(title, sizeof title, "Epoch %d/%d", t->place.epoch + 1, t->options.epochs);
+    iso_progress_begin(t->progress, title, t->steps, t->place.batch);
     ISO_TRY(run_steps(t));
+    t->place.epoch++;
+    t->place.batch = 0;
+    t->place.totals = (iso_totals){{0}, {0}};
     ISO_TRY(validate(t));
     iso_progress_end(t->progress, &t->state.logs);
     ISO_TRY(iso_agree(t->ctx, iso_history_add(t->history, &t->state.logs)));
@@ -183,7 +173,7 @@ done:
 }
 
 /* Whether a callback of any rank has asked to stop. */
-static iso_status agree_to_stop(training *t)
+static iso_status agree_to_stop(iso_training *t)
 {
     if (!t->callbacks || !t->ctx)
         return ISO_OK;
@@ -193,12 +183,11 @@ static iso_status agree_to_stop(training *t)
     return status;
 }
 
-static iso_status run(training *t)
+static iso_status run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
-    for (int epoch = t->options.initial_epoch; epoch < t->options.epochs && !t->state.stop; epoch++) {
-        t->state.epoch = epoch;
+    while (t->place.epoch < t->options.epochs && !t->state.stop) {
         ISO_TRY(run_epoch(t));
         ISO_TRY(agree_to_stop(t));
     }
@@ -207,7 +196,7 @@ done:
     return status;
 }
 
-static void clean_up(training *t)
+static void clean_up(iso_training *t)
 {
     for (int i = 0; t->callbacks && t->callbacks[i]; i++)
         iso_callback_destroy(t->callbacks[i]);
@@ -221,7 +210,7 @@ static void clean_up(training *t)
 
 iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)
 {
-    training t = {.model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
+    iso_training t = {.model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
     memcpy(&t.options, given, size < sizeof t.options ? size : sizeof t.options);
     t.options.epochs = (int)iso_option_number(t.options.epochs, 1);
     t.callbacks = t.options.callbacks;

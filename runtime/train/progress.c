@@ -18,6 +18,7 @@ static const double redraw_seconds = 0.1;
 struct iso_progress {
     bool prints, bar, latest;
     int64_t steps, done; /* steps 0: not known */
+    int64_t earlier;     /* of those that are done: by another run */
     double begin, drawn; /* seconds of the monotonic clock */
     int width;           /* characters of the last drawing */
     /* for iso_progress_update */
@@ -52,7 +53,7 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
         snprintf(made->name[i], NAME_BYTES, "%s", options.names[i]);
         made->names[i] = made->name[i];
     }
-    iso_progress_begin(made, NULL, options.steps);
+    iso_progress_begin(made, NULL, options.steps, 0);
     *progress = made;
     return ISO_OK;
 }
@@ -62,14 +63,14 @@ void iso_progress_destroy(iso_progress *progress)
     iso_free(progress);
 }
 
-void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps)
+void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps, int64_t done)
 {
     if (progress->prints && title) {
         printf("%s\n", title);
         fflush(stdout);
     }
     progress->steps = steps;
-    progress->done = 0;
+    progress->done = progress->earlier = done;
     progress->width = 0;
     progress->begin = now();
     progress->drawn = 0;
@@ -86,7 +87,8 @@ bool iso_progress_step(iso_progress *progress)
 static int time_text(const iso_progress *progress, char *text, size_t size)
 {
     double seconds = now() - progress->begin;
-    double each = progress->done ? seconds / (double)progress->done : 0;
+    int64_t done = progress->done - progress->earlier;
+    double each = done ? seconds / (double)done : 0;
     const char *unit = each >= 1 || each == 0 ? "s" : each >= 1e-3 ? "ms" : "us";
     double scaled = each >= 1 || each == 0 ? each : each >= 1e-3 ? each * 1e3 : each * 1e6;
     return snprintf(text, size, "%s%.0fs %s%.0f%s/step", progress->bar ? "" : "- ", seconds,
@@ -194,5 +196,5 @@ void iso_progress_finish(iso_progress *progress)
 {
     iso_logs logs = shown(progress);
     iso_progress_end(progress, &logs);
-    iso_progress_begin(progress, NULL, progress->steps);
+    iso_progress_begin(progress, NULL, progress->steps, 0);
 }

@@ -1,0 +1,37 @@
+/* The inside of a training while iso_fit runs it. For runtime/train only. */
+#ifndef ISO_TRAIN_TRAINING_IMPL_H
+#define ISO_TRAIN_TRAINING_IMPL_H
+
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/model_impl.h"
+
+/* Where a training stands: between two steps. */
+typedef struct iso_place_in_training {
+    int epoch;         /* of the next step, from 0 */
+    int64_t batch;     /* of the next step in its epoch, from 0 */
+    int64_t trained;   /* steps since the first of all, those of earlier runs included */
+    iso_totals totals; /* of the batches of this epoch */
+} iso_place_in_training;
+
+struct iso_training {
+    iso_model *model;
+    iso_dataset *data;
+    iso_fit_options options;
+    iso_context *ctx;
+    iso_callback **callbacks;
+    bool batch_begin, batch_end; /* whether a callback wants them */
+    iso_status pending;          /* of a callback between batches, on this rank: agreed at the epoch's end */
+    char message[512];
+    iso_progress *progress;
+    iso_history *history;
+    int64_t steps; /* in an epoch */
+    iso_place_in_training place;
+    bool resumed; /* from a checkpoint: the first epoch has begun in another run where place.batch is not 0 */
+    iso_fit_state state;
+    double value[2 * ISO_MAX_VALUES]; /* of training, then of validation */
+    const char *name[2 * ISO_MAX_VALUES];
+    char validation_name[ISO_MAX_VALUES][ISO_MAX_NAME + 4];
+    bool *stops; /* of every rank */
+};
+
+#endif
