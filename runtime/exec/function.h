@@ -86,8 +86,9 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
  * iso_pieces_free. */
 iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *pieces);
 void iso_pieces_free(iso_pieces *pieces);
-/* Steps of training so far: dropout's random numbers depend on them. A training that goes on from a checkpoint
- * sets them, on every rank alike, after the graph's first function is made; 0 before. Not collective. */
+/* Steps of training so far: dropout's random numbers depend on them. A training that goes on from a
+ * checkpoint sets them, on every rank alike, after the graph's first function is made; 0 before. Not
+ * collective. */
 uint64_t iso_graph_steps(const iso_graph *graph);
 void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */

@@ -31,7 +31,7 @@ typedef struct iso_fit_state {
     int epochs, epoch;    /* in all (with those before .initial_epoch); the current one, from 0 */
     int64_t steps, batch; /* in an epoch (-1: not known before its end); of the last batch, from 0 */
     iso_logs logs;
-    bool stop; /* a callback sets it, on any rank: training ends after this epoch */
+    bool stop;              /* a callback sets it, on any rank: training ends after this epoch */
     iso_training *training; /* for the callbacks of this library */
 } iso_fit_state;
 

@@ -9,7 +9,7 @@
 
 struct iso_callback {
     iso_callback_options options;
-    bool last; /* called behind all others: it keeps their state */
+    bool last;         /* called behind all others: it keeps their state */
     iso_status status; /* of its creation */
 };
 
@@ -22,7 +22,8 @@ typedef enum iso_moment {
     ISO_BATCH_BEGIN,
     ISO_BATCH_END,
 } iso_moment;
-/* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is returned, but all are called. */
+/* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is
+ * returned, but all are called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);

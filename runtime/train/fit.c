@@ -49,8 +49,8 @@ static iso_status prepare(iso_training *t)
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
     t->place.epoch = t->options.initial_epoch;
-    t->state = (iso_fit_state){
-        .model = t->model, .training = t, .epochs = t->options.epochs, .steps = t->steps};
+    t->state =
+        (iso_fit_state){.model = t->model, .training = t, .epochs = t->options.epochs, .steps = t->steps};
     name_values(t);
 done:
     return status;
@@ -210,7 +210,8 @@ static void clean_up(iso_training *t)
 
 iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)
 {
-    iso_training t = {.model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
+    iso_training t = {
+        .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
     memcpy(&t.options, given, size < sizeof t.options ? size : sizeof t.options);
     t.options.epochs = (int)iso_option_number(t.options.epochs, 1);
     t.callbacks = t.options.callbacks;
