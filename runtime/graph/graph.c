@@ -49,6 +49,7 @@ void iso_graph_destroy(iso_graph *graph)
     iso_free(graph->layer_names.entry);
     iso_free(graph->variable_paths.entry);
     iso_free(graph->layer);
+    iso_free(graph->block);
     iso_free(graph);
 }
 
@@ -409,32 +410,4 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
 {
     const iso_name *found = iso_name_find(&graph->variable_paths, path);
     return found ? graph->variable[found->value] : NULL;
-}
-
-void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
-{
-    if (graph->status != ISO_OK)
-        return;
-    size_t bytes = (size_t)layer->inputs * sizeof(iso_tensor *);
-    iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
-    iso_tensor **input = record ? iso_graph_keep(graph, bytes ? bytes : 1) : NULL;
-    if (!input)
-        return;
-    *record = *layer;
-    record->input = input;
-    if (bytes > 0)
-        memcpy(input, layer->input, bytes);
-    record->config = layer->config ? iso_graph_keep_text(graph, layer->config) : NULL;
-    iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
-    iso_graph_append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
-}
-
-int iso_graph_layer_count(const iso_graph *graph)
-{
-    return graph->layers;
-}
-
-const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
-{
-    return graph->layer[index];
 }

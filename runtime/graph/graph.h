@@ -124,11 +124,37 @@ typedef struct iso_layer_record {
     iso_tensor *output;
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
                 */
+    int block; /* the block that it was called in, or -1; iso_graph_add_layer fills it in */
 } iso_layer_record;
 /* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 int iso_graph_layer_count(const iso_graph *graph);
 const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index); /* in order of creation; lent */
+
+/* ---- blocks: in files of Keras they are models within the model ---- */
+typedef struct iso_block_record {
+    const char *type; /* Keras's class: "Functional", "Sequential" */
+    const char *name; /* its path: "encoder", "encoder/attention" */
+    int around;       /* the block that it is in, or -1 */
+    int again;        /* the block whose layers it calls again (a shared model's later calls), or -1 */
+    int inputs;       /* that were noted; 0: its inputs are what its layers take from outside */
+    iso_tensor *const *input;
+    int outputs; /* that were noted; besides them, what others take from it are its outputs */
+    iso_tensor *const *output;
+    int first_op, last_op; /* it made the ops [first_op, last_op) of the graph */
+} iso_block_record;
+/* Notes of the block that was begun last, or where none is open of the whole network, what it is in Keras and
+ * what it is called with. type: "Functional" (usual) or "Sequential", must live as long as the graph; again:
+ * the block whose variables it uses again, or -1. */
+void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count, int again);
+/* iso_name_scope_end for a block with several results. */
+void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, int count);
+int iso_graph_block_count(const iso_graph *graph);
+const iso_block_record *iso_graph_block(const iso_graph *graph, int index); /* in order of beginning; lent */
+/* The whole network's class in Keras ("Functional" unless noted) and its name (NULL: it has none). */
+const char *iso_graph_type(const iso_graph *graph);
+void iso_graph_set_name(iso_graph *graph, const char *name);
+const char *iso_graph_name(const iso_graph *graph);
 
 /* ---- updates and gradients ---- */
 /* At the end of a step, `variable` becomes `value` (same shape and type). */

@@ -67,6 +67,10 @@ struct iso_graph {
     iso_name_table variable_paths; /* value: the variable's id */
     int scopes;
     const char *scope[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
+    int scope_block[ISO_MAX_SCOPES];   /* and their numbers */
+    int blocks, block_capacity;
+    iso_block_record **block;
+    const char *type, *name; /* of the whole network in Keras; NULL: not noted */
     int kept, kept_capacity;
     void **keep; /* everything to free with the graph */
     int layers, layer_capacity;

@@ -123,26 +123,3 @@ const char *iso_graph_unique_name(iso_graph *graph, const char *base)
     while (iso_name_find(&graph->layer_names, path));
     return take(graph, path);
 }
-
-void iso_name_scope_begin(iso_graph *graph, const char *name)
-{
-    char path[ISO_MAX_PATH + 1];
-    if (graph->scopes == ISO_MAX_SCOPES)
-        iso_graph_fail(graph, "block '%s': more than %d blocks within each other", name, ISO_MAX_SCOPES);
-    if (graph->status != ISO_OK)
-        return;
-    snprintf(path, sizeof path, "%s/", iso_graph_take_name(graph, name));
-    graph->scope[graph->scopes++] = iso_graph_keep_text(graph, path);
-}
-
-iso_tensor *iso_name_scope_end(iso_graph *graph, iso_tensor *y)
-{
-    if (graph->scopes == 0)
-        iso_graph_fail(graph, "a block ends that was not begun");
-    if (graph->status != ISO_OK)
-        return y;
-    const char *path = graph->scope[--graph->scopes];
-    if (y)
-        iso_tensor_add_path(y, path, (int)strlen(path) - 1);
-    return y;
-}
