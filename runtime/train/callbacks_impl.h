@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "runtime/base/pieces.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/progress.h"
 
@@ -27,6 +28,17 @@ typedef enum iso_moment {
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
+
+/* What a checkpoint keeps of a list: adds a JSON array of {"kind": ..., "state": ...}, of those that have the
+ * functions for it, in order. Local. */
+iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json);
+/* Gives each what the one with its kind, and its number among those of that kind, has saved. Callbacks of
+ * which nothing is there stay as they are; so does what is there of callbacks that are not. ISO_INVALID where
+ * the text is not of this form. Local. */
+iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *json);
+/* Adds the tensors that callbacks keep besides, to be written with a checkpoint, and after
+ * iso_callbacks_restore() to be filled from it. Lent until the next call of a callback. Local. */
+iso_status iso_callbacks_pieces(iso_callback *const *callbacks, iso_pieces *pieces);
 
 iso_status iso_history_create(iso_history **history);
 /* Adds the logs of an epoch. The names must be those of the first. */

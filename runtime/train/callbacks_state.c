@@ -1,0 +1,112 @@
+/* What checkpoints keep of callbacks: an array of {"kind": ..., "state": ...}, and tensors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/train/callbacks_impl.h"
+
+static bool keeps_state(const iso_callback *callback)
+{
+    return callback->status == ISO_OK && callback->options.kind && callback->options.save &&
+           callback->options.restore;
+}
+
+/* How many of the same kind stand before it. */
+static int number_of(iso_callback *const *callbacks, int index)
+{
+    int number = 0;
+    for (int i = 0; i < index; i++)
+        number += keeps_state(callbacks[i]) &&
+                  strcmp(callbacks[i]->options.kind, callbacks[index]->options.kind) == 0;
+    return number;
+}
+
+iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json)
+{
+    iso_status status = ISO_OK;
+    const char *separator = "";
+    iso_text_add(json, "[");
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        if (!keeps_state(callbacks[i]))
+            continue;
+        iso_text_add(json, "%s{\"kind\": \"%s\", \"state\": ", separator, callbacks[i]->options.kind);
+        ISO_TRY(callbacks[i]->options.save(callbacks[i]->options.user, json));
+        iso_text_add(json, "}");
+        separator = ", ";
+    }
+    iso_text_add(json, "]");
+    if (json->failed)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
+done:
+    return status;
+}
+
+/* The state that the number-th of a kind saved; NULL: there is none. */
+static const json_t *find_state(const json_t *list, const char *kind, int number)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        if (strcmp(json_string_value(json_object_get(entry, "kind")), kind) == 0 && number-- == 0)
+            return json_object_get(entry, "state");
+    }
+    return NULL;
+}
+
+static iso_status check_list(const json_t *list)
+{
+    if (!json_is_array(list))
+        return iso_error(ISO_INVALID, "the state of callbacks is no list");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        if (!json_is_string(json_object_get(entry, "kind")) || !json_object_get(entry, "state"))
+            return iso_error(ISO_INVALID,
+                             "the state of callbacks: entry %zu should be {\"kind\": ..., \"state\": ...}",
+                             i);
+    }
+    return ISO_OK;
+}
+
+static iso_status restore_one(const iso_callback *callback, const json_t *state)
+{
+    char *text = json_dumps(state, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    if (!text)
+        return iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
+    iso_status status = callback->options.restore(callback->options.user, text);
+    free(text);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "the state of a callback, %s: ", callback->options.kind);
+    return status;
+}
+
+iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *json)
+{
+    json_t *list = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse("the state of callbacks", json, strlen(json), &list));
+    ISO_TRY(check_list(list));
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        if (!keeps_state(callbacks[i]))
+            continue;
+        const json_t *state = find_state(list, callbacks[i]->options.kind, number_of(callbacks, i));
+        if (state)
+            ISO_TRY(restore_one(callbacks[i], state));
+    }
+done:
+    json_decref(list);
+    return status;
+}
+
+iso_status iso_callbacks_pieces(iso_callback *const *callbacks, iso_pieces *pieces)
+{
+    iso_status status = ISO_OK;
+    char path[128];
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        if (!keeps_state(callbacks[i]) || !callbacks[i]->options.pieces)
+            continue;
+        snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind, number_of(callbacks, i));
+        ISO_TRY(callbacks[i]->options.pieces(callbacks[i]->options.user, path, pieces));
+    }
+done:
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Snapshots: a copy in memory of a graph's variables, each rank its own pieces. For runtime/train only. */
+#ifndef ISO_TRAIN_SNAPSHOT_H
+#define ISO_TRAIN_SNAPSHOT_H
+
+#include "runtime/base/pieces.h"
+#include "runtime/graph/graph.h"
+
+typedef struct iso_snapshot iso_snapshot;
+
+/* Whether a variable of this path belongs to an optimizer: "optimizer/iteration",
+ * "optimizer_1/adam/d1/kernel/momentum". */
+bool iso_path_below_optimizer(const char *path);
+
+/* Room for this rank's parts of all variables but the optimizer's, in accounted memory, and their values now.
+ * Local; between steps. */
+iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **snapshot);
+void iso_snapshot_destroy(iso_snapshot *snapshot);
+/* Takes the values anew. Local; between steps. */
+iso_status iso_snapshot_take(iso_snapshot *snapshot);
+/* Gives the variables the values back. Collective. */
+iso_status iso_snapshot_put(iso_snapshot *snapshot);
+/* Adds the snapshot's pieces, each under "<path>/<the variable's path>": to be written to a file, or filled
+ * from one. Lent as long as the snapshot lives and is asked under no other path. Local. */
+iso_status iso_snapshot_pieces(iso_snapshot *snapshot, const char *path, iso_pieces *pieces);
+/* Bytes that a rank's snapshot takes. */
+size_t iso_snapshot_bytes(const iso_snapshot *snapshot);
+
+#endif
