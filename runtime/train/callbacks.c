@@ -86,6 +86,15 @@ bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment)
     return false;
 }
 
+bool iso_callbacks_act_apart(iso_callback *const *callbacks)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (!callbacks[i]->options.alike &&
+            (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
+            return true;
+    return false;
+}
+
 double iso_logs_get(const iso_logs *logs, const char *name)
 {
     for (int i = 0; i < logs->count; i++)

@@ -32,18 +32,28 @@ typedef struct iso_fit_state {
     int epochs, epoch;    /* in all (with those before .initial_epoch); the current one, from 0 */
     int64_t steps, batch; /* in an epoch (-1: not known before its end); of the last batch, from 0 */
     iso_logs logs;
-    bool stop;              /* a callback sets it, on any rank: training ends after this epoch */
+    /* A callback sets it, on any rank: training ends, between batches after the current one, else where the
+     * epoch ends; validation and the ends of epoch and training follow. */
+    bool stop;
     iso_training *training; /* for the callbacks of this library */
 } iso_fit_state;
 
 typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
 
+/* Adds a number to the logs of this epoch's end, or replaces it: the callbacks behind this one, the progress
+ * line and the history see it. To be called by epoch_end, on every rank alike. ISO_INVALID where there are
+ * too many, or at another time. */
+iso_status iso_fit_log(iso_fit_state *state, const char *name, double value);
+
 /* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every
- * rank. An error ends the training: at once at the beginning and end of an epoch, at the epoch's end where it
- * came from a batch. */
+ * rank. An error ends the training: at once at the beginning and end of an epoch, after the batch between
+ * batches. */
 typedef struct iso_callback_options {
     char begin_;
     iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
+    /* Where a batch ends (or begins), every rank asks to stop, or fails, or none does: then the ranks need
+     * not agree on it after each step. */
+    bool alike;
     void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* when fit is done with it */
     /* What a checkpoint keeps of it: `save` adds a JSON value to the text, `restore` gets what it added,

@@ -28,6 +28,8 @@ typedef enum iso_moment {
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
+/* Whether one of them may ask to stop, or fail, between batches on some ranks only. */
+bool iso_callbacks_act_apart(iso_callback *const *callbacks);
 
 /* What a checkpoint keeps of a list: adds a JSON array of {"kind": ..., "state": ...}, of those that have the
  * functions for it, in order. Local. */

@@ -48,6 +48,7 @@ static iso_status prepare(iso_training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
+    t->apart = iso_callbacks_act_apart(t->callbacks);
     t->place.epoch = t->options.initial_epoch;
     t->state =
         (iso_fit_state){.model = t->model, .training = t, .epochs = t->options.epochs, .steps = t->steps};
@@ -72,10 +73,51 @@ static iso_status agree_options(const iso_training *t)
     return iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
 }
 
-/* ---- steps ---- */
+/* ---- callbacks ---- */
+
+iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
+{
+    iso_training *t = state->training;
+    iso_logs *logs = &state->logs;
+    int at = 0;
+    if (!t->at_epoch_end)
+        return iso_error(ISO_INVALID, "'%s' can be logged at the end of an epoch only", name);
+    while (at < logs->count && strcmp(logs->name[at], name) != 0)
+        at++;
+    if (at == logs->count) {
+        if (t->logged == ISO_MAX_LOGGED)
+            return iso_error(ISO_INVALID, "callbacks log '%s' besides %d others: that is more than possible",
+                             name, t->logged);
+        snprintf(t->logged_name[t->logged], ISO_MAX_NAME, "%s", name);
+        t->name[at] = t->logged_name[t->logged++];
+        logs->count++;
+    }
+    t->value[at] = value;
+    return ISO_OK;
+}
+
+/* Whether a callback of any rank has asked to stop. */
+static iso_status agree_to_stop(iso_training *t)
+{
+    if (!t->callbacks || !t->ctx)
+        return ISO_OK;
+    iso_status status = iso_gather_all(t->ctx, &t->state.stop, sizeof(bool), t->stops);
+    for (int rank = 0; status == ISO_OK && rank < iso_ranks(t->ctx); rank++)
+        t->state.stop = t->state.stop || t->stops[rank];
+    return status;
+}
+
+static iso_status call_and_agree(iso_training *t, iso_moment moment)
+{
+    iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
+    if (!t->callbacks)
+        return status;
+    status = iso_agree(t->ctx, status);
+    return status == ISO_OK ? agree_to_stop(t) : status;
+}
 
 /* A callback between batches that fails on this rank alone must not leave the others waiting: the error is
- * kept. */
+ * kept until all leave the steps. */
 static void call_between(iso_training *t, iso_moment moment)
 {
     iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
@@ -83,7 +125,10 @@ static void call_between(iso_training *t, iso_moment moment)
         return;
     t->pending = status;
     snprintf(t->message, sizeof t->message, "%s", iso_error_message());
+    t->state.stop = true;
 }
+
+/* ---- steps ---- */
 
 static void read_values(iso_training *t)
 {
@@ -91,7 +136,8 @@ static void read_values(iso_training *t)
     t->state.logs = (iso_logs){t->model->values, t->name, t->value};
 }
 
-static void after_step(iso_training *t)
+/* What a callback wants between batches is known to all ranks before the next step. */
+static iso_status after_step(iso_training *t)
 {
     t->place.batch++;
     t->place.trained++;
@@ -103,6 +149,7 @@ static void after_step(iso_training *t)
         read_values(t);
         iso_progress_draw(t->progress, &t->state.logs);
     }
+    return t->apart ? agree_to_stop(t) : ISO_OK;
 }
 
 static iso_status run_steps(iso_training *t)
@@ -119,7 +166,9 @@ static iso_status run_steps(iso_training *t)
             call_between(t, ISO_BATCH_BEGIN);
         ISO_TRY(iso_function_run(t->model->training, batch, results));
         iso_totals_add(&place->totals, t->model, results, batch->rows);
-        after_step(t);
+        ISO_TRY(after_step(t));
+        if (t->state.stop)
+            break;
     }
     status = iso_feed_status(&feed);
     if (status == ISO_OK && t->pending != ISO_OK)
@@ -142,10 +191,16 @@ static iso_status validate(iso_training *t)
     return status;
 }
 
-static iso_status call_and_agree(iso_training *t, iso_moment moment)
+/* Callbacks see the epoch's logs first: what they add to them is shown and remembered too. */
+static iso_status end_epoch(iso_training *t)
 {
-    iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
-    return t->callbacks ? iso_agree(t->ctx, status) : status;
+    t->at_epoch_end = true;
+    t->logged = 0;
+    iso_status status = call_and_agree(t, ISO_EPOCH_END);
+    t->at_epoch_end = false;
+    iso_progress_end(t->progress, &t->state.logs);
+    iso_status remembered = iso_agree(t->ctx, iso_history_add(t->history, &t->state.logs));
+    return status == ISO_OK ? remembered : status;
 }
 
 /* The steps that are left of the epoch; one that began in another run has had its beginning. */
@@ -165,21 +220,8 @@ static iso_status run_epoch(iso_training *t)
     t->place.batch = 0;
     t->place.totals = (iso_totals){{0}, {0}};
     ISO_TRY(validate(t));
-    iso_progress_end(t->progress, &t->state.logs);
-    ISO_TRY(iso_agree(t->ctx, iso_history_add(t->history, &t->state.logs)));
-    ISO_TRY(call_and_agree(t, ISO_EPOCH_END));
+    ISO_TRY(end_epoch(t));
 done:
-    return status;
-}
-
-/* Whether a callback of any rank has asked to stop. */
-static iso_status agree_to_stop(iso_training *t)
-{
-    if (!t->callbacks || !t->ctx)
-        return ISO_OK;
-    iso_status status = iso_gather_all(t->ctx, &t->state.stop, sizeof(bool), t->stops);
-    for (int rank = 0; status == ISO_OK && rank < iso_ranks(t->ctx); rank++)
-        t->state.stop = t->state.stop || t->stops[rank];
     return status;
 }
 
@@ -187,10 +229,8 @@ static iso_status run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
-    while (t->place.epoch < t->options.epochs && !t->state.stop) {
+    while (t->place.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
-        ISO_TRY(agree_to_stop(t));
-    }
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
 done:
     return status;

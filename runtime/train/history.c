@@ -45,10 +45,28 @@ static bool take_names(iso_history *history, const iso_logs *logs)
     return true;
 }
 
+static iso_status check_names(const iso_history *history, const iso_logs *logs)
+{
+    int most = logs->count > history->values ? logs->count : history->values;
+    for (int i = 0; i < most; i++) {
+        const char *now = i < logs->count ? logs->name[i] : "nothing";
+        const char *before = i < history->values ? history->name[i] : "nothing";
+        if (strcmp(now, before) != 0)
+            return iso_error(ISO_INVALID, "an epoch logs '%s' where the one before it logged '%s'", now,
+                             before);
+    }
+    return ISO_OK;
+}
+
 iso_status iso_history_add(iso_history *history, const iso_logs *logs)
 {
     size_t count = (size_t)logs->count, old = (size_t)history->epochs * count;
     double *grown = NULL;
+    if (history->name) {
+        iso_status status = check_names(history, logs);
+        if (status != ISO_OK)
+            return status;
+    }
     if (history->name || take_names(history, logs))
         grown = iso_grow(history->value, old, old + count, sizeof(double));
     if (!grown)

@@ -13,6 +13,8 @@ typedef struct iso_place_in_training {
     iso_totals totals; /* of the batches of this epoch */
 } iso_place_in_training;
 
+enum { ISO_MAX_LOGGED = 16 }; /* what callbacks may add to the logs of an epoch */
+
 struct iso_training {
     iso_model *model;
     iso_dataset *data;
@@ -20,7 +22,9 @@ struct iso_training {
     iso_context *ctx;
     iso_callback **callbacks;
     bool batch_begin, batch_end; /* whether a callback wants them */
-    iso_status pending;          /* of a callback between batches, on this rank: agreed at the epoch's end */
+    bool apart;                  /* one of these may stop or fail on this rank alone */
+    bool at_epoch_end;           /* callbacks are told of it */
+    iso_status pending;          /* of a callback between batches, on this rank: agreed when the steps end */
     char message[512];
     iso_progress *progress;
     iso_history *history;
@@ -28,8 +32,10 @@ struct iso_training {
     iso_place_in_training place;
     bool resumed; /* from a checkpoint: the first epoch has begun in another run where place.batch is not 0 */
     iso_fit_state state;
-    double value[2 * ISO_MAX_VALUES]; /* of training, then of validation */
-    const char *name[2 * ISO_MAX_VALUES];
+    double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, of validation, then of callbacks */
+    const char *name[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED];
+    char logged_name[ISO_MAX_LOGGED][ISO_MAX_NAME];
+    int logged;
     char validation_name[ISO_MAX_VALUES][ISO_MAX_NAME + 4];
     bool *stops; /* of every rank */
 };

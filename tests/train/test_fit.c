@@ -257,8 +257,9 @@ END_TEST
 
 typedef struct record {
     char calls[200];
-    int length, stop_after, fail_in, destroyed;
+    int length, stop_after, stop_in, fail_in, destroyed;
     bool alone; /* only the last rank stops or fails */
+    bool alike; /* what the callback says of itself */
 } record;
 
 static bool is_me(const record *r)
@@ -294,7 +295,8 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
 {
     record *r = user;
     ck_assert(iso_logs_get(&state->logs, "loss") > 0);
-    state->stop = r->stop_after == state->epoch + 1 && is_me(r);
+    if (r->stop_after == state->epoch + 1 && is_me(r))
+        state->stop = true;
     return note(user, ']');
 }
 
@@ -309,6 +311,8 @@ static iso_status batch_end(void *user, iso_fit_state *state)
     record *r = user;
     ck_assert(iso_logs_get(&state->logs, "loss") > 0);
     note(r, '>');
+    if (r->stop_in == state->epoch + 1 && is_me(r))
+        state->stop = true;
     if (r->fail_in == state->epoch + 1 && is_me(r))
         return iso_error(ISO_IO, "the disk of a callback is full");
     return ISO_OK;
@@ -326,7 +330,7 @@ static iso_status run_with(record *r)
     iso_callback *callbacks[] = {iso_callback_create(.train_begin = train_begin, .train_end = train_end,
                                                      .epoch_begin = epoch_begin, .epoch_end = epoch_end,
                                                      .batch_begin = batch_begin, .batch_end = batch_end,
-                                                     .user = r, .destroy = destroy),
+                                                     .alike = r->alike, .user = r, .destroy = destroy),
                                  NULL};
     iso_status status = iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO);
     ck_assert_int_eq(r->destroyed, 1);
@@ -356,7 +360,95 @@ START_TEST(a_callback_that_fails_alone_fails_everywhere)
     record r = {.fail_in = 2, .alone = true};
     ck_assert_int_eq(run_with(&r), ISO_IO);
     ck_assert_ptr_nonnull(strstr(iso_error_message(), "the disk of a callback is full"));
-    ck_assert_str_eq(r.calls, "([<><>][<><>");
+    ck_assert_str_eq(r.calls, "([<><>][<>");
+}
+END_TEST
+
+START_TEST(a_callback_stops_training_within_an_epoch)
+{
+    for (int way = 0; way < 3; way++) { /* one rank asks; all ask; all, without an agreement */
+        record r = {.stop_in = 2, .alone = way == 0, .alike = way == 2};
+        check_ok(run_with(&r));
+        ck_assert_str_eq(r.calls, "([<><>][<>])");
+    }
+}
+END_TEST
+
+START_TEST(callbacks_that_fail_alike_need_no_agreement)
+{
+    record r = {.fail_in = 2, .alike = true};
+    ck_assert_int_eq(run_with(&r), ISO_IO);
+    ck_assert_str_eq(r.calls, "([<><>][<>");
+}
+END_TEST
+
+/* ---- what callbacks log ---- */
+
+static iso_status log_epoch(void *user, iso_fit_state *state)
+{
+    iso_status status = iso_fit_log(state, "extra", 10 + state->epoch);
+    (void)user;
+    return status == ISO_OK ? iso_fit_log(state, "extra", 20 + state->epoch) : status;
+}
+
+static iso_status see_extra(void *user, iso_fit_state *state)
+{
+    (void)user;
+    ck_assert_double_eq(iso_logs_get(&state->logs, "extra"), 20 + state->epoch);
+    return ISO_OK;
+}
+
+static iso_status log_too_early(void *user, iso_fit_state *state)
+{
+    (void)user;
+    ck_assert(isnan(iso_logs_get(&state->logs, "extra")));
+    return iso_fit_log(state, "extra", 1);
+}
+
+static iso_status log_many(void *user, iso_fit_state *state)
+{
+    iso_status status = ISO_OK;
+    char name[20];
+    (void)user;
+    for (int i = 0; i < 100 && status == ISO_OK; i++) {
+        snprintf(name, sizeof name, "extra_%d", i);
+        status = iso_fit_log(state, name, i);
+    }
+    return status;
+}
+
+static iso_status log_another(void *user, iso_fit_state *state)
+{
+    (void)user;
+    return iso_fit_log(state, state->epoch ? "odd" : "even", 1);
+}
+
+static iso_status fit_with(iso_callback *first, iso_callback *second, iso_history **history)
+{
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 32), *validation = arrays(targets, false, 20);
+    iso_status status = iso_fit(model, data, .epochs = 2, .validation = validation, .verbose = ISO_ZERO,
+                                .callbacks = (iso_callback *[]){first, second, NULL}, .history = history);
+    iso_dataset_destroy(validation);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    return status;
+}
+
+START_TEST(callbacks_add_to_the_logs)
+{
+    iso_history *history = NULL;
+    check_ok(fit_with(iso_callback_create(.epoch_end = log_epoch),
+                      iso_callback_create(.epoch_end = see_extra), &history));
+    iso_logs logs = iso_history_logs(history, 1);
+    ck_assert_int_eq(logs.count, 5);
+    ck_assert_str_eq(logs.name[4], "extra");
+    ck_assert_double_eq(logs.value[4], 21);
+    iso_history_destroy(history);
+    check_refused_naming(fit_with(iso_callback_create(.epoch_begin = log_too_early), NULL, NULL), "extra",
+                         "end of an epoch");
+    check_refused_naming(fit_with(iso_callback_create(.epoch_end = log_many), NULL, NULL), "extra_16", "16");
+    check_refused_naming(fit_with(iso_callback_create(.epoch_end = log_another), NULL, NULL), "odd", "even");
 }
 END_TEST
 
@@ -551,15 +643,16 @@ int main(void)
     if (status == ISO_OK)
         status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
-                      epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
-                      steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on, ones_own_loss_and_metric,
-                      callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
-                      a_callback_that_fails_alone_fails_everywhere, the_history_file_holds_every_digit,
-                      a_history_file_that_cannot_be_made, models_that_cannot_be_compiled,
-                      data_that_does_not_fit, a_label_outside_the_classes, ranks_that_want_different_things,
-                      data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
+        failed = RUN_TESTS(
+            "fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers, epoch_loss_weighs_by_rows,
+            sample_weights_count, accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data,
+            initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
+            a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
+            a_callback_stops_training_within_an_epoch, callbacks_that_fail_alike_need_no_agreement,
+            callbacks_add_to_the_logs, the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
+            models_that_cannot_be_compiled, data_that_does_not_fit, a_label_outside_the_classes,
+            ranks_that_want_different_things, data_that_fails_on_one_rank,
+            a_data_set_that_is_broken_on_one_rank);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status) || failed;
