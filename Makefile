@@ -62,7 +62,14 @@ SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(filter tests/bench/%.c,$(SOURCES)))
 
-tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES)
+# What the tests of faults run (tests/faults): programs, and the library that is loaded before them.
+INJECTOR := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/faults/injector/%.c,$(SOURCES)))
+FAULTS := $(patsubst %.c,$(BUILD)/%,$(filter-out tests/faults/injector/% $(TEST_SOURCES),$(filter tests/faults/%.c,$(SOURCES))))
+
+tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES) $(FAULTS) $(if $(INJECTOR),$(BUILD)/tests/faults/injector.so)
+$(BUILD)/tests/faults/injector.so: $(INJECTOR)
+	$(Q)$(OMPI_CC) -shared -o $@ $^ -ldl
+$(INJECTOR): CFLAGS := $(filter-out -fsanitize=% -fvisibility=%,$(CFLAGS)) -fvisibility=hidden
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
