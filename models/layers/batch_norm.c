@@ -2,10 +2,13 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* moving = momentum * moving + (1 - momentum) * batch, in training functions */
+/* moving = momentum * moving + (1 - momentum) * batch, in training functions; a shared layer's later calls
+ * move what the earlier ones have moved */
 static void move(const iso_layer *layer, iso_variable *moving, iso_tensor *batch, double momentum)
 {
-    iso_tensor *old = iso_cast(iso_variable_value(moving), ISO_F64);
+    iso_tensor *old = iso_graph_shares(layer->graph) ? iso_graph_training_value(layer->graph, moving)
+                                                     : iso_variable_value(moving);
+    old = iso_cast(old, ISO_F64);
     iso_tensor *value = iso_add(iso_affine(old, momentum, 0), iso_affine(batch, 1 - momentum, 0));
     iso_graph_add_training_update(layer->graph,
                                   iso_assign(moving, iso_cast(value, iso_variable_dtype(moving))));
@@ -41,17 +44,19 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
         iso_layer_variable(&layer, "moving_mean", channels, usual, ISO_INIT_ZEROS, false);
     iso_variable *moving_variance =
         iso_layer_variable(&layer, "moving_variance", channels, usual, ISO_INIT_ONES, false);
-    iso_batch_moments(x, &mean, &variance);
-    move(&layer, moving_mean, mean, momentum);
-    move(&layer, moving_variance, variance, momentum);
-    iso_tensor *training = iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon);
-    iso_tensor *inference = iso_batch_norm_op(x, iso_variable_value(moving_mean),
-                                              iso_variable_value(moving_variance), gamma, beta, epsilon);
+    iso_tensor *y = iso_batch_norm_op(x, iso_variable_value(moving_mean), iso_variable_value(moving_variance),
+                                      gamma, beta, epsilon);
+    if (!iso_graph_freezes(layer.graph)) { /* a frozen one trains nothing and infers always, as in Keras */
+        iso_batch_moments(x, &mean, &variance);
+        move(&layer, moving_mean, mean, momentum);
+        move(&layer, moving_variance, variance, momentum);
+        y = iso_by_mode(iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
+    }
     iso_layer_set_layout(&layer, "gamma", options.gamma_layout);
     iso_layer_set_layout(&layer, "beta", options.beta_layout);
     iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
     iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
-    return iso_layer_end(&layer, iso_by_mode(training, inference));
+    return iso_layer_end(&layer, y);
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -9,17 +9,26 @@
 typedef struct iso_layer_config iso_layer_config;
 struct iso_layer_config {
     const char *name; /* of the layer; NULL: automatic */
+    const char *type; /* the class whose arguments these are: "Dense", "GlorotUniform"; NULL: not said */
     /* Writes at most `capacity` numbers (booleans as 0 and 1) of a key and returns how many it has; 0 where
      * it is missing. */
     int (*numbers)(const iso_layer_config *config, const char *key, double *values, int capacity);
-    /* The text of a key; NULL where it is missing. Lent. */
+    /* The text of a key; NULL where it is missing or is none. Lent. */
     const char *(*text)(const iso_layer_config *config, const char *key);
+    /* The arguments of the object that a key has (an initializer, a regularizer, an activation); NULL where
+     * it is missing or is none. Lent. NULL: this config has no objects. */
+    const iso_layer_config *(*object)(const iso_layer_config *config, const char *key);
+    /* Takes note that a key has a value that the layer cannot have; supported: "'valid', 'same'". NULL: it is
+     * an error in the graph where the builder has one. */
+    void (*refuse)(const iso_layer_config *config, const char *key, const char *supported);
     void *impl;
 };
 
 typedef struct iso_layer_type {
     const char *keras; /* the class in Keras: "Dense" */
-    /* x: the inputs, `count` of them. Errors stay in their graph. */
+    /* x: the inputs, `count` of them. Errors stay in their graph, and refused arguments in the config. Each
+     * argument that the layer has is looked up, whatever it is: a file's reader refuses those that were not
+     * and are not what Keras takes for them. */
     iso_tensor *(*build)(const iso_layer_config *config, iso_tensor *const *x, int count);
 } iso_layer_type;
 
@@ -27,6 +36,12 @@ typedef struct iso_layer_type {
 int iso_layer_type_count(void);
 const iso_layer_type *iso_layer_type_at(int index);
 const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
+
+/* "glorot_uniform" or "GlorotUniform", ...: Keras's names and classes; false where there is no such
+ * initializer. */
+bool iso_initializer_find(const char *name, iso_initializer_kind *kind);
+/* "GlorotUniform"; NULL outside the range. */
+const char *iso_initializer_class(iso_initializer_kind kind);
 
 /* "relu", "gelu_tanh", ...: Keras's names; false where there is no such activation. */
 bool iso_activation_find(const char *name, iso_activation_kind *kind);

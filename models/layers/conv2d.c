@@ -83,14 +83,18 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
 {
     iso_conv2d_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.filters = (int64_t)iso_config_number(config, "filters", 0);
+    options.filters = iso_config_count(config, "filters", 0);
     iso_config_pair(config, "kernel_size", 0, options.kernel_size_hw);
     iso_config_pair(config, "strides", 1, options.strides_hw);
     iso_config_pair(config, "dilation_rate", 1, options.dilation_hw);
-    options.groups = (int64_t)iso_config_number(config, "groups", 1);
+    options.groups = iso_config_count(config, "groups", 1);
     options.padding = iso_config_padding(config);
     options.activation = iso_config_activation(config, iso_tensor_graph(x[0]));
     options.no_bias = !iso_config_flag(config, "use_bias", true);
+    options.kernel_initializer = iso_config_initializer(config, "kernel_initializer");
+    options.bias_initializer = iso_config_initializer(config, "bias_initializer");
+    options.kernel_l2 = iso_config_l2(config, "kernel_regularizer");
+    options.bias_l2 = iso_config_l2(config, "bias_regularizer");
     return iso_conv2d_with(&options, sizeof options);
 }
 

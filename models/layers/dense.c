@@ -33,9 +33,13 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     (void)count;
-    return iso_dense(x[0], (int64_t)iso_config_number(config, "units", 0), .name = config->name,
+    return iso_dense(x[0], iso_config_count(config, "units", 0), .name = config->name,
                      .activation = iso_config_activation(config, iso_tensor_graph(x[0])),
-                     .no_bias = !iso_config_flag(config, "use_bias", true));
+                     .no_bias = !iso_config_flag(config, "use_bias", true),
+                     .kernel_initializer = iso_config_initializer(config, "kernel_initializer"),
+                     .bias_initializer = iso_config_initializer(config, "bias_initializer"),
+                     .kernel_l2 = iso_config_l2(config, "kernel_regularizer"),
+                     .bias_l2 = iso_config_l2(config, "bias_regularizer"));
 }
 
 const iso_layer_type iso_layer_dense = {.keras = "Dense", .build = build};

@@ -78,6 +78,20 @@ void iso_layer_note_text(iso_layer *layer, const char *key, const char *value)
     iso_text_add(&layer->config, "\"%s\"", value);
 }
 
+/* The record of a shared layer's first call; -1: this is the first. */
+static int first_call(const iso_layer *layer)
+{
+    for (int i = 0; iso_graph_shares(layer->graph) && i < iso_graph_layer_count(layer->graph); i++) {
+        const iso_layer_record *record = iso_graph_layer(layer->graph, i);
+        if (strcmp(record->name, layer->name) != 0)
+            continue;
+        if (strcmp(record->type, layer->type) != 0)
+            iso_layer_fail(layer, "it is to be used again, and was a %s", record->type);
+        return i;
+    }
+    return -1;
+}
+
 /* The layer's call goes into its graph. */
 static void record(const iso_layer *layer, iso_tensor *y)
 {
@@ -91,7 +105,7 @@ static void record(const iso_layer *layer, iso_tensor *y)
                                                           .inputs = layer->inputs,
                                                           .input = layer->input,
                                                           .output = y,
-                                                          .again = -1});
+                                                          .again = first_call(layer)});
     iso_text_free(&config);
 }
 
@@ -110,6 +124,16 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     record(layer, y);
     iso_text_free(&layer->config);
     return y;
+}
+
+void iso_layer_random_path(const iso_layer *layer, iso_text *path)
+{
+    int calls = 0;
+    for (int i = 0; iso_graph_shares(layer->graph) && i < iso_graph_layer_count(layer->graph); i++)
+        calls += strcmp(iso_graph_layer(layer->graph, i)->name, layer->name) == 0;
+    iso_text_add(path, "%s", layer->name);
+    if (calls)
+        iso_text_add(path, ":%d", calls);
 }
 
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
@@ -167,7 +191,7 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape
     iso_tensor *weight = iso_variable_value(iso_layer_variable(layer, what, shape, chosen, usual, true));
     if (l2 < 0)
         iso_layer_fail(layer, "%s_l2 is %g, it must not be negative", what, l2);
-    else if (l2 > 0)
+    else if (l2 > 0 && !iso_graph_shares(layer->graph) && !iso_graph_freezes(layer->graph))
         iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_square(weight)), l2, 0));
     return weight;
 }
@@ -188,39 +212,4 @@ void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t strid
         total = 0;
     *before = total / 2;
     *after = total - *before;
-}
-
-double iso_config_number(const iso_layer_config *config, const char *key, double usual)
-{
-    double value;
-    return config->numbers(config, key, &value, 1) ? value : usual;
-}
-
-bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual)
-{
-    return iso_config_number(config, key, usual) != 0;
-}
-
-void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2])
-{
-    double value[2] = {(double)usual, (double)usual};
-    if (config->numbers(config, key, value, 2) == 1)
-        value[1] = value[0];
-    pair[0] = (int64_t)value[0];
-    pair[1] = (int64_t)value[1];
-}
-
-iso_padding iso_config_padding(const iso_layer_config *config)
-{
-    const char *text = config->text(config, "padding");
-    return text && strcmp(text, "same") == 0 ? ISO_SAME : ISO_VALID;
-}
-
-iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph)
-{
-    iso_activation_kind kind = ISO_LINEAR;
-    const char *text = config->text(config, "activation");
-    if (text && !iso_activation_find(text, &kind))
-        iso_graph_fail(graph, "unknown activation '%s'", text);
-    return kind;
 }

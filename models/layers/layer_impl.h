@@ -52,7 +52,10 @@ bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const
 /* The variable "<layer>/<what>" of the graph's precision; `usual` is its initializer where none is chosen. */
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
                                  iso_initializer chosen, iso_initializer_kind usual, bool trainable);
-/* The value of a trainable variable, whose l2 * sum(w^2) is added to the graph's losses. */
+/* What a layer's random numbers are drawn by: each call of a shared layer draws its own. */
+void iso_layer_random_path(const iso_layer *layer, iso_text *path);
+/* The value of a trainable variable, whose l2 * sum(w^2) is added to the graph's losses: once, and where it
+ * is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
                              iso_initializer chosen, iso_initializer_kind usual, double l2);
 /* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
@@ -63,13 +66,22 @@ void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t 
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
                    int64_t *after);
 
-/* ---- arguments of a config, with what they are where they are missing ---- */
+/* ---- arguments of a config, with what they are where they are missing (arguments.c) ---- */
+void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
 double iso_config_number(const iso_layer_config *config, const char *key, double usual);
+/* A whole number. */
+int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t usual);
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual);
 /* One number stands for both. */
 void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2]);
+/* A list of whole numbers, or one; how many were there, at most `capacity`. */
+int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
 iso_padding iso_config_padding(const iso_layer_config *config);
-/* The argument "activation"; an unknown name is an error in the graph. */
+/* ISO_INIT_DEFAULT where it is missing. */
+iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
+/* The l2 of a regularizer, the only kind there is; 0: none. */
+double iso_config_l2(const iso_layer_config *config, const char *key);
+/* The argument "activation"; an unknown name is an error. */
 iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph);
 
 #endif

@@ -66,8 +66,10 @@ static iso_tensor *build_multiply(const iso_layer_config *config, iso_tensor *co
 
 static iso_tensor *build_concatenate(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    return iso_concatenate(x, count, .name = config->name,
-                           .axis = (int)iso_config_number(config, "axis", -1));
+    int64_t axis = iso_config_count(config, "axis", -1);
+    if (axis == 0 || axis < -ISO_MAX_RANK || axis > ISO_MAX_RANK)
+        iso_config_refuse(config, "axis", "a dimension besides the batch");
+    return iso_concatenate(x, count, .name = config->name, .axis = (int)axis);
 }
 
 const iso_layer_type iso_layer_add = {.keras = "Add", .build = build_add};

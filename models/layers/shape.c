@@ -50,11 +50,9 @@ static iso_tensor *build_flatten(const iso_layer_config *config, iso_tensor *con
 
 static iso_tensor *build_reshape(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    double dim[ISO_MAX_RANK];
-    iso_shape shape = {.rank = config->numbers(config, "target_shape", dim, ISO_MAX_RANK)};
+    iso_shape shape = {.rank = 0};
     (void)count;
-    for (int i = 0; i < shape.rank && i < ISO_MAX_RANK; i++)
-        shape.dim[i] = (int64_t)dim[i];
+    shape.rank = iso_config_counts(config, "target_shape", shape.dim, ISO_MAX_RANK - 1);
     return iso_reshape(x[0], shape, .name = config->name);
 }
 

@@ -40,6 +40,8 @@ void iso_graph_destroy(iso_graph *graph)
         return;
     if (graph->destroy_runtime)
         graph->destroy_runtime(graph->runtime);
+    while (graph->sharing)
+        iso_share_end(graph);
     for (int i = 0; i < graph->kept; i++)
         iso_free(graph->keep[i]);
     iso_free(graph->keep);
@@ -328,11 +330,46 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
     return graph->status == ISO_OK;
 }
 
+/* The variable that a shared layer has already. */
+static iso_variable *had(iso_graph *graph, const char *path, iso_dtype dtype, const iso_shape *shape)
+{
+    char is[160], wanted[160];
+    iso_variable *variable = iso_graph_find_variable(graph, path);
+    if (!variable)
+        iso_graph_fail(graph, "a layer that is used again has no variable '%s'", path);
+    else if (variable->dtype != in_precision(graph, dtype) || !iso_shape_equal(&variable->shape, shape))
+        iso_graph_fail(graph, "a layer is used again: its variable '%s' is %s %s, here it would be %s %s",
+                       path, iso_dtype_name(variable->dtype), iso_shape_text(&variable->shape, is, sizeof is),
+                       iso_dtype_name(in_precision(graph, dtype)),
+                       iso_shape_text(shape, wanted, sizeof wanted));
+    return graph->status == ISO_OK ? variable : &graph->bad_variable;
+}
+
+void iso_freeze_begin(iso_graph *graph)
+{
+    graph->frozen++;
+}
+
+void iso_freeze_end(iso_graph *graph)
+{
+    if (graph->frozen == 0)
+        iso_graph_fail(graph, "a freezing ends that was not begun");
+    else
+        graph->frozen--;
+}
+
+bool iso_graph_freezes(const iso_graph *graph)
+{
+    return graph->frozen > 0;
+}
+
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable)
 {
     char within[ISO_MAX_PATH];
     path = iso_graph_path(graph, path, within);
+    if (graph->status == ISO_OK && graph->sharing)
+        return had(graph, path, dtype, &shape);
     if (graph->status != ISO_OK || !check_variable(graph, path, dtype, &shape))
         return &graph->bad_variable;
     iso_variable *variable = iso_graph_keep(graph, sizeof *variable);
@@ -344,7 +381,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
                                .dtype = in_precision(graph, dtype),
                                .shape = shape,
                                .initializer = initializer,
-                               .trainable = trainable};
+                               .trainable = trainable && !graph->frozen};
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);

@@ -111,6 +111,22 @@ void iso_name_scope_begin(iso_graph *graph, const char *name);
  * "encoder/output"; where they name the last layer's output as well, the block's layout is the one that
  * stays. Returns y. */
 iso_tensor *iso_name_scope_end(iso_graph *graph, iso_tensor *y);
+/* Until the end, layers and blocks are built again with the variables that they have: a name means the layer
+ * or block that was given it before. Automatic names are counted from the beginning again, so what made a
+ * block builds the block again just as it did. A layer that there is not yet, or whose variables would have
+ * other shapes, is an error. Its regularisation is not counted again. Sharings nest.
+ *     a = tower(left);
+ *     iso_share_begin(g);
+ *     b = tower(right);
+ *     iso_share_end(g); */
+void iso_share_begin(iso_graph *graph);
+void iso_share_end(iso_graph *graph);
+bool iso_graph_shares(const iso_graph *graph);
+/* Until the end, variables that are made are not trainable: Keras's `trainable = False`. BatchNormalization
+ * then uses its moving statistics in training as well and leaves them as they are. Nests. */
+void iso_freeze_begin(iso_graph *graph);
+void iso_freeze_end(iso_graph *graph);
+bool iso_graph_freezes(const iso_graph *graph);
 /* Records an error in the graph unless it has one (printf's format); for layers and ops. */
 void iso_graph_fail(iso_graph *graph, const char *format, ...);
 
@@ -145,7 +161,7 @@ typedef struct iso_block_record {
 } iso_block_record;
 /* Notes of the block that was begun last, or where none is open of the whole network, what it is in Keras and
  * what it is called with. type: "Functional" (usual) or "Sequential", must live as long as the graph; again:
- * the block whose variables it uses again, or -1. */
+ * the block whose variables it uses again, or -1 (within a sharing it is found). */
 void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count, int again);
 /* iso_name_scope_end for a block with several results. */
 void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, int count);
@@ -161,8 +177,11 @@ const char *iso_graph_name(const iso_graph *graph);
 iso_update *iso_assign(iso_variable *variable, iso_tensor *value);
 /* Both updates together. Either may be NULL. */
 iso_update *iso_update_join(iso_update *a, iso_update *b);
-/* Registers an update that every training function performs (moving statistics). */
+/* Registers an update that every training function performs (moving statistics). Within a sharing it takes
+ * the place of what has been registered for its variables. */
 void iso_graph_add_training_update(iso_graph *graph, iso_update *update);
+/* What a variable becomes by the updates registered so far: its value where there is none. */
+iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable);
 /* gradients[i] = d loss / d of[i], NULL where loss does not depend on it. loss: a scalar of float type. */
 void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients);
 /* Adds a term to the model's loss (regularisation, activity): iso_graph_losses() gives their sum or NULL. */

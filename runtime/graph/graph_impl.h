@@ -51,6 +51,12 @@ typedef struct iso_name_table {
 
 enum { ISO_MAX_SCOPES = 32 };
 
+/* Layers that are built again with the variables they have: iso_share_begin(). */
+typedef struct iso_sharing {
+    iso_name_table names; /* that have been taken within it */
+    struct iso_sharing *outer;
+} iso_sharing;
+
 struct iso_graph {
     iso_context *ctx;
     iso_status status; /* the first error made while building */
@@ -71,6 +77,8 @@ struct iso_graph {
     int blocks, block_capacity;
     iso_block_record **block;
     const char *type, *name; /* of the whole network in Keras; NULL: not noted */
+    iso_sharing *sharing;    /* the innermost that is open; NULL: none */
+    int frozen;              /* so many iso_freeze_begin() are open */
     int kept, kept_capacity;
     void **keep; /* everything to free with the graph */
     int layers, layer_capacity;

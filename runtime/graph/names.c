@@ -98,6 +98,20 @@ static const char *take(iso_graph *graph, const char *path)
     return kept;
 }
 
+/* A name that the graph has, for the layer that is built again. */
+static const char *take_again(iso_graph *graph, const char *path)
+{
+    iso_name *had = iso_name_find(&graph->layer_names, path);
+    if (graph->status != ISO_OK)
+        return "";
+    if (!had) {
+        iso_graph_fail(graph, "'%s' is to be used again, and there is no layer or block of this name", path);
+        return "";
+    }
+    iso_name_add(graph, &graph->sharing->names, had->text, 1);
+    return had->text;
+}
+
 const char *iso_graph_take_name(iso_graph *graph, const char *name)
 {
     char path[ISO_MAX_PATH];
@@ -106,20 +120,48 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name)
         iso_graph_fail(graph,
                        "a layer or block is named '%s': a name must have characters, and no '/' among them",
                        name);
-    if (iso_name_find(&graph->layer_names, path))
+    if (iso_name_find(graph->sharing ? &graph->sharing->names : &graph->layer_names, path))
         iso_graph_fail(graph, "two layers are named '%s'", path);
-    return take(graph, path);
+    return graph->sharing ? take_again(graph, path) : take(graph, path);
 }
 
 const char *iso_graph_unique_name(iso_graph *graph, const char *base)
 {
     char first[ISO_MAX_PATH], path[ISO_MAX_PATH + 16];
+    const iso_name_table *names = graph->sharing ? &graph->sharing->names : &graph->layer_names;
     in_scope(graph, base, first);
-    iso_name *entry = iso_name_find(&graph->layer_names, first);
-    if (!entry)
-        return take(graph, first);
-    do
-        snprintf(path, sizeof path, "%s_%d", first, entry->value++);
-    while (iso_name_find(&graph->layer_names, path));
-    return take(graph, path);
+    iso_name *entry = iso_name_find(names, first);
+    if (entry) {
+        do
+            snprintf(path, sizeof path, "%s_%d", first, entry->value++);
+        while (iso_name_find(names, path));
+    } else {
+        snprintf(path, sizeof path, "%s", first);
+    }
+    return graph->sharing ? take_again(graph, path) : take(graph, path);
+}
+
+void iso_share_begin(iso_graph *graph)
+{
+    iso_sharing *sharing = iso_graph_keep(graph, sizeof *sharing);
+    if (!sharing)
+        return;
+    sharing->outer = graph->sharing;
+    graph->sharing = sharing;
+}
+
+void iso_share_end(iso_graph *graph)
+{
+    iso_sharing *sharing = graph->sharing;
+    if (!sharing) {
+        iso_graph_fail(graph, "a sharing ends that was not begun");
+        return;
+    }
+    iso_free(sharing->names.entry);
+    graph->sharing = sharing->outer;
+}
+
+bool iso_graph_shares(const iso_graph *graph)
+{
+    return graph->sharing != NULL;
 }

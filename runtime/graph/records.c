@@ -50,6 +50,15 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
 
 /* ---- blocks ---- */
 
+/* The first block of a name where layers are shared; -1: this is the first. */
+static int first_block(const iso_graph *graph, const char *name)
+{
+    for (int i = 0; iso_graph_shares(graph) && i < graph->blocks; i++)
+        if (strcmp(graph->block[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
 static iso_block_record *add_block(iso_graph *graph, const char *name)
 {
     iso_block_record *record = iso_graph_keep(graph, sizeof *record);
@@ -58,7 +67,7 @@ static iso_block_record *add_block(iso_graph *graph, const char *name)
     *record = (iso_block_record){.type = "Functional",
                                  .name = name,
                                  .around = open_block(graph),
-                                 .again = -1,
+                                 .again = first_block(graph, name),
                                  .first_op = graph->ops,
                                  .last_op = graph->ops};
     return iso_graph_append(graph, &graph->block, &graph->blocks, &graph->block_capacity, record) ? record
@@ -90,7 +99,8 @@ void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *
     }
     iso_block_record *record = graph->block[open_block(graph)];
     record->type = type;
-    record->again = again;
+    if (again >= 0)
+        record->again = again;
     if ((record->input = keep_list(graph, inputs, count)))
         record->inputs = count;
 }

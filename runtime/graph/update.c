@@ -75,9 +75,36 @@ iso_update *iso_update_join(iso_update *a, iso_update *b)
     return both;
 }
 
+/* The change of a variable in an update; NULL: none. */
+static iso_change *find(const iso_update *update, const iso_variable *variable)
+{
+    for (int i = 0; update && i < update->count; i++)
+        if (update->change[i].variable == variable)
+            return &update->change[i];
+    return NULL;
+}
+
+/* A copy of an update without the changes of those variables that `other` changes; NULL: nothing is left. */
+static iso_update *without(const iso_update *update, const iso_update *other)
+{
+    iso_update *rest = NULL;
+    for (int i = 0; i < update->count; i++)
+        if (!find(other, update->change[i].variable))
+            rest = iso_update_join(rest, single(update->graph, update->change[i]));
+    return rest;
+}
+
 void iso_graph_add_training_update(iso_graph *graph, iso_update *update)
 {
+    if (graph->sharing && graph->training_update)
+        graph->training_update = without(graph->training_update, update);
     graph->training_update = iso_update_join(graph->training_update, update);
+}
+
+iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable)
+{
+    const iso_change *change = find(graph->training_update, variable);
+    return change ? change->value : variable->value;
 }
 
 void iso_graph_add_loss(iso_graph *graph, iso_tensor *term)

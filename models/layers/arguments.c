@@ -1,0 +1,229 @@
+/* The arguments of layers that are described by data: each with what it is where it is missing, and refused
+ * where it is what no layer can have. */
+#include <math.h>
+#include <string.h>
+
+#include "models/layers/layer_impl.h"
+
+void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported)
+{
+    if (config->refuse)
+        config->refuse(config, key, supported);
+}
+
+double iso_config_number(const iso_layer_config *config, const char *key, double usual)
+{
+    double value;
+    int count = config->numbers(config, key, &value, 1);
+    if (count > 1)
+        iso_config_refuse(config, key, "a number");
+    return count == 1 ? value : usual;
+}
+
+/* Whole numbers that a double holds exactly. */
+static bool is_whole(double value)
+{
+    return value == floor(value) && fabs(value) <= 0x1p53;
+}
+
+int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity)
+{
+    double number[2 * ISO_MAX_RANK];
+    int count = config->numbers(config, key, number, 2 * ISO_MAX_RANK);
+    if (count > capacity || count > 2 * ISO_MAX_RANK) {
+        iso_config_refuse(config, key, "fewer numbers");
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!is_whole(number[i])) {
+            iso_config_refuse(config, key, "whole numbers");
+            return 0;
+        }
+        values[i] = (int64_t)number[i];
+    }
+    return count;
+}
+
+int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t usual)
+{
+    int64_t value;
+    return iso_config_counts(config, key, &value, 1) ? value : usual;
+}
+
+bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual)
+{
+    return iso_config_number(config, key, usual) != 0;
+}
+
+void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2])
+{
+    int count = iso_config_counts(config, key, pair, 2);
+    if (count == 0)
+        pair[0] = usual;
+    if (count < 2)
+        pair[1] = pair[0];
+}
+
+iso_padding iso_config_padding(const iso_layer_config *config)
+{
+    const char *text = config->text(config, "padding");
+    if (text && strcmp(text, "same") != 0 && strcmp(text, "valid") != 0)
+        iso_config_refuse(config, "padding", "'valid', 'same'");
+    return text && strcmp(text, "same") == 0 ? ISO_SAME : ISO_VALID;
+}
+
+/* ---- initializers ---- */
+
+static const struct {
+    const char *keras, *name;
+} initializers[] = {
+    [ISO_INIT_ZEROS] = {"Zeros", "zeros"},
+    [ISO_INIT_ONES] = {"Ones", "ones"},
+    [ISO_INIT_CONSTANT] = {"Constant", "constant"},
+    [ISO_INIT_GLOROT_UNIFORM] = {"GlorotUniform", "glorot_uniform"},
+    [ISO_INIT_GLOROT_NORMAL] = {"GlorotNormal", "glorot_normal"},
+    [ISO_INIT_HE_UNIFORM] = {"HeUniform", "he_uniform"},
+    [ISO_INIT_HE_NORMAL] = {"HeNormal", "he_normal"},
+    [ISO_INIT_LECUN_UNIFORM] = {"LecunUniform", "lecun_uniform"},
+    [ISO_INIT_LECUN_NORMAL] = {"LecunNormal", "lecun_normal"},
+    [ISO_INIT_RANDOM_UNIFORM] = {"RandomUniform", "random_uniform"},
+    [ISO_INIT_RANDOM_NORMAL] = {"RandomNormal", "random_normal"},
+    [ISO_INIT_TRUNCATED_NORMAL] = {"TruncatedNormal", "truncated_normal"},
+};
+enum { INITIALIZERS = sizeof initializers / sizeof initializers[0] };
+
+bool iso_initializer_find(const char *name, iso_initializer_kind *kind)
+{
+    if (strcmp(name, "uniform") == 0 || strcmp(name, "normal") == 0)
+        name = name[0] == 'u' ? "random_uniform" : "random_normal";
+    for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++) {
+        if (strcmp(name, initializers[i].keras) == 0 || strcmp(name, initializers[i].name) == 0) {
+            *kind = (iso_initializer_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *iso_initializer_class(iso_initializer_kind kind)
+{
+    return (int)kind > 0 && (int)kind < INITIALIZERS ? initializers[kind].keras : NULL;
+}
+
+/* VarianceScaling, where it is one that has a name of its own. */
+static bool scaling(const iso_layer_config *config, iso_initializer_kind *kind)
+{
+    static const struct {
+        double scale;
+        const char *mode, *distribution;
+        iso_initializer_kind kind;
+    } named[] = {{1, "fan_avg", "uniform", ISO_INIT_GLOROT_UNIFORM},
+                 {1, "fan_avg", "truncated_normal", ISO_INIT_GLOROT_NORMAL},
+                 {2, "fan_in", "uniform", ISO_INIT_HE_UNIFORM},
+                 {2, "fan_in", "truncated_normal", ISO_INIT_HE_NORMAL},
+                 {1, "fan_in", "uniform", ISO_INIT_LECUN_UNIFORM},
+                 {1, "fan_in", "truncated_normal", ISO_INIT_LECUN_NORMAL}};
+    double scale = iso_config_number(config, "scale", 1);
+    const char *mode = config->text(config, "mode"), *distribution = config->text(config, "distribution");
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        if (scale == named[i].scale && strcmp(mode ? mode : "fan_in", named[i].mode) == 0 &&
+            strcmp(distribution ? distribution : "truncated_normal", named[i].distribution) == 0) {
+            *kind = named[i].kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The numbers of an initializer. One without spread is a constant: zero would mean Keras's default. */
+static iso_initializer with_numbers(const iso_layer_config *config, iso_initializer_kind kind)
+{
+    iso_initializer initializer = {.kind = kind};
+    if (kind == ISO_INIT_CONSTANT) {
+        initializer.value = iso_config_number(config, "value", 0);
+    } else if (kind == ISO_INIT_RANDOM_UNIFORM) {
+        initializer.low = iso_config_number(config, "minval", -0.05);
+        initializer.high = iso_config_number(config, "maxval", 0.05);
+        if (initializer.low == initializer.high)
+            initializer = (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = initializer.low};
+    } else if (kind == ISO_INIT_RANDOM_NORMAL || kind == ISO_INIT_TRUNCATED_NORMAL) {
+        initializer.mean = iso_config_number(config, "mean", 0);
+        initializer.stddev = iso_config_number(config, "stddev", 0.05);
+        if (initializer.stddev == 0)
+            initializer = (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = initializer.mean};
+    }
+    return initializer;
+}
+
+iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key)
+{
+    iso_initializer_kind kind = ISO_INIT_DEFAULT;
+    const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
+    const char *name = object ? object->type : config->text(config, key);
+    iso_text supported = {0};
+    if (!name)
+        return (iso_initializer){.kind = ISO_INIT_DEFAULT};
+    bool scales = object && strcmp(name, "VarianceScaling") == 0;
+    if (scales ? !scaling(object, &kind) : !iso_initializer_find(name, &kind)) {
+        for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++)
+            iso_text_add(&supported, "%s%s", i > ISO_INIT_ZEROS ? ", " : "", initializers[i].keras);
+        iso_config_refuse(config, key, iso_text_get(&supported));
+        iso_text_free(&supported);
+    }
+    return object ? with_numbers(object, kind) : (iso_initializer){.kind = kind};
+}
+
+/* ---- regularizers and activations ---- */
+
+double iso_config_l2(const iso_layer_config *config, const char *key)
+{
+    const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
+    const char *name = object ? object->type : config->text(config, key);
+    if (!name)
+        return 0;
+    bool both = strcmp(name, "L1L2") == 0;
+    if (both ? object && iso_config_number(object, "l1", 0) != 0
+             : strcmp(name, "L2") != 0 && strcmp(name, "l2") != 0) {
+        iso_config_refuse(config, key, "L2, L1L2 with l1 = 0");
+        return 0;
+    }
+    return object ? iso_config_number(object, "l2", both ? 0 : 0.01) : 0.01;
+}
+
+/* An activation that is given as a layer: where it is one that has a name too. */
+static bool activation_of_layer(const iso_layer_config *layer, iso_activation_kind *kind)
+{
+    double slope = iso_config_number(layer, "negative_slope", strcmp(layer->type, "ReLU") ? 0.3 : 0);
+    if (strcmp(layer->type, "ReLU") == 0) {
+        *kind = ISO_RELU;
+        return slope == 0 && iso_config_number(layer, "threshold", 0) == 0 &&
+               iso_config_number(layer, "max_value", INFINITY) == INFINITY;
+    }
+    if (strcmp(layer->type, "LeakyReLU") == 0) {
+        *kind = ISO_LEAKY_RELU;
+        return slope == 0.2;
+    }
+    if (strcmp(layer->type, "ELU") == 0) {
+        *kind = ISO_ELU;
+        return iso_config_number(layer, "alpha", 1) == 1;
+    }
+    *kind = ISO_SOFTMAX;
+    return strcmp(layer->type, "Softmax") == 0 && iso_config_count(layer, "axis", -1) == -1;
+}
+
+iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph)
+{
+    iso_activation_kind kind = ISO_LINEAR;
+    const iso_layer_config *object = config->object ? config->object(config, "activation") : NULL;
+    const char *text = object ? NULL : config->text(config, "activation");
+    iso_text supported = {0};
+    if (object ? activation_of_layer(object, &kind) : !text || iso_activation_find(text, &kind))
+        return kind;
+    for (int i = ISO_LINEAR; iso_activation_name((iso_activation_kind)i); i++)
+        iso_text_add(&supported, "%s'%s'", i ? ", " : "", iso_activation_name((iso_activation_kind)i));
+    iso_config_refuse(config, "activation", iso_text_get(&supported));
+    iso_text_free(&supported);
+    if (!config->refuse)
+        iso_graph_fail(graph, "unknown activation '%s'", text);
+    return kind;
+}
