@@ -186,7 +186,9 @@ START_TEST(frozen)
     begin();
     iso_freeze_begin(graph);
     iso_tensor *x = iso_batch_norm(left, .epsilon = 1e-12, .name = "bn");
+    iso_dense(left, 2, .kernel_l2 = 0.5, .name = "fixed");
     iso_freeze_end(graph);
+    iso_tensor *y = iso_dense(right, 3);
     ck_assert(!iso_variable_trainable(iso_graph_find_variable(graph, "bn/gamma")));
     ck_assert(iso_variable_trainable(iso_graph_find_variable(graph, "dense/kernel")));
     ck_assert_ptr_null(iso_graph_losses(graph));
