@@ -5,12 +5,13 @@
 
 #include "runtime/base/types.h"
 
-enum { ISO_MAX_COMPONENTS = 16 };
+/* Of a model; with targets and weights for each output they are a batch's components. */
+enum { ISO_MAX_MODEL_INPUTS = 8, ISO_MAX_MODEL_OUTPUTS = 8, ISO_MAX_COMPONENTS = 24 };
 
 typedef struct iso_batch iso_batch;
 struct iso_batch {
     int64_t rows;   /* of the global batch; the same on every rank */
-    int components; /* 0: the inputs, 1: the targets, 2: the sample weights, for data sets that have these */
+    int components; /* the inputs, the targets, the sample weights, for data sets that have these */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row */
     iso_dtype dtype[ISO_MAX_COMPONENTS]; /* as stored */
     /* Writes rows [begin, begin + count) of a component into `out`, dense, converted to `dtype` (integral

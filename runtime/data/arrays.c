@@ -1,11 +1,10 @@
 /* Data sets of arrays in memory. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
-
-static const char *const array_names[] = {"x", "y", "sample_weight"};
 
 /* Splits [rows, ...] into rows and the shape of one. */
 static iso_status take_shape(const iso_data_array *array, const char *name, int64_t *rows, iso_shape *shape)
@@ -36,7 +35,8 @@ static iso_status copy_component(const iso_spec *spec, int component, int64_t ro
     return ISO_OK;
 }
 
-static iso_status add_array(const iso_data_array *array, const char *name, int64_t *rows, iso_spec *spec)
+static iso_status add_array(const iso_data_array *array, const char *name, int64_t *rows, iso_spec *spec,
+                            iso_memory_rows *memory)
 {
     int64_t own = 0;
     iso_status status = take_shape(array, name, &own, &spec->shape[spec->components]);
@@ -45,27 +45,59 @@ static iso_status add_array(const iso_data_array *array, const char *name, int64
     if (spec->components > 0 && own != *rows)
         return iso_error(ISO_INVALID, "arrays: %s has %" PRId64 " rows, x has %" PRId64, name, own, *rows);
     *rows = own;
+    memory->data[spec->components] = array->data;
     spec->dtype[spec->components++] = array->dtype;
     return ISO_OK;
+}
+
+/* One, or a list that ends where there are no data; returns how many in *count. */
+static iso_status add_list(const iso_data_array *one, const iso_data_array *list, int most, const char *name,
+                           int64_t *rows, iso_spec *spec, iso_memory_rows *memory, int *count)
+{
+    char numbered[32];
+    iso_status status = ISO_OK;
+    *count = 0;
+    if (one->data && list[0].data)
+        return iso_error(ISO_INVALID, "arrays: %s is given twice, alone and as a list", name);
+    if (one->data)
+        list = one, most = 1;
+    for (; *count < most && list[*count].data && status == ISO_OK; ++*count) {
+        snprintf(numbered, sizeof numbered, *count ? "%s %d" : "%s", name, *count);
+        status = add_array(&list[*count], numbered, rows, spec, memory);
+    }
+    return status;
+}
+
+static iso_status add_all(const iso_dataset_arrays_options *o, int64_t *rows, iso_spec *spec,
+                          iso_memory_rows *memory)
+{
+    int weights;
+    iso_status status = ISO_OK;
+    ISO_TRY(add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", rows, spec, memory, &spec->inputs));
+    if (spec->inputs == 0) /* says what is wrong with it */
+        return add_array(&o->x, "x", rows, spec, memory);
+    ISO_TRY(add_list(&o->y, o->targets, ISO_MAX_MODEL_OUTPUTS, "y", rows, spec, memory, &spec->targets));
+    ISO_TRY(add_list(&o->sample_weight, o->weights, ISO_MAX_MODEL_OUTPUTS, "sample_weight", rows, spec,
+                     memory, &weights));
+    if (weights > 0 && spec->targets == 0)
+        return iso_error(ISO_INVALID, "arrays: sample_weight without y");
+    if (weights > 1 && weights != spec->targets)
+        return iso_error(ISO_INVALID, "arrays: %d sample_weights for %d targets; one, or one for each",
+                         weights, spec->targets);
+done:
+    return status;
 }
 
 static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options *options,
                               iso_dataset **dataset)
 {
-    const iso_data_array *arrays[] = {&options->x, &options->y, &options->sample_weight};
     iso_memory_rows memory = {0};
     iso_level *level = NULL;
     iso_spec spec = {0};
     iso_spans spans;
     int64_t rows = 0;
     iso_status status = ISO_OK;
-    if (options->sample_weight.data && !options->y.data)
-        return iso_error(ISO_INVALID, "arrays: sample_weight without y");
-    for (int i = 0; i < 3; i++)
-        if (i == 0 || arrays[i]->data) {
-            ISO_TRY(add_array(arrays[i], array_names[i], &rows, &spec));
-            memory.data[i] = arrays[i]->data;
-        }
+    ISO_TRY(add_all(options, &rows, &spec, &memory));
     ISO_TRY(iso_spec_finish(&spec, rows, "arrays"));
     for (int i = 0; i < spec.components && !options->lend; i++)
         ISO_TRY(copy_component(&spec, i, rows, &memory));

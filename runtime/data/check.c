@@ -29,9 +29,9 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
             iso_element_text(dtype, (const char *)c->out[k] + (size_t)i * iso_dtype_size(dtype), text,
                              sizeof text);
             return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s", ds->top->name, k,
-                             k == 0   ? "inputs"
-                             : k == 1 ? "targets"
-                                      : "further",
+                             k < spec->inputs                   ? "inputs"
+                             : k < spec->inputs + spec->targets ? "targets"
+                                                                : "further",
                              iso_rows_at(&rows, i / spec->elements[k]), text);
         }
     }

@@ -5,9 +5,10 @@
  * element is a row; behind iso_dataset_batch() it is a batch. So shuffle behind batch permutes whole batches,
  * map behind batch sees batches, cache behind shuffle keeps one order for all epochs.
  *
- * An element has components: 0 the inputs, 1 the targets, 2 the sample weights, for data sets that have them
- * (map may give others). The order of an epoch depends on the seed and the epoch alone, so every rank sees
- * the same batches, and reads only those rows of them that its slots need.
+ * An element has components: the inputs, then the targets, then the sample weights, for data sets that have
+ * them. There may be several of each, for models of several inputs and outputs, in the model's order; sample
+ * weights are one for all targets or one for each. The order of an epoch depends on the seed and the epoch
+ * alone, so every rank sees the same batches, and reads only those rows of them that its slots need.
  *
  * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the
  * same calls. An error of a stage is returned and stays in the data set: later calls return it again. Except
@@ -29,8 +30,10 @@ typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 
 typedef struct iso_dataset_open_options {
     iso_dataset **dataset; /* positional: where the data set goes */
-    const char *x, *y,
-        *sample_weight; /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one */
+    /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one. Several are joined by
+     * ',': "images,ages". */
+    const char *x, *y, *sample_weight;
+    bool no_targets;     /* HDF5: inputs only */
     size_t memory_limit; /* HDF5: datasets of more bytes in all are read by rows when needed, others once; 0:
                             1 GiB */
 } iso_dataset_open_options;
@@ -48,6 +51,12 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){.dataset = __VA_ARGS__},              \
                           sizeof(iso_dataset_open_options))
 
+/* The rows of one component; classes as below. */
+typedef struct iso_random_rows {
+    iso_shape shape;
+    int64_t classes;
+} iso_random_rows;
+
 typedef struct iso_dataset_random_options {
     iso_dataset **dataset; /* positional */
     iso_shape shape;       /* of a row of inputs; default: a scalar */
@@ -55,6 +64,9 @@ typedef struct iso_dataset_random_options {
     int64_t classes;       /* targets are integers in [0, classes) instead of floats in [0, 1) */
     uint64_t seed;         /* 0: the context's */
     bool no_targets;       /* inputs only */
+    /* For several inputs or targets, instead of the above: so many, and what each is. */
+    int inputs, outputs;
+    iso_random_rows input[ISO_MAX_MODEL_INPUTS], output[ISO_MAX_MODEL_OUTPUTS];
 } iso_dataset_random_options;
 
 /* `rows` rows of uniform float32 in [0, 1), as numpy.random.random gives; targets likewise, or ISO_I32 with
@@ -78,6 +90,10 @@ typedef struct iso_dataset_arrays_options {
     iso_dataset **dataset;        /* positional */
     iso_data_array x, y;          /* y may be missing */
     iso_data_array sample_weight; /* [rows], needs y */
+    /* For several, instead of x, y and sample_weight; a list ends at the first without data. Weights: one for
+     * all targets, or one for each. */
+    iso_data_array inputs[ISO_MAX_MODEL_INPUTS], targets[ISO_MAX_MODEL_OUTPUTS],
+        weights[ISO_MAX_MODEL_OUTPUTS];
     bool lend; /* the arrays stay the caller's and must outlive the data set; else they are copied */
 } iso_dataset_arrays_options;
 
@@ -117,9 +133,11 @@ typedef struct iso_element {
 typedef iso_status (*iso_map_fn)(const iso_element *in, void *const *out, void *user);
 
 typedef struct iso_dataset_map_options {
-    iso_map_fn function;                 /* positional */
-    void *user;                          /* lent, handed to the function */
-    int components;                      /* 0: those of its input, of the same shapes and types */
+    iso_map_fn function; /* positional */
+    void *user;          /* lent, handed to the function */
+    int components;      /* 0: those of its input, of the same shapes and types */
+    int inputs, targets; /* of the components, the others being sample weights; inputs 0: the data set's
+                            own, where .components is 0 or its number, else 1 and 1 */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row, for each component whose dtype is given */
     iso_dtype
         dtype[ISO_MAX_COMPONENTS]; /* ISO_DTYPE_NONE: shape and type are those of the input's component */
@@ -203,8 +221,11 @@ bool iso_dataset_batched(const iso_dataset *dataset);
 int64_t iso_dataset_position(const iso_dataset *dataset);
 iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 
-/* Components of an element, the shape of one row and the type as stored (lent). */
+/* Components of an element; how many of them are inputs (the first) and targets (the next), the others being
+ * sample weights; the shape of one row and the type as stored (lent). */
 int iso_dataset_components(const iso_dataset *dataset);
+int iso_dataset_inputs(const iso_dataset *dataset);
+int iso_dataset_targets(const iso_dataset *dataset);
 const iso_shape *iso_dataset_shape(const iso_dataset *dataset, int component);
 iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
 /* Where it comes from, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */

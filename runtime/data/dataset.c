@@ -61,11 +61,12 @@ void iso_dataset_destroy(iso_dataset *ds)
     iso_free(ds);
 }
 
-/* "60000 rows of u8 [28, 28, 1], u8 []" */
+/* "60000 rows of 1 + 1 components: u8 [28, 28, 1], u8 []" */
 static void describe(const iso_dataset *ds, iso_text *text)
 {
     char shape[128];
-    iso_text_add(text, "%" PRId64 " rows of", ds->top->spans.rows);
+    iso_text_add(text, "%" PRId64 " rows of %d + %d components:", ds->top->spans.rows, ds->top->spec.inputs,
+                 ds->top->spec.targets);
     for (int i = 0; i < ds->top->spec.components; i++)
         iso_text_add(text, "%s %s %s", i ? "," : "", iso_dtype_name(ds->top->spec.dtype[i]),
                      iso_shape_text(&ds->top->spec.shape[i], shape, sizeof shape));
@@ -137,6 +138,16 @@ bool iso_dataset_batched(const iso_dataset *ds)
 int iso_dataset_components(const iso_dataset *ds)
 {
     return ds->top->spec.components;
+}
+
+int iso_dataset_inputs(const iso_dataset *ds)
+{
+    return ds->top->spec.inputs;
+}
+
+int iso_dataset_targets(const iso_dataset *ds)
+{
+    return ds->top->spec.targets;
 }
 
 const iso_shape *iso_dataset_shape(const iso_dataset *ds, int component)

@@ -1,5 +1,6 @@
 /* HDF5 files as a source: read once where they are small enough, else by rows as needed. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -9,11 +10,14 @@
 static const size_t default_memory_limit = (size_t)1 << 30;
 static const size_t piece_bytes = 256 * 1024;
 
+enum { ISO_HDF5_NAME = 256 };
+
 typedef struct source {
     char *path;
     hid_t file;
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
-    int components;
+    int components, inputs, targets;
+    char first[ISO_HDF5_NAME];       /* of component 0 */
     void *piece[ISO_MAX_COMPONENTS]; /* rows as stored, on their way; used with the lock held */
     int64_t piece_rows[ISO_MAX_COMPONENTS];
 } source;
@@ -97,24 +101,68 @@ static const iso_level_ops hdf5_ops = {.gather = gather, .destroy = destroy};
 
 /* ---- opening; the lock is held ---- */
 
-static iso_status open_arrays(source *s, const iso_dataset_open_options *options, size_t limit)
+static iso_status open_array(source *s, const char *name, size_t limit)
 {
-    const char *name[] = {options->x ? options->x : "x", options->y ? options->y : "y",
-                          options->sample_weight ? options->sample_weight : "sample_weight"};
-    int count = options->sample_weight || iso_hdf5_has(s->file, name[2]) ? 3 : 2;
-    for (; s->components < count; s->components++) {
-        iso_hdf5_array *array = &s->array[s->components];
-        iso_status status = iso_hdf5_array_open(s->file, s->path, name[s->components], limit, array);
-        if (status != ISO_OK)
-            return status;
-        if (array->rows != s->array[0].rows) {
-            int64_t rows = array->rows;
-            iso_hdf5_array_close(array);
-            return iso_error(ISO_INVALID, "'%s': '%s' has %" PRId64 " rows, '%s' has %" PRId64, s->path,
-                             name[s->components], rows, name[0], s->array[0].rows);
+    iso_hdf5_array *array = &s->array[s->components];
+    iso_status status = iso_hdf5_array_open(s->file, s->path, name, limit, array);
+    if (status != ISO_OK)
+        return status;
+    int64_t rows = array->rows;
+    if (s->components == 0)
+        snprintf(s->first, sizeof s->first, "%s", name);
+    if (rows == s->array[0].rows) {
+        s->components++;
+        return ISO_OK;
+    }
+    iso_hdf5_array_close(array);
+    return iso_error(ISO_INVALID, "'%s': '%s' has %" PRId64 " rows, '%s' has %" PRId64, s->path, name, rows,
+                     s->first, s->array[0].rows);
+}
+
+/* The datasets that `names` lists, joined by ','; their number. */
+static iso_status open_list(source *s, const char *names, int most, size_t limit, int *count)
+{
+    char name[ISO_HDF5_NAME];
+    iso_status status = ISO_OK;
+    *count = 0;
+    if (!strchr(names, ',') || iso_hdf5_has(s->file, names)) { /* one, with a comma in its name */
+        *count = 1;
+        return open_array(s, names, limit);
+    }
+    for (const char *at = names; status == ISO_OK; ++*count) {
+        size_t length = strcspn(at, ",");
+        if (*count == most || length == 0 || length >= sizeof name)
+            return iso_error(ISO_INVALID, "'%s': '%s' is not a list of at most %d names joined by ','",
+                             s->path, names, most);
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        status = open_array(s, name, limit);
+        at += length;
+        if (!*at++) {
+            ++*count;
+            break;
         }
     }
-    return ISO_OK;
+    return status;
+}
+
+static iso_status open_arrays(source *s, const iso_dataset_open_options *options, size_t limit)
+{
+    const char *weights = options->sample_weight;
+    int count = 0;
+    iso_status status = ISO_OK;
+    ISO_TRY(open_list(s, options->x ? options->x : "x", ISO_MAX_MODEL_INPUTS, limit, &s->inputs));
+    if (options->no_targets)
+        return ISO_OK;
+    ISO_TRY(open_list(s, options->y ? options->y : "y", ISO_MAX_MODEL_OUTPUTS, limit, &s->targets));
+    if (!weights && iso_hdf5_has(s->file, "sample_weight"))
+        weights = "sample_weight";
+    if (weights)
+        ISO_TRY(open_list(s, weights, ISO_MAX_MODEL_OUTPUTS, limit, &count));
+    if (count > 1 && count != s->targets)
+        return iso_error(ISO_INVALID, "'%s': %d sample weights for %d targets; one, or one for each", s->path,
+                         count, s->targets);
+done:
+    return status;
 }
 
 static iso_status source_open(const char *path, const iso_dataset_open_options *options, size_t limit,
@@ -138,7 +186,7 @@ done:
 
 static iso_status make_spec(const source *s, iso_spec *spec)
 {
-    *spec = (iso_spec){.components = s->components};
+    *spec = (iso_spec){.components = s->components, .inputs = s->inputs, .targets = s->targets};
     for (int i = 0; i < s->components; i++) {
         spec->shape[i] = s->array[i].row;
         spec->dtype[i] = s->array[i].dtype;

@@ -36,6 +36,10 @@ iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what)
     if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
         return iso_error(ISO_INVALID, "%s: %d components; 1 to %d", what, spec->components,
                          ISO_MAX_COMPONENTS);
+    if (spec->inputs == 0) {
+        spec->inputs = 1;
+        spec->targets = spec->components > 1;
+    }
     for (int i = 0; i < spec->components; i++) {
         iso_status status = finish_component(spec, i, rows, what);
         if (status != ISO_OK)

@@ -11,7 +11,8 @@
 
 /* What a row is. */
 typedef struct iso_spec {
-    int components;
+    int components;      /* of which the first `inputs` are inputs, */
+    int inputs, targets; /* the next `targets` targets, and the others sample weights */
     iso_shape shape[ISO_MAX_COMPONENTS];
     iso_dtype dtype[ISO_MAX_COMPONENTS];
     int64_t elements[ISO_MAX_COMPONENTS];
@@ -49,7 +50,8 @@ struct iso_level {
     void *impl;
 };
 
-/* Sets elements and bytes from shapes and types; ISO_INVALID, naming `what`: a dimension below one, overflow,
+/* Sets elements and bytes from shapes and types, and where no inputs are named, takes the first component for
+ * the input and the second for the target; ISO_INVALID, naming `what`: a dimension below one, overflow,
  * a row rank that leaves no place for the batch dimension. `rows` times a row must not overflow either. */
 iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what);
 

@@ -152,6 +152,15 @@ static iso_status output_spec(const iso_level *up, const iso_order *in,
     spec->components = options->components ? options->components : up->spec.components;
     if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
         return iso_error(ISO_INVALID, "map: %d components; 1 to %d", spec->components, ISO_MAX_COMPONENTS);
+    spec->inputs = options->inputs;
+    spec->targets = options->targets;
+    if (spec->inputs == 0 && spec->components == up->spec.components) {
+        spec->inputs = up->spec.inputs;
+        spec->targets = up->spec.targets;
+    }
+    if (spec->inputs < 0 || spec->targets < 0 || spec->inputs + spec->targets > spec->components)
+        return iso_error(ISO_INVALID, "map: %d inputs and %d targets of %d components", spec->inputs,
+                         spec->targets, spec->components);
     for (int i = 0; i < spec->components; i++) {
         bool given = options->dtype[i] != ISO_DTYPE_NONE;
         if (!given && i >= up->spec.components)

@@ -1,5 +1,6 @@
 /* Data sets of random numbers. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -26,22 +27,62 @@ static void fill_classes(uint64_t key, int64_t classes, int32_t *values, int64_t
     }
 }
 
-static iso_status make(const iso_dataset_random_options *options, uint64_t seed, const iso_spec *spec,
-                       int64_t rows, iso_memory_rows *memory)
+/* "random/x", "random/x1", ..., "random/y", ... */
+static uint64_t key_of(const iso_spec *spec, int component, uint64_t seed)
+{
+    char path[32];
+    bool input = component < spec->inputs;
+    int number = input ? component : component - spec->inputs;
+    snprintf(path, sizeof path, number ? "random/%c%d" : "random/%c", input ? 'x' : 'y', number);
+    return iso_random_key(seed, path);
+}
+
+static iso_status make(const int64_t *classes, uint64_t seed, const iso_spec *spec, int64_t rows,
+                       iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < spec->components; i++) {
+        uint64_t key = key_of(spec, i, seed);
         ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], "a random data set", &memory->owned[i]));
         memory->data[i] = memory->owned[i];
+        if (classes[i])
+            fill_classes(key, classes[i], memory->owned[i], rows * spec->elements[i]);
+        else
+            fill_uniform(key, memory->owned[i], rows * spec->elements[i]);
     }
-    fill_uniform(iso_random_key(seed, "random/x"), memory->owned[0], rows * spec->elements[0]);
-    if (spec->components == 1)
-        return ISO_OK;
-    if (options->classes)
-        fill_classes(iso_random_key(seed, "random/y"), options->classes, memory->owned[1],
-                     rows * spec->elements[1]);
-    else
-        fill_uniform(iso_random_key(seed, "random/y"), memory->owned[1], rows * spec->elements[1]);
+done:
+    return status;
+}
+
+/* Adds components to a spec. */
+static iso_status add(const iso_random_rows *list, int count, int most, const char *what, iso_spec *spec,
+                      int64_t *classes)
+{
+    if (count < 0 || count > most)
+        return iso_error(ISO_INVALID, "random: %d %s; at most %d", count, what, most);
+    for (int i = 0; i < count; i++) {
+        int64_t n = list[i].classes;
+        if (n < 0 || n > INT32_MAX)
+            return iso_error(ISO_INVALID, "random: %" PRId64 " classes; 1 to %d", n, INT32_MAX);
+        classes[spec->components] = n;
+        spec->shape[spec->components] = list[i].shape;
+        spec->dtype[spec->components++] = n ? ISO_I32 : ISO_F32;
+    }
+    return ISO_OK;
+}
+
+static iso_status describe(const iso_dataset_random_options *options, iso_spec *spec, int64_t *classes)
+{
+    iso_random_rows x = {.shape = options->shape}, y = {options->targets, options->classes};
+    bool several = options->inputs || options->outputs;
+    int inputs = several ? options->inputs : 1, targets = several ? options->outputs : !options->no_targets;
+    iso_status status = ISO_OK;
+    if (inputs < 1)
+        return iso_error(ISO_INVALID, "random: %d inputs; at least 1", inputs);
+    ISO_TRY(add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, classes));
+    ISO_TRY(add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec, classes));
+    spec->inputs = inputs;
+    spec->targets = targets;
 done:
     return status;
 }
@@ -52,13 +93,11 @@ iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *optio
     iso_memory_rows memory = {0};
     iso_spans spans = iso_spans_of_rows(rows);
     iso_status status = ISO_OK;
-    iso_spec spec = {.components = options->no_targets ? 1 : 2,
-                     .shape = {options->shape, options->targets},
-                     .dtype = {ISO_F32, options->classes ? ISO_I32 : ISO_F32}};
-    if (options->classes < 0 || options->classes > INT32_MAX)
-        return iso_error(ISO_INVALID, "random: %" PRId64 " classes; 1 to %d", options->classes, INT32_MAX);
+    iso_spec spec = {0};
+    int64_t classes[ISO_MAX_COMPONENTS] = {0};
+    ISO_TRY(describe(options, &spec, classes));
     ISO_TRY(iso_spec_finish(&spec, rows, "random"));
-    ISO_TRY(make(options, seed, &spec, rows, &memory));
+    ISO_TRY(make(classes, seed, &spec, rows, &memory));
     ISO_TRY(iso_memory_level("random", &spec, &spans, &memory, level));
     return ISO_OK;
 done:

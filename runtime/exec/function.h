@@ -15,7 +15,11 @@ extern "C" {
 
 typedef struct iso_function iso_function;
 
-enum { ISO_MAX_FUNCTION_INPUTS = 16, ISO_MAX_FUNCTION_OUTPUTS = 64, ISO_MAX_FUNCTION_UPDATES = 16 };
+enum {
+    ISO_MAX_FUNCTION_INPUTS = ISO_MAX_COMPONENTS,
+    ISO_MAX_FUNCTION_OUTPUTS = 64,
+    ISO_MAX_FUNCTION_UPDATES = 16
+};
 
 typedef struct iso_function_options {
     iso_tensor

@@ -4,6 +4,7 @@
 #ifndef ISO_SPMD_PROGRAM_H
 #define ISO_SPMD_PROGRAM_H
 
+#include "runtime/base/batch.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/spmd/spmd_impl.h"
 
@@ -42,9 +43,9 @@ typedef struct iso_program {
     int steps, step_capacity;
     iso_program_step *step;
     int inputs, outputs;
-    iso_tensor *input[ISO_MAX_INPUTS];
-    int input_value[ISO_MAX_INPUTS]; /* -1: nothing reads it */
-    int output_value[64];            /* replicated values */
+    iso_tensor *input[ISO_MAX_COMPONENTS];
+    int input_value[ISO_MAX_COMPONENTS]; /* -1: nothing reads it */
+    int output_value[64];                /* replicated values */
     int changes;
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */

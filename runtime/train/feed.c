@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/text.h"
 #include "runtime/train/model_impl.h"
 
 /* A shape without its dimensions of 1. */
@@ -24,39 +25,107 @@ static iso_shape row_shape(const iso_tensor *input)
     return row;
 }
 
-static iso_status check_component(iso_dataset *data, int component, iso_tensor *tensor, const char *what)
+/* "inputs", or where there are several "inputs 'image'". */
+static void part_text(const iso_model *model, int part, char *text, size_t size)
 {
-    char have[160], want[160];
+    int first = part < model->inputs ? 0 : part < model->inputs + model->targets ? 1 : 2;
+    static const char *const what[] = {"inputs", "targets", "sample weights"};
+    bool several = (first == 0 ? model->inputs : model->targets) > 1;
+    snprintf(text, size, several ? "%s '%s'" : "%s", what[first], iso_tensor_name(model->part[part]));
+}
+
+static iso_status check_component(iso_dataset *data, int component, const iso_model *model, int part)
+{
+    char have[160], want[160], what[200];
     const iso_shape *given = iso_dataset_shape(data, component);
-    iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(tensor), 1);
+    iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(model->part[part]), 1);
     if (iso_shape_equal(&a, &b))
         return ISO_OK;
-    iso_shape row = row_shape(tensor);
+    iso_shape row = row_shape(model->part[part]);
+    part_text(model, part, what, sizeof what);
     return iso_error(ISO_INVALID, "data set %s: its %s have the shape %s a row, the model wants %s",
                      iso_dataset_source(data), what, iso_shape_text(given, have, sizeof have),
                      iso_shape_text(&row, want, sizeof want));
 }
 
+/* "2 inputs" or "no inputs", with what they are called in the model where `names`. */
+static void count_text(iso_text *text, int count, const char *what, const iso_model *model, int first,
+                       bool names)
+{
+    if (count == 0)
+        iso_text_add(text, "no %ss", what);
+    else
+        iso_text_add(text, "%d %s%s", count, what, count > 1 ? "s" : "");
+    for (int i = 0; i < count && names && count > 1; i++)
+        iso_text_add(text, "%s%s%s", i ? ", " : " (", iso_tensor_name(model->part[first + i]),
+                     i == count - 1 ? ")" : "");
+}
+
+/* Both sides' numbers of inputs, targets and sample weights. */
+static iso_status wrong_components(const iso_model *model, const iso_dataset *data, int targets, int weights)
+{
+    iso_text text = {0};
+    int inputs = iso_dataset_inputs(data), has = iso_dataset_targets(data);
+    iso_text_add(&text, "data set %s has ", iso_dataset_source(data));
+    count_text(&text, inputs, "input", model, 0, false);
+    iso_text_add(&text, ", ");
+    count_text(&text, has, "target", model, 0, false);
+    iso_text_add(&text, " and ");
+    count_text(&text, iso_dataset_components(data) - inputs - has, "sample weight", model, 0, false);
+    iso_text_add(&text, "; the model takes ");
+    count_text(&text, model->inputs, "input", model, 0, true);
+    iso_text_add(&text, targets ? ", " : "");
+    if (targets)
+        count_text(&text, targets, "target", model, model->inputs, true);
+    iso_text_add(&text, weights   ? " and sample weights (one for all or one for each target)"
+                        : targets ? " and no sample weights (compile with .sample_weights to have them)"
+                                  : "");
+    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+/* Which component of the data is which part of the model, for the first `parts` of it. */
+static void map_components(const iso_model *model, const iso_dataset *data, int *component)
+{
+    int before = model->inputs + model->targets;
+    int weights = iso_dataset_components(data) - before;
+    for (int i = 0; i < model->parts; i++)
+        component[i] = i < before || weights > 1 ? i : before;
+}
+
+iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use)
+{
+    iso_status status = ISO_OK;
+    if (!data)
+        return iso_error(ISO_INVALID, "%s: the data set is NULL", use);
+    if (iso_dataset_inputs(data) != model->inputs)
+        return wrong_components(model, data, 0, 0);
+    for (int i = 0; i < model->inputs; i++)
+        ISO_TRY(check_component(data, i, model, i));
+    if (!iso_dataset_batched(data))
+        ISO_TRY(iso_dataset_batch(data, 32));
+done:
+    return status;
+}
+
 iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use)
 {
+    int component[ISO_MAX_COMPONENTS];
     iso_status status = ISO_OK;
     if (!model->compiled)
         return iso_error(ISO_INVALID, "%s: the model is not compiled", use);
     if (!data)
         return iso_error(ISO_INVALID, "%s: the data set is NULL", use);
-    int components = iso_dataset_components(data), wanted = model->weights ? 3 : 2;
-    if (components < wanted)
-        return iso_error(ISO_INVALID, "data set %s has %s, the model needs %s", iso_dataset_source(data),
-                         components == 2 ? "no sample weights" : "no targets",
-                         wanted == 3 ? "inputs, targets and sample weights" : "inputs and targets");
-    if (components > wanted)
-        return iso_error(ISO_INVALID, "data set %s has %d components, the model takes %d%s",
-                         iso_dataset_source(data), components, wanted,
-                         components == 3 ? " (sample weights: compile with .sample_weights)" : "");
-    ISO_TRY(check_component(data, 0, model->input, "inputs"));
-    ISO_TRY(check_component(data, 1, model->target, "targets"));
-    if (model->weights)
-        ISO_TRY(check_component(data, 2, model->weights, "sample weights"));
+    int targets = iso_dataset_targets(data),
+        weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
+    bool weights_fit =
+        model->weighted ? weights == 1 || (weights > 0 && weights == model->targets) : weights == 0;
+    if (iso_dataset_inputs(data) != model->inputs || targets != model->targets || !weights_fit)
+        return wrong_components(model, data, model->targets, model->weighted);
+    map_components(model, data, component);
+    for (int i = 0; i < model->parts; i++)
+        ISO_TRY(check_component(data, component[i], model, i));
     if (!iso_dataset_batched(data))
         ISO_TRY(iso_dataset_batch(data, 32));
 done:
@@ -93,8 +162,9 @@ static void fail(iso_feed *feed, iso_status status)
 static iso_status read_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             iso_dtype dtype, void *out)
 {
-    const iso_batch *lent = ((const iso_feed *)batch->impl)->lent;
-    return lent->read(lent, component, begin, count, dtype, out);
+    const iso_feed *feed = batch->impl;
+    const iso_batch *lent = feed->lent;
+    return lent->read(lent, feed->component[component], begin, count, dtype, out);
 }
 
 /* The dimensions that are not 1 are those of the rows that are lent, in their order. */
@@ -117,28 +187,41 @@ static iso_box part_of_lent(const iso_shape *shape, const iso_box *part, const i
 static iso_status read_part_of_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
                                     const iso_box *part, iso_dtype dtype, void *out)
 {
-    const iso_batch *lent = ((const iso_feed *)batch->impl)->lent;
-    iso_box theirs = part_of_lent(&batch->shape[component], part, &lent->shape[component]);
+    const iso_feed *feed = batch->impl;
+    const iso_batch *lent = feed->lent;
+    int theirs = feed->component[component];
+    iso_box box = part_of_lent(&batch->shape[component], part, &lent->shape[theirs]);
     if (iso_box_count(part) == 0)
         return ISO_OK;
-    return lent->read_part(lent, component, begin, count, &theirs, dtype, out);
+    return lent->read_part(lent, theirs, begin, count, &box, dtype, out);
+}
+
+static void begin_parts(iso_feed *feed, const iso_model *model, int parts, iso_dataset *data, int64_t begin,
+                        int64_t steps)
+{
+    *feed = (iso_feed){.data = data, .position = begin, .end = begin + steps};
+    feed->reshaped =
+        (iso_batch){.components = parts, .read = read_lent, .read_part = read_part_of_lent, .impl = feed};
+    map_components(model, data, feed->component);
+    for (int i = 0; i < parts; i++) {
+        int theirs = feed->component[i];
+        feed->reshaped.shape[i] = row_shape(model->part[i]);
+        feed->reshaped.dtype[i] = iso_dataset_dtype(data, theirs);
+        if (theirs != i || !iso_shape_equal(&feed->reshaped.shape[i], iso_dataset_shape(data, theirs)))
+            feed->differs = true;
+    }
+    fail(feed, iso_dataset_seek(data, begin));
 }
 
 void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps)
 {
-    const iso_tensor *const input[] = {model->input, model->target, model->weights};
-    *feed = (iso_feed){.data = data, .position = begin, .end = begin + steps};
-    feed->reshaped = (iso_batch){.components = iso_dataset_components(data),
-                                 .read = read_lent,
-                                 .read_part = read_part_of_lent,
-                                 .impl = feed};
-    for (int i = 0; i < 3 && input[i] && i < feed->reshaped.components; i++) {
-        feed->reshaped.shape[i] = row_shape(input[i]);
-        feed->reshaped.dtype[i] = iso_dataset_dtype(data, i);
-        if (!iso_shape_equal(&feed->reshaped.shape[i], iso_dataset_shape(data, i)))
-            feed->reshape = true;
-    }
-    fail(feed, iso_dataset_seek(data, begin));
+    begin_parts(feed, model, model->parts, data, begin, steps);
+}
+
+void iso_feed_begin_inputs(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin,
+                           int64_t steps)
+{
+    begin_parts(feed, model, model->inputs, data, begin, steps);
 }
 
 /* Rows of the batch at a position, which a failed batch must have too. */
@@ -169,7 +252,7 @@ const iso_batch *iso_feed_next(iso_feed *feed)
         batch = &feed->failed;
     }
     feed->position++;
-    if (!feed->reshape || batch == &feed->failed)
+    if (!feed->differs || batch == &feed->failed)
         return batch;
     feed->lent = batch;
     feed->reshaped.rows = batch->rows;

@@ -1,10 +1,49 @@
 /* Models: creation, parts, and how their reported values add up over batches. */
 #include "runtime/train/model.h"
 
+#include <string.h>
+
 #include "runtime/base/memory.h"
 #include "runtime/train/model_impl.h"
 
-iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
+static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
+{
+    if (!tensor)
+        iso_graph_fail(g, "a model needs an input and an output; its %s is NULL", what);
+    else if (iso_tensor_graph(tensor) != g)
+        iso_graph_fail(g, "the model's %s belongs to another graph", what);
+    else if (input && iso_graph_error(g) == ISO_OK && !iso_tensor_is_input(tensor))
+        iso_graph_fail(g, "a model's input must be made by iso_input(), '%s' is not",
+                       iso_tensor_name(tensor));
+}
+
+static bool check_count(iso_graph *g, int count, int most, const char *what)
+{
+    if (count < 1 || count > most)
+        iso_graph_fail(g, "a model with %d %s: 1 to %d are possible", count, what, most);
+    return count >= 1 && count <= most;
+}
+
+static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor *const *outputs)
+{
+    for (int i = 0; i < model->inputs; i++) {
+        check_tensor(model->graph, inputs[i], "input", true);
+        for (int k = 0; k < i; k++)
+            if (inputs[i] && inputs[i] == inputs[k] && iso_graph_error(model->graph) == ISO_OK)
+                iso_graph_fail(model->graph, "the input '%s' is given twice to a model",
+                               iso_tensor_name(inputs[i]));
+        model->input[i] = inputs[i];
+    }
+    memcpy(model->part, model->input, sizeof model->input);
+    model->parts = model->inputs;
+    for (int i = 0; i < model->outputs; i++) {
+        check_tensor(model->graph, outputs[i], "output", false);
+        model->output[i] = outputs[i];
+    }
+}
+
+iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
+                                    iso_tensor *const *outputs, int output_count)
 {
     static iso_model no_memory = {.status = ISO_NO_MEMORY};
     iso_model *model = iso_new(sizeof *model);
@@ -13,16 +52,18 @@ iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
         return &no_memory;
     }
     model->graph = g;
-    model->input = x;
-    model->output = y;
-    if (!x || !y)
-        iso_graph_fail(g, "a model needs an input and an output; its %s is NULL", x ? "output" : "input");
-    else if (iso_tensor_graph(x) != g || iso_tensor_graph(y) != g)
-        iso_graph_fail(g, "the model's %s belongs to another graph",
-                       iso_tensor_graph(x) != g ? "input" : "output");
-    else if (!iso_tensor_is_input(x))
-        iso_graph_fail(g, "a model's input must be made by iso_input(), '%s' is not", iso_tensor_name(x));
+    if (!check_count(g, input_count, ISO_MAX_MODEL_INPUTS, "inputs") ||
+        !check_count(g, output_count, ISO_MAX_MODEL_OUTPUTS, "outputs"))
+        return model;
+    model->inputs = input_count;
+    model->outputs = output_count;
+    take_tensors(model, inputs, outputs);
     return model;
+}
+
+iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
+{
+    return iso_model_create_several(g, &x, 1, &y, 1);
 }
 
 void iso_model_destroy(iso_model *model)
@@ -42,12 +83,55 @@ iso_graph *iso_model_graph(iso_model *model)
 
 iso_tensor *iso_model_input(iso_model *model)
 {
-    return model->input;
+    return iso_model_input_at(model, 0);
 }
 
 iso_tensor *iso_model_output(iso_model *model)
 {
-    return model->output;
+    return iso_model_output_at(model, 0);
+}
+
+int iso_model_input_count(const iso_model *model)
+{
+    return model->inputs;
+}
+
+int iso_model_output_count(const iso_model *model)
+{
+    return model->outputs;
+}
+
+iso_tensor *iso_model_input_at(iso_model *model, int index)
+{
+    return index >= 0 && index < model->inputs ? model->input[index] : NULL;
+}
+
+iso_tensor *iso_model_output_at(iso_model *model, int index)
+{
+    return index >= 0 && index < model->outputs ? model->output[index] : NULL;
+}
+
+/* The last call of a layer that gave this tensor: a layer may pass on what another made. */
+static const char *layer_of(const iso_graph *graph, const iso_tensor *tensor)
+{
+    for (int i = iso_graph_layer_count(graph) - 1; i >= 0; i--)
+        if (iso_graph_layer(graph, i)->output == tensor)
+            return iso_graph_layer(graph, i)->name;
+    return iso_tensor_name(tensor);
+}
+
+const char *iso_model_output_name(iso_model *model, int index)
+{
+    if (index < 0 || index >= model->outputs)
+        return NULL;
+    return *model->output_name[index] ? model->output_name[index]
+                                      : layer_of(model->graph, model->output[index]);
+}
+
+void iso_model_set_output_name(iso_model *model, int index, const char *name)
+{
+    if (index >= 0 && index < model->outputs)
+        snprintf(model->output_name[index], sizeof model->output_name[index], "%s", name);
 }
 
 iso_variable *iso_model_variable(iso_model *model, const char *path)

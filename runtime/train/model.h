@@ -1,10 +1,11 @@
-/* Models: a graph with an input and an output, what it is trained for, and Keras's compile, fit and evaluate.
+/* Models: a graph with inputs and outputs, what it is trained for, and Keras's compile, fit and evaluate.
  */
 #ifndef ISO_TRAIN_MODEL_H
 #define ISO_TRAIN_MODEL_H
 
 #include <stdio.h>
 
+#include "runtime/base/batch.h"
 #include "runtime/exec/function.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/callbacks.h"
@@ -21,10 +22,23 @@ typedef struct iso_dataset iso_dataset;
  * the model, and iso_compile returns it on every rank. Not collective, but every rank must build the same
  * model. */
 iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
+/* The same with several (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS); data sets have their
+ * components in this order: inputs, then the targets of the outputs that have a loss or metrics. */
+iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
+                                    iso_tensor *const *outputs, int output_count);
 void iso_model_destroy(iso_model *model);
 iso_graph *iso_model_graph(iso_model *model);
+/* The first ones, and by index; NULL outside. Lent. */
 iso_tensor *iso_model_input(iso_model *model);
 iso_tensor *iso_model_output(iso_model *model);
+int iso_model_input_count(const iso_model *model);
+int iso_model_output_count(const iso_model *model);
+iso_tensor *iso_model_input_at(iso_model *model, int index);
+iso_tensor *iso_model_output_at(iso_model *model, int index);
+/* By which reported values name an output ("<name>_loss"): that of the layer that made it, as in Keras,
+ * unless set otherwise before iso_compile. Lent. */
+const char *iso_model_output_name(iso_model *model, int index);
+void iso_model_set_output_name(iso_model *model, int index, const char *name);
 /* By path ("d1/kernel"); NULL where there is none. Lent; read and assigned after iso_compile. */
 iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Keras's table of layers, output shapes and parameters. Any rank may print. */
@@ -38,6 +52,21 @@ typedef struct iso_custom_metric {
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
 } iso_custom_metric;
 
+/* What one of several outputs is trained for. What is left out (zero) is as iso_compile_options has it for
+ * all outputs. */
+typedef struct iso_output_options {
+    iso_loss loss;
+    iso_tensor *(*loss_function)(iso_tensor *y_true, iso_tensor *y_pred);
+    double loss_weight; /* in the total; 1 */
+    iso_metric metrics[ISO_MAX_METRICS];
+    iso_metric weighted_metrics[ISO_MAX_METRICS];
+    iso_custom_metric custom_metrics[ISO_MAX_METRICS];
+    int top_k;
+    double threshold, label_smoothing, huber_delta;
+    iso_dtype target_dtype;
+    iso_shape target_shape;
+} iso_output_options;
+
 typedef struct iso_compile_options {
     char begin_;
     iso_optimizer optimizer; /* rmsprop */
@@ -49,11 +78,18 @@ typedef struct iso_compile_options {
     int top_k;        /* of the top-k metrics; 5 */
     double threshold; /* of binary accuracy; 0.5 */
     double label_smoothing;
-    double huber_delta;  /* 1 */
-    bool sample_weights; /* data sets have a third component: a weight for each row */
+    double huber_delta; /* 1 */
+    /* Data sets have sample weights: behind the targets a component with a weight for each row, for all
+     * outputs, or one such component for each target. */
+    bool sample_weights;
     /* Of a row of targets, for loss_function: float and the output's shape where dtype is 0. */
     iso_dtype target_dtype;
     iso_shape target_shape;
+    double loss_weight; /* of each output's loss in the total; 1 */
+    /* For several outputs, in their order: .outputs = {{.loss = ISO_LOSS_MSE}, {.loss = ISO_LOSS_MAE,
+     * .loss_weight = 0.2}}. An output that has neither loss nor metrics has no targets in the data. The total
+     * is the sum of the weighted losses and of what the layers add (regularisation). */
+    iso_output_options outputs[ISO_MAX_MODEL_OUTPUTS];
     iso_distribution *distribution; /* NULL: every slot there is, data parallel; must outlive the model */
 } iso_compile_options;
 
@@ -91,7 +127,8 @@ iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_optio
 typedef struct iso_evaluate_options {
     char begin_;
     double *loss;    /* receives the loss */
-    double *metrics; /* receives the metrics, in the order of iso_compile: metrics, weighted, custom */
+    double *metrics; /* receives the other values that iso_model_value_name names: metrics, weighted, custom;
+                        with several losses, each of them before */
     int verbose;     /* as of iso_fit */
 } iso_evaluate_options;
 
@@ -106,7 +143,9 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
 /* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent. */
 iso_function *iso_model_training_function(iso_model *model);
 iso_function *iso_model_evaluation_function(iso_model *model);
-/* Names of the values that training gives: "loss", then the metrics. */
+/* Names of the values that training gives, those of Keras: "loss", with several losses "<output>_loss" of
+ * each, then metrics, weighted and custom metrics in the order of the outputs; with several outputs
+ * "<output>_<metric>". */
 int iso_model_value_count(const iso_model *model);
 const char *iso_model_value_name(const iso_model *model, int index);
 

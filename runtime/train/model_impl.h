@@ -6,8 +6,8 @@
 #include "runtime/train/model.h"
 
 enum {
-    ISO_MAX_VALUES = 1 + 3 * ISO_MAX_METRICS, /* loss, metrics, weighted and custom metrics */
-    ISO_MAX_NAME = 64,
+    ISO_MAX_VALUES = 64, /* losses, metrics, weighted and custom metrics */
+    ISO_MAX_NAME = 128,
 };
 
 /* One number that training reports: the sum over batches of results[sum], divided by that of results[weight],
@@ -21,11 +21,16 @@ typedef struct iso_value_rule {
 
 struct iso_model {
     iso_graph *graph;
-    iso_tensor *input, *output;
+    int inputs, outputs;
+    iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
+    char output_name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME]; /* that were set; "": the layer's */
     iso_status status; /* an error of the model itself, not of its graph */
     /* what iso_compile made */
     bool compiled;
-    iso_tensor *target, *weights; /* inputs of the functions; weights NULL: none */
+    int targets;   /* outputs that have a loss or metrics */
+    bool weighted; /* they have sample weights */
+    int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
+    iso_tensor *part[ISO_MAX_COMPONENTS];
     iso_function *training, *evaluation;
     int values, results;
     iso_value_rule value[ISO_MAX_VALUES];
@@ -43,13 +48,28 @@ void iso_totals_read(const iso_totals *totals, const iso_model *model, double *v
 /* ISO_INVALID where the model is not compiled or the data set's components do not fit it; batches a data set
  * that is not. Not collective. */
 iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use);
+/* The same of the inputs alone, for a model that need not be compiled. */
+iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use);
+
+/* What iso_compile asks for, with the outputs' own options in place: targets and weights become inputs of the
+ * model; *loss, reported values and their tensors in `results`. Errors stay in the graph. Local. */
+typedef struct iso_results {
+    iso_tensor *tensor[ISO_MAX_FUNCTION_OUTPUTS];
+    int count;
+} iso_results;
+iso_status iso_objectives_build(iso_model *model, const iso_compile_options *options, iso_results *results,
+                                iso_tensor **loss);
+/* The options of an output; those of all where it has none of its own. */
+iso_output_options iso_objective_of(const iso_compile_options *options, int output);
 
 /* Goes through batches with a function. A rank whose data set fails alone takes part in the steps that
  * follow, with batches that cannot be read, so that every rank meets the error. */
 typedef struct iso_feed {
     iso_dataset *data;
-    bool reshape;       /* the data's rows have dimensions of 1 that the model's lack, or the reverse */
-    iso_batch reshaped; /* lends the data set's batch in the model's shapes */
+    bool differs; /* the data's components are not the model's one by one: rows have dimensions of 1
+                     that the others lack, or one component of weights serves all outputs */
+    int component[ISO_MAX_COMPONENTS]; /* of the data, for each of the model's */
+    iso_batch reshaped;                /* lends the data set's batch in the model's shapes */
     const iso_batch *lent;
     iso_status status; /* the data set's first error on this rank */
     char message[1024];
@@ -58,6 +78,9 @@ typedef struct iso_feed {
 } iso_feed;
 /* steps batches from position `begin` on. */
 void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps);
+/* The same of the model's inputs alone. */
+void iso_feed_begin_inputs(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin,
+                           int64_t steps);
 /* The next batch, NULL after the last. */
 const iso_batch *iso_feed_next(iso_feed *feed);
 /* The feed's own error, recorded again. */

@@ -122,7 +122,11 @@ void iso_model_summary(iso_model *model, FILE *out)
     rule(out, "┏", "━", "┳", "┓");
     row(out, "┃", "Layer (type)", "Output Shape", "Param #");
     rule(out, "┡", "━", "╇", "┩");
-    layer_row(out, iso_tensor_name(model->input), "InputLayer", model->input, 0);
+    for (int i = 0; i < model->inputs; i++) {
+        if (i)
+            rule(out, "├", "─", "┼", "┤");
+        layer_row(out, iso_tensor_name(model->input[i]), "InputLayer", model->input[i], 0);
+    }
     for (int i = 0; i < iso_graph_layer_count(model->graph); i++) {
         const iso_layer_record *layer = iso_graph_layer(model->graph, i);
         rule(out, "├", "─", "┼", "┤");

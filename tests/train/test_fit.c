@@ -532,7 +532,7 @@ START_TEST(data_that_does_not_fit)
     check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "no targets", "random");
     iso_dataset_destroy(data);
     data = arrays(targets, true, 8);
-    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "3 components", "sample_weights");
+    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "1 sample weight;", "sample_weights");
     iso_dataset_destroy(data);
     data = arrays(targets, false, 8);
     check_refused_naming(iso_fit(model, data, .epochs = -2, .verbose = ISO_ZERO), "epochs", "-2");
