@@ -78,7 +78,8 @@ typedef struct iso_dense_options {
     bool no_bias;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
-    double kernel_l2, bias_l2;          /* l2 * sum(w^2) is added to the loss */
+    double kernel_l1, bias_l1;          /* l1 * sum(|w|) + l2 * sum(w^2) is added to the loss */
+    double kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_dense_options;
@@ -104,7 +105,7 @@ typedef struct iso_conv2d_options {
     bool no_bias;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
-    double kernel_l2, bias_l2;
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_conv2d_options;
@@ -112,15 +113,19 @@ iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
 #define iso_conv2d(...)                                                                                      \
     iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
 
-/* Normalises over all dimensions but the last. In training functions by mean and (biased) variance of the
- * global batch, which also move the moving statistics: moving = momentum * moving + (1 - momentum) * batch;
- * elsewhere by these. Variables: gamma, beta, moving_mean, moving_variance: [c]. */
+/* Normalises over all dimensions but that of the channels. In training functions by mean and (biased)
+ * variance of the global batch, which also move the moving statistics: moving = momentum * moving + (1 -
+ * momentum) * batch; elsewhere by these. Variables: gamma, beta, moving_mean, moving_variance: [c]. */
 typedef struct iso_batch_norm_options {
     char begin_;
     iso_tensor *x;
     bool no_scale, no_center;
-    double momentum; /* 0.99; ISO_ZERO for 0 */
-    double epsilon;  /* 1e-3 */
+    double momentum;                                                      /* 0.99; ISO_ZERO for 0 */
+    double epsilon;                                                       /* 1e-3 */
+    int axis;                                                             /* of the channels; 0: the last */
+    iso_initializer gamma_initializer, beta_initializer;                  /* ones, zeros */
+    iso_initializer moving_mean_initializer, moving_variance_initializer; /* zeros, ones */
+    double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout, *moving_mean_layout, *moving_variance_layout;
     const char *name;
 } iso_batch_norm_options;
@@ -128,13 +133,18 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t si
 #define iso_batch_norm(...)                                                                                  \
     iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
 
-/* Normalises each row over its last `axes` dimensions. Variables: gamma, beta, of their shape. */
+/* Normalises each row over its last `axes` dimensions, or over those listed. Variables: gamma, beta, of their
+ * shape. */
 typedef struct iso_layer_norm_options {
     char begin_;
     iso_tensor *x;
     bool no_scale, no_center;
     double epsilon; /* 1e-3 */
     int axes;       /* 1: the last dimension */
+    int axis[ISO_MAX_RANK],
+        axis_count; /* where axis_count is not 0: these dimensions (negative: from the end) */
+    iso_initializer gamma_initializer, beta_initializer; /* ones, zeros */
+    double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout;
     const char *name;
 } iso_layer_norm_options;
@@ -150,6 +160,7 @@ typedef struct iso_embedding_options {
     int64_t input_dim;
     int64_t output_dim;
     iso_initializer embeddings_initializer; /* uniform, -0.05 to 0.05 */
+    double embeddings_l1, embeddings_l2;
     const char *embeddings_layout;
     const char *name;
 } iso_embedding_options;

@@ -1,6 +1,7 @@
 /* The arguments of layers that are described by data: each with what it is where it is missing, and refused
  * where it is what no layer can have. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
@@ -18,6 +19,12 @@ double iso_config_number(const iso_layer_config *config, const char *key, double
     if (count > 1)
         iso_config_refuse(config, key, "a number");
     return count == 1 ? value : usual;
+}
+
+double iso_config_option(const iso_layer_config *config, const char *key)
+{
+    double value = iso_config_number(config, key, NAN);
+    return isnan(value) ? 0 : value == 0 ? ISO_ZERO : value;
 }
 
 /* Whole numbers that a double holds exactly. */
@@ -89,6 +96,9 @@ static const struct {
     [ISO_INIT_RANDOM_UNIFORM] = {"RandomUniform", "random_uniform"},
     [ISO_INIT_RANDOM_NORMAL] = {"RandomNormal", "random_normal"},
     [ISO_INIT_TRUNCATED_NORMAL] = {"TruncatedNormal", "truncated_normal"},
+    [ISO_INIT_VARIANCE_SCALING] = {"VarianceScaling", "variance_scaling"},
+    [ISO_INIT_ORTHOGONAL] = {"Orthogonal", "orthogonal"},
+    [ISO_INIT_IDENTITY] = {"Identity", "identity"},
 };
 enum { INITIALIZERS = sizeof initializers / sizeof initializers[0] };
 
@@ -110,29 +120,22 @@ const char *iso_initializer_class(iso_initializer_kind kind)
     return (int)kind > 0 && (int)kind < INITIALIZERS ? initializers[kind].keras : NULL;
 }
 
-/* VarianceScaling, where it is one that has a name of its own. */
-static bool scaling(const iso_layer_config *config, iso_initializer_kind *kind)
+const char *const iso_fan_modes[] = {"fan_in", "fan_out", "fan_avg", NULL};
+const char *const iso_fan_distributions[] = {"truncated_normal", "untruncated_normal", "uniform", NULL};
+
+/* Which of several a text is, the first where it is missing; what is none of them is refused. */
+static int one_of(const iso_layer_config *config, const char *key, const char *const *names)
 {
-    static const struct {
-        double scale;
-        const char *mode, *distribution;
-        iso_initializer_kind kind;
-    } named[] = {{1, "fan_avg", "uniform", ISO_INIT_GLOROT_UNIFORM},
-                 {1, "fan_avg", "truncated_normal", ISO_INIT_GLOROT_NORMAL},
-                 {2, "fan_in", "uniform", ISO_INIT_HE_UNIFORM},
-                 {2, "fan_in", "truncated_normal", ISO_INIT_HE_NORMAL},
-                 {1, "fan_in", "uniform", ISO_INIT_LECUN_UNIFORM},
-                 {1, "fan_in", "truncated_normal", ISO_INIT_LECUN_NORMAL}};
-    double scale = iso_config_number(config, "scale", 1);
-    const char *mode = config->text(config, "mode"), *distribution = config->text(config, "distribution");
-    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
-        if (scale == named[i].scale && strcmp(mode ? mode : "fan_in", named[i].mode) == 0 &&
-            strcmp(distribution ? distribution : "truncated_normal", named[i].distribution) == 0) {
-            *kind = named[i].kind;
-            return true;
-        }
+    const char *text = config->text(config, key);
+    iso_text supported = {0};
+    for (int i = 0; names[i]; i++) {
+        if (!text || strcmp(text, names[i]) == 0)
+            return i;
+        iso_text_add(&supported, "%s'%s'", i ? ", " : "", names[i]);
     }
-    return false;
+    iso_config_refuse(config, key, iso_text_get(&supported));
+    iso_text_free(&supported);
+    return 0;
 }
 
 /* The numbers of an initializer. One without spread is a constant: zero would mean Keras's default. */
@@ -151,6 +154,15 @@ static iso_initializer with_numbers(const iso_layer_config *config, iso_initiali
         initializer.stddev = iso_config_number(config, "stddev", 0.05);
         if (initializer.stddev == 0)
             initializer = (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = initializer.mean};
+    } else if (kind == ISO_INIT_ORTHOGONAL || kind == ISO_INIT_IDENTITY) {
+        initializer.scale = iso_config_number(config, "gain", 1);
+    } else if (kind == ISO_INIT_VARIANCE_SCALING) {
+        const char *distribution = config->text(config, "distribution");
+        initializer.scale = iso_config_number(config, "scale", 1);
+        initializer.mode = (iso_fan_mode)one_of(config, "mode", iso_fan_modes);
+        if (!distribution || strcmp(distribution, "normal") != 0) /* an older name of the truncated one */
+            initializer.distribution =
+                (iso_fan_distribution)one_of(config, "distribution", iso_fan_distributions);
     }
     return initializer;
 }
@@ -163,8 +175,7 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
     iso_text supported = {0};
     if (!name)
         return (iso_initializer){.kind = ISO_INIT_DEFAULT};
-    bool scales = object && strcmp(name, "VarianceScaling") == 0;
-    if (scales ? !scaling(object, &kind) : !iso_initializer_find(name, &kind)) {
+    if (!iso_initializer_find(name, &kind)) {
         for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++)
             iso_text_add(&supported, "%s%s", i > ISO_INIT_ZEROS ? ", " : "", initializers[i].keras);
         iso_config_refuse(config, key, iso_text_get(&supported));
@@ -175,19 +186,33 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
 
 /* ---- regularizers and activations ---- */
 
-double iso_config_l2(const iso_layer_config *config, const char *key)
+void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
 {
     const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
     const char *name = object ? object->type : config->text(config, key);
+    *l1 = *l2 = 0;
     if (!name)
-        return 0;
-    bool both = strcmp(name, "L1L2") == 0;
-    if (both ? object && iso_config_number(object, "l1", 0) != 0
-             : strcmp(name, "L2") != 0 && strcmp(name, "l2") != 0) {
-        iso_config_refuse(config, key, "L2, L1L2 with l1 = 0");
-        return 0;
-    }
-    return object ? iso_config_number(object, "l2", both ? 0 : 0.01) : 0.01;
+        return;
+    bool both = strcmp(name, "L1L2") == 0 || strcmp(name, "l1_l2") == 0;
+    bool first = both || strcmp(name, "L1") == 0 || strcmp(name, "l1") == 0;
+    bool second = both || strcmp(name, "L2") == 0 || strcmp(name, "l2") == 0;
+    double usual = both && object ? 0 : 0.01;
+    if (!first && !second)
+        iso_config_refuse(config, key, "L1, L2, L1L2");
+    if (first)
+        *l1 = object ? iso_config_number(object, "l1", usual) : usual;
+    if (second)
+        *l2 = object ? iso_config_number(object, "l2", usual) : usual;
+}
+
+void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
+                       double *l1, double *l2)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_initializer", what);
+    *initializer = iso_config_initializer(config, key);
+    snprintf(key, sizeof key, "%s_regularizer", what);
+    iso_config_penalty(config, key, l1, l2);
 }
 
 /* An activation that is given as a layer: where it is one that has a name too. */

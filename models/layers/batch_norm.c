@@ -24,6 +24,32 @@ static bool check(const iso_layer *layer, iso_tensor *x, double momentum, double
     return iso_tensor_good(x);
 }
 
+/* An initializer that is not one of a trained weight. */
+static void note_initializer(iso_layer *layer, const char *key, iso_initializer chosen,
+                             iso_initializer_kind usual)
+{
+    if (chosen.kind == ISO_INIT_DEFAULT)
+        chosen.kind = usual;
+    iso_layer_note_initializer(layer, key, &chosen);
+}
+
+static void note(iso_layer *layer, const iso_batch_norm_options *options, uint32_t axes, double momentum,
+                 double epsilon)
+{
+    iso_weight_form gamma_form = ISO_WEIGHT_FORM(*options, gamma, ISO_INIT_ONES);
+    iso_weight_form beta_form = ISO_WEIGHT_FORM(*options, beta, ISO_INIT_ZEROS);
+    iso_layer_note_axes(layer, "axis", axes);
+    iso_layer_note_real(layer, "momentum", momentum);
+    iso_layer_note_real(layer, "epsilon", epsilon);
+    iso_layer_note_flag(layer, "center", !options->no_center);
+    iso_layer_note_flag(layer, "scale", !options->no_scale);
+    iso_layer_note_weight(layer, &gamma_form);
+    iso_layer_note_weight(layer, &beta_form);
+    note_initializer(layer, "moving_mean_initializer", options->moving_mean_initializer, ISO_INIT_ZEROS);
+    note_initializer(layer, "moving_variance_initializer", options->moving_variance_initializer,
+                     ISO_INIT_ONES);
+}
+
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_batch_norm_options, options, given, size);
@@ -34,16 +60,20 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     if (!iso_layer_begin(&layer, x, "BatchNormalization", "batch_normalization", options.name) ||
         !check(&layer, x, momentum, epsilon))
         return iso_layer_broken(x);
+    int back[ISO_MAX_RANK];
+    uint32_t axes = iso_layer_axes(&layer, x, (const int[]){options.axis ? options.axis : -1}, 1);
+    if (!axes)
+        return iso_layer_broken(x);
+    x = iso_layer_axes_last(x, axes, back);
     iso_shape channels = ISO_SHAPE(iso_tensor_shape(x)->dim[iso_tensor_shape(x)->rank - 1]);
-    iso_initializer usual = {.kind = ISO_INIT_DEFAULT};
-    if (!options.no_scale)
-        gamma = iso_layer_weight(&layer, "gamma", channels, usual, ISO_INIT_ONES, 0);
-    if (!options.no_center)
-        beta = iso_layer_weight(&layer, "beta", channels, usual, ISO_INIT_ZEROS, 0);
-    iso_variable *moving_mean =
-        iso_layer_variable(&layer, "moving_mean", channels, usual, ISO_INIT_ZEROS, false);
-    iso_variable *moving_variance =
-        iso_layer_variable(&layer, "moving_variance", channels, usual, ISO_INIT_ONES, false);
+    iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
+    iso_weight_form beta_form = ISO_WEIGHT_FORM(options, beta, ISO_INIT_ZEROS);
+    gamma = iso_layer_weight_unless(&layer, options.no_scale, &gamma_form, channels);
+    beta = iso_layer_weight_unless(&layer, options.no_center, &beta_form, channels);
+    iso_variable *moving_mean = iso_layer_variable(&layer, "moving_mean", channels,
+                                                   options.moving_mean_initializer, ISO_INIT_ZEROS, false);
+    iso_variable *moving_variance = iso_layer_variable(
+        &layer, "moving_variance", channels, options.moving_variance_initializer, ISO_INIT_ONES, false);
     iso_tensor *y = iso_batch_norm_op(x, iso_variable_value(moving_mean), iso_variable_value(moving_variance),
                                       gamma, beta, epsilon);
     if (!iso_graph_freezes(layer.graph)) { /* a frozen one trains nothing and infers always, as in Keras */
@@ -52,20 +82,27 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
         move(&layer, moving_variance, variance, momentum);
         y = iso_by_mode(iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
     }
-    iso_layer_set_layout(&layer, "gamma", options.gamma_layout);
-    iso_layer_set_layout(&layer, "beta", options.beta_layout);
     iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
     iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
-    return iso_layer_end(&layer, y);
+    note(&layer, &options, axes, momentum, epsilon);
+    return iso_layer_end(&layer, iso_layer_axes_back(y, back));
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
+    iso_batch_norm_options options = {.x = x[0],
+                                      .name = config->name,
+                                      .axis = (int)iso_config_count(config, "axis", -1),
+                                      .momentum = iso_config_option(config, "momentum"),
+                                      .epsilon = iso_config_option(config, "epsilon"),
+                                      .no_scale = !iso_config_flag(config, "scale", true),
+                                      .no_center = !iso_config_flag(config, "center", true)};
     (void)count;
-    return iso_batch_norm(x[0], .name = config->name, .momentum = iso_config_number(config, "momentum", 0),
-                          .epsilon = iso_config_number(config, "epsilon", 0),
-                          .no_scale = !iso_config_flag(config, "scale", true),
-                          .no_center = !iso_config_flag(config, "center", true));
+    ISO_CONFIG_WEIGHT(&options, config, gamma);
+    ISO_CONFIG_WEIGHT(&options, config, beta);
+    options.moving_mean_initializer = iso_config_initializer(config, "moving_mean_initializer");
+    options.moving_variance_initializer = iso_config_initializer(config, "moving_variance_initializer");
+    return iso_batch_norm_with(&options, sizeof options);
 }
 
 const iso_layer_type iso_layer_batch_norm = {.keras = "BatchNormalization", .build = build};

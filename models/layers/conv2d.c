@@ -68,14 +68,22 @@ iso_tensor *iso_conv2d_with(const iso_conv2d_options *given, size_t size)
         return iso_layer_broken(options.x);
     int64_t channels = iso_tensor_shape(options.x)->dim[3] / conv.geometry.groups;
     iso_shape shape = ISO_SHAPE(conv.window[0], conv.window[1], channels, options.filters);
-    iso_tensor *kernel = iso_layer_weight(&layer, "kernel", shape, options.kernel_initializer,
-                                          ISO_INIT_GLOROT_UNIFORM, options.kernel_l2);
+    iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, kernel, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
+    iso_tensor *kernel = iso_layer_weight(&layer, &kernel_form, shape);
     iso_tensor *y = iso_conv2d_op(options.x, kernel, &conv.geometry); /* [batch, h', w', filters] */
-    if (!options.no_bias)
-        y = iso_add(y, iso_layer_weight(&layer, "bias", ISO_SHAPE(options.filters), options.bias_initializer,
-                                        ISO_INIT_ZEROS, options.bias_l2));
-    iso_layer_set_layout(&layer, "kernel", options.kernel_layout);
-    iso_layer_set_layout(&layer, "bias", options.bias_layout);
+    y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.filters));
+    iso_layer_note_integer(&layer, "filters", options.filters);
+    iso_layer_note_integers(&layer, "kernel_size", conv.window, 2);
+    iso_layer_note_integers(&layer, "strides", conv.geometry.stride, 2);
+    iso_layer_note_padding(&layer, options.padding);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
+    iso_layer_note_integers(&layer, "dilation_rate", conv.geometry.dilation, 2);
+    iso_layer_note_integer(&layer, "groups", conv.geometry.groups);
+    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
+    iso_layer_note_weight(&layer, &kernel_form);
+    iso_layer_note_weight(&layer, &bias_form);
     return iso_layer_end(&layer, iso_activate(y, options.activation));
 }
 
@@ -91,10 +99,8 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     options.padding = iso_config_padding(config);
     options.activation = iso_config_activation(config, iso_tensor_graph(x[0]));
     options.no_bias = !iso_config_flag(config, "use_bias", true);
-    options.kernel_initializer = iso_config_initializer(config, "kernel_initializer");
-    options.bias_initializer = iso_config_initializer(config, "bias_initializer");
-    options.kernel_l2 = iso_config_l2(config, "kernel_regularizer");
-    options.bias_l2 = iso_config_l2(config, "bias_regularizer");
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_conv2d_with(&options, sizeof options);
 }
 

@@ -15,31 +15,30 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     if (options.units <= 0)
         return iso_layer_fail(&layer, "units is %lld, it must be positive", (long long)options.units);
     int64_t features = shape->dim[shape->rank - 1];
-    iso_tensor *kernel =
-        iso_layer_weight(&layer, "kernel", ISO_SHAPE(features, options.units), options.kernel_initializer,
-                         ISO_INIT_GLOROT_UNIFORM, options.kernel_l2);
+    iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, kernel, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
+    iso_tensor *kernel = iso_layer_weight(&layer, &kernel_form, ISO_SHAPE(features, options.units));
     iso_tensor *y = iso_matmul(options.x, kernel); /* [batch, ..., units] */
-    if (!options.no_bias)
-        y = iso_add(y, iso_layer_weight(&layer, "bias", ISO_SHAPE(options.units), options.bias_initializer,
-                                        ISO_INIT_ZEROS, options.bias_l2));
-    iso_layer_set_layout(&layer, "kernel", options.kernel_layout);
-    iso_layer_set_layout(&layer, "bias", options.bias_layout);
+    y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.units));
     iso_layer_note_integer(&layer, "units", options.units);
     iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
     iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
+    iso_layer_note_weight(&layer, &kernel_form);
+    iso_layer_note_weight(&layer, &bias_form);
     return iso_layer_end(&layer, iso_activate(y, options.activation));
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
+    iso_dense_options options = {.x = x[0],
+                                 .name = config->name,
+                                 .units = iso_config_count(config, "units", 0),
+                                 .activation = iso_config_activation(config, iso_tensor_graph(x[0])),
+                                 .no_bias = !iso_config_flag(config, "use_bias", true)};
     (void)count;
-    return iso_dense(x[0], iso_config_count(config, "units", 0), .name = config->name,
-                     .activation = iso_config_activation(config, iso_tensor_graph(x[0])),
-                     .no_bias = !iso_config_flag(config, "use_bias", true),
-                     .kernel_initializer = iso_config_initializer(config, "kernel_initializer"),
-                     .bias_initializer = iso_config_initializer(config, "bias_initializer"),
-                     .kernel_l2 = iso_config_l2(config, "kernel_regularizer"),
-                     .bias_l2 = iso_config_l2(config, "bias_regularizer"));
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_dense_with(&options, sizeof options);
 }
 
 const iso_layer_type iso_layer_dense = {.keras = "Dense", .build = build};

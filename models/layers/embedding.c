@@ -11,18 +11,26 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
     if (options.input_dim <= 0 || options.output_dim <= 0)
         return iso_layer_fail(&layer, "input_dim is %lld, output_dim %lld: both must be positive",
                               (long long)options.input_dim, (long long)options.output_dim);
-    iso_tensor *table =
-        iso_layer_weight(&layer, "embeddings", ISO_SHAPE(options.input_dim, options.output_dim),
-                         options.embeddings_initializer, ISO_INIT_RANDOM_UNIFORM, 0);
-    iso_layer_set_layout(&layer, "embeddings", options.embeddings_layout);
+    iso_weight_form form = ISO_WEIGHT_FORM(options, embeddings, ISO_INIT_RANDOM_UNIFORM);
+    iso_tensor *table = iso_layer_weight(&layer, &form, ISO_SHAPE(options.input_dim, options.output_dim));
+    iso_layer_note_integer(&layer, "input_dim", options.input_dim);
+    iso_layer_note_integer(&layer, "output_dim", options.output_dim);
+    iso_layer_note_weight(&layer, &form);
+    iso_layer_note_flag(&layer, "mask_zero", false);
     return iso_layer_end(&layer, iso_embedding_op(table, options.x));
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
+    iso_embedding_options options = {.x = x[0],
+                                     .name = config->name,
+                                     .input_dim = iso_config_count(config, "input_dim", 0),
+                                     .output_dim = iso_config_count(config, "output_dim", 0)};
     (void)count;
-    return iso_embedding(x[0], (int64_t)iso_config_number(config, "input_dim", 0),
-                         (int64_t)iso_config_number(config, "output_dim", 0), .name = config->name);
+    ISO_CONFIG_WEIGHT(&options, config, embeddings);
+    if (iso_config_flag(config, "mask_zero", false))
+        iso_config_refuse(config, "mask_zero", "false: no layer takes masks");
+    return iso_embedding_with(&options, sizeof options);
 }
 
 const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = build};

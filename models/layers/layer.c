@@ -78,6 +78,11 @@ void iso_layer_note_text(iso_layer *layer, const char *key, const char *value)
     iso_text_add(&layer->config, "\"%s\"", value);
 }
 
+void iso_layer_note_padding(iso_layer *layer, iso_padding padding)
+{
+    iso_layer_note_text(layer, "padding", padding == ISO_SAME ? "same" : "valid");
+}
+
 /* The record of a shared layer's first call; -1: this is the first. */
 static int first_call(const iso_layer *layer)
 {
@@ -185,15 +190,48 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
     iso_text_free(&path);
 }
 
-iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
-                             iso_initializer chosen, iso_initializer_kind usual, double l2)
+/* Adds the weight's penalty to the graph's losses. */
+static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_tensor *weight)
 {
-    iso_tensor *weight = iso_variable_value(iso_layer_variable(layer, what, shape, chosen, usual, true));
-    if (l2 < 0)
-        iso_layer_fail(layer, "%s_l2 is %g, it must not be negative", what, l2);
-    else if (l2 > 0 && !iso_graph_shares(layer->graph) && !iso_graph_freezes(layer->graph))
-        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_square(weight)), l2, 0));
+    if (!(form->l1 >= 0) || !(form->l2 >= 0)) {
+        iso_layer_fail(layer, "%s_l1 is %g, %s_l2 %g: they must not be negative", form->what, form->l1,
+                       form->what, form->l2);
+        return;
+    }
+    if (iso_graph_shares(layer->graph) || iso_graph_freezes(layer->graph))
+        return;
+    if (form->l1 > 0)
+        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_abs(weight)), form->l1, 0));
+    if (form->l2 > 0)
+        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_square(weight)), form->l2, 0));
+}
+
+iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
+{
+    iso_variable *variable =
+        iso_layer_variable(layer, form->what, shape, form->initializer, form->usual, true);
+    iso_tensor *weight = iso_variable_value(variable);
+    if (form->layout)
+        iso_variable_set_layout(variable, form->layout);
+    penalize(layer, form, weight);
     return weight;
+}
+
+iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
+                                    iso_shape shape)
+{
+    if (!left_out)
+        return iso_layer_weight(layer, form, shape);
+    if (form->layout)
+        iso_layer_fail(layer, "it has a layout for its %s and no such variable", form->what);
+    return NULL;
+}
+
+iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out, const iso_weight_form *form,
+                           iso_shape shape)
+{
+    iso_tensor *bias = iso_layer_weight_unless(layer, left_out, form, shape);
+    return bias ? iso_add(y, bias) : y;
 }
 
 void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2])

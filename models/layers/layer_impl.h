@@ -17,6 +17,24 @@ typedef struct iso_layer {
     iso_text config;    /* the members of a JSON object: what the notes below have added */
 } iso_layer;
 
+/* A trainable weight, as a layer's options describe it. */
+typedef struct iso_weight_form {
+    const char
+        *what; /* "kernel": the variable "<layer>/kernel", Keras's arguments "kernel_initializer", ... */
+    iso_initializer initializer;
+    iso_initializer_kind usual; /* where none is chosen */
+    double l1, l2;              /* l1 * sum(|w|) + l2 * sum(w^2) is added to the graph's losses */
+    const char *layout;         /* of its own; NULL: none */
+    const char *argument; /* "depthwise" where Keras's arguments are not named as the variable; or NULL */
+} iso_weight_form;
+/* The form of a weight from the members of a layer's options: kernel_initializer, kernel_l1, kernel_l2,
+ * kernel_layout. */
+#define ISO_WEIGHT_FORM(options, name, usual_kind)                                                           \
+    {                                                                                                        \
+        .what = #name, .initializer = (options).name##_initializer, .usual = usual_kind,                     \
+        .l1 = (options).name##_l1, .l2 = (options).name##_l2, .layout = (options).name##_layout              \
+    }
+
 /* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
  * zero. */
 #define ISO_LAYER_OPTIONS(type, options, given, size)                                                        \
@@ -42,6 +60,14 @@ void iso_layer_note_flag(iso_layer *layer, const char *key, bool value);
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
 /* A value that is JSON already. */
 void iso_layer_note_json(iso_layer *layer, const char *key, const char *json);
+void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
+/* Dimensions given as bits: a list, one alone as a number. */
+void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
+/* Initializers and penalties as the objects that Keras makes of them. */
+void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
+void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
+/* Both for a weight: "<what>_initializer", "<what>_regularizer". */
+void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -54,12 +80,22 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
                                  iso_initializer chosen, iso_initializer_kind usual, bool trainable);
 /* What a layer's random numbers are drawn by: each call of a shared layer draws its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
-/* The value of a trainable variable, whose l2 * sum(w^2) is added to the graph's losses: once, and where it
- * is trained. */
-iso_tensor *iso_layer_weight(const iso_layer *layer, const char *what, iso_shape shape,
-                             iso_initializer chosen, iso_initializer_kind usual, double l2);
+/* The value of a weight that is made so. Its penalty is added once, and where it is trained. */
+iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
+/* NULL where it is left out; then a layout for it is an error. */
+iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
+                                    iso_shape shape);
+/* y + the weight, or y where it is left out. */
+iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out, const iso_weight_form *form,
+                           iso_shape shape);
 /* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
 void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
+/* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, where one is the
+ * batch, there is none of that number, or two are the same. */
+uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count);
+/* x with these dimensions as its last ones, the order otherwise kept, and what iso_layer_axes_back takes. */
+iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_RANK]);
+iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK]);
 /* Makes *h and *w the two numbers of `pair`, or both `both`, or both `usual`: whichever is first given. */
 void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2]);
 /* Padding of a window over n elements in Keras's sense. */
@@ -69,6 +105,9 @@ void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t strid
 /* ---- arguments of a config, with what they are where they are missing (arguments.c) ---- */
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
 double iso_config_number(const iso_layer_config *config, const char *key, double usual);
+/* The same for members of options that know Keras's default: 0 where it is missing, ISO_ZERO where it is 0.
+ */
+double iso_config_option(const iso_layer_config *config, const char *key);
 /* A whole number. */
 int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t usual);
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual);
@@ -77,10 +116,18 @@ void iso_config_pair(const iso_layer_config *config, const char *key, int64_t us
 /* A list of whole numbers, or one; how many were there, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
 iso_padding iso_config_padding(const iso_layer_config *config);
+/* "fan_in", "uniform", ...: what the members of an iso_initializer are called; NULL behind the last. */
+extern const char *const iso_fan_modes[], *const iso_fan_distributions[];
 /* ISO_INIT_DEFAULT where it is missing. */
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
-/* The l2 of a regularizer, the only kind there is; 0: none. */
-double iso_config_l2(const iso_layer_config *config, const char *key);
+/* The factors of a regularizer: L1, L2 or L1L2; 0: none. */
+void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2);
+/* Both for a weight: "<what>_initializer", "<what>_regularizer". */
+void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
+                       double *l1, double *l2);
+#define ISO_CONFIG_WEIGHT(options, config, name)                                                             \
+    iso_config_weight(config, #name, &(options)->name##_initializer, &(options)->name##_l1,                  \
+                      &(options)->name##_l2)
 /* The argument "activation"; an unknown name is an error. */
 iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph);
 

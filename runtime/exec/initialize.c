@@ -1,6 +1,7 @@
 /* Initial values: Keras's initializers from counter-based random numbers, so that an element depends on seed,
  * path and global index alone. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "runtime/base/random.h"
 #include "runtime/exec/runtime_impl.h"
@@ -43,6 +44,22 @@ static distribution scaled_normal(double variance)
     return (distribution){TRUNCATED, 0, sqrt(variance) / cut_deviation};
 }
 
+static double scale_of(const iso_initializer *init)
+{
+    return init->scale == 0 ? 1 : init->scale;
+}
+
+static distribution variance_scaling(const iso_initializer *init, double in, double out)
+{
+    double fan = init->mode == ISO_FAN_IN ? in : init->mode == ISO_FAN_OUT ? out : (in + out) / 2;
+    double variance = scale_of(init) / (fan > 1 ? fan : 1);
+    if (init->distribution == ISO_FAN_UNIFORM)
+        return scaled_uniform(variance);
+    if (init->distribution == ISO_FAN_NORMAL)
+        return (distribution){NORMAL, 0, sqrt(variance)};
+    return scaled_normal(variance);
+}
+
 static distribution distribution_of(const iso_initializer *init, const iso_shape *shape)
 {
     double in, out;
@@ -73,6 +90,10 @@ static distribution distribution_of(const iso_initializer *init, const iso_shape
         return (distribution){NORMAL, init->mean, deviation};
     case ISO_INIT_TRUNCATED_NORMAL:
         return (distribution){TRUNCATED, init->mean, deviation};
+    case ISO_INIT_VARIANCE_SCALING:
+        return variance_scaling(init, in, out);
+    case ISO_INIT_ORTHOGONAL: /* made as a whole, below */
+    case ISO_INIT_IDENTITY:
     case ISO_INIT_ZEROS:
         break;
     }
@@ -85,6 +106,11 @@ static double normal(uint64_t key, uint64_t index, uint64_t stream)
     iso_philox draw = iso_philox_draw(key, index, stream);
     double u = iso_uniform_f64(draw.word[0], draw.word[1]), v = iso_uniform_f64(draw.word[2], draw.word[3]);
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
+}
+
+double iso_normal(uint64_t key, uint64_t index)
+{
+    return normal(key, index, 1);
 }
 
 /* Drawn again, from the next stream, while outside of two deviations. */
@@ -113,12 +139,52 @@ static double draw(const distribution *from, uint64_t key, uint64_t index)
     }
 }
 
-void iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data)
+/* Where the elements of a box lie in the matrix [all dimensions but the last, last]. */
+static void from_matrix(const iso_variable *variable, const iso_box *box, const double *q, double scale,
+                        void *data)
+{
+    int64_t count = iso_box_count(box);
+    for (int64_t i = 0; i < count; i++)
+        iso_element_set(data, variable->dtype, i, scale * q[iso_box_global_index(box, &variable->shape, i)]);
+}
+
+static iso_status orthogonal(const iso_variable *variable, uint64_t key, const iso_box *box, void *data)
+{
+    double *q;
+    int64_t rows = 1, columns = variable->shape.dim[variable->shape.rank - 1];
+    for (int d = 0; d < variable->shape.rank - 1; d++)
+        rows *= variable->shape.dim[d];
+    iso_status status = iso_orthogonal(key, rows, columns, &q);
+    if (status != ISO_OK)
+        return status;
+    from_matrix(variable, box, q, scale_of(&variable->initializer), data);
+    free(q);
+    return ISO_OK;
+}
+
+static void identity(const iso_variable *variable, const iso_box *box, void *data)
+{
+    double scale = scale_of(&variable->initializer);
+    int64_t count = iso_box_count(box), columns = variable->shape.dim[1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = iso_box_global_index(box, &variable->shape, i);
+        iso_element_set(data, variable->dtype, i, at / columns == at % columns ? scale : 0);
+    }
+}
+
+iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data)
 {
     distribution from = distribution_of(&variable->initializer, &variable->shape);
     uint64_t key = iso_random_key(seed, variable->path);
     int64_t count = iso_box_count(box);
+    if (variable->initializer.kind == ISO_INIT_ORTHOGONAL)
+        return orthogonal(variable, key, box, data);
+    if (variable->initializer.kind == ISO_INIT_IDENTITY) {
+        identity(variable, box, data);
+        return ISO_OK;
+    }
     for (int64_t i = 0; i < count; i++)
         iso_element_set(data, variable->dtype, i,
                         draw(&from, key, (uint64_t)iso_box_global_index(box, &variable->shape, i)));
+    return ISO_OK;
 }

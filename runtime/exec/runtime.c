@@ -315,18 +315,20 @@ static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 }
 
 /* Each copy is filled by the rank of the first slot of its host that uses it. */
-static void initialize(iso_runtime *runtime, int first)
+static iso_status initialize(iso_runtime *runtime, int first)
 {
+    iso_status status = ISO_OK;
     for (int v = first; v < runtime->stored; v++)
-        for (int i = 0; i < runtime->locals; i++) {
+        for (int i = 0; i < runtime->locals && status == ISO_OK; i++) {
             const iso_variable *variable = runtime->graph->variable[v];
             int slot = runtime->local[i].slot;
             if (!iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            iso_initialize(variable, runtime->graph->seed, &box,
-                           iso_runtime_variable(runtime, variable, slot));
+            status = iso_initialize(variable, runtime->graph->seed, &box,
+                                    iso_runtime_variable(runtime, variable, slot));
         }
+    return status;
 }
 
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program)
@@ -337,8 +339,7 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
     ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
-    initialize(runtime, first);
-    ISO_TRY(iso_agree(runtime->ctx, ISO_OK)); /* nobody reads before all have written */
+    ISO_TRY(iso_agree(runtime->ctx, initialize(runtime, first))); /* nobody reads before all have written */
 done:
     return status;
 }

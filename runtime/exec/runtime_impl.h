@@ -89,7 +89,12 @@ bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *v
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
 
-/* initialize.c: fills a box of a variable with its initial values. */
-void iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
+/* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY for an orthogonal one. */
+iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
+/* orthogonal.c: q [rows, columns], its rows or columns, whichever are fewer, orthonormal: a random rotation
+ * that depends on key, rows and columns alone. */
+iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q);
+/* Standard normal number `index` of a key. */
+double iso_normal(uint64_t key, uint64_t index);
 
 #endif

@@ -314,6 +314,20 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
 
 /* ---- variables ---- */
 
+/* Initializers that make a matrix. */
+static bool check_initializer(iso_graph *graph, const char *path, iso_initializer_kind kind,
+                              const iso_shape *shape)
+{
+    char text[160];
+    bool fits =
+        kind == ISO_INIT_ORTHOGONAL ? shape->rank >= 2 : kind != ISO_INIT_IDENTITY || shape->rank == 2;
+    if (!fits)
+        iso_graph_fail(graph, "variable '%s': shape %s cannot begin as an %s matrix", path,
+                       iso_shape_text(shape, text, sizeof text),
+                       kind == ISO_INIT_IDENTITY ? "identity" : "orthogonal");
+    return fits;
+}
+
 static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, const iso_shape *shape)
 {
     int64_t count;
@@ -370,7 +384,8 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     path = iso_graph_path(graph, path, within);
     if (graph->status == ISO_OK && graph->sharing)
         return had(graph, path, dtype, &shape);
-    if (graph->status != ISO_OK || !check_variable(graph, path, dtype, &shape))
+    if (graph->status != ISO_OK || !check_variable(graph, path, dtype, &shape) ||
+        !check_initializer(graph, path, initializer.kind, &shape))
         return &graph->bad_variable;
     iso_variable *variable = iso_graph_keep(graph, sizeof *variable);
     if (!variable)

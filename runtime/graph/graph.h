@@ -67,13 +67,27 @@ typedef enum iso_initializer_kind {
     ISO_INIT_RANDOM_UNIFORM, /* [.low, .high); Keras: -0.05, 0.05 where both are 0 */
     ISO_INIT_RANDOM_NORMAL,  /* .mean, .stddev; Keras: 0, 0.05 where stddev is 0 */
     ISO_INIT_TRUNCATED_NORMAL,
+    ISO_INIT_VARIANCE_SCALING, /* .scale / (fan by .mode), .distribution */
+    ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows
+                            or columns, whichever are fewer */
+    ISO_INIT_IDENTITY,   /* .scale on the diagonal of a matrix */
 } iso_initializer_kind;
+
+typedef enum iso_fan_mode { ISO_FAN_IN = 0, ISO_FAN_OUT, ISO_FAN_AVERAGE } iso_fan_mode;
+typedef enum iso_fan_distribution {
+    ISO_FAN_TRUNCATED_NORMAL = 0,
+    ISO_FAN_NORMAL, /* Keras: "untruncated_normal" */
+    ISO_FAN_UNIFORM,
+} iso_fan_distribution;
 
 /* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive
  * field. */
 typedef struct iso_initializer {
     iso_initializer_kind kind;
     double value, low, high, mean, stddev;
+    double scale; /* 1; Keras's gain of Orthogonal and Identity */
+    iso_fan_mode mode;
+    iso_fan_distribution distribution;
 } iso_initializer;
 
 /* A variable with a path such as "dense/kernel" (in a block its path begins with the block's). Its initial

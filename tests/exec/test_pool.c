@@ -72,7 +72,7 @@ static moments measure(const char *path, iso_initializer init, iso_shape shape)
     int64_t n = iso_box_count(&box);
     double *values = malloc((size_t)n * sizeof *values);
     moments m = {0, 0, 0};
-    iso_initialize(variable, 1337, &box, values);
+    ck_assert_int_eq(iso_initialize(variable, 1337, &box, values), ISO_OK);
     for (int64_t i = 0; i < n; i++)
         m.mean += values[i];
     m.mean /= (double)n;
@@ -174,6 +174,44 @@ START_TEST(initial_values_are_keras_s)
 }
 END_TEST
 
+/* Rows or columns, whichever are fewer, are orthonormal, times the scale; any part is that of the whole. */
+static void check_orthogonal(iso_shape shape, int64_t rows, int64_t columns)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_initializer init = {.kind = ISO_INIT_ORTHOGONAL, .scale = 2};
+    iso_variable *variable = iso_variable_create(graph, "v", ISO_F64, shape, init, true);
+    iso_box box = iso_box_whole(&shape), part = box;
+    double q[512], some[512];
+    ck_assert_int_eq(iso_initialize(variable, 1337, &box, q), ISO_OK);
+    int64_t few = rows < columns ? rows : columns, many = rows < columns ? columns : rows;
+    int64_t along = rows < columns ? 1 : columns, across = rows < columns ? columns : 1;
+    for (int64_t i = 0; i < few; i++)
+        for (int64_t j = 0; j < few; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < many; k++)
+                sum += q[i * across + k * along] * q[j * across + k * along];
+            ck_assert_msg(fabs(sum - (i == j ? 4 : 0)) < 1e-12, "%lld and %lld: %g", (long long)i,
+                          (long long)j, sum);
+        }
+    part.offset[0] = 1;
+    part.extent[0] = 2;
+    ck_assert_int_eq(iso_initialize(variable, 1337, &part, some), ISO_OK);
+    int64_t row = iso_box_count(&box) / shape.dim[0];
+    ck_assert_mem_eq(some, q + row, (size_t)(2 * row) * sizeof *q);
+    iso_graph_destroy(graph);
+}
+
+START_TEST(matrices_to_begin_with)
+{
+    check_orthogonal(ISO_SHAPE(5, 9), 5, 9);
+    check_orthogonal(ISO_SHAPE(9, 5), 9, 5);
+    check_orthogonal(ISO_SHAPE(3, 2, 4, 6), 24, 6);
+    check_orthogonal(ISO_SHAPE(3, 2, 12), 6, 12);
+    moments m = measure("v", (iso_initializer){.kind = ISO_INIT_IDENTITY, .scale = 3}, ISO_SHAPE(4, 6));
+    ck_assert(m.mean == 0.5 && m.most == 3);
+}
+END_TEST
+
 START_TEST(settings_of_initializers_are_taken)
 {
     iso_shape shape = ISO_SHAPE(300, 200);
@@ -184,6 +222,18 @@ START_TEST(settings_of_initializers_are_taken)
               m.most > 2.99);
     m = measure("v", (iso_initializer){.kind = ISO_INIT_RANDOM_NORMAL, .mean = 5, .stddev = 2}, shape);
     ck_assert(fabs(m.mean - 5) < 0.05 && fabs(m.deviation - 2) < 0.05);
+    iso_initializer scaling = {.kind = ISO_INIT_VARIANCE_SCALING, .scale = 2};
+    m = measure("v", scaling, shape);
+    ck_assert(fabs(m.deviation - sqrt(2.0 / 300)) < 1e-3);
+    scaling.mode = ISO_FAN_OUT;
+    scaling.distribution = ISO_FAN_NORMAL;
+    m = measure("v", scaling, shape);
+    ck_assert(fabs(m.deviation - sqrt(2.0 / 200)) < 1e-3 && m.most > 0.3);
+    scaling.mode = ISO_FAN_AVERAGE;
+    scaling.distribution = ISO_FAN_UNIFORM;
+    m = measure("v", scaling, shape);
+    ck_assert(fabs(m.deviation - sqrt(2.0 / 250)) < 1e-3 && m.most < sqrt(6.0 / 250));
+    m = measure("v", (iso_initializer){.kind = ISO_INIT_RANDOM_NORMAL, .mean = 5, .stddev = 2}, shape);
     moments other =
         measure("w", (iso_initializer){.kind = ISO_INIT_RANDOM_NORMAL, .mean = 5, .stddev = 2}, shape);
     ck_assert(m.mean != other.mean); /* another path, other numbers */
@@ -195,7 +245,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("pool", 0, every_thread_runs_once_a_round, a_pool_may_end_before_its_first_round,
-                  initial_values_are_keras_s, settings_of_initializers_are_taken))
+                  initial_values_are_keras_s, settings_of_initializers_are_taken, matrices_to_begin_with))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -124,6 +124,14 @@ START_TEST(errors_name_the_layer)
     check_refused("'embedding'", "input_dim is 0");
     iso_layer_norm(image(), .axes = 4);
     check_refused("'layer_normalization'", "4");
+    iso_layer_norm(image(), .axis = {1, -3}, .axis_count = 2);
+    check_refused("'layer_normalization'", "axis -3");
+    iso_batch_norm(image(), .axis = 4, .name = "n");
+    check_refused("'n' (BatchNormalization)", "axis 4");
+    iso_dense(image(), 4, .kernel_l1 = -1);
+    check_refused("'dense'", "kernel_l1 is -1");
+    iso_dense(image(), 4, .bias_initializer = {.kind = ISO_INIT_ORTHOGONAL});
+    check_refused("dense/bias", "orthogonal");
     iso_batch_norm(image(), .momentum = 2);
     check_refused("'batch_normalization'", "momentum 2");
     iso_reshape(image(), ISO_SHAPE(7, 7));

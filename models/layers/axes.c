@@ -1,0 +1,55 @@
+/* Layers that go along other dimensions than the last: these are made the last ones and moved back. */
+#include "models/layers/layer_impl.h"
+
+uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count)
+{
+    char text[160];
+    const iso_shape *shape = iso_tensor_shape(x);
+    uint32_t axes = 0;
+    for (int i = 0; i < count; i++) {
+        int from_front = axis[i] < 0 ? axis[i] + shape->rank : axis[i];
+        if (from_front < 1 || from_front >= shape->rank || axes >> from_front & 1) {
+            iso_layer_fail(layer, "axis %d is none, is the batch or stands twice; its input has the shape %s",
+                           axis[i], iso_shape_text(shape, text, sizeof text));
+            return 0;
+        }
+        axes |= 1u << from_front;
+    }
+    return axes;
+}
+
+iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_RANK])
+{
+    int rank = iso_tensor_shape(x)->rank, to = 0, permutation[ISO_MAX_RANK];
+    bool moved = false;
+    for (int last = 0; last < 2; last++)
+        for (int d = 0; d < rank; d++)
+            if ((int)(axes >> d & 1) == last)
+                permutation[to++] = d;
+    for (int d = 0; d < rank; d++) {
+        back[permutation[d]] = d;
+        moved |= permutation[d] != d;
+    }
+    return moved ? iso_transpose(x, permutation) : x;
+}
+
+iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK])
+{
+    bool moved = false;
+    for (int d = 0; d < iso_tensor_shape(x)->rank; d++)
+        moved |= back[d] != d;
+    return moved ? iso_transpose(x, back) : x;
+}
+
+void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes)
+{
+    int64_t list[ISO_MAX_RANK];
+    int count = 0;
+    for (int d = 0; d < ISO_MAX_RANK; d++)
+        if (axes >> d & 1)
+            list[count++] = d;
+    if (count == 1)
+        iso_layer_note_integer(layer, key, list[0]);
+    else
+        iso_layer_note_integers(layer, key, list, count);
+}
