@@ -448,6 +448,11 @@ bool iso_variable_trainable(const iso_variable *variable)
     return variable->trainable;
 }
 
+bool iso_variable_updated(const iso_variable *variable)
+{
+    return variable->updated;
+}
+
 int iso_graph_variable_count(const iso_graph *graph)
 {
     return graph->variables;

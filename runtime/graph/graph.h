@@ -108,6 +108,8 @@ const char *iso_variable_path(const iso_variable *variable);
 const iso_shape *iso_variable_shape(const iso_variable *variable);
 iso_dtype iso_variable_dtype(const iso_variable *variable);
 bool iso_variable_trainable(const iso_variable *variable);
+/* Whether an optimizer updates it: trainable ones that its loss does not depend on are left as they are. */
+bool iso_variable_updated(const iso_variable *variable);
 int iso_graph_variable_count(const iso_graph *graph);
 iso_variable *iso_graph_variable(const iso_graph *graph, int index);             /* in order of creation */
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
@@ -154,7 +156,8 @@ typedef struct iso_layer_record {
     iso_tensor *output;
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
                 */
-    int block; /* the block that it was called in, or -1; iso_graph_add_layer fills it in */
+    int block; /* filled in by iso_graph_add_layer: the block that it was called in, or -1 */
+    int ops;   /* and how many ops the graph had then */
 } iso_layer_record;
 /* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
@@ -171,7 +174,8 @@ typedef struct iso_block_record {
     iso_tensor *const *input;
     int outputs; /* that were noted; besides them, what others take from it are its outputs */
     iso_tensor *const *output;
-    int first_op, last_op; /* it made the ops [first_op, last_op) of the graph */
+    int first_op, last_op;       /* it made the ops [first_op, last_op) of the graph, */
+    int first_layer, last_layer; /* and called these layers */
 } iso_block_record;
 /* Notes of the block that was begun last, or where none is open of the whole network, what it is in Keras and
  * what it is called with. type: "Functional" (usual) or "Sequential", must live as long as the graph; again:

@@ -12,7 +12,7 @@ struct iso_variable {
     iso_dtype dtype;
     iso_shape shape;
     iso_initializer initializer;
-    bool trainable;
+    bool trainable, updated;
     const char *layout;          /* its own, as text; NULL: the distribution says */
     const char *place;           /* in a file of Keras, where that is unusual; else NULL */
     iso_tensor *value;           /* output of its variable op */

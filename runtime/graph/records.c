@@ -33,6 +33,7 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
     *record = *layer;
     record->input = input;
     record->block = open_block(graph);
+    record->ops = graph->ops;
     record->config = layer->config ? iso_graph_keep_text(graph, layer->config) : NULL;
     iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
     iso_graph_append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
@@ -69,7 +70,9 @@ static iso_block_record *add_block(iso_graph *graph, const char *name)
                                  .around = open_block(graph),
                                  .again = first_block(graph, name),
                                  .first_op = graph->ops,
-                                 .last_op = graph->ops};
+                                 .last_op = graph->ops,
+                                 .first_layer = graph->layers,
+                                 .last_layer = graph->layers};
     return iso_graph_append(graph, &graph->block, &graph->blocks, &graph->block_capacity, record) ? record
                                                                                                   : NULL;
 }
@@ -114,6 +117,7 @@ void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, in
     iso_block_record *record = graph->block[open_block(graph)];
     graph->scopes--;
     record->last_op = graph->ops;
+    record->last_layer = graph->layers;
     if ((record->output = keep_list(graph, outputs, count)))
         record->outputs = count;
     if (count == 1)

@@ -39,6 +39,7 @@ iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_v
     iso_tensor *value = iso_op_create(graph, &iso_op_apply_optimizer, inputs, 4, &attrs);
     if (graph->status != ISO_OK)
         return &graph->bad_update;
+    variable->updated = true;
     return single(graph, (iso_change){.variable = variable, .value = value, .apply = value->producer});
 }
 

@@ -20,7 +20,11 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     if (options->distribution)
         iso_graph_distribute(model->graph, options->distribution);
     ISO_TRY(iso_objectives_build(model, options, results, &loss));
-    *update = iso_minimize(loss, options->optimizer.rule ? options->optimizer : iso_rmsprop());
+    iso_optimizer optimizer = options->optimizer.rule ? options->optimizer : iso_rmsprop();
+    *update = iso_minimize(loss, optimizer);
+    model->optimizer = optimizer;
+    model->optimizer.no_decay = NULL; /* lent */
+    model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
     ISO_TRY(iso_graph_error(model->graph));
     model->results = results->count;
 done:

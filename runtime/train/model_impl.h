@@ -27,9 +27,10 @@ struct iso_model {
     iso_status status; /* an error of the model itself, not of its graph */
     /* what iso_compile made */
     bool compiled;
-    int targets;   /* outputs that have a loss or metrics */
-    bool weighted; /* they have sample weights */
-    int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
+    iso_optimizer optimizer; /* with its rule's name; its no_decay is not kept */
+    int targets;             /* outputs that have a loss or metrics */
+    bool weighted;           /* they have sample weights */
+    int parts; /* what the functions take: inputs, targets, and where `weighted` a weight for each */
     iso_tensor *part[ISO_MAX_COMPONENTS];
     iso_function *training, *evaluation;
     int values, results;

@@ -1,0 +1,518 @@
+/* Networks in Keras's order: map_graph of keras/src/ops/function.py, Keras 3.15, for the records of a graph.
+ * A call is what Keras calls a node. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/graph/calls.h"
+#include "runtime/graph/graph_impl.h"
+
+enum { OUTSIDE = -2, NONE = -1 };
+
+/* A network while it is being found; in its tables NONE says "not yet". */
+typedef struct finder {
+    const iso_graph *graph;
+    iso_network *net;
+    int scope;                /* the block whose inside this is; NONE: the whole graph */
+    int last_layer;           /* layers from here on came after the scope */
+    iso_tensor *const *given; /* the network's inputs */
+    int given_count, most;    /* there are at most so many calls */
+    int *last;                /* [tensors] the last layer call that gave out the tensor */
+    int *previous;            /* [layers] the call before it that gave out the same */
+    int *call_of_layer, *call_of_block, *call_of_op, *call_of_input;
+    int *operation_of_layer, *operation_of_block;
+    /* the depth-first search: calls under way, with the input that each follows next; those that are finished
+     */
+    int *stack, *next, depth, *finished, finished_count;
+    int *met, met_count; /* [operations] when each was first met */
+    int *call_depth, *operation_depth;
+    bool *entered; /* [calls] */
+} finder;
+
+static iso_status no_memory(const finder *f)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the calls of a graph of %d layers", f->graph->layers);
+}
+
+/* ---- who made a tensor ---- */
+
+/* The block that an op was made in. */
+static int block_of_op(const iso_graph *graph, int op)
+{
+    for (int b = graph->blocks - 1; b >= 0; b--) /* an inner one comes after the one around it */
+        if (graph->block[b]->first_op <= op && op < graph->block[b]->last_op)
+            return b;
+    return NONE;
+}
+
+/* Of `block` and those around it, the one that lies directly in the scope: NONE where `block` is the scope
+ * itself, OUTSIDE where it is not within it. */
+static int block_in_scope(const finder *f, int block)
+{
+    int inner = NONE;
+    while (block != f->scope && block >= 0) {
+        inner = block;
+        block = f->graph->block[block]->around;
+    }
+    return block == f->scope ? inner : OUTSIDE;
+}
+
+/* The last of the layer calls [0, before), noted when the graph had at most `ops` ops, that gave out the
+ * tensor. Layers that do nothing give out what came in, so that a tensor can have several. */
+static int layer_before(const finder *f, const iso_tensor *tensor, int before, int ops)
+{
+    int layer = f->last[tensor->id];
+    while (layer >= before || (layer >= 0 && f->graph->layer[layer]->ops > ops))
+        layer = f->previous[layer];
+    return layer;
+}
+
+/* Whether nobody computed it: a variable's value or a constant. */
+static bool is_leaf(const iso_tensor *tensor)
+{
+    return tensor->producer->type == &iso_op_variable || tensor->producer->type == &iso_op_constant;
+}
+
+/* ---- calls ---- */
+
+static int add_operation(finder *f, iso_operation_kind kind, const char *type, const char *name, int record)
+{
+    f->net->operation[f->net->operations] =
+        (iso_operation){.kind = kind, .type = type, .name = name, .record = record};
+    return f->net->operations++;
+}
+
+static iso_tensor **copy(iso_tensor *const *list, int count)
+{
+    iso_tensor **out = iso_new((size_t)count * sizeof *out + 1);
+    if (out && count)
+        memcpy(out, list, (size_t)count * sizeof *out);
+    return out;
+}
+
+/* The call's number, NONE where memory ends. */
+static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
+                    iso_tensor *const *outputs, int output_count)
+{
+    iso_call *call = &f->net->call[f->net->calls++];
+    *call = (iso_call){.operation = operation,
+                       .record = record,
+                       .inputs = input_count,
+                       .outputs = output_count,
+                       .input = copy(inputs, input_count),
+                       .output = copy(outputs, output_count),
+                       .from = iso_new((size_t)input_count * sizeof *call->from + 1)};
+    f->net->operation[operation].calls++;
+    return call->input && call->output && call->from ? f->net->calls - 1 : NONE;
+}
+
+static int call_layer(finder *f, int record)
+{
+    iso_layer_record *const *layer = f->graph->layer;
+    int first = record, *operation;
+    if (f->call_of_layer[record] >= 0)
+        return f->call_of_layer[record];
+    while (layer[first]->again >= 0)
+        first = layer[first]->again;
+    operation = &f->operation_of_layer[first];
+    if (*operation < 0)
+        *operation = add_operation(f, ISO_OPERATION_LAYER, layer[first]->type, layer[first]->name, first);
+    return f->call_of_layer[record] = add_call(f, *operation, record, layer[record]->input,
+                                               layer[record]->inputs, &layer[record]->output, 1);
+}
+
+static int call_op(finder *f, const iso_op *op)
+{
+    if (f->call_of_op[op->id] >= 0)
+        return f->call_of_op[op->id];
+    int operation = add_operation(f, ISO_OPERATION_OP, op->type->name, iso_tensor_name(op->output[0]), NONE);
+    return f->call_of_op[op->id] =
+               add_call(f, operation, NONE, op->input, op->inputs, op->output, op->outputs);
+}
+
+/* An input's name: that of a layer InputLayer in the scope, else the tensor's, but a block's has none. */
+static const char *input_name(const finder *f, const iso_tensor *tensor)
+{
+    for (int i = 0; i < f->graph->layers; i++) {
+        const iso_layer_record *layer = f->graph->layer[i];
+        if (layer->block == f->scope && layer->output == tensor && strcmp(layer->type, "InputLayer") == 0)
+            return layer->name;
+    }
+    return f->scope == NONE ? iso_tensor_name(tensor) : "input_layer";
+}
+
+static int call_input(finder *f, int number)
+{
+    iso_tensor *tensor = f->given[number];
+    if (f->call_of_input[number] >= 0)
+        return f->call_of_input[number];
+    int operation = add_operation(f, ISO_OPERATION_INPUT, "InputLayer", input_name(f, tensor), NONE);
+    return f->call_of_input[number] = add_call(f, operation, NONE, NULL, 0, &tensor, 1);
+}
+
+/* ---- a block's inputs where they were not noted: what its ops take from outside ---- */
+
+static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == tensor)
+            return true;
+    return false;
+}
+
+/* Sets the inputs of a block's call; false where memory ends. */
+static bool derive_inputs(const finder *f, const iso_block_record *block, iso_call *call)
+{
+    for (int o = block->first_op; o < block->last_op; o++) {
+        const iso_op *op = f->graph->op[o];
+        for (int i = 0; i < op->inputs; i++) {
+            iso_tensor *tensor = op->input[i];
+            bool inside = tensor->producer->id >= block->first_op && tensor->producer->type != &iso_op_input;
+            if (inside || is_leaf(tensor) || is_in(call->input, call->inputs, tensor))
+                continue;
+            size_t count = (size_t)call->inputs;
+            iso_tensor **grown = iso_grow(call->input, count, count + 1, sizeof *grown);
+            if (!grown)
+                return false;
+            call->input = grown;
+            grown[call->inputs++] = tensor;
+        }
+    }
+    iso_free(call->from);
+    return (call->from = iso_new((size_t)call->inputs * sizeof *call->from + 1));
+}
+
+static int call_block(finder *f, int record)
+{
+    iso_block_record *const *block = f->graph->block;
+    int first = record, *operation;
+    if (f->call_of_block[record] >= 0)
+        return f->call_of_block[record];
+    while (block[first]->again >= 0)
+        first = block[first]->again;
+    operation = &f->operation_of_block[first];
+    if (*operation < 0)
+        *operation = add_operation(f, ISO_OPERATION_BLOCK, block[first]->type, block[first]->name, first);
+    int call = add_call(f, *operation, record, block[record]->input, block[record]->inputs,
+                        block[record]->output, block[record]->outputs);
+    if (call >= 0 && block[record]->inputs == 0 && !derive_inputs(f, block[record], &f->net->call[call]))
+        return NONE;
+    return f->call_of_block[record] = call;
+}
+
+/* The place of a tensor among the outputs of a call. A block gives out whatever others take from it. */
+static int output_of(finder *f, int call, iso_tensor *tensor)
+{
+    iso_call *c = &f->net->call[call];
+    for (int i = 0; i < c->outputs; i++)
+        if (c->output[i] == tensor)
+            return i;
+    iso_tensor **grown = iso_grow(c->output, (size_t)c->outputs, (size_t)c->outputs + 1, sizeof *grown);
+    if (!grown)
+        return NONE;
+    c->output = grown;
+    grown[c->outputs] = tensor;
+    return c->outputs++;
+}
+
+/* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
+static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_call_output *out)
+{
+    int layer = layer_before(f, tensor, layers, ops), block, call = NONE;
+    const iso_op *op = tensor->producer;
+    *out = (iso_call_output){NONE, 0};
+    if (layer < 0 && is_leaf(tensor))
+        return ISO_OK;
+    if (layer < 0 && op->type == &iso_op_input)
+        block = OUTSIDE;
+    else
+        block = block_in_scope(f, layer >= 0 ? f->graph->layer[layer]->block : block_of_op(f->graph, op->id));
+    if (block >= 0)
+        call = call_block(f, block);
+    else if (block == NONE)
+        call = layer >= 0 ? call_layer(f, layer) : call_op(f, op);
+    else {
+        int number = 0;
+        while (number < f->given_count && f->given[number] != tensor)
+            number++;
+        if (number == f->given_count)
+            return iso_error(ISO_INVALID, "'%s' does not follow from the inputs of the network",
+                             iso_tensor_name(tensor));
+        call = call_input(f, number);
+    }
+    *out = (iso_call_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
+    return out->output < 0 ? no_memory(f) : ISO_OK;
+}
+
+/* Who made what a call takes. */
+static iso_status find_input(finder *f, int call, int input, iso_call_output *from)
+{
+    iso_call *c = &f->net->call[call];
+    int layers = f->last_layer, ops = f->graph->ops;
+    if (f->net->operation[c->operation].kind == ISO_OPERATION_LAYER)
+        layers = c->record;
+    else if (f->net->operation[c->operation].kind == ISO_OPERATION_BLOCK)
+        layers = f->graph->block[c->record]->first_layer;
+    else
+        ops = c->output[0]->producer->id;
+    iso_status status = find_maker(f, c->input[input], layers, ops, from);
+    if (status == ISO_OK)
+        f->net->call[call].from[input] = *from;
+    return status;
+}
+
+/* ---- the order: calls by a depth-first search from the outputs, then by their distance from these ---- */
+
+static void enter(finder *f, int call)
+{
+    int operation = f->net->call[call].operation;
+    if (f->entered[call])
+        return;
+    f->entered[call] = true;
+    if (f->met[operation] < 0)
+        f->met[operation] = f->met_count++;
+    f->stack[f->depth] = call;
+    f->next[f->depth++] = 0;
+}
+
+static iso_status search_from(finder *f, int call)
+{
+    iso_status status = ISO_OK;
+    enter(f, call);
+    while (f->depth > 0) {
+        iso_call_output from;
+        int top = f->stack[f->depth - 1], input = f->next[f->depth - 1]++;
+        if (input == f->net->call[top].inputs) {
+            f->finished[f->finished_count++] = top;
+            f->depth--;
+            continue;
+        }
+        ISO_TRY(find_input(f, top, input, &from));
+        if (from.call >= 0)
+            enter(f, from.call);
+    }
+done:
+    return status;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* An operation's depth is that of its deepest call so far, which the call then has too. */
+static void find_depths(finder *f)
+{
+    for (int i = f->finished_count - 1; i >= 0; i--) {
+        const iso_call *call = &f->net->call[f->finished[i]];
+        int *depth = &f->call_depth[f->finished[i]], *of_operation = &f->operation_depth[call->operation];
+        *depth = *of_operation = larger(*depth, *of_operation);
+        for (int k = 0; k < call->inputs; k++) {
+            int from = call->from[k].call;
+            if (from >= 0)
+                f->call_depth[from] = larger(f->call_depth[from], *depth + 1);
+        }
+    }
+}
+
+typedef struct rank {
+    int operation, depth, met;
+} rank;
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const rank *x = a, *y = b;
+    if (x->depth != y->depth)
+        return x->depth > y->depth ? -1 : 1;
+    if (x->met != y->met)
+        return x->met < y->met ? -1 : 1;
+    return x->operation - y->operation; /* inputs that are not used: in the order in which they are given */
+}
+
+static iso_status sort_operations(finder *f)
+{
+    iso_network *net = f->net;
+    size_t count = (size_t)net->operations;
+    rank *ranks = iso_new(count * sizeof *ranks + 1);
+    iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
+    int *place = iso_new(count * sizeof *place + 1);
+    iso_status status = ranks && sorted && place ? ISO_OK : no_memory(f);
+    if (status == ISO_OK) {
+        for (int i = 0; i < net->operations; i++)
+            ranks[i] = (rank){i, f->operation_depth[i], f->met[i]};
+        qsort(ranks, count, sizeof *ranks, compare_ranks);
+        for (int i = 0; i < net->operations; i++) {
+            sorted[i] = net->operation[ranks[i].operation];
+            place[ranks[i].operation] = i;
+        }
+        memcpy(net->operation, sorted, count * sizeof *sorted);
+        for (int c = 0; c < net->calls; c++)
+            net->call[c].operation = place[net->call[c].operation];
+    }
+    iso_free(ranks);
+    iso_free(sorted);
+    iso_free(place);
+    return status;
+}
+
+/* Gives each operation the list of its calls, in the order in which they were made. */
+static iso_status list_calls(finder *f)
+{
+    iso_network *net = f->net;
+    for (int i = 0; i < net->operations; i++) {
+        iso_operation *operation = &net->operation[i];
+        if (!(operation->call = iso_new((size_t)operation->calls * sizeof *operation->call + 1)))
+            return no_memory(f);
+        operation->calls = 0;
+    }
+    for (int c = 0; c < net->calls; c++) {
+        iso_operation *operation = &net->operation[net->call[c].operation];
+        int at = operation->calls++;
+        for (; at > 0 && net->call[operation->call[at - 1]].record > net->call[c].record; at--)
+            operation->call[at] = operation->call[at - 1];
+        operation->call[at] = c;
+    }
+    return ISO_OK;
+}
+
+/* ---- one network ---- */
+
+static int *numbers(int count)
+{
+    int *list = iso_new((size_t)count * sizeof *list + 1);
+    for (int i = 0; list && i < count; i++)
+        list[i] = NONE;
+    return list;
+}
+
+static bool make_tables(finder *f)
+{
+    const iso_graph *g = f->graph;
+    size_t most = (size_t)(f->most = g->layers + g->blocks + g->ops + f->given_count);
+    f->net->call = iso_new(most * sizeof *f->net->call + 1);
+    f->net->operation = iso_new(most * sizeof *f->net->operation + 1);
+    int **table[] = {&f->last,          &f->previous,           &f->call_of_layer,      &f->call_of_block,
+                     &f->call_of_input, &f->operation_of_layer, &f->operation_of_block, &f->call_of_op};
+    int size[] = {g->tensors, g->layers, g->layers, g->blocks, f->given_count, g->layers, g->blocks, g->ops};
+    bool good = f->net->call && f->net->operation;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        good = (*table[i] = numbers(size[i])) && good;
+    int **counter[] = {&f->stack, &f->next, &f->finished, &f->met, &f->call_depth, &f->operation_depth};
+    for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
+        good = (*counter[i] = numbers(f->most)) && good;
+    return (f->entered = iso_new(most + 1)) && good;
+}
+
+static void free_tables(finder *f)
+{
+    void *table[] = {f->last,
+                     f->previous,
+                     f->call_of_layer,
+                     f->call_of_block,
+                     f->call_of_input,
+                     f->operation_of_layer,
+                     f->operation_of_block,
+                     f->call_of_op,
+                     f->stack,
+                     f->next,
+                     f->finished,
+                     f->met,
+                     f->call_depth,
+                     f->operation_depth,
+                     f->entered};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        iso_free(table[i]);
+}
+
+static void note_layers(finder *f)
+{
+    for (int i = 0; i < f->graph->layers; i++) {
+        const iso_layer_record *layer = f->graph->layer[i];
+        if (strcmp(layer->type, "InputLayer") == 0)
+            continue;
+        f->previous[i] = f->last[layer->output->id];
+        f->last[layer->output->id] = i;
+    }
+}
+
+static iso_status find(finder *f, iso_tensor *const *outputs, int count)
+{
+    iso_network *net = f->net;
+    iso_status status = ISO_OK;
+    net->input = iso_new((size_t)f->given_count * sizeof *net->input + 1);
+    net->output = iso_new((size_t)count * sizeof *net->output + 1);
+    if (!make_tables(f) || !net->input || !net->output)
+        return no_memory(f);
+    note_layers(f);
+    for (; net->outputs < count; net->outputs++) {
+        iso_call_output *output = &net->output[net->outputs];
+        ISO_TRY(find_maker(f, outputs[net->outputs], f->last_layer, f->graph->ops, output));
+        if (output->call >= 0)
+            ISO_TRY(search_from(f, output->call));
+    }
+    for (int i = 0; i < f->most; i++) {
+        f->call_depth[i] = larger(f->call_depth[i], 0);
+        f->operation_depth[i] = larger(f->operation_depth[i], 0);
+    }
+    find_depths(f);
+    for (; net->inputs < f->given_count; net->inputs++)
+        if ((net->input[net->inputs].call = call_input(f, net->inputs)) < 0)
+            return no_memory(f);
+    ISO_TRY(sort_operations(f));
+    ISO_TRY(list_calls(f));
+done:
+    return status;
+}
+
+static iso_status create(finder *f, iso_tensor *const *outputs, int count, iso_network *network)
+{
+    iso_network found = {.type = network->type};
+    f->net = &found;
+    iso_status status = find(f, outputs, count);
+    free_tables(f);
+    if (status == ISO_OK)
+        *network = found;
+    else
+        iso_network_free(&found);
+    return status;
+}
+
+iso_status iso_network_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
+                              iso_tensor *const *outputs, int output_count, iso_network *network)
+{
+    finder f = {.graph = graph,
+                .scope = NONE,
+                .last_layer = graph->layers,
+                .given = inputs,
+                .given_count = input_count};
+    network->type = iso_graph_type(graph);
+    return create(&f, outputs, output_count, network);
+}
+
+iso_status iso_network_create_block(const iso_graph *graph, const iso_call *call, iso_network *network)
+{
+    const iso_block_record *block = graph->block[call->record];
+    finder f = {.graph = graph,
+                .scope = call->record,
+                .last_layer = block->last_layer,
+                .given = call->input,
+                .given_count = call->inputs};
+    network->type = block->type;
+    return create(&f, call->output, call->outputs, network);
+}
+
+void iso_network_free(iso_network *network)
+{
+    for (int i = 0; i < network->operations; i++)
+        iso_free(network->operation[i].call);
+    for (int i = 0; i < network->calls; i++) {
+        iso_free(network->call[i].input);
+        iso_free(network->call[i].output);
+        iso_free(network->call[i].from);
+    }
+    iso_free(network->operation);
+    iso_free(network->call);
+    iso_free(network->input);
+    iso_free(network->output);
+    *network = (iso_network){0};
+}

@@ -1,0 +1,517 @@
+/* The places of a model's state in a file of Keras. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/graph/calls.h"
+#include "runtime/train/model_impl.h"
+#include "runtime/train/places.h"
+
+typedef struct iso_sorted_variable {
+    const char *path;
+    int number;
+} iso_sorted_variable;
+
+/* Places while they are being found. */
+typedef struct finder {
+    iso_places *out;
+    iso_graph *graph;
+    bool *seen_layer, *seen_block; /* [records] a shared layer lies where it is met first */
+    iso_sorted_variable *by_path;  /* [variables] */
+    bool *placed;                  /* [variables] */
+    int *own;                      /* [variables] room for the numbers of a layer's */
+    int *trainable, trainables;    /* the trainable variables' numbers in Keras's order */
+} finder;
+
+/* ---- names ---- */
+
+void iso_snake_case(const char *name, char *text, size_t size)
+{
+    /* A capital begins a word where a small letter stands before it, or where small ones follow it. */
+    size_t at = 0;
+    for (size_t i = 0; name[i] && at + 2 < size; i++) {
+        bool begins = i > 0 && isupper((unsigned char)name[i]) &&
+                      (islower((unsigned char)name[i - 1]) || islower((unsigned char)name[i + 1]));
+        if (begins)
+            text[at++] = '_';
+        text[at++] = (char)tolower((unsigned char)name[i]);
+    }
+    text[at] = 0;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+enum { PLACE = 1200 };
+
+/* Formats a place or a path. */
+static iso_status form(char text[PLACE], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, PLACE, format, args);
+    va_end(args);
+    return length < PLACE
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "a place in a file of %d characters: '%.60s...'", length, text);
+}
+
+/* ---- the lists ---- */
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the places of a model's variables");
+}
+
+static bool make_room(void *list, int count, int *room, size_t size)
+{
+    void **array = list;
+    if (count < *room)
+        return true;
+    int wanted = *room ? *room * 2 : 32;
+    void *grown = iso_grow(*array, (size_t)count, (size_t)wanted, size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+/* name NULL: none. */
+static iso_status add_group(iso_places *out, const char *place, const char *name)
+{
+    if (!make_room(&out->group, out->groups, &out->group_room, sizeof *out->group))
+        return no_memory();
+    iso_saved_group group = {iso_strdup(place), name ? iso_strdup(name) : NULL};
+    out->group[out->groups++] = group;
+    return group.place && (!name || group.name) ? ISO_OK : no_memory();
+}
+
+/* Takes over `constant`. path NULL: none. */
+static iso_status add_tensor(iso_places *out, const char *place, const char *path, iso_dtype dtype,
+                             const iso_shape *shape, void *constant)
+{
+    int room = out->tensor_room;
+    if (!make_room(&out->tensor, out->tensors, &room, sizeof *out->tensor) ||
+        !make_room(&out->constant, out->tensors, &out->tensor_room, sizeof *out->constant)) {
+        iso_free(constant);
+        return no_memory();
+    }
+    iso_saved_tensor tensor = {iso_strdup(place), path ? iso_strdup(path) : NULL, dtype, *shape};
+    out->constant[out->tensors] = constant;
+    out->tensor[out->tensors++] = tensor;
+    return tensor.place && (!path || tensor.path) ? ISO_OK : no_memory();
+}
+
+/* ---- layers ---- */
+
+static bool belongs(const char *path, const char *layer)
+{
+    size_t length = strlen(layer);
+    return strncmp(path, layer, length) == 0 && path[length] == '/';
+}
+
+/* Where "<base>/<place>" lies in a group of its own, that group, called as the variable's path has it. */
+static iso_status add_inner_group(iso_places *out, const char *base, const iso_variable *variable,
+                                  int first_group)
+{
+    char group[PLACE], name[256];
+    iso_status status = ISO_OK;
+    const char *place = iso_variable_place(variable), *end = strrchr(place, '/');
+    const char *path = iso_variable_path(variable), *leaf = last_part(path), *start = leaf - 1;
+    ISO_TRY(form(group, "%s/%.*s", base, end ? (int)(end - place) : 0, place));
+    while (start > path && start[-1] != '/')
+        start--;
+    snprintf(name, sizeof name, "%.*s", leaf > path ? (int)(leaf - 1 - start) : 0, start);
+    for (int i = first_group; i < out->groups; i++)
+        if (strcmp(out->group[i].place, group) == 0)
+            return ISO_OK;
+    status = add_group(out, group, name);
+done:
+    return status;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(((const iso_sorted_variable *)a)->path, ((const iso_sorted_variable *)b)->path);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* The first place in f->by_path whose path is not before `path`. */
+static int lower_bound(const finder *f, const char *path)
+{
+    int low = 0, high = iso_graph_variable_count(f->graph);
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (strcmp(f->by_path[middle].path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The number of a variable; -1: there is none of this path. */
+static int number_of(const finder *f, const char *path)
+{
+    int at = lower_bound(f, path);
+    bool found = at < iso_graph_variable_count(f->graph) && strcmp(f->by_path[at].path, path) == 0;
+    return found ? f->by_path[at].number : -1;
+}
+
+/* Puts the numbers of a layer's variables into f->own, in order of creation; returns how many. */
+static int find_own(finder *f, const char *layer)
+{
+    char first[1100];
+    int count = 0;
+    snprintf(first, sizeof first, "%s/", layer);
+    for (int i = lower_bound(f, first);
+         i < iso_graph_variable_count(f->graph) && belongs(f->by_path[i].path, layer); i++)
+        if (!f->placed[f->by_path[i].number])
+            f->own[count++] = f->by_path[i].number;
+    qsort(f->own, (size_t)count, sizeof *f->own, compare_numbers);
+    return count;
+}
+
+static iso_status add_variable(finder *f, const char *place, int number)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    f->placed[number] = true;
+    return add_tensor(f->out, place, iso_variable_path(variable), iso_variable_dtype(variable),
+                      iso_variable_shape(variable), NULL);
+}
+
+/* The variables of a layer below its group: Keras numbers the trainable ones first. */
+static iso_status add_variables(finder *f, const char *base, const char *layer)
+{
+    iso_status status = ISO_OK;
+    int number = 0, first_group = f->out->groups, count = find_own(f, layer);
+    char place[PLACE];
+    for (int trainable = 1; trainable >= 0; trainable--)
+        for (int i = 0; i < count; i++) {
+            const iso_variable *variable = iso_graph_variable(f->graph, f->own[i]);
+            const char *own = iso_variable_place(variable);
+            if (iso_variable_trainable(variable) != (trainable == 1))
+                continue;
+            ISO_TRY(own ? form(place, "%s/%s", base, own) : form(place, "%s/vars/%d", base, number++));
+            if (own)
+                ISO_TRY(add_inner_group(f->out, base, variable, first_group));
+            ISO_TRY(add_variable(f, place, f->own[i]));
+            if (trainable)
+                f->trainable[f->trainables++] = f->own[i];
+        }
+done:
+    return status;
+}
+
+/* ---- networks ---- */
+
+/* How often each class has been met so far, in a list of layers. */
+typedef struct counter {
+    const char *type;
+    int count;
+} counter;
+
+/* "dense", "dense_1", ... */
+static void count_name(counter *counters, const char *type, char *name, size_t size)
+{
+    char snake[200];
+    int i = 0;
+    while (counters[i].type && strcmp(counters[i].type, type) != 0)
+        i++;
+    counters[i].type = type;
+    iso_snake_case(type, snake, sizeof snake);
+    snprintf(name, size, counters[i].count ? "%s_%d" : "%s", snake, counters[i].count);
+    counters[i].count++;
+}
+
+static iso_status add_network(finder *f, const iso_network *net, const char *base);
+
+static iso_status add_block(finder *f, const iso_network *net, const iso_operation *operation,
+                            const char *base)
+{
+    iso_network inside;
+    iso_status status = iso_network_create_block(f->graph, &net->call[operation->call[0]], &inside);
+    if (status != ISO_OK)
+        return status;
+    status = add_network(f, &inside, base);
+    iso_network_free(&inside);
+    return status;
+}
+
+static iso_status add_operation(finder *f, const iso_network *net, const iso_operation *operation,
+                                counter *counters, const char *around)
+{
+    char name[220], base[PLACE], vars[PLACE];
+    iso_status status = ISO_OK;
+    count_name(counters, operation->type, name, sizeof name);
+    ISO_TRY(form(base, "%s/layers/%s", around, name));
+    ISO_TRY(form(vars, "%s/vars", base));
+    bool *seen = operation->kind == ISO_OPERATION_LAYER   ? &f->seen_layer[operation->record]
+                 : operation->kind == ISO_OPERATION_BLOCK ? &f->seen_block[operation->record]
+                                                          : NULL;
+    if (seen && *seen)
+        return ISO_OK;
+    if (seen)
+        *seen = true;
+    ISO_TRY(add_group(f->out, vars, last_part(operation->name)));
+    if (operation->kind == ISO_OPERATION_LAYER)
+        ISO_TRY(add_variables(f, base, operation->name));
+    else if (operation->kind == ISO_OPERATION_BLOCK)
+        ISO_TRY(add_block(f, net, operation, base));
+done:
+    return status;
+}
+
+/* A layer that a Sequential has several times counts each time, though it lies in the file once. Its calls
+ * are a chain, so that the first of the operations is the first of the chain, and so on. */
+static iso_status add_network(finder *f, const iso_network *net, const char *base)
+{
+    iso_status status = ISO_OK;
+    bool sequential = strcmp(net->type, "Sequential") == 0;
+    counter *counters = iso_new((size_t)(net->operations + 1) * sizeof *counters);
+    int *chain = iso_new((size_t)net->calls * sizeof *chain + 1), length = 0;
+    if (!counters || !chain)
+        status = no_memory();
+    if (status == ISO_OK && sequential)
+        for (int call = net->output[0].call; call >= 0; call = net->call[call].from[0].call) {
+            chain[length++] = net->call[call].operation;
+            if (net->call[call].inputs == 0)
+                break;
+        }
+    if (status == ISO_OK && !sequential)
+        for (int i = net->operations - 1; i >= 0; i--)
+            chain[length++] = i;
+    while (status == ISO_OK && length > 0) {
+        const iso_operation *operation = &net->operation[chain[--length]];
+        if (operation->kind == ISO_OPERATION_OP || (sequential && operation->kind == ISO_OPERATION_INPUT))
+            continue;
+        status = add_operation(f, net, operation, counters, base);
+    }
+    iso_free(counters);
+    iso_free(chain);
+    return status;
+}
+
+/* ---- the optimizer: keras/src/optimizers ---- */
+
+static const char *keras_class(const iso_optimizer *optimizer)
+{
+    static const char *const names[][2] = {
+        {"sgd", "SGD"}, {"rmsprop", "RMSprop"}, {"adam", "Adam"}, {"adamw", "AdamW"}, {"adagrad", "Adagrad"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i][0], optimizer->rule) == 0)
+            return names[i][1];
+    return optimizer->rule;
+}
+
+/* The optimizer's next variable: number *at of its group. */
+static iso_status add_own(finder *f, const char *name, int *at)
+{
+    char place[64], path[64];
+    snprintf(path, sizeof path, "optimizer/%.40s", name);
+    snprintf(place, sizeof place, "/optimizer/vars/%d", (*at)++);
+    int number = number_of(f, path);
+    return number >= 0 ? add_variable(f, place, number)
+                       : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
+}
+
+/* What Keras has for a variable that the loss does not depend on: the slot's initial value. */
+static iso_status add_unused(finder *f, const iso_variable *variable, const char *place, double initial)
+{
+    const iso_shape *shape = iso_variable_shape(variable);
+    iso_dtype dtype = iso_variable_dtype(variable);
+    int64_t count = 0;
+    void *values = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_shape_count(shape, &count));
+    ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(dtype), "an optimizer slot", &values));
+    for (int64_t i = 0; i < count && initial != 0; i++)
+        iso_element_set(values, dtype, i, initial);
+    ISO_TRY(add_tensor(f->out, place, NULL, dtype, shape, values));
+done:
+    return status;
+}
+
+static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number, const char *slot,
+                           double initial, int *at)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    char place[64], path[PLACE];
+    iso_status status = ISO_OK;
+    snprintf(place, sizeof place, "/optimizer/vars/%d", (*at)++);
+    if (!iso_variable_updated(variable))
+        return add_unused(f, variable, place, initial);
+    ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
+    int gathered = number_of(f, path);
+    if (gathered >= 0)
+        f->placed[gathered] = true; /* a gradient accumulator is a variable of the graph */
+    status =
+        add_tensor(f->out, place, path, iso_variable_dtype(variable), iso_variable_shape(variable), NULL);
+done:
+    return status;
+}
+
+/* Keras lists the slots of one kind for all variables, then the next kind; but Adam's momentum and velocity
+ * take turns. */
+static iso_status add_slots(finder *f, const iso_optimizer *optimizer, int *at)
+{
+    const char *name[ISO_MAX_OPTIMIZER_SLOTS];
+    double initial[ISO_MAX_OPTIMIZER_SLOTS];
+    int slots = iso_optimizer_rule_find(optimizer->rule)->slots(optimizer, name, initial);
+    bool adam = strncmp(optimizer->rule, "adam", 4) == 0;
+    iso_status status = ISO_OK;
+    for (int first = 0; first < slots;) {
+        int together = adam && first == 0 ? 2 : 1;
+        for (int i = 0; i < f->trainables; i++)
+            for (int k = first; k < first + together; k++)
+                ISO_TRY(add_slot(f, optimizer, f->trainable[i], name[k], initial[k], at));
+        first += together;
+    }
+done:
+    return status;
+}
+
+static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
+{
+    char name[64];
+    int at = 0;
+    iso_status status = ISO_OK;
+    iso_snake_case(keras_class(optimizer), name, sizeof name);
+    ISO_TRY(add_group(f->out, "/optimizer/vars", name));
+    ISO_TRY(add_own(f, "iteration", &at));
+    if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
+        ISO_TRY(add_own(f, "learning_rate", &at));
+    for (int i = 0; optimizer->accumulation > 1 && i < f->trainables; i++)
+        ISO_TRY(add_slot(f, optimizer, f->trainable[i], "gradient_accumulator", 0, &at));
+    ISO_TRY(add_slots(f, optimizer, &at));
+done:
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Whether a path can be that of a dataset: another may not lie below it, and "." means something else. */
+static bool is_plain(const finder *f, const char *path)
+{
+    char below[1100];
+    snprintf(below, sizeof below, "%s/", path);
+    int next = lower_bound(f, below);
+    for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
+        if (strcspn(part, "/") == strspn(part, "."))
+            return false;
+    return next == iso_graph_variable_count(f->graph) || !belongs(f->by_path[next].path, path);
+}
+
+/* Variables of no layer that Keras would list. */
+static iso_status add_others(finder *f)
+{
+    iso_status status = ISO_OK;
+    char place[PLACE];
+    for (int i = 0; i < iso_graph_variable_count(f->graph); i++) {
+        const char *path = iso_variable_path(iso_graph_variable(f->graph, i));
+        if (f->placed[i])
+            continue;
+        ISO_TRY(is_plain(f, path) ? form(place, "/isogrid/variables/%s", path)
+                                  : form(place, "/isogrid/variables/variable %d", i));
+        ISO_TRY(add_variable(f, place, i));
+    }
+done:
+    return status;
+}
+
+static iso_status find(finder *f, iso_model *model)
+{
+    iso_network net;
+    iso_status status =
+        iso_network_create(f->graph, model->input, model->inputs, model->output, model->outputs, &net);
+    if (status != ISO_OK)
+        return status;
+    const char *name = iso_graph_name(f->graph);
+    char usual[32];
+    iso_snake_case(net.type, usual, sizeof usual);
+    ISO_TRY(add_group(f->out, "/vars", name ? name : usual));
+    ISO_TRY(add_network(f, &net, ""));
+    if (model->compiled)
+        ISO_TRY(add_optimizer(f, &model->optimizer));
+    ISO_TRY(add_others(f));
+done:
+    iso_network_free(&net);
+    return status;
+}
+
+static iso_status make_tables(finder *f)
+{
+    size_t variables = (size_t)iso_graph_variable_count(f->graph);
+    f->seen_layer = iso_new((size_t)iso_graph_layer_count(f->graph) + 1);
+    f->seen_block = iso_new((size_t)iso_graph_block_count(f->graph) + 1);
+    f->by_path = iso_new(variables * sizeof *f->by_path + 1);
+    f->placed = iso_new(variables + 1);
+    f->own = iso_new(variables * sizeof *f->own + 1);
+    f->trainable = iso_new(variables * sizeof *f->trainable + 1);
+    if (!f->seen_layer || !f->seen_block || !f->by_path || !f->placed || !f->own || !f->trainable)
+        return no_memory();
+    for (size_t i = 0; i < variables; i++)
+        f->by_path[i] =
+            (iso_sorted_variable){iso_variable_path(iso_graph_variable(f->graph, (int)i)), (int)i};
+    qsort(f->by_path, variables, sizeof *f->by_path, compare_paths);
+    return ISO_OK;
+}
+
+iso_status iso_places_create(iso_model *model, iso_places *places)
+{
+    iso_places out = {0};
+    finder f = {.out = &out, .graph = model->graph};
+    if (model->status != ISO_OK)
+        return iso_error(model->status, "no memory for a model");
+    iso_status status = iso_graph_error(model->graph);
+    if (status != ISO_OK)
+        return status;
+    status = make_tables(&f);
+    if (status == ISO_OK)
+        status = find(&f, model);
+    void *table[] = {f.seen_layer, f.seen_block, f.by_path, f.placed, f.own, f.trainable};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        iso_free(table[i]);
+    if (status == ISO_OK)
+        *places = out;
+    else
+        iso_places_free(&out);
+    return status;
+}
+
+void iso_places_free(iso_places *places)
+{
+    for (int i = 0; i < places->tensors; i++) {
+        iso_free((void *)(uintptr_t)places->tensor[i].place);
+        iso_free((void *)(uintptr_t)places->tensor[i].path);
+        iso_free((void *)(uintptr_t)places->constant[i]);
+    }
+    for (int i = 0; i < places->groups; i++) {
+        iso_free((void *)(uintptr_t)places->group[i].place);
+        iso_free((void *)(uintptr_t)places->group[i].name);
+    }
+    iso_free(places->tensor);
+    iso_free(places->constant);
+    iso_free(places->group);
+    *places = (iso_places){0};
+}
+
+int iso_places_find(const iso_places *places, const char *place)
+{
+    for (int i = 0; i < places->tensors; i++)
+        if (strcmp(places->tensor[i].place, place) == 0)
+            return i;
+    return -1;
+}
