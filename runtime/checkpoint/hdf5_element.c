@@ -1,0 +1,217 @@
+/* HDF5's types and texts. */
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/hdf5_impl.h"
+
+/* Types whose elements can be taken from the file as they are. */
+static bool find_equal(hid_t type, iso_element *element)
+{
+    const struct {
+        hid_t type;
+        iso_element element;
+    } plain[] = {
+        {H5T_IEEE_F32LE, ISO_ELEMENT_F32}, {H5T_IEEE_F64LE, ISO_ELEMENT_F64}, {H5T_STD_I8LE, ISO_ELEMENT_I8},
+        {H5T_STD_I16LE, ISO_ELEMENT_I16},  {H5T_STD_I32LE, ISO_ELEMENT_I32},  {H5T_STD_I64LE, ISO_ELEMENT_I64},
+        {H5T_STD_U8LE, ISO_ELEMENT_U8},    {H5T_STD_U16LE, ISO_ELEMENT_U16},  {H5T_STD_U32LE, ISO_ELEMENT_U32},
+        {H5T_STD_U64LE, ISO_ELEMENT_U64},
+    };
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (H5Tequal(type, plain[i].type) > 0) {
+            *element = plain[i].element;
+            return true;
+        }
+    return false;
+}
+
+/* What a float's bits mean: exponent and fraction in so many bits, IEEE's rules for the rest. */
+static bool float_bits(hid_t type, size_t *exponent, size_t *fraction)
+{
+    size_t sign_at, exponent_at, fraction_at;
+    return H5Tget_fields(type, &sign_at, &exponent_at, exponent, &fraction_at, fraction) >= 0 && *exponent > 1 &&
+           *exponent < 16 && H5Tget_norm(type) == H5T_NORM_IMPLIED &&
+           H5Tget_ebias(type) == ((size_t)1 << (*exponent - 1)) - 1;
+}
+
+/* Half floats and bfloat16 as they are; of others the narrowest float that holds them. */
+static bool find_float(hid_t type, iso_element *element, bool *direct)
+{
+    size_t exponent, fraction, bytes = H5Tget_size(type);
+    if (!float_bits(type, &exponent, &fraction))
+        return false;
+    bool two = bytes == 2 && H5Tget_order(type) == H5T_ORDER_LE && exponent + fraction == 15;
+    if (two && (exponent == 5 || exponent == 8)) {
+        *element = exponent == 5 ? ISO_ELEMENT_F16 : ISO_ELEMENT_BF16;
+        return true; /* HDF5 too hands them over as they are */
+    }
+    *direct = false;
+    *element = exponent <= 8 && fraction <= 23 ? ISO_ELEMENT_F32 : ISO_ELEMENT_F64;
+    return exponent <= 11 && fraction <= 52;
+}
+
+static bool find_integer(hid_t type, iso_element *element, bool *direct)
+{
+    size_t bytes = H5Tget_size(type);
+    bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    *direct = false;
+    if (bytes == 1)
+        *element = is_signed ? ISO_ELEMENT_I8 : ISO_ELEMENT_U8;
+    else if (bytes == 2)
+        *element = is_signed ? ISO_ELEMENT_I16 : ISO_ELEMENT_U16;
+    else if (bytes <= 4)
+        *element = is_signed ? ISO_ELEMENT_I32 : ISO_ELEMENT_U32;
+    else
+        *element = is_signed ? ISO_ELEMENT_I64 : ISO_ELEMENT_U64;
+    return bytes <= 8;
+}
+
+static bool member_is(hid_t type, unsigned member, const char *name, int value)
+{
+    char *has = H5Tget_member_name(type, member);
+    signed char number = -1;
+    bool same = has && !strcmp(has, name) && H5Tget_member_value(type, member, &number) >= 0 && number == value;
+    H5free_memory(has);
+    return same;
+}
+
+/* h5py's bool: an enumeration of bytes, FALSE = 0 and TRUE = 1. */
+static bool find_bool(hid_t type, iso_element *element)
+{
+    *element = ISO_ELEMENT_BOOL;
+    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && member_is(type, 0, "FALSE", 0) &&
+           member_is(type, 1, "TRUE", 1);
+}
+
+/* Keras stores bfloat16 as two bytes without meaning, and tells in an attribute. */
+static bool find_bfloat16(hid_t dataset, hid_t type, iso_element *element)
+{
+    char *name = NULL;
+    bool is = H5Tget_size(type) == 2 && iso_hdf5_attribute_text(dataset, "dtype", 16, &name) == ISO_OK && name &&
+              !strcmp(name, "bfloat16");
+    iso_free(name);
+    *element = ISO_ELEMENT_BF16;
+    return is;
+}
+
+static const char *name_of(H5T_class_t class)
+{
+    static const char *const names[] = {
+        [H5T_INTEGER] = "integers",     [H5T_FLOAT] = "floats",          [H5T_TIME] = "times",
+        [H5T_STRING] = "texts",         [H5T_BITFIELD] = "bit fields",   [H5T_OPAQUE] = "bytes without meaning",
+        [H5T_COMPOUND] = "structures",  [H5T_REFERENCE] = "references",  [H5T_ENUM] = "an enumeration",
+        [H5T_VLEN] = "variable length", [H5T_ARRAY] = "arrays",
+    };
+    return class >= 0 && (size_t)class < sizeof names / sizeof names[0] ? names[class] : "an unknown kind";
+}
+
+iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place, iso_element *element,
+                            bool *direct)
+{
+    H5T_class_t class = H5Tget_class(type);
+    bool known = find_equal(type, element);
+    if (!known && class == H5T_FLOAT)
+        known = find_float(type, element, direct);
+    if (!known && class == H5T_INTEGER)
+        known = find_integer(type, element, direct);
+    if (!known && class == H5T_ENUM)
+        known = find_bool(type, element);
+    if (!known && class == H5T_OPAQUE)
+        known = find_bfloat16(dataset, type, element);
+    if (known)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "'%s': '%s' has elements that are no numbers of up to 64 bits: %s of %zu bytes each", path,
+                     place, name_of(class), H5Tget_size(type));
+}
+
+/* ---- texts ---- */
+
+/* An attribute or a dataset. */
+typedef herr_t (*read_function)(hid_t object, hid_t type, void *out);
+
+static herr_t read_attribute(hid_t object, hid_t type, void *out)
+{
+    return H5Aread(object, type, out);
+}
+
+static herr_t read_dataset(hid_t object, hid_t type, void *out)
+{
+    return H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+}
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for a text of the file");
+}
+
+static iso_status read_variable(hid_t object, hid_t type, read_function read, size_t most, char **text)
+{
+    char *lent = NULL;
+    iso_status status = ISO_OK;
+    if (read(object, type, &lent) < 0)
+        return ISO_OK;
+    if (lent && strnlen(lent, most + 1) <= most && !(*text = iso_strdup(lent)))
+        status = no_memory();
+    H5free_memory(lent);
+    return status;
+}
+
+static iso_status read_fixed(hid_t object, hid_t type, read_function read, size_t bytes, size_t most, char **text)
+{
+    if (bytes > most)
+        return ISO_OK;
+    *text = iso_new(bytes + 1);
+    if (!*text)
+        return no_memory();
+    if (read(object, type, *text) < 0) {
+        iso_free(*text);
+        *text = NULL;
+    }
+    return ISO_OK;
+}
+
+static iso_status read_text(hid_t object, hid_t type, hid_t space, read_function read, size_t most, char **text)
+{
+    hssize_t points = H5Sget_simple_extent_npoints(space);
+    size_t bytes = H5Tget_size(type);
+    H5T_class_t class = H5Tget_class(type);
+    if (class == H5T_STRING && points == 1 && H5Tis_variable_str(type) > 0)
+        return read_variable(object, type, read, most, text);
+    if (class == H5T_STRING && points == 1)
+        return read_fixed(object, type, read, bytes, most, text);
+    if (class == H5T_INTEGER && bytes == 1 && points >= 0)
+        return read_fixed(object, type, read, (size_t)points, most, text);
+    return ISO_OK;
+}
+
+iso_status iso_hdf5_attribute_text(hid_t object, const char *name, size_t most, char **text)
+{
+    iso_status status = ISO_OK;
+    hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    hid_t type = attribute < 0 ? -1 : H5Aget_type(attribute);
+    hid_t space = attribute < 0 ? -1 : H5Aget_space(attribute);
+    *text = NULL;
+    if (type >= 0 && space >= 0)
+        status = read_text(attribute, type, space, read_attribute, most, text);
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    return status;
+}
+
+iso_status iso_hdf5_dataset_text(hid_t dataset, size_t most, char **text)
+{
+    iso_status status = ISO_OK;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    *text = NULL;
+    if (type >= 0 && space >= 0)
+        status = read_text(dataset, type, space, read_dataset, most, text);
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    return status;
+}

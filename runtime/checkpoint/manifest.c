@@ -1,0 +1,282 @@
+#include "runtime/checkpoint/manifest_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+
+static void free_text(const char *text)
+{
+    iso_free((void *)(uintptr_t)text);
+}
+
+void iso_manifest_free(iso_manifest *m)
+{
+    for (int i = 0; i < m->tensors; i++) {
+        free_text(m->tensor[i].tensor.place);
+        free_text(m->tensor[i].tensor.path);
+    }
+    for (int i = 0; i < m->groups; i++) {
+        free_text(m->group[i].place);
+        free_text(m->group[i].name);
+    }
+    iso_free(m->tensor);
+    iso_free(m->group);
+    iso_free(m->state);
+    iso_free(m->index);
+    *m = (iso_manifest){0};
+}
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the list of a file's tensors");
+}
+
+/* Makes room for one more. */
+static iso_status reserve(void **array, int count, int *capacity, size_t size)
+{
+    if (count < *capacity)
+        return ISO_OK;
+    int more = *capacity ? *capacity * 2 : 16;
+    void *grown = iso_grow(*array, (size_t)count, (size_t)more, size);
+    if (!grown)
+        return no_memory();
+    *array = grown;
+    *capacity = more;
+    return ISO_OK;
+}
+
+/* A copy, NULL of NULL; false where memory ends. */
+static bool copy_text(const char *text, const char **copy)
+{
+    *copy = text ? iso_strdup(text) : NULL;
+    return *copy || !text;
+}
+
+iso_status iso_manifest_add_group(iso_manifest *m, const char *place, const char *name)
+{
+    iso_status status = reserve((void **)&m->group, m->groups, &m->group_capacity, sizeof *m->group);
+    if (status != ISO_OK)
+        return status;
+    iso_saved_group *group = &m->group[m->groups++];
+    *group = (iso_saved_group){0};
+    return copy_text(place, &group->place) && copy_text(name, &group->name) ? ISO_OK : no_memory();
+}
+
+iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *from)
+{
+    iso_status status = reserve((void **)&m->tensor, m->tensors, &m->tensor_capacity, sizeof *m->tensor);
+    if (status != ISO_OK)
+        return status;
+    iso_manifest_tensor *tensor = &m->tensor[m->tensors++];
+    *tensor = *from;
+    tensor->tensor.place = tensor->tensor.path = NULL;
+    return copy_text(from->tensor.place, &tensor->tensor.place) &&
+                   copy_text(from->tensor.path, &tensor->tensor.path)
+               ? ISO_OK
+               : no_memory();
+}
+
+size_t iso_manifest_bytes(const iso_manifest_tensor *tensor)
+{
+    size_t bytes = iso_element_size(tensor->element);
+    for (int i = 0; i < tensor->tensor.shape.rank; i++)
+        bytes *= (size_t)tensor->tensor.shape.dim[i];
+    return bytes;
+}
+
+/* ---- packing: two passes, the first of which only counts ---- */
+
+typedef struct packer {
+    char *to; /* NULL: count */
+    size_t size;
+} packer;
+
+static void put(packer *p, const void *data, size_t bytes)
+{
+    if (p->to)
+        memcpy(p->to + p->size, data, bytes);
+    p->size += bytes;
+}
+
+static void put_number(packer *p, int64_t number)
+{
+    put(p, &number, sizeof number);
+}
+
+/* Its length with the zero behind it, 0 for NULL; then the characters. */
+static void put_text(packer *p, const char *text)
+{
+    size_t length = text ? strlen(text) + 1 : 0;
+    put_number(p, (int64_t)length);
+    if (text)
+        put(p, text, length);
+}
+
+static void put_tensor(packer *p, const iso_manifest_tensor *t)
+{
+    put_text(p, t->tensor.place);
+    put_number(p, t->element);
+    put_number(p, t->direct);
+    put_number(p, (int64_t)t->offset);
+    put_number(p, t->tensor.shape.rank);
+    for (int i = 0; i < t->tensor.shape.rank; i++)
+        put_number(p, t->tensor.shape.dim[i]);
+}
+
+static void put_manifest(packer *p, const iso_manifest *m)
+{
+    put_number(p, m->groups);
+    for (int i = 0; i < m->groups; i++) {
+        put_text(p, m->group[i].place);
+        put_text(p, m->group[i].name);
+    }
+    put_number(p, m->tensors);
+    for (int i = 0; i < m->tensors; i++)
+        put_tensor(p, &m->tensor[i]);
+    put_text(p, m->state);
+    put_text(p, m->index);
+}
+
+iso_status iso_manifest_pack(const iso_manifest *m, void **bytes, size_t *size)
+{
+    packer count = {0}, fill = {0};
+    put_manifest(&count, m);
+    fill.to = iso_new(count.size);
+    if (!fill.to)
+        return no_memory();
+    put_manifest(&fill, m);
+    *bytes = fill.to;
+    *size = fill.size;
+    return ISO_OK;
+}
+
+/* ---- unpacking ---- */
+
+typedef struct unpacker {
+    const char *from;
+    size_t left;
+    uint64_t file_bytes;
+} unpacker;
+
+static iso_status broken(const char *what)
+{
+    return iso_error(ISO_INVALID, "the list of the file's tensors is damaged: %s", what);
+}
+
+/* A number in [0, most]. */
+static iso_status get_number(unpacker *u, int64_t most, int64_t *number)
+{
+    if (u->left < sizeof *number)
+        return broken("it ends early");
+    memcpy(number, u->from, sizeof *number);
+    u->from += sizeof *number;
+    u->left -= sizeof *number;
+    return *number >= 0 && *number <= most ? ISO_OK : broken("a number that cannot be");
+}
+
+/* Lent from the bytes. */
+static iso_status get_text(unpacker *u, size_t most, const char **text)
+{
+    int64_t length;
+    iso_status status = get_number(u, (int64_t)most + 1, &length);
+    if (status != ISO_OK)
+        return status;
+    if ((uint64_t)length > u->left || (length > 0 && memchr(u->from, 0, (size_t)length) != u->from + length - 1))
+        return broken("a text without end");
+    *text = length ? u->from : NULL;
+    u->from += length;
+    u->left -= (size_t)length;
+    return ISO_OK;
+}
+
+static iso_status get_place(unpacker *u, const char **place)
+{
+    iso_status status = get_text(u, (size_t)ISO_DEEPEST * ISO_LONGEST_NAME, place);
+    return status == ISO_OK && (!*place || **place != '/') ? broken("a place without name") : status;
+}
+
+static iso_status get_group(unpacker *u, iso_manifest *m)
+{
+    const char *place, *name;
+    iso_status status = ISO_OK;
+    ISO_TRY(get_place(u, &place));
+    ISO_TRY(get_text(u, ISO_LONGEST_NAME, &name));
+    ISO_TRY(iso_manifest_add_group(m, place, name));
+done:
+    return status;
+}
+
+/* Shapes whose bytes memory can address; bytes of direct ones within the file. */
+static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
+{
+    int64_t rank, bytes = (int64_t)iso_element_size(t->element);
+    bool fits = true, empty = false;
+    iso_status status = get_number(u, ISO_MAX_RANK, &rank);
+    t->tensor.shape.rank = status == ISO_OK ? (int)rank : 0;
+    for (int i = 0; i < t->tensor.shape.rank && status == ISO_OK; i++) {
+        int64_t *dim = &t->tensor.shape.dim[i];
+        status = get_number(u, INT64_MAX, dim);
+        empty = empty || *dim == 0;
+        fits = fits && !__builtin_mul_overflow(bytes, *dim > 0 ? *dim : 1, &bytes);
+    }
+    if (status != ISO_OK)
+        return status;
+    if (!fits)
+        return broken("a tensor that is too large");
+    if (t->direct && !empty && ((uint64_t)bytes > u->file_bytes || t->offset > u->file_bytes - (uint64_t)bytes))
+        return broken("a tensor behind the file's end");
+    return ISO_OK;
+}
+
+static iso_status get_tensor(unpacker *u, iso_manifest *m)
+{
+    iso_manifest_tensor t = {0};
+    int64_t element, direct, offset;
+    iso_status status = ISO_OK;
+    ISO_TRY(get_place(u, &t.tensor.place));
+    ISO_TRY(get_number(u, ISO_ELEMENTS - 1, &element));
+    ISO_TRY(get_number(u, 1, &direct));
+    ISO_TRY(get_number(u, INT64_MAX, &offset));
+    t.element = (iso_element)element;
+    t.direct = direct;
+    t.offset = (uint64_t)offset;
+    t.tensor.dtype = iso_element_dtype(t.element);
+    ISO_TRY(get_shape(u, &t));
+    ISO_TRY(iso_manifest_add_tensor(m, &t));
+done:
+    return status;
+}
+
+static iso_status get_long_text(unpacker *u, char **copy)
+{
+    const char *text;
+    iso_status status = get_text(u, ISO_LONGEST_STATE, &text);
+    if (status != ISO_OK || !text)
+        return status;
+    *copy = iso_strdup(text);
+    return *copy ? ISO_OK : no_memory();
+}
+
+iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_bytes, iso_manifest *manifest)
+{
+    unpacker u = {.from = bytes, .left = size, .file_bytes = file_bytes};
+    iso_manifest m = {0};
+    int64_t count;
+    iso_status status = ISO_OK;
+    ISO_TRY(get_number(&u, ISO_MOST_OBJECTS, &count));
+    for (int64_t i = 0; i < count; i++)
+        ISO_TRY(get_group(&u, &m));
+    ISO_TRY(get_number(&u, ISO_MOST_OBJECTS, &count));
+    for (int64_t i = 0; i < count; i++)
+        ISO_TRY(get_tensor(&u, &m));
+    ISO_TRY(get_long_text(&u, &m.state));
+    ISO_TRY(get_long_text(&u, &m.index));
+    if (u.left > 0)
+        ISO_TRY(broken("something follows it"));
+    *manifest = m;
+    return ISO_OK;
+done:
+    iso_manifest_free(&m);
+    return status;
+}
