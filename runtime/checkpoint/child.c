@@ -65,7 +65,7 @@ static uint64_t addresses_held(void)
 /* As if nobody had installed anything: MPI and sanitizers catch what is to end this process. */
 static void reset_signals(void)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGABRT, SIGALRM, SIGXCPU, SIGXFSZ,
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT, SIGALRM, SIGXCPU, SIGXFSZ,
                                   SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGTRAP, SIGSYS};
     sigset_t none;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
@@ -137,30 +137,24 @@ static bool receive_all(int from, void *data, size_t bytes)
     return true;
 }
 
-/* The answer grows as it comes: what the head claims may be a lie. */
+/* The answer's memory grows as it comes: what the head claims may be a lie. */
 static iso_status receive_answer(int from, uint64_t bytes, bool *whole, void **answer)
 {
-    enum { PART = 1 << 20 };
     char *data = NULL;
-    size_t have = 0;
-    while (have < bytes) {
-        size_t part = bytes - have < PART ? (size_t)(bytes - have) : PART;
-        if (have % ((size_t)PART * 64) == 0) {
-            size_t room = have + (bytes - have < (uint64_t)PART * 64 ? (size_t)(bytes - have) : (size_t)PART * 64);
-            char *grown = iso_grow(data, have, room, 1);
-            if (!grown) {
-                iso_free(data);
-                return iso_error(ISO_NO_MEMORY, "no memory for what a file holds");
-            }
-            data = grown;
-        }
-        if (!receive_all(from, data + have, part)) {
+    size_t have = 0, room = (size_t)1 << 20;
+    bool more = true;
+    while (have < bytes && more) {
+        room = bytes < 2 * room ? (size_t)bytes : 2 * room;
+        char *grown = iso_grow(data, have, room, 1);
+        if (!grown) {
             iso_free(data);
-            return ISO_OK;
+            return iso_error(ISO_NO_MEMORY, "no memory for what a file holds");
         }
-        have += part;
+        data = grown;
+        more = receive_all(from, data + have, room - have);
+        have = room;
     }
-    *whole = true;
+    *whole = more;
     *answer = data;
     return ISO_OK;
 }
@@ -191,7 +185,8 @@ static iso_status tell_end(const char *path, bool known, int end)
     if (known && WIFSIGNALED(end))
         return iso_error(ISO_INVALID, "'%s': HDF5 itself failed on it: signal %d (%s)", path, WTERMSIG(end),
                          strsignal(WTERMSIG(end)));
-    return iso_error(ISO_INVALID, "'%s': HDF5 itself failed on it: the process that tried it ended without report (%d)",
+    return iso_error(ISO_INVALID,
+                     "'%s': HDF5 itself failed on it: the process that tried it ended without report (%d)",
                      path, known && WIFEXITED(end) ? WEXITSTATUS(end) : -1);
 }
 
@@ -222,17 +217,22 @@ static iso_status run(const char *path, uint64_t file_bytes, iso_child_work work
     }
     int cause = errno;
     close(ends[1]);
-    iso_status status = child < 0 ? iso_error(ISO_FAILED, "'%s': no process to try it with: %s", path, strerror(cause))
-                                  : receive(ends[0], &whole, answer, bytes);
+    iso_status status =
+        child < 0 ? iso_error(ISO_FAILED, "'%s': no process to try it with: %s", path, strerror(cause))
+                  : receive(ends[0], &whole, answer, bytes);
     close(ends[0]);
     if (child < 0)
         return status;
     bool known = wait_for(child, &end);
-    return status == ISO_OK && !whole ? tell_end(path, known, end) : status;
+    if (status != ISO_OK || whole)
+        return status;
+    iso_free(*answer);
+    *answer = NULL;
+    return tell_end(path, known, end);
 }
 
-iso_status iso_child_run(const char *path, uint64_t file_bytes, iso_child_work work, void *data, void **answer,
-                         size_t *bytes)
+iso_status iso_child_run(const char *path, uint64_t file_bytes, iso_child_work work, void *data,
+                         void **answer, size_t *bytes)
 {
     iso_hdf5_quiet quiet;
     *answer = NULL;

@@ -10,9 +10,9 @@
 typedef iso_status (*iso_child_work)(void *data, void **answer, size_t *bytes);
 
 /* Runs the work in a child of this process, which must not yet hold the lock of HDF5. file_bytes: the size of
- * the file, from which the limits follow. *answer: iso_free. Returns the work's status and message; ISO_INVALID,
- * naming path and signal, where the child did not live to report. Not collective. */
-iso_status iso_child_run(const char *path, uint64_t file_bytes, iso_child_work work, void *data, void **answer,
-                         size_t *bytes);
+ * the file, from which the limits follow. *answer: iso_free. Returns the work's status and message;
+ * ISO_INVALID, naming path and signal, where the child did not live to report. Not collective. */
+iso_status iso_child_run(const char *path, uint64_t file_bytes, iso_child_work work, void *data,
+                         void **answer, size_t *bytes);
 
 #endif

@@ -164,8 +164,9 @@ int64_t iso_element_convert(iso_element from, const void *in, int64_t n, iso_dty
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t integer;
-        bool fits = is_float(from) ? store_float(to, load_float(from, in, i), out, i)
-                                   : load_integer(from, in, i, &integer) && store_integer(to, integer, out, i);
+        bool fits = is_float(from)
+                        ? store_float(to, load_float(from, in, i), out, i)
+                        : load_integer(from, in, i, &integer) && store_integer(to, integer, out, i);
         if (!fits)
             return i;
     }

@@ -128,7 +128,8 @@ iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor
         status = iso_hdf5_failed(path, "HDF5 cannot open '%s'", place);
     else if (!is_same(space, type, tensor))
         status = iso_error(ISO_INVALID, "'%s': '%s' has changed since the file was opened", path, place);
-    else if (!select_box(space, box) || H5Dread(dataset, as < 0 ? type : as, memory, space, H5P_DEFAULT, out) < 0)
+    else if (!select_box(space, box) ||
+             H5Dread(dataset, as < 0 ? type : as, memory, space, H5P_DEFAULT, out) < 0)
         status = iso_hdf5_failed(path, "HDF5 cannot read '%s'", place);
     if (memory >= 0)
         H5Sclose(memory);

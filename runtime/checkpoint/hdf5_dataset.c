@@ -15,10 +15,11 @@ static iso_status check_filters(hid_t create, const char *path, const char *plac
         char filter[64] = "";
         unsigned flags, config;
         size_t values = 0;
-        H5Z_filter_t id = H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
+        H5Z_filter_t id =
+            H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
         if (id < 0 || H5Zfilter_avail(id) <= 0)
-            return iso_error(ISO_INVALID, "'%s': '%s' is compressed with filter %d, which is not installed", path,
-                             place, (int)id);
+            return iso_error(ISO_INVALID, "'%s': '%s' is compressed with filter %d, which is not installed",
+                             path, place, (int)id);
     }
     return ISO_OK;
 }
@@ -32,8 +33,8 @@ static iso_status check_chunks(hid_t create, hid_t type, const char *path, const
         if (__builtin_mul_overflow(bytes, (uint64_t)dim[i], &bytes))
             bytes = UINT64_MAX;
     if (rank < 0 || bytes > largest_chunk)
-        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %" PRIu64 " bytes; at most %" PRIu64, path, place,
-                         bytes, largest_chunk);
+        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %" PRIu64 " bytes; at most %" PRIu64, path,
+                         place, bytes, largest_chunk);
     return check_filters(create, path, place);
 }
 
@@ -42,14 +43,15 @@ static iso_status check_layout(hid_t create, hid_t type, const char *path, const
     H5D_layout_t layout = H5Pget_layout(create);
     *direct = layout == H5D_CONTIGUOUS;
     if (H5Pget_external_count(create) != 0)
-        return iso_error(ISO_INVALID, "'%s': '%s' is an external dataset: its values are in other files, which are "
-                                        "not read",
-                           path, place);
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s' is an external dataset: its values are in other files, which are "
+                         "not read",
+                         path, place);
     if (layout == H5D_CHUNKED)
         return check_chunks(create, type, path, place);
     if (layout == H5D_VIRTUAL)
-        return iso_error(ISO_INVALID, "'%s': '%s' is a virtual dataset, made of others, which are not read", path,
-                           place);
+        return iso_error(ISO_INVALID, "'%s': '%s' is a virtual dataset, made of others, which are not read",
+                         path, place);
     if (layout != H5D_CONTIGUOUS && layout != H5D_COMPACT)
         return iso_error(ISO_INVALID, "'%s': '%s' is stored in an unknown way", path, place);
     return ISO_OK;
@@ -59,8 +61,9 @@ static iso_status check_layout(hid_t create, hid_t type, const char *path, const
 iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct)
 {
     hid_t create = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
-    iso_status status = create < 0 || type < 0 ? iso_hdf5_failed(path, "HDF5 cannot read how '%s' is stored", place)
-                                               : check_layout(create, type, path, place, direct);
+    iso_status status = create < 0 || type < 0
+                            ? iso_hdf5_failed(path, "HDF5 cannot read how '%s' is stored", place)
+                            : check_layout(create, type, path, place, direct);
     if (type >= 0)
         H5Tclose(type);
     if (create >= 0)
@@ -80,10 +83,12 @@ static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor 
     if (rank < 0 || (class != H5S_SCALAR && class != H5S_SIMPLE))
         return iso_error(ISO_INVALID, "'%s': '%s' has no shape", path, place);
     if (rank > ISO_MAX_RANK)
-        return iso_error(ISO_INVALID, "'%s': '%s' has %d dimensions; at most %d", path, place, rank, ISO_MAX_RANK);
+        return iso_error(ISO_INVALID, "'%s': '%s' has %d dimensions; at most %d", path, place, rank,
+                         ISO_MAX_RANK);
     t->tensor.shape = (iso_shape){.rank = rank};
     for (int i = 0; i < rank; i++) {
-        fits = fits && dim[i] <= INT64_MAX && !__builtin_mul_overflow(all, dim[i] ? (int64_t)dim[i] : 1, &all);
+        fits =
+            fits && dim[i] <= INT64_MAX && !__builtin_mul_overflow(all, dim[i] ? (int64_t)dim[i] : 1, &all);
         empty = empty || dim[i] == 0;
         t->tensor.shape.dim[i] = (int64_t)dim[i];
     }
@@ -93,24 +98,27 @@ static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor 
     return ISO_OK;
 }
 
-/* Where the elements lie, for those that can be taken from the file as they are; else what HDF5 will read must
- * be no more than the file can hold. */
+/* Where the elements lie, for those that can be taken from the file as they are; else what HDF5 will read
+ * must be no more than the file can hold. */
 static iso_status take_place(hid_t dataset, const char *path, uint64_t bytes, uint64_t file_bytes,
                              iso_manifest_tensor *t)
 {
     const char *place = t->tensor.place;
     haddr_t offset = t->direct && bytes > 0 ? H5Dget_offset(dataset) : 0;
-    uint64_t most = file_bytes > UINT64_MAX / 2 / most_expansion ? UINT64_MAX / 2 : file_bytes * most_expansion;
+    uint64_t most =
+        file_bytes > UINT64_MAX / 2 / most_expansion ? UINT64_MAX / 2 : file_bytes * most_expansion;
     if (offset == HADDR_UNDEF)
         t->direct = false; /* nothing was ever written */
     if (!t->direct && bytes > most + small_file)
-        return iso_error(ISO_INVALID, "'%s': '%s' claims %" PRIu64 " bytes, more than a file of %" PRIu64 " can hold",
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s' claims %" PRIu64 " bytes, more than a file of %" PRIu64 " can hold",
                          path, place, bytes, file_bytes);
     if (!t->direct || bytes == 0)
         return ISO_OK;
     t->offset = (uint64_t)offset;
     if (H5Dget_storage_size(dataset) != bytes || bytes > file_bytes || t->offset > file_bytes - bytes)
-        return iso_error(ISO_INVALID, "'%s': '%s' has %" PRIu64 " bytes, but not within the file", path, place, bytes);
+        return iso_error(ISO_INVALID, "'%s': '%s' has %" PRIu64 " bytes, but not within the file", path,
+                         place, bytes);
     return ISO_OK;
 }
 

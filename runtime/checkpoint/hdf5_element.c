@@ -11,10 +11,11 @@ static bool find_equal(hid_t type, iso_element *element)
         hid_t type;
         iso_element element;
     } plain[] = {
-        {H5T_IEEE_F32LE, ISO_ELEMENT_F32}, {H5T_IEEE_F64LE, ISO_ELEMENT_F64}, {H5T_STD_I8LE, ISO_ELEMENT_I8},
-        {H5T_STD_I16LE, ISO_ELEMENT_I16},  {H5T_STD_I32LE, ISO_ELEMENT_I32},  {H5T_STD_I64LE, ISO_ELEMENT_I64},
-        {H5T_STD_U8LE, ISO_ELEMENT_U8},    {H5T_STD_U16LE, ISO_ELEMENT_U16},  {H5T_STD_U32LE, ISO_ELEMENT_U32},
-        {H5T_STD_U64LE, ISO_ELEMENT_U64},
+        {H5T_IEEE_F32LE, ISO_ELEMENT_F32}, {H5T_IEEE_F64LE, ISO_ELEMENT_F64},
+        {H5T_STD_I8LE, ISO_ELEMENT_I8},    {H5T_STD_I16LE, ISO_ELEMENT_I16},
+        {H5T_STD_I32LE, ISO_ELEMENT_I32},  {H5T_STD_I64LE, ISO_ELEMENT_I64},
+        {H5T_STD_U8LE, ISO_ELEMENT_U8},    {H5T_STD_U16LE, ISO_ELEMENT_U16},
+        {H5T_STD_U32LE, ISO_ELEMENT_U32},  {H5T_STD_U64LE, ISO_ELEMENT_U64},
     };
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (H5Tequal(type, plain[i].type) > 0) {
@@ -28,8 +29,8 @@ static bool find_equal(hid_t type, iso_element *element)
 static bool float_bits(hid_t type, size_t *exponent, size_t *fraction)
 {
     size_t sign_at, exponent_at, fraction_at;
-    return H5Tget_fields(type, &sign_at, &exponent_at, exponent, &fraction_at, fraction) >= 0 && *exponent > 1 &&
-           *exponent < 16 && H5Tget_norm(type) == H5T_NORM_IMPLIED &&
+    return H5Tget_fields(type, &sign_at, &exponent_at, exponent, &fraction_at, fraction) >= 0 &&
+           *exponent > 1 && *exponent < 16 && H5Tget_norm(type) == H5T_NORM_IMPLIED &&
            H5Tget_ebias(type) == ((size_t)1 << (*exponent - 1)) - 1;
 }
 
@@ -69,7 +70,8 @@ static bool member_is(hid_t type, unsigned member, const char *name, int value)
 {
     char *has = H5Tget_member_name(type, member);
     signed char number = -1;
-    bool same = has && !strcmp(has, name) && H5Tget_member_value(type, member, &number) >= 0 && number == value;
+    bool same =
+        has && !strcmp(has, name) && H5Tget_member_value(type, member, &number) >= 0 && number == value;
     H5free_memory(has);
     return same;
 }
@@ -86,8 +88,8 @@ static bool find_bool(hid_t type, iso_element *element)
 static bool find_bfloat16(hid_t dataset, hid_t type, iso_element *element)
 {
     char *name = NULL;
-    bool is = H5Tget_size(type) == 2 && iso_hdf5_attribute_text(dataset, "dtype", 16, &name) == ISO_OK && name &&
-              !strcmp(name, "bfloat16");
+    bool is = H5Tget_size(type) == 2 && iso_hdf5_attribute_text(dataset, "dtype", 16, &name) == ISO_OK &&
+              name && !strcmp(name, "bfloat16");
     iso_free(name);
     *element = ISO_ELEMENT_BF16;
     return is;
@@ -96,16 +98,18 @@ static bool find_bfloat16(hid_t dataset, hid_t type, iso_element *element)
 static const char *name_of(H5T_class_t class)
 {
     static const char *const names[] = {
-        [H5T_INTEGER] = "integers",     [H5T_FLOAT] = "floats",          [H5T_TIME] = "times",
-        [H5T_STRING] = "texts",         [H5T_BITFIELD] = "bit fields",   [H5T_OPAQUE] = "bytes without meaning",
-        [H5T_COMPOUND] = "structures",  [H5T_REFERENCE] = "references",  [H5T_ENUM] = "an enumeration",
-        [H5T_VLEN] = "variable length", [H5T_ARRAY] = "arrays",
+        [H5T_INTEGER] = "integers",    [H5T_FLOAT] = "floats",
+        [H5T_TIME] = "times",          [H5T_STRING] = "texts",
+        [H5T_BITFIELD] = "bit fields", [H5T_OPAQUE] = "bytes without meaning",
+        [H5T_COMPOUND] = "structures", [H5T_REFERENCE] = "references",
+        [H5T_ENUM] = "an enumeration", [H5T_VLEN] = "variable length",
+        [H5T_ARRAY] = "arrays",
     };
-    return class >= 0 && (size_t)class < sizeof names / sizeof names[0] ? names[class] : "an unknown kind";
+    return class >= 0 && (size_t) class < sizeof names / sizeof names[0] ? names[class] : "an unknown kind";
 }
 
-iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place, iso_element *element,
-                            bool *direct)
+iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place,
+                            iso_element *element, bool *direct)
 {
     H5T_class_t class = H5Tget_class(type);
     bool known = find_equal(type, element);
@@ -120,8 +124,8 @@ iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const c
     if (known)
         return ISO_OK;
     return iso_error(ISO_INVALID,
-                     "'%s': '%s' has elements that are no numbers of up to 64 bits: %s of %zu bytes each", path,
-                     place, name_of(class), H5Tget_size(type));
+                     "'%s': '%s' has elements that are no numbers of up to 64 bits: %s of %zu bytes each",
+                     path, place, name_of(class), H5Tget_size(type));
 }
 
 /* ---- texts ---- */
@@ -156,7 +160,8 @@ static iso_status read_variable(hid_t object, hid_t type, read_function read, si
     return status;
 }
 
-static iso_status read_fixed(hid_t object, hid_t type, read_function read, size_t bytes, size_t most, char **text)
+static iso_status read_fixed(hid_t object, hid_t type, read_function read, size_t bytes, size_t most,
+                             char **text)
 {
     if (bytes > most)
         return ISO_OK;
@@ -170,7 +175,8 @@ static iso_status read_fixed(hid_t object, hid_t type, read_function read, size_
     return ISO_OK;
 }
 
-static iso_status read_text(hid_t object, hid_t type, hid_t space, read_function read, size_t most, char **text)
+static iso_status read_text(hid_t object, hid_t type, hid_t space, read_function read, size_t most,
+                            char **text)
 {
     hssize_t points = H5Sget_simple_extent_npoints(space);
     size_t bytes = H5Tget_size(type);

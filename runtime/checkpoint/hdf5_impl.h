@@ -1,5 +1,5 @@
-/* Reading with HDF5: what a file holds, and elements that only HDF5 can get at. Runs in this process for files
- * that are known to be whole, else in a child (child_impl.h). */
+/* Reading with HDF5: what a file holds, and elements that only HDF5 can get at. Runs in this process for
+ * files that are known to be whole, else in a child (child_impl.h). */
 #ifndef ISO_CHECKPOINT_HDF5_IMPL_H
 #define ISO_CHECKPOINT_HDF5_IMPL_H
 
@@ -40,11 +40,12 @@ iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor
  * ISO_INVALID "has elements of ...". */
 iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place,
                             iso_element *element, bool *direct);
-/* The text of a string, in a scalar attribute or dataset, or of an array of bytes (iso_free): NULL where it is
- * no text, or longer than `most`. */
+/* The text of a string, in a scalar attribute or dataset, or of an array of bytes (iso_free): NULL where it
+ * is no text, or longer than `most`. */
 iso_status iso_hdf5_attribute_text(hid_t object, const char *name, size_t most, char **text);
 iso_status iso_hdf5_dataset_text(hid_t dataset, size_t most, char **text);
-/* ISO_INVALID where a dataset's values lie in other files, or are not to be had. direct: one after the other. */
+/* ISO_INVALID where a dataset's values lie in other files, or are not to be had. direct: one after the other.
+ */
 iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct);
 /* A dataset's place, shape, element and offset. */
 iso_status iso_hdf5_dataset(hid_t dataset, const char *path, const char *place, uint64_t file_bytes,

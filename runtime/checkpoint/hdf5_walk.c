@@ -32,8 +32,9 @@ static iso_status enter(walk *w, const char *name, size_t *end)
 {
     *end = strlen(w->place);
     if (!*name || strlen(name) > ISO_LONGEST_NAME || strchr(name, '/') || !is_printable(name))
-        return iso_error(ISO_INVALID, "'%s': '%s/' has a member whose name is empty, too long, or has unprintable "
-                                      "characters",
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s/' has a member whose name is empty, too long, or has unprintable "
+                         "characters",
                          w->path, w->place);
     if (w->depth == ISO_DEEPEST)
         return iso_error(ISO_INVALID, "'%s': groups are nested deeper than %d", w->path, ISO_DEEPEST);
@@ -45,8 +46,9 @@ static iso_status enter(walk *w, const char *name, size_t *end)
 
 static iso_status check_link(const walk *w, const char *name, H5L_type_t type)
 {
-    const char *kind = type == H5L_TYPE_SOFT ? "a soft link" : type == H5L_TYPE_EXTERNAL ? "an external link"
-                                                                                           : "a link of unknown kind";
+    const char *kind = type == H5L_TYPE_SOFT       ? "a soft link"
+                       : type == H5L_TYPE_EXTERNAL ? "an external link"
+                                                   : "a link of unknown kind";
     if (type == H5L_TYPE_HARD)
         return ISO_OK;
     return iso_error(ISO_INVALID, "'%s': '%s/%s' is %s; links are not followed", w->path, w->place,
@@ -99,7 +101,8 @@ static iso_status take_group(walk *w, hid_t group, haddr_t address)
     ISO_TRY(check_cycle(w, address));
     ISO_TRY(iso_hdf5_attribute_text(group, "name", ISO_LONGEST_NAME, &name));
     if (name && !is_printable(name))
-        ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path, w->place));
+        ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path,
+                          w->place));
     if (!is_own(w))
         ISO_TRY(iso_manifest_add_group(w->manifest, w->place, name));
     ISO_TRY(walk_group(w, group, address));
@@ -123,8 +126,8 @@ static iso_status take_object(walk *w, hid_t object)
     }
 }
 
-/* The object is opened by its address: of two members with one name, which a damaged file may have, opening by
- * name could find the other, and that be a link. */
+/* The object is opened by its address: of two members with one name, which a damaged file may have, opening
+ * by name could find the other, and that be a link. */
 static iso_status take_member(walk *w, hid_t group, const char *name, const H5L_info_t *info)
 {
     size_t end = strlen(w->place);

@@ -24,6 +24,9 @@ void iso_manifest_free(iso_manifest *m)
     iso_free(m->group);
     iso_free(m->state);
     iso_free(m->index);
+    iso_free(m->by_place);
+    iso_free(m->by_path);
+    iso_free(m->order);
     *m = (iso_manifest){0};
 }
 
@@ -178,11 +181,12 @@ static iso_status get_number(unpacker *u, int64_t most, int64_t *number)
 /* Lent from the bytes. */
 static iso_status get_text(unpacker *u, size_t most, const char **text)
 {
-    int64_t length;
+    int64_t length = 0;
     iso_status status = get_number(u, (int64_t)most + 1, &length);
     if (status != ISO_OK)
         return status;
-    if ((uint64_t)length > u->left || (length > 0 && memchr(u->from, 0, (size_t)length) != u->from + length - 1))
+    if ((uint64_t)length > u->left ||
+        (length > 0 && memchr(u->from, 0, (size_t)length) != u->from + length - 1))
         return broken("a text without end");
     *text = length ? u->from : NULL;
     u->from += length;
@@ -198,7 +202,7 @@ static iso_status get_place(unpacker *u, const char **place)
 
 static iso_status get_group(unpacker *u, iso_manifest *m)
 {
-    const char *place, *name;
+    const char *place = NULL, *name = NULL;
     iso_status status = ISO_OK;
     ISO_TRY(get_place(u, &place));
     ISO_TRY(get_text(u, ISO_LONGEST_NAME, &name));
@@ -210,7 +214,7 @@ done:
 /* Shapes whose bytes memory can address; bytes of direct ones within the file. */
 static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
 {
-    int64_t rank, bytes = (int64_t)iso_element_size(t->element);
+    int64_t rank = 0, bytes = (int64_t)iso_element_size(t->element);
     bool fits = true, empty = false;
     iso_status status = get_number(u, ISO_MAX_RANK, &rank);
     t->tensor.shape.rank = status == ISO_OK ? (int)rank : 0;
@@ -224,7 +228,8 @@ static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
         return status;
     if (!fits)
         return broken("a tensor that is too large");
-    if (t->direct && !empty && ((uint64_t)bytes > u->file_bytes || t->offset > u->file_bytes - (uint64_t)bytes))
+    if (t->direct && !empty &&
+        ((uint64_t)bytes > u->file_bytes || t->offset > u->file_bytes - (uint64_t)bytes))
         return broken("a tensor behind the file's end");
     return ISO_OK;
 }
@@ -232,7 +237,7 @@ static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
 static iso_status get_tensor(unpacker *u, iso_manifest *m)
 {
     iso_manifest_tensor t = {0};
-    int64_t element, direct, offset;
+    int64_t element = 0, direct = 0, offset = 0;
     iso_status status = ISO_OK;
     ISO_TRY(get_place(u, &t.tensor.place));
     ISO_TRY(get_number(u, ISO_ELEMENTS - 1, &element));
@@ -250,7 +255,7 @@ done:
 
 static iso_status get_long_text(unpacker *u, char **copy)
 {
-    const char *text;
+    const char *text = NULL;
     iso_status status = get_text(u, ISO_LONGEST_STATE, &text);
     if (status != ISO_OK || !text)
         return status;
@@ -262,7 +267,7 @@ iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_byt
 {
     unpacker u = {.from = bytes, .left = size, .file_bytes = file_bytes};
     iso_manifest m = {0};
-    int64_t count;
+    int64_t count = 0;
     iso_status status = ISO_OK;
     ISO_TRY(get_number(&u, ISO_MOST_OBJECTS, &count));
     for (int64_t i = 0; i < count; i++)

@@ -22,6 +22,10 @@ typedef struct iso_manifest {
     iso_saved_group *group; /* texts are the manifest's */
     int tensors, groups, tensor_capacity, group_capacity;
     char *state, *index; /* texts of /isogrid; NULL: there is none */
+    /* Made by iso_manifest_index(): */
+    int *by_place, *by_path; /* [tensors], [paths]: numbers of tensors, sorted */
+    int *order;              /* [ordered]: the tensors in the order of /isogrid/index */
+    int paths, ordered;
 } iso_manifest;
 
 void iso_manifest_free(iso_manifest *manifest);
@@ -35,8 +39,12 @@ size_t iso_manifest_bytes(const iso_manifest_tensor *tensor); /* of its elements
 iso_status iso_manifest_pack(const iso_manifest *manifest, void **bytes, size_t *size);
 iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_bytes, iso_manifest *manifest);
 
-/* Gives the tensors their paths, from the text of /isogrid/index. ISO_INVALID where it is no such text, or
- * names a place that the file does not have, or one twice. */
-iso_status iso_manifest_take_index(iso_manifest *manifest);
+/* Gives the tensors their paths, from the text of /isogrid/index where there is one, and makes them ready to
+ * be found. ISO_INVALID where it is no such text, names a place that the file does not have, or one thing
+ * twice. */
+iso_status iso_manifest_index(iso_manifest *manifest);
+/* Numbers of tensors; -1: none. */
+int iso_manifest_at(const iso_manifest *manifest, const char *place);
+int iso_manifest_of(const iso_manifest *manifest, const char *path);
 
 #endif

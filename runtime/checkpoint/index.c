@@ -1,0 +1,131 @@
+/* /isogrid/index: which path of Isogrid each place of the file is; and tensors found by place and path. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/manifest_impl.h"
+
+static const char *place_of(const iso_manifest *m, int i)
+{
+    return m->tensor[i].tensor.place;
+}
+
+static const char *path_of(const iso_manifest *m, int i)
+{
+    return m->tensor[i].tensor.path;
+}
+
+static int compare_places(const void *a, const void *b, void *m)
+{
+    return strcmp(place_of(m, *(const int *)a), place_of(m, *(const int *)b));
+}
+
+static int compare_paths(const void *a, const void *b, void *m)
+{
+    return strcmp(path_of(m, *(const int *)a), path_of(m, *(const int *)b));
+}
+
+static int find(const iso_manifest *m, const int *sorted, int count,
+                const char *(*name_of)(const iso_manifest *, int), const char *name)
+{
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = low + (high - low) / 2, order = strcmp(name_of(m, sorted[middle]), name);
+        if (order == 0)
+            return sorted[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+int iso_manifest_at(const iso_manifest *m, const char *place)
+{
+    return find(m, m->by_place, m->tensors, place_of, place);
+}
+
+int iso_manifest_of(const iso_manifest *m, const char *path)
+{
+    return find(m, m->by_path, m->paths, path_of, path);
+}
+
+static iso_status sort_places(iso_manifest *m)
+{
+    for (int i = 0; i < m->tensors; i++)
+        m->by_place[i] = i;
+    qsort_r(m->by_place, (size_t)m->tensors, sizeof(int), compare_places, m);
+    for (int i = 1; i < m->tensors; i++)
+        if (!strcmp(place_of(m, m->by_place[i - 1]), place_of(m, m->by_place[i])))
+            return iso_error(ISO_INVALID, "'%s' is there twice", place_of(m, m->by_place[i]));
+    return ISO_OK;
+}
+
+static iso_status sort_paths(iso_manifest *m)
+{
+    for (int i = 0; i < m->tensors; i++)
+        if (path_of(m, i))
+            m->by_path[m->paths++] = i;
+    qsort_r(m->by_path, (size_t)m->paths, sizeof(int), compare_paths, m);
+    for (int i = 1; i < m->paths; i++)
+        if (!strcmp(path_of(m, m->by_path[i - 1]), path_of(m, m->by_path[i])))
+            return iso_error(ISO_INVALID, "/isogrid/index has the path '%s' twice",
+                             path_of(m, m->by_path[i]));
+    return ISO_OK;
+}
+
+/* {"place": "/layers/dense/vars/0", "path": "d1/kernel" or null}. `seen`: of each tensor. */
+static iso_status take_entry(iso_manifest *m, const json_t *entry, bool *seen)
+{
+    const char *place = json_string_value(json_object_get(entry, "place"));
+    const json_t *path = json_object_get(entry, "path");
+    if (!place || (!json_is_string(path) && !json_is_null(path)))
+        return iso_error(ISO_INVALID, "/isogrid/index has an entry %d without place and path", m->ordered);
+    int i = iso_manifest_at(m, place);
+    if (i < 0)
+        return iso_error(ISO_INVALID, "dataset '%s' is missing: /isogrid/index names it", place);
+    if (seen[i])
+        return iso_error(ISO_INVALID, "/isogrid/index has the place '%s' twice", place);
+    seen[i] = true;
+    m->order[m->ordered++] = i;
+    if (json_is_null(path))
+        return ISO_OK;
+    m->tensor[i].tensor.path = iso_strdup(json_string_value(path));
+    return m->tensor[i].tensor.path ? ISO_OK
+                                    : iso_error(ISO_NO_MEMORY, "no memory for the path of '%s'", place);
+}
+
+static iso_status take_index(iso_manifest *m, bool *seen)
+{
+    json_t *root = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse("/isogrid/index", m->index, strlen(m->index), &root));
+    if (!json_is_array(root))
+        ISO_TRY(iso_error(ISO_INVALID, "/isogrid/index is no list"));
+    for (size_t i = 0; i < json_array_size(root); i++)
+        ISO_TRY(take_entry(m, json_array_get(root, i), seen));
+done:
+    json_decref(root);
+    return status;
+}
+
+iso_status iso_manifest_index(iso_manifest *m)
+{
+    size_t count = (size_t)m->tensors + 1;
+    bool *seen = iso_new(count * sizeof *seen);
+    iso_status status = ISO_OK;
+    m->by_place = iso_new(count * sizeof *m->by_place);
+    m->by_path = iso_new(count * sizeof *m->by_path);
+    m->order = iso_new(count * sizeof *m->order);
+    if (!seen || !m->by_place || !m->by_path || !m->order)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the names of %d tensors", m->tensors));
+    ISO_TRY(sort_places(m));
+    if (m->index)
+        ISO_TRY(take_index(m, seen));
+    ISO_TRY(sort_paths(m));
+done:
+    iso_free(seen);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* A file that is open to be read. */
+#ifndef ISO_CHECKPOINT_SAVED_FILE_IMPL_H
+#define ISO_CHECKPOINT_SAVED_FILE_IMPL_H
+
+#include "runtime/checkpoint/manifest_impl.h"
+#include "runtime/checkpoint/mark.h"
+
+struct iso_saved_file {
+    iso_context *ctx; /* NULL: a program without one */
+    char *path;
+    int file;       /* of this rank */
+    uint64_t bytes; /* of the file */
+    bool committed;
+    iso_mark mark; /* of a committed one */
+    iso_manifest manifest;
+};
+
+/* Opens a regular file to be read (-1 on an error) and tells its bytes: ISO_IO, or ISO_INVALID where it is no
+ * file. */
+iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,92 @@
+/* Checksums of a committed file: each rank reads a share of all bytes, and the ranks join their sums. */
+#include <inttypes.h>
+#include <mpi.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/crc.h"
+#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/saved_file_impl.h"
+#include "runtime/session/session.h"
+
+enum { WINDOW = 1 << 20 };
+
+/* Bytes [begin, end) of a tensor: what they add to its checksum. */
+static iso_status sum_part(const iso_saved_file *f, const iso_mark_tensor *t, uint64_t begin, uint64_t end,
+                           void *window, uint32_t *share)
+{
+    iso_crc_sum sum = {0};
+    while (begin < end) {
+        size_t bytes = end - begin < WINDOW ? (size_t)(end - begin) : WINDOW;
+        iso_status status = iso_file_read_at(f->file, f->path, window, bytes, t->offset + begin);
+        if (status != ISO_OK)
+            return status;
+        iso_crc_sum_add(&sum, begin, window, bytes);
+        begin += bytes;
+    }
+    *share = iso_crc_sum_get(&sum, t->bytes);
+    return ISO_OK;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* This rank's share: part `rank` of `ranks` of all tensors' bytes, one tensor behind the other. */
+static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32_t *share)
+{
+    uint64_t all = 0, before = 0;
+    void *window = NULL;
+    for (int i = 0; i < f->mark.tensors; i++)
+        all += f->mark.tensor[i].bytes;
+    uint64_t each = all / (uint64_t)ranks + 1, begin = least(all, each * (uint64_t)rank);
+    uint64_t end = least(all, begin + each);
+    iso_status status = iso_alloc(WINDOW, "a part of a checkpoint", &window);
+    for (int i = 0; i < f->mark.tensors && status == ISO_OK; i++) {
+        const iso_mark_tensor *t = &f->mark.tensor[i];
+        uint64_t from = begin > before ? least(begin - before, t->bytes) : 0;
+        uint64_t to = end > before ? least(end - before, t->bytes) : 0;
+        if (from < to)
+            status = sum_part(f, t, from, to, window, &share[i]);
+        before += t->bytes;
+    }
+    iso_free(window);
+    return status;
+}
+
+static iso_status compare(const iso_saved_file *f, const uint32_t *sums)
+{
+    for (int i = 0; i < f->mark.tensors; i++) {
+        const iso_saved_tensor *t = &f->manifest.tensor[f->manifest.order[i]].tensor;
+        if (sums[i] != f->mark.tensor[i].crc)
+            return iso_error(ISO_INVALID,
+                             "'%s': tensor '%s'%s%s%s is not what was written: its checksum is %08" PRIx32
+                             ", not %08" PRIx32,
+                             f->path, t->place, t->path ? " (" : "", t->path ? t->path : "",
+                             t->path ? ")" : "", sums[i], f->mark.tensor[i].crc);
+    }
+    return ISO_OK;
+}
+
+iso_status iso_saved_file_verify(iso_saved_file *f)
+{
+    int ranks = f->ctx ? iso_ranks(f->ctx) : 1;
+    uint32_t *sums = NULL;
+    iso_status status = ISO_OK;
+    if (!f->committed)
+        return ISO_OK;
+    sums = iso_new(((size_t)f->mark.tensors + 1) * sizeof *sums);
+    if (!sums)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);
+    if (status == ISO_OK)
+        status = sum_share(f, f->ctx ? iso_rank(f->ctx) : 0, ranks, sums);
+    ISO_TRY(iso_agree(f->ctx, status));
+    if (ranks > 1)
+        MPI_Allreduce(MPI_IN_PLACE, sums, f->mark.tensors, MPI_UINT32_T, MPI_BXOR,
+                      *(MPI_Comm *)iso_communicator(f->ctx));
+    status = compare(f, sums);
+done:
+    iso_free(sums);
+    return status;
+}
