@@ -1,5 +1,5 @@
-/* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all that
- * is refused, on all ranks alike. Ranks: 1, 3, 5 Timeout: 300 */
+/* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all
+ * that is refused, on all ranks alike. Ranks: 1, 3, 5 Timeout: 300 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +57,8 @@ static bool fits(double value, iso_dtype dtype)
 }
 
 /* One box in one type against the whole tensor's numbers. */
-static void check_box(iso_saved_file *file, int tensor, const double *values, const iso_box *box, iso_dtype dtype)
+static void check_box(iso_saved_file *file, int tensor, const double *values, const iso_box *box,
+                      iso_dtype dtype)
 {
     static _Alignas(64) char out[MOST * 8];
     const iso_saved_tensor *t = iso_saved_file_tensor(file, tensor);
@@ -76,8 +77,8 @@ static void check_box(iso_saved_file *file, int tensor, const double *values, co
         double expected = values[iso_box_global_index(box, &t->shape, i)];
         double got = iso_element_get(out, dtype, i);
         ck_assert_msg(got == (dtype == ISO_F32 ? (double)(float)expected : expected),
-                      "%s %s as %s: element %" PRId64 " is %.17g, not %.17g", iso_saved_file_path(file), t->place,
-                      iso_dtype_name(dtype), i, got, expected);
+                      "%s %s as %s: element %" PRId64 " is %.17g, not %.17g", iso_saved_file_path(file),
+                      t->place, iso_dtype_name(dtype), i, got, expected);
     }
 }
 
@@ -98,7 +99,8 @@ static void check_piece(iso_saved_file *file, int tensor, const double *values, 
     const iso_saved_tensor *t = iso_saved_file_tensor(file, tensor);
     iso_box box = throw_box(d, &t->shape);
     int64_t all = iso_box_count(&box), begin = throw_dice(d, (int)all + 1);
-    iso_piece piece = {.path = "x", .dtype = ISO_F64, .shape = t->shape, .box = box, .begin = begin, .data = out};
+    iso_piece piece = {
+        .path = "x", .dtype = ISO_F64, .shape = t->shape, .box = box, .begin = begin, .data = out};
     piece.count = throw_dice(d, (int)(all - begin) + 1);
     check_ok(iso_saved_file_read_piece(file, tensor, &piece));
     for (int64_t i = 0; i < piece.count; i++)
@@ -184,8 +186,8 @@ static void expect_refused(const char *path, iso_status expected, const char *re
     iso_saved_file *file = NULL;
     iso_status status = iso_saved_file_open(ctx, path, &file);
     ck_assert_msg(status == expected, "%s: %d, '%s'", path, (int)status, status ? iso_error_message() : "");
-    ck_assert_msg(strstr(iso_error_message(), path) && strstr(iso_error_message(), reason), "%s: %s is not in %s",
-                  path, reason, iso_error_message());
+    ck_assert_msg(strstr(iso_error_message(), path) && strstr(iso_error_message(), reason),
+                  "%s: %s is not in %s", path, reason, iso_error_message());
     ck_assert_ptr_null(file);
 }
 
