@@ -72,6 +72,8 @@ iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size
     iso_layer layer;
     if (!iso_layer_begin(&layer, options.x, "Activation", "activation", options.name))
         return iso_layer_broken(options.x);
+    if (iso_activation_name(options.kind))
+        iso_layer_note_text(&layer, "activation", iso_activation_name(options.kind));
     return iso_layer_end(&layer, iso_activate(options.x, options.kind));
 }
 
@@ -88,6 +90,7 @@ static iso_tensor *build_relu(const iso_layer_config *config, iso_tensor *const 
     if (!iso_layer_begin(&layer, x[0], "ReLU", "re_lu", config->name))
         return iso_layer_broken(x[0]);
     double slope = iso_config_number(config, "negative_slope", 0);
+    iso_layer_note_real(&layer, "negative_slope", slope);
     return iso_layer_end(&layer, slope == 0 ? iso_relu(x[0]) : iso_leaky_relu(x[0], slope));
 }
 
@@ -97,7 +100,9 @@ static iso_tensor *build_leaky_relu(const iso_layer_config *config, iso_tensor *
     (void)count;
     if (!iso_layer_begin(&layer, x[0], "LeakyReLU", "leaky_re_lu", config->name))
         return iso_layer_broken(x[0]);
-    return iso_layer_end(&layer, iso_leaky_relu(x[0], iso_config_number(config, "negative_slope", 0.3)));
+    double slope = iso_config_number(config, "negative_slope", 0.3);
+    iso_layer_note_real(&layer, "negative_slope", slope);
+    return iso_layer_end(&layer, iso_leaky_relu(x[0], slope));
 }
 
 static iso_tensor *build_elu(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -106,7 +111,9 @@ static iso_tensor *build_elu(const iso_layer_config *config, iso_tensor *const *
     (void)count;
     if (!iso_layer_begin(&layer, x[0], "ELU", "elu", config->name))
         return iso_layer_broken(x[0]);
-    return iso_layer_end(&layer, iso_elu(x[0], iso_config_number(config, "alpha", 1)));
+    double alpha = iso_config_number(config, "alpha", 1);
+    iso_layer_note_real(&layer, "alpha", alpha);
+    return iso_layer_end(&layer, iso_elu(x[0], alpha));
 }
 
 static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -115,7 +122,9 @@ static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *con
     (void)count;
     if (!iso_layer_begin(&layer, x[0], "Softmax", "softmax", config->name))
         return iso_layer_broken(x[0]);
-    return iso_layer_end(&layer, iso_softmax(x[0], (int)iso_config_number(config, "axis", -1)));
+    int axis = (int)iso_config_count(config, "axis", -1);
+    iso_layer_note_integer(&layer, "axis", axis);
+    return iso_layer_end(&layer, iso_softmax(x[0], axis));
 }
 
 const iso_layer_type iso_layer_activation = {.keras = "Activation", .build = build_activation};

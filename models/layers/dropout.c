@@ -11,6 +11,7 @@ iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
         return iso_layer_broken(options.x);
     if (!(options.rate >= 0 && options.rate < 1))
         return iso_layer_fail(&layer, "rate is %g, it must be at least 0 and below 1", options.rate);
+    iso_layer_note_real(&layer, "rate", options.rate);
     if (options.rate == 0)
         return iso_layer_end(&layer, options.x);
     iso_text path = {0};

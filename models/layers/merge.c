@@ -51,7 +51,9 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
     iso_layer layer;
     if (!begin(&layer, &options, "Concatenate", "concatenate"))
         return broken(&options);
-    return iso_layer_end(&layer, iso_concat(options.x, options.count, options.axis ? options.axis : -1));
+    int axis = options.axis ? options.axis : -1;
+    iso_layer_note_integer(&layer, "axis", axis);
+    return iso_layer_end(&layer, iso_concat(options.x, options.count, axis));
 }
 
 static iso_tensor *build_add(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -37,6 +37,10 @@ static iso_tensor *pool(const iso_pooling2d_options *given, size_t size, const c
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
         !fill(&layer, &options, &geometry))
         return iso_layer_broken(options.x);
+    iso_layer_note_integers(&layer, "pool_size", geometry.size, 2);
+    iso_layer_note_integers(&layer, "strides", geometry.stride, 2);
+    iso_layer_note_padding(&layer, options.padding);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
     return iso_layer_end(&layer, op(options.x, &geometry));
 }
 
@@ -59,6 +63,8 @@ static iso_tensor *global(const iso_global_pooling2d_options *given, size_t size
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]"))
         return iso_layer_broken(options.x);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
+    iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
     return iso_layer_end(&layer, reduce(options.x, (const int[]){1, 2}, 2, options.keep_dims));
 }
 

@@ -8,6 +8,8 @@ iso_tensor *iso_rescaling_with(const iso_rescaling_options *given, size_t size)
     iso_layer layer;
     if (!iso_layer_begin(&layer, options.x, "Rescaling", "rescaling", options.name))
         return iso_layer_broken(options.x);
+    iso_layer_note_real(&layer, "scale", options.scale);
+    iso_layer_note_real(&layer, "offset", options.offset);
     return iso_layer_end(&layer, iso_affine(options.x, options.scale, options.offset));
 }
 
@@ -17,6 +19,7 @@ iso_tensor *iso_flatten_with(const iso_flatten_options *given, size_t size)
     iso_layer layer;
     if (!iso_layer_begin(&layer, options.x, "Flatten", "flatten", options.name))
         return iso_layer_broken(options.x);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
     return iso_layer_end(&layer, iso_reshape_to(options.x, ISO_SHAPE(ISO_BATCH, -1)));
 }
 
@@ -32,6 +35,7 @@ iso_tensor *iso_reshape_with(const iso_reshape_options *given, size_t size)
     iso_shape shape = {.rank = options.shape.rank + 1, .dim = {ISO_BATCH}};
     for (int i = 0; i < options.shape.rank; i++)
         shape.dim[i + 1] = options.shape.dim[i];
+    iso_layer_note_integers(&layer, "target_shape", options.shape.dim, options.shape.rank);
     return iso_layer_end(&layer, iso_reshape_to(options.x, shape));
 }
 
