@@ -1,7 +1,26 @@
 #include "runtime/base/json.h"
 
-#include <stdbool.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+void iso_json_add_number(iso_text *text, double value)
+{
+    if (isfinite(value))
+        iso_text_add(text, "%.17g", value);
+    else
+        iso_text_add(text, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+bool iso_json_get_number(const json_t *value, double *number)
+{
+    const char *text = json_string_value(value);
+    bool named = text && (!strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf"));
+    if (!json_is_number(value) && !named)
+        return false;
+    *number = named ? strtod(text, NULL) : json_number_value(value);
+    return true;
+}
 
 iso_status iso_json_parse(const char *name, const char *text, size_t size, json_t **root)
 {

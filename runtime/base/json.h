@@ -5,7 +5,15 @@
 
 #include <jansson.h>
 
+#include <stdbool.h>
+
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+/* Adds a number to the last bit; JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
+void iso_json_add_number(iso_text *text, double value);
+/* Reads such a number; false where the value is none. */
+bool iso_json_get_number(const json_t *value, double *number);
 
 /* Parses a text that need not end with a zero. ISO_INVALID "NAME, line 3, column 7: ..." where it is no JSON,
  * where an object has a key twice, and where something follows it. *root is freed with json_decref(). */

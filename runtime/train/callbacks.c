@@ -8,14 +8,19 @@
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks_impl.h"
 
-iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size)
+iso_callback *iso_callback_no_memory(void)
 {
     static iso_callback no_memory = {.status = ISO_NO_MEMORY};
+    return &no_memory;
+}
+
+iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size)
+{
     iso_callback *callback = iso_new(sizeof *callback);
     if (!callback) {
         if (options->destroy)
             options->destroy(options->user);
-        return &no_memory;
+        return iso_callback_no_memory();
     }
     memcpy(&callback->options, options, size < sizeof *options ? size : sizeof *options);
     return callback;

@@ -3,6 +3,7 @@
 #define ISO_TRAIN_CALLBACKS_H
 
 #include "runtime/base/hash.h"
+#include "runtime/base/options.h"
 #include "runtime/base/pieces.h"
 #include "runtime/base/text.h"
 #include "runtime/base/types.h"
@@ -73,15 +74,102 @@ iso_callback *iso_callback_create_with(const iso_callback_options *options, size
     iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
 void iso_callback_destroy(iso_callback *callback);
 
+/* ---- Keras's callbacks: its names, defaults and meanings. Texts are copied. ---- */
+
+/* What is better: less (ISO_MODE_MIN) or more. Auto goes by the name of the value: less of a loss or an
+ * error, more of an accuracy; where the name does not tell, training does not begin (ISO_INVALID). */
+typedef enum iso_mode { ISO_MODE_AUTO = 0, ISO_MODE_MIN, ISO_MODE_MAX } iso_mode;
+
+/* Ends training after an epoch when a value of the logs has not improved for so many epochs. Where there is
+ * no such value the chief warns once and nothing is stopped. */
+typedef struct iso_early_stopping_options {
+    char begin_;
+    const char *monitor; /* "val_loss" */
+    double min_delta;    /* a smaller change is no improvement; 0 */
+    int patience;        /* 0: the first epoch without an improvement */
+    iso_mode mode;
+    double baseline;           /* what must be beaten too; none (ISO_ZERO: 0) */
+    bool restore_best_weights; /* at the end of training, stopped or not; a copy of this rank's part of all
+                                  variables but the optimizer's is kept in memory */
+    int start_from_epoch;      /* epochs before, counted from 0, are not looked at */
+    int verbose;               /* 1: says when it acts */
+} iso_early_stopping_options;
+iso_callback *iso_early_stopping_with(const iso_early_stopping_options *options, size_t size);
+#define iso_early_stopping(...)                                                                              \
+    iso_early_stopping_with(&(iso_early_stopping_options){.begin_ = 0, __VA_ARGS__},                         \
+                            sizeof(iso_early_stopping_options))
+
+/* Multiplies the learning rate by `factor` when a value of the logs has not improved for so many epochs. The
+ * logs get "learning_rate", the rate of the epoch. ISO_INVALID where the optimizer follows a schedule. */
+typedef struct iso_reduce_lr_on_plateau_options {
+    char begin_;
+    const char *monitor; /* "val_loss" */
+    double factor;       /* 0.1; below 1 */
+    int patience;        /* 10; ISO_ZERO for 0 */
+    iso_mode mode;
+    double min_delta; /* 1e-4; ISO_ZERO for 0 */
+    int cooldown;     /* epochs after a reduction in which nothing is counted; 0 */
+    double min_lr;    /* the rate never gets lower; 0 */
+    int verbose;      /* 1: says when it acts */
+} iso_reduce_lr_on_plateau_options;
+iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_options *options, size_t size);
+#define iso_reduce_lr_on_plateau(...)                                                                        \
+    iso_reduce_lr_on_plateau_with(&(iso_reduce_lr_on_plateau_options){.begin_ = 0, __VA_ARGS__},             \
+                                  sizeof(iso_reduce_lr_on_plateau_options))
+
+/* Sets the learning rate at the beginning of each epoch (from 0) to what the function makes of the current
+ * one; the same on every rank. The logs get "learning_rate". ISO_INVALID where the optimizer follows a
+ * schedule. */
+typedef struct iso_learning_rate_scheduler_options {
+    char begin_;
+    double (*schedule)(void *user, int epoch, double learning_rate);
+    void *user;
+    int verbose; /* 1: says so each time */
+} iso_learning_rate_scheduler_options;
+iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler_options *options,
+                                               size_t size);
+#define iso_learning_rate_scheduler(...)                                                                     \
+    iso_learning_rate_scheduler_with(                                                                        \
+        &(iso_learning_rate_scheduler_options){.begin_ = 0, .schedule = __VA_ARGS__},                        \
+        sizeof(iso_learning_rate_scheduler_options))
+
+/* Ends training after the batch in which the loss became NaN or infinite. iso_fit() then returns ISO_DIVERGED
+ * (exit code 3), when the ends of epoch and training have been called; with raise_error at once, so that
+ * backups stay. */
+typedef struct iso_terminate_on_nan_options {
+    char begin_;
+    bool raise_error;
+} iso_terminate_on_nan_options;
+iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *options, size_t size);
+#define iso_terminate_on_nan(...)                                                                            \
+    iso_terminate_on_nan_with(&(iso_terminate_on_nan_options){.begin_ = 0, __VA_ARGS__},                     \
+                              sizeof(iso_terminate_on_nan_options))
+
+/* Writes the logs of each epoch (from 0) as a line of a table, the names sorted in its first line (chief).
+ * Without validation data the columns val_... hold NA, as Keras has it. What was in the file goes when the
+ * first epoch has ended, unless `append` is set or training goes on from a checkpoint. ISO_IO where it cannot
+ * be written, before training begins. */
+typedef struct iso_csv_logger_options {
+    char begin_;
+    const char *path;
+    const char *separator; /* "," one character */
+    bool append;           /* behind what is in the file; the line of names only where it is empty */
+} iso_csv_logger_options;
+iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
+#define iso_csv_logger(...)                                                                                  \
+    iso_csv_logger_with(&(iso_csv_logger_options){.begin_ = 0, .path = __VA_ARGS__},                         \
+                        sizeof(iso_csv_logger_options))
+
 /* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
  * fingerprint of the weights. What was in the file goes when the first epoch has
- * ended; ISO_IO where it cannot be written. */
+ * ended, unless training goes on from a checkpoint; ISO_IO where it cannot be written. */
 iso_callback *iso_history_file(const char *path);
 
 /* ---- history: losses and metrics of each epoch ---- */
 void iso_history_destroy(iso_history *history);
 int iso_history_epochs(const iso_history *history);
-/* The logs of an epoch, 0 being the first that was trained. Lent. */
+/* The logs of an epoch, 0 being the first that was trained: NaN for what other epochs only have logged. Lent.
+ */
 iso_logs iso_history_logs(const iso_history *history, int epoch);
 
 #ifdef __cplusplus

@@ -14,6 +14,9 @@ struct iso_callback {
     iso_status status; /* of its creation */
 };
 
+/* What constructors give where memory ends. */
+iso_callback *iso_callback_no_memory(void);
+
 /* When callbacks are called. */
 typedef enum iso_moment {
     ISO_TRAIN_BEGIN,
@@ -43,7 +46,7 @@ iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *jso
 iso_status iso_callbacks_pieces(iso_callback *const *callbacks, iso_pieces *pieces);
 
 iso_status iso_history_create(iso_history **history);
-/* Adds the logs of an epoch. The names must be those of the first. */
+/* Adds the logs of an epoch. */
 iso_status iso_history_add(iso_history *history, const iso_logs *logs);
 
 /* ---- progress, for those who hold the values themselves ---- */
@@ -53,6 +56,8 @@ void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps
 /* Counts a step; true where the bar should be redrawn now. */
 bool iso_progress_step(iso_progress *progress);
 void iso_progress_draw(iso_progress *progress, const iso_logs *logs);
+/* Ends a line that the bar has begun, so that something else can be printed; the bar goes on below. */
+void iso_progress_break(iso_progress *progress);
 /* The last state of the line, and its end. */
 void iso_progress_end(iso_progress *progress, const iso_logs *logs);
 

@@ -1,13 +1,11 @@
 /* The history of a training: in memory, and as a file of JSON lines. */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "runtime/base/json.h"
 #include "runtime/base/memory.h"
-#include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
+#include "runtime/train/line_file.h"
 #include "runtime/train/model.h"
 
 struct iso_history {
@@ -33,47 +31,59 @@ void iso_history_destroy(iso_history *history)
     iso_free(history);
 }
 
-static bool take_names(iso_history *history, const iso_logs *logs)
+static int find_name(const iso_history *history, const char *name)
 {
-    history->name = iso_new((size_t)logs->count * sizeof(char *));
-    if (!history->name)
+    for (int i = 0; i < history->values; i++)
+        if (strcmp(history->name[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* A value that the epochs before did not log: NaN in theirs. */
+static bool add_name(iso_history *history, const char *name)
+{
+    size_t old = (size_t)history->values, epochs = (size_t)history->epochs;
+    double *value = iso_new((epochs * (old + 1) + 1) * sizeof *value);
+    char **names = iso_grow(history->name, old, old + 1, sizeof *names);
+    if (names)
+        history->name = names;
+    if (!value || !names || !(names[old] = iso_strdup(name))) {
+        iso_free(value);
         return false;
-    history->values = logs->count;
-    for (int i = 0; i < logs->count; i++)
-        if (!(history->name[i] = iso_strdup(logs->name[i])))
-            return false;
+    }
+    for (size_t e = 0; e < epochs; e++) {
+        memcpy(value + e * (old + 1), history->value + e * old, old * sizeof *value);
+        value[e * (old + 1) + old] = NAN;
+    }
+    iso_free(history->value);
+    history->value = value;
+    history->values++;
     return true;
 }
 
-static iso_status check_names(const iso_history *history, const iso_logs *logs)
+static bool add_epoch(iso_history *history)
 {
-    int most = logs->count > history->values ? logs->count : history->values;
-    for (int i = 0; i < most; i++) {
-        const char *now = i < logs->count ? logs->name[i] : "nothing";
-        const char *before = i < history->values ? history->name[i] : "nothing";
-        if (strcmp(now, before) != 0)
-            return iso_error(ISO_INVALID, "an epoch logs '%s' where the one before it logged '%s'", now,
-                             before);
-    }
-    return ISO_OK;
+    size_t count = (size_t)history->values, old = (size_t)history->epochs * count;
+    double *grown = iso_grow(history->value, old, old + count, sizeof(double));
+    if (!grown)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        grown[old + i] = NAN;
+    history->value = grown;
+    history->epochs++;
+    return true;
 }
 
 iso_status iso_history_add(iso_history *history, const iso_logs *logs)
 {
-    size_t count = (size_t)logs->count, old = (size_t)history->epochs * count;
-    double *grown = NULL;
-    if (history->name) {
-        iso_status status = check_names(history, logs);
-        if (status != ISO_OK)
-            return status;
-    }
-    if (history->name || take_names(history, logs))
-        grown = iso_grow(history->value, old, old + count, sizeof(double));
-    if (!grown)
+    bool added = true;
+    for (int i = 0; i < logs->count && added; i++)
+        added = find_name(history, logs->name[i]) >= 0 || add_name(history, logs->name[i]);
+    if (!added || !add_epoch(history))
         return iso_error(ISO_NO_MEMORY, "no memory for the history of epoch %d", history->epochs + 1);
-    memcpy(grown + old, logs->value, count * sizeof(double));
-    history->value = grown;
-    history->epochs++;
+    double *last = history->value + (size_t)(history->epochs - 1) * (size_t)history->values;
+    for (int i = 0; i < logs->count; i++)
+        last[find_name(history, logs->name[i])] = logs->value[i];
     return ISO_OK;
 }
 
@@ -91,88 +101,57 @@ iso_logs iso_history_logs(const iso_history *history, int epoch)
 
 /* ---- the file ---- */
 
-typedef struct history_file {
-    char *path;
-    FILE *file;   /* of the chief, while training */
-    bool written; /* a line of this training */
-} history_file;
-
-static iso_context *context_of(const iso_fit_state *state)
-{
-    return iso_graph_context(iso_model_graph(state->model));
-}
-
 static iso_status open_file(void *user, iso_fit_state *state)
 {
-    history_file *history = user;
-    iso_context *ctx = context_of(state);
-    if (!history->path)
-        return iso_error(ISO_NO_MEMORY, "no memory for the name of a history file");
-    if (ctx && !iso_is_chief(ctx))
-        return ISO_OK;
-    history->file = fopen(history->path, "a"); /* emptied at the end of the first epoch */
-    if (!history->file)
-        return iso_error(ISO_IO, "history file %s: %s", history->path, strerror(errno));
-    return ISO_OK;
-}
-
-static void write_line(FILE *file, const iso_fit_state *state, const char *fingerprint)
-{
-    fprintf(file, "{\"epoch\": %d", state->epoch + 1);
-    for (int i = 0; i < state->logs.count; i++) {
-        double value = state->logs.value[i];
-        if (isfinite(value))
-            fprintf(file, ", \"%s\": %.17g", state->logs.name[i], value);
-        else /* JSON has no such numbers */
-            fprintf(file, ", \"%s\": \"%s\"", state->logs.name[i],
-                    isnan(value) ? "nan"
-                    : value > 0  ? "inf"
-                                 : "-inf");
-    }
-    fprintf(file, ", \"fingerprint\": \"%s\"}\n", fingerprint);
+    return iso_line_file_open(user, state);
 }
 
 static iso_status write_epoch(void *user, iso_fit_state *state)
 {
-    history_file *history = user;
+    iso_line_file *file = user;
+    iso_text line = {0};
     iso_fingerprint fingerprint;
     char text[33];
     iso_status status = iso_graph_fingerprint(iso_model_graph(state->model), &fingerprint);
-    if (status != ISO_OK || !history->file)
+    if (status != ISO_OK || !file->file)
         return status;
     iso_fingerprint_text(&fingerprint, text);
-    /* A run that fails in its first epoch leaves the file as it was. EINVAL: a pipe or a terminal. */
-    bool emptied = history->written || ftruncate(fileno(history->file), 0) == 0 || errno == EINVAL;
-    history->written = true;
-    write_line(history->file, state, text);
-    if (!emptied || fflush(history->file) != 0 || ferror(history->file))
-        return iso_error(ISO_IO, "history file %s: %s", history->path, strerror(errno));
-    return ISO_OK;
+    iso_text_add(&line, "{\"epoch\": %d", state->epoch + 1);
+    for (int i = 0; i < state->logs.count; i++) {
+        iso_text_add(&line, ", \"%s\": ", state->logs.name[i]);
+        iso_json_add_number(&line, state->logs.value[i]);
+    }
+    iso_text_add(&line, ", \"fingerprint\": \"%s\"}\n", text);
+    status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a history")
+                         : iso_line_file_write(file, iso_text_get(&line));
+    iso_text_free(&line);
+    return status;
+}
+
+static iso_status save_file(void *user, iso_text *json)
+{
+    return iso_line_file_save(user, json);
+}
+
+static iso_status restore_file(void *user, const char *json)
+{
+    return iso_line_file_restore(user, json);
 }
 
 static void destroy_file(void *user)
 {
-    history_file *history = user;
-    if (!history)
-        return;
-    if (history->file)
-        fclose(history->file);
-    iso_free(history->path);
-    iso_free(history);
-}
-
-static iso_status no_memory(void *user, iso_fit_state *state)
-{
-    (void)user, (void)state;
-    return iso_error(ISO_NO_MEMORY, "no memory for a history file");
+    iso_line_file_free(user);
+    iso_free(user);
 }
 
 iso_callback *iso_history_file(const char *path)
 {
-    history_file *history = iso_new(sizeof *history);
-    if (!history)
-        return iso_callback_create(.train_begin = no_memory);
-    history->path = iso_strdup(path);
-    return iso_callback_create(.train_begin = open_file, .epoch_end = write_epoch, .user = history,
-                               .destroy = destroy_file);
+    iso_line_file *file = iso_new(sizeof *file);
+    if (!file || !iso_line_file_init(file, "history file", path)) {
+        iso_free(file);
+        return iso_callback_no_memory();
+    }
+    return iso_callback_create(.train_begin = open_file, .epoch_end = write_epoch, .user = file,
+                               .destroy = destroy_file, .kind = "history_file", .save = save_file,
+                               .restore = restore_file);
 }

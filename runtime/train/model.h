@@ -140,6 +140,12 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     iso_evaluate_with(model, data, &(iso_evaluate_options){.begin_ = 0, __VA_ARGS__},                        \
                       sizeof(iso_evaluate_options))
 
+/* The rate of the next step, of a compiled model. Collective. */
+iso_status iso_model_learning_rate(iso_model *model, double *rate);
+/* The rate of all steps that follow, the same on every rank. ISO_INVALID where the optimizer follows a
+ * schedule. Collective. */
+iso_status iso_model_set_learning_rate(iso_model *model, double rate);
+
 /* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent. */
 iso_function *iso_model_training_function(iso_model *model);
 iso_function *iso_model_evaluation_function(iso_model *model);

@@ -38,6 +38,10 @@ struct iso_model {
     const char *value_name[ISO_MAX_VALUES];
 };
 
+/* ISO_INVALID where the optimizer follows a schedule, which who ("learning rate scheduler") would fight.
+ * Local. */
+iso_status iso_model_check_learning_rate(const iso_model *model, const char *who);
+
 /* Running sums of the reported values. */
 typedef struct iso_totals {
     double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];

@@ -162,6 +162,13 @@ void iso_progress_draw(iso_progress *progress, const iso_logs *logs)
     progress->drawn = now();
 }
 
+void iso_progress_break(iso_progress *progress)
+{
+    if (progress->width > 0)
+        printf("\n");
+    progress->width = 0;
+}
+
 void iso_progress_end(iso_progress *progress, const iso_logs *logs)
 {
     if (!progress->prints)

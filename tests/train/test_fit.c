@@ -448,7 +448,19 @@ START_TEST(callbacks_add_to_the_logs)
     check_refused_naming(fit_with(iso_callback_create(.epoch_begin = log_too_early), NULL, NULL), "extra",
                          "end of an epoch");
     check_refused_naming(fit_with(iso_callback_create(.epoch_end = log_many), NULL, NULL), "extra_16", "16");
-    check_refused_naming(fit_with(iso_callback_create(.epoch_end = log_another), NULL, NULL), "odd", "even");
+}
+END_TEST
+
+START_TEST(epochs_may_log_different_things)
+{
+    iso_history *history = NULL;
+    check_ok(fit_with(iso_callback_create(.epoch_end = log_another), NULL, &history));
+    iso_logs first = iso_history_logs(history, 0), second = iso_history_logs(history, 1);
+    ck_assert_double_eq(iso_logs_get(&first, "even"), 1);
+    ck_assert(isnan(iso_logs_get(&first, "odd")) && isnan(iso_logs_get(&second, "even")));
+    ck_assert_double_eq(iso_logs_get(&second, "odd"), 1);
+    ck_assert_double_eq(iso_logs_get(&first, "val_mae"), first.value[3]);
+    iso_history_destroy(history);
 }
 END_TEST
 
@@ -649,7 +661,7 @@ int main(void)
             initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
             a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
             a_callback_stops_training_within_an_epoch, callbacks_that_fail_alike_need_no_agreement,
-            callbacks_add_to_the_logs, the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
+            callbacks_add_to_the_logs, epochs_may_log_different_things, the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
             models_that_cannot_be_compiled, data_that_does_not_fit, a_label_outside_the_classes,
             ranks_that_want_different_things, data_that_fails_on_one_rank,
             a_data_set_that_is_broken_on_one_rank);

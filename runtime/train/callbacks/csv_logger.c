@@ -1,0 +1,185 @@
+/* Keras's CSVLogger: the table that Python's csv module would write, in the dialect "excel". */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/line_file.h"
+
+typedef struct csv_logger {
+    iso_line_file file;
+    char separator;
+    bool append, separator_is_wrong;
+    int keys; /* columns behind "epoch" */
+    char **key;
+} csv_logger;
+
+/* ---- fields ---- */
+
+/* The fewest digits that are read back as the same number, as Python prints it: "0.1", "2.0", "1e-05". */
+static void add_number(iso_text *line, double value)
+{
+    char text[40];
+    int digits = 1;
+    if (!isfinite(value)) {
+        iso_text_add(line, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return;
+    }
+    do
+        snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    while (strtod(text, NULL) != value && digits++ < 17);
+    int exponent = atoi(strchr(text, 'e') + 1);
+    if (exponent >= -4 && exponent < 16)
+        snprintf(text, sizeof text, "%.*f", digits - 1 - exponent > 1 ? digits - 1 - exponent : 1, value);
+    iso_text_add(line, "%s", text);
+}
+
+/* In quotes where it holds what has a meaning in the table. */
+static void add_field(const csv_logger *logger, iso_text *line, const char *text)
+{
+    bool quoted = strchr(text, logger->separator) || strpbrk(text, "\"\r\n");
+    if (!quoted) {
+        iso_text_add(line, "%s", text);
+        return;
+    }
+    iso_text_add(line, "\"");
+    for (; *text; text++)
+        iso_text_add(line, "%s%c", *text == '"' ? "\"" : "", *text);
+    iso_text_add(line, "\"");
+}
+
+/* ---- columns ---- */
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_validation(const iso_logs *logs)
+{
+    for (int i = 0; i < logs->count; i++)
+        if (strncmp(logs->name[i], "val_", 4) == 0)
+            return true;
+    return false;
+}
+
+static bool add_key(csv_logger *logger, const char *prefix, const char *name)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "%s%s", prefix, name);
+    logger->key[logger->keys] = iso_strdup(iso_text_get(&text));
+    iso_text_free(&text);
+    return logger->key[logger->keys++] != NULL;
+}
+
+/* The names of the first epoch, sorted; those of validation behind them where there is none. */
+static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
+{
+    bool filled = true, doubled = !has_validation(logs);
+    logger->key = iso_new((2 * (size_t)logs->count + 1) * sizeof *logger->key);
+    for (int i = 0; logger->key && i < logs->count && filled; i++)
+        filled = add_key(logger, "", logs->name[i]);
+    if (!logger->key || !filled)
+        return iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
+    qsort(logger->key, (size_t)logger->keys, sizeof *logger->key, compare);
+    for (int i = 0; doubled && i < logs->count && filled; i++)
+        filled = add_key(logger, "val_", logger->key[i]);
+    return filled ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
+}
+
+/* ---- lines ---- */
+
+static void add_names(const csv_logger *logger, iso_text *line)
+{
+    iso_text_add(line, "epoch");
+    for (int i = 0; i < logger->keys; i++) {
+        iso_text_add(line, "%c", logger->separator);
+        add_field(logger, line, logger->key[i]);
+    }
+    iso_text_add(line, "\r\n");
+}
+
+static void add_value(iso_text *line, const iso_logs *logs, const char *name)
+{
+    for (int i = 0; i < logs->count; i++)
+        if (strcmp(logs->name[i], name) == 0) {
+            add_number(line, logs->value[i]);
+            return;
+        }
+    iso_text_add(line, "NA");
+}
+
+static iso_status epoch_end(void *user, iso_fit_state *state)
+{
+    csv_logger *logger = user;
+    iso_text line = {0};
+    iso_status status = ISO_OK;
+    if (!logger->file.file)
+        return ISO_OK;
+    if (!logger->key)
+        ISO_TRY(take_keys(logger, &state->logs));
+    if (iso_line_file_empty(&logger->file))
+        add_names(logger, &line);
+    iso_text_add(&line, "%d", state->epoch);
+    for (int i = 0; i < logger->keys; i++) {
+        iso_text_add(&line, "%c", logger->separator);
+        add_value(&line, &state->logs, logger->key[i]);
+    }
+    iso_text_add(&line, "\r\n");
+    status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a table")
+                         : iso_line_file_write(&logger->file, iso_text_get(&line));
+done:
+    iso_text_free(&line);
+    return status;
+}
+
+static iso_status train_begin(void *user, iso_fit_state *state)
+{
+    csv_logger *logger = user;
+    if (logger->separator_is_wrong)
+        return iso_error(ISO_INVALID, "CSV file %s: the separator must be one character", logger->file.path);
+    logger->file.keep = logger->append;
+    return iso_line_file_open(&logger->file, state);
+}
+
+/* ---- the rest ---- */
+
+static iso_status save(void *user, iso_text *json)
+{
+    return iso_line_file_save(&((csv_logger *)user)->file, json);
+}
+
+static iso_status restore(void *user, const char *json)
+{
+    return iso_line_file_restore(&((csv_logger *)user)->file, json);
+}
+
+static void destroy(void *user)
+{
+    csv_logger *logger = user;
+    for (int i = 0; i < logger->keys; i++)
+        iso_free(logger->key[i]);
+    iso_free(logger->key);
+    iso_line_file_free(&logger->file);
+    iso_free(logger);
+}
+
+iso_callback *iso_csv_logger_with(const iso_csv_logger_options *given, size_t size)
+{
+    iso_csv_logger_options options = {0};
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    csv_logger *logger = iso_new(sizeof *logger);
+    if (!logger)
+        return iso_callback_no_memory();
+    const char *separator = options.separator ? options.separator : ",";
+    logger->separator = separator[0];
+    logger->separator_is_wrong = strlen(separator) != 1;
+    logger->append = options.append;
+    if (!iso_line_file_init(&logger->file, "CSV file", options.path)) {
+        destroy(logger);
+        return iso_callback_no_memory();
+    }
+    return iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .user = logger,
+                               .destroy = destroy, .kind = "csv_logger", .save = save, .restore = restore);
+}

@@ -1,0 +1,162 @@
+/* Keras's EarlyStopping. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/model.h"
+#include "runtime/train/snapshot.h"
+
+typedef struct early_stopping {
+    iso_early_stopping_options options;
+    iso_monitor monitor;
+    double baseline;
+    bool has_baseline;
+    int wait;          /* epochs without an improvement */
+    int stopped_epoch; /* after which training was stopped, from 0; 0: it was not */
+    int best_epoch;
+    iso_fit_state *state; /* of the training; lent */
+    iso_snapshot *best;   /* weights of best_epoch; NULL: none yet */
+} early_stopping;
+
+static iso_status check(const early_stopping *stopping)
+{
+    const iso_early_stopping_options *options = &stopping->options;
+    if (options->patience < 0)
+        return iso_error(ISO_INVALID, "early stopping: patience is %d, it must not be negative",
+                         options->patience);
+    if (options->start_from_epoch < 0)
+        return iso_error(ISO_INVALID, "early stopping: start_from_epoch is %d, it must not be negative",
+                         options->start_from_epoch);
+    return ISO_OK;
+}
+
+static iso_status train_begin(void *user, iso_fit_state *state)
+{
+    early_stopping *stopping = user;
+    iso_status status = check(stopping);
+    stopping->wait = stopping->stopped_epoch = stopping->best_epoch = 0;
+    stopping->state = state;
+    return status == ISO_OK ? iso_monitor_begin(&stopping->monitor, state) : status;
+}
+
+static iso_status keep_weights(early_stopping *stopping, int epoch)
+{
+    stopping->best_epoch = epoch;
+    if (!stopping->options.restore_best_weights)
+        return ISO_OK;
+    return stopping->best ? iso_snapshot_take(stopping->best)
+                          : iso_snapshot_create(iso_model_graph(stopping->state->model), &stopping->best);
+}
+
+/* The first watched epoch is kept whatever it is worth. The count of epochs begins anew only where an epoch
+ * beats the baseline too, and where it does, it has improved. */
+static iso_status epoch_end(void *user, iso_fit_state *state)
+{
+    early_stopping *stopping = user;
+    iso_monitor *monitor = &stopping->monitor;
+    double value;
+    bool watched = iso_monitor_read(monitor, state, &value);
+    if (!watched || state->epoch < stopping->options.start_from_epoch)
+        return ISO_OK;
+    stopping->wait++;
+    if (iso_monitor_improve(monitor, value)) {
+        if (!stopping->has_baseline || iso_monitor_is_better(monitor, value, stopping->baseline))
+            stopping->wait = 0;
+        return keep_weights(stopping, state->epoch);
+    }
+    if (stopping->wait >= stopping->options.patience && state->epoch > 0) {
+        stopping->stopped_epoch = state->epoch;
+        state->stop = true;
+    }
+    return ISO_OK;
+}
+
+static iso_status train_end(void *user, iso_fit_state *state)
+{
+    early_stopping *stopping = user;
+    bool says = stopping->options.verbose > 0;
+    if (says && stopping->stopped_epoch > 0)
+        iso_fit_say(state, "Epoch %d: stopped early, %s was best in epoch %d", stopping->stopped_epoch + 1,
+                    stopping->monitor.name, stopping->best_epoch + 1);
+    if (!stopping->best)
+        return ISO_OK;
+    if (says)
+        iso_fit_say(state, "The weights are those of epoch %d", stopping->best_epoch + 1);
+    return iso_snapshot_put(stopping->best);
+}
+
+/* ---- state ---- */
+
+static iso_status save(void *user, iso_text *json)
+{
+    const early_stopping *stopping = user;
+    iso_text_add(json, "{");
+    iso_monitor_save(&stopping->monitor, json);
+    iso_text_add(json, ", \"best_epoch\": %d, \"wait\": %d, \"stopped_epoch\": %d, \"weights\": %s}",
+                 stopping->best_epoch, stopping->wait, stopping->stopped_epoch,
+                 stopping->best ? "true" : "false");
+    return ISO_OK;
+}
+
+/* Where weights were kept there is to be room for them: iso_callbacks_pieces() shows it to those who fill it.
+ */
+static iso_status restore(void *user, const char *json)
+{
+    early_stopping *stopping = user;
+    json_t *state = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse("its state", json, strlen(json), &state));
+    ISO_TRY(iso_monitor_restore(&stopping->monitor, state));
+    ISO_TRY(iso_state_count(state, "best_epoch", &stopping->best_epoch));
+    ISO_TRY(iso_state_count(state, "wait", &stopping->wait));
+    ISO_TRY(iso_state_count(state, "stopped_epoch", &stopping->stopped_epoch));
+    if (stopping->options.restore_best_weights && json_is_true(json_object_get(state, "weights")) &&
+        !stopping->best)
+        ISO_TRY(iso_snapshot_create(iso_model_graph(stopping->state->model), &stopping->best));
+    /* a training that had been stopped stays so, unless there is more patience now */
+    if (stopping->stopped_epoch > 0 && stopping->wait >= stopping->options.patience)
+        stopping->state->stop = true;
+    else
+        stopping->stopped_epoch = 0;
+done:
+    json_decref(state);
+    return status;
+}
+
+static iso_status pieces(void *user, const char *path, iso_pieces *list)
+{
+    early_stopping *stopping = user;
+    return stopping->best ? iso_snapshot_pieces(stopping->best, path, list) : ISO_OK;
+}
+
+static void destroy(void *user)
+{
+    early_stopping *stopping = user;
+    iso_snapshot_destroy(stopping->best);
+    iso_monitor_free(&stopping->monitor);
+    iso_free(stopping);
+}
+
+iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, size_t size)
+{
+    early_stopping *stopping = iso_new(sizeof *stopping);
+    if (!stopping)
+        return iso_callback_no_memory();
+    iso_early_stopping_options *options = &stopping->options;
+    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    stopping->has_baseline = options->baseline != 0;
+    stopping->baseline = iso_option_number(options->baseline, 0);
+    options->patience = (int)iso_option_number(options->patience, 0);
+    options->start_from_epoch = (int)iso_option_number(options->start_from_epoch, 0);
+    if (!iso_monitor_init(&stopping->monitor, "early stopping", options->monitor, options->mode,
+                          iso_option_number(options->min_delta, 0))) {
+        destroy(stopping);
+        return iso_callback_no_memory();
+    }
+    options->monitor = stopping->monitor.name;
+    return iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .train_end = train_end,
+                               .user = stopping, .destroy = destroy, .kind = "early_stopping", .save = save,
+                               .restore = restore, .pieces = pieces);
+}

@@ -1,0 +1,163 @@
+#include "runtime/train/callbacks/monitor_impl.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/training_impl.h"
+
+bool iso_monitor_init(iso_monitor *monitor, const char *who, const char *name, iso_mode mode,
+                      double min_delta)
+{
+    *monitor = (iso_monitor){.who = who, .mode = mode, .min_delta = fabs(min_delta)};
+    monitor->name = iso_strdup(name ? name : "val_loss");
+    return monitor->name != NULL;
+}
+
+void iso_monitor_free(iso_monitor *monitor)
+{
+    iso_free(monitor->name);
+    monitor->name = NULL;
+}
+
+/* ---- what is better ---- */
+
+/* Whether a name of a value is this metric's: "accuracy", "weighted_accuracy", "head_accuracy_2". */
+static bool is_metric(const char *name, size_t length, const char *metric)
+{
+    size_t own = strlen(metric);
+    while (length > 1 && isdigit((unsigned char)name[length - 1]))
+        length--;
+    if (length > 1 && name[length - 1] == '_')
+        length--;
+    return length >= own && strncmp(name + length - own, metric, own) == 0 &&
+           (length == own || name[length - own - 1] == '_');
+}
+
+static iso_mode mode_of(const char *name)
+{
+    static const char *const up[] = {"accuracy", "acc", "top_k"}, *const down[] = {"loss", "mse", "mae"};
+    if (strncmp(name, "val_", 4) == 0)
+        name += 4;
+    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
+        if (is_metric(name, strlen(name), up[i]))
+            return ISO_MODE_MAX;
+        if (is_metric(name, strlen(name), down[i]))
+            return ISO_MODE_MIN;
+    }
+    return ISO_MODE_AUTO;
+}
+
+iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state)
+{
+    (void)state;
+    monitor->has_best = monitor->warned = false;
+    if (!isfinite(monitor->min_delta))
+        return iso_error(ISO_INVALID, "%s: min_delta is %g, it must be a number", monitor->who,
+                         monitor->min_delta);
+    if ((int)monitor->mode < ISO_MODE_AUTO || (int)monitor->mode > ISO_MODE_MAX)
+        return iso_error(ISO_INVALID, "%s: %d is no mode", monitor->who, (int)monitor->mode);
+    if (monitor->mode == ISO_MODE_AUTO)
+        monitor->mode = mode_of(monitor->name);
+    if (monitor->mode == ISO_MODE_AUTO)
+        return iso_error(ISO_INVALID,
+                         "%s watches '%s', whose name does not tell whether more or less of it is better: "
+                         "give the mode min or max",
+                         monitor->who, monitor->name);
+    return ISO_OK;
+}
+
+bool iso_monitor_is_better(const iso_monitor *monitor, double value, double than)
+{
+    return monitor->mode == ISO_MODE_MAX ? value - monitor->min_delta > than
+                                         : value + monitor->min_delta < than;
+}
+
+bool iso_monitor_improve(iso_monitor *monitor, double value)
+{
+    if (monitor->has_best && !iso_monitor_is_better(monitor, value, monitor->best))
+        return false;
+    monitor->has_best = true;
+    monitor->best = value;
+    return true;
+}
+
+/* ---- the value ---- */
+
+static void warn_of_missing(const iso_monitor *monitor, const iso_logs *logs)
+{
+    iso_text names = {0};
+    for (int i = 0; i < logs->count; i++)
+        iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
+    iso_warn("%s watches '%s', which is not among the logs; there are: %s", monitor->who, monitor->name,
+             iso_text_get(&names));
+    iso_text_free(&names);
+}
+
+bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *value)
+{
+    for (int i = 0; i < state->logs.count; i++)
+        if (strcmp(state->logs.name[i], monitor->name) == 0) {
+            *value = state->logs.value[i];
+            return true;
+        }
+    if (!monitor->warned && iso_fit_is_chief(state))
+        warn_of_missing(monitor, &state->logs);
+    monitor->warned = true;
+    return false;
+}
+
+/* ---- state ---- */
+
+void iso_monitor_save(const iso_monitor *monitor, iso_text *json)
+{
+    iso_text_add(json, "\"best\": ");
+    if (monitor->has_best)
+        iso_json_add_number(json, monitor->best);
+    else
+        iso_text_add(json, "null");
+}
+
+iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object)
+{
+    const json_t *best = json_object_get(object, "best");
+    monitor->has_best = !json_is_null(best);
+    if (monitor->has_best && !iso_json_get_number(best, &monitor->best))
+        return iso_error(ISO_INVALID, "'best' should be a number or null");
+    return ISO_OK;
+}
+
+iso_status iso_state_count(const json_t *object, const char *name, int *value)
+{
+    const json_t *member = json_object_get(object, name);
+    if (!json_is_integer(member) || json_integer_value(member) < 0 || json_integer_value(member) > INT32_MAX)
+        return iso_error(ISO_INVALID, "'%s' should be a whole number from 0 on", name);
+    *value = (int)json_integer_value(member);
+    return ISO_OK;
+}
+
+/* ---- lines ---- */
+
+bool iso_fit_is_chief(const iso_fit_state *state)
+{
+    const iso_context *ctx = state->training->ctx;
+    return !ctx || iso_is_chief(ctx);
+}
+
+void iso_fit_say(const iso_fit_state *state, const char *format, ...)
+{
+    va_list args;
+    if (!iso_fit_is_chief(state))
+        return;
+    iso_progress_break(state->training->progress);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    fflush(stdout);
+}

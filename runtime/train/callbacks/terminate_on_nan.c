@@ -1,0 +1,56 @@
+/* Keras's TerminateOnNaN. The loss is the same on all ranks, so they stop without a word. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/train/callbacks/monitor_impl.h"
+
+typedef struct terminate {
+    bool raise_error, found;
+    int epoch; /* where it was found, from 0 */
+    int64_t batch;
+    double loss;
+} terminate;
+
+static iso_status train_begin(void *user, iso_fit_state *state)
+{
+    (void)state;
+    ((terminate *)user)->found = false;
+    return ISO_OK;
+}
+
+static iso_status diverged(const terminate *t)
+{
+    return iso_error(ISO_DIVERGED, "training diverged: the loss is %g after batch %lld of epoch %d", t->loss,
+                     (long long)t->batch + 1, t->epoch + 1);
+}
+
+static iso_status batch_end(void *user, iso_fit_state *state)
+{
+    terminate *t = user;
+    double loss = iso_logs_get(&state->logs, "loss");
+    if (isfinite(loss) || t->found)
+        return ISO_OK;
+    *t = (terminate){t->raise_error, true, state->epoch, state->batch, loss};
+    state->stop = true;
+    return t->raise_error ? diverged(t) : ISO_OK;
+}
+
+static iso_status train_end(void *user, iso_fit_state *state)
+{
+    const terminate *t = user;
+    (void)state;
+    return t->found ? diverged(t) : ISO_OK;
+}
+
+iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *given, size_t size)
+{
+    iso_terminate_on_nan_options options = {0};
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    terminate *t = iso_new(sizeof *t);
+    if (!t)
+        return iso_callback_no_memory();
+    t->raise_error = options.raise_error;
+    return iso_callback_create(.train_begin = train_begin, .batch_end = batch_end, .train_end = train_end,
+                               .alike = true, .user = t, .destroy = iso_free);
+}

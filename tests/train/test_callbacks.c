@@ -1,0 +1,522 @@
+/* Keras's callbacks beyond what test_callbacks_keras.c compares: messages, refusals, resumption, training
+ * that diverges. Ranks: 1, 3 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/isogrid.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/snapshot.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+enum { ROWS = 24, FEATURES = 3 };
+
+static iso_context *ctx;
+static iso_mesh *mesh;
+static iso_distribution *distribution;
+static double inputs[ROWS * FEATURES], targets[ROWS];
+
+static iso_model *compiled_with(iso_optimizer optimizer)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_graph_set_precision(graph, ISO_F64);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    iso_model *model = iso_model_create(graph, x, iso_dense(x, 1, .name = "d"));
+    check_ok(iso_compile(model, .optimizer = optimizer, .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MAE},
+                         .distribution = distribution));
+    return model;
+}
+
+static iso_dataset *data_set(void)
+{
+    iso_dataset *data = NULL;
+    iso_dataset_arrays_options options = {.dataset = &data,
+                                          .x = {inputs, ISO_F64, ISO_SHAPE(ROWS, FEATURES)},
+                                          .y = {targets, ISO_F64, ISO_SHAPE(ROWS)}};
+    check_ok(iso_dataset_arrays_with(ctx, &options, sizeof options));
+    check_ok(iso_dataset_batch(data, 5));
+    return data;
+}
+
+static iso_status fit(iso_model *model, int epochs, iso_callback **callbacks, iso_history **history)
+{
+    iso_dataset *data = data_set();
+    iso_status status = iso_fit(model, data, .epochs = epochs, .verbose = ISO_ZERO, .callbacks = callbacks,
+                                .history = history);
+    iso_dataset_destroy(data);
+    return status;
+}
+
+/* What the callbacks of a training say, on stdout and stderr. */
+static iso_status fit_and_hear(iso_model *model, int epochs, iso_callback **callbacks, char *text,
+                               size_t size)
+{
+    char path[] = "/tmp/isogrid-callbacks-XXXXXX";
+    int file = mkstemp(path), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    ck_assert_int_ge(file, 0);
+    fflush(stdout);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    iso_status status = fit(model, epochs, callbacks, NULL);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    ssize_t length = pread(file, text, size - 1, 0);
+    text[length < 0 ? 0 : length] = 0;
+    close(file);
+    close(out);
+    close(err);
+    unlink(path);
+    return status;
+}
+
+/* The values of a list become those of "val_loss". */
+static iso_status give_losses(void *user, iso_fit_state *state)
+{
+    return iso_fit_log(state, "val_loss", ((const double *)user)[state->epoch]);
+}
+
+static iso_callback *losses(const double *values)
+{
+    return iso_callback_create(.epoch_end = give_losses, .user = (void *)values);
+}
+
+/* ---- messages ---- */
+
+START_TEST(callbacks_say_what_they_do)
+{
+    static const double values[] = {3, 2, 2.5, 2.5, 1};
+    char text[2000];
+    iso_model *model = compiled_with(iso_sgd(0.25));
+    check_ok(fit_and_hear(
+        model, 5,
+        (iso_callback *[]){losses(values), iso_reduce_lr_on_plateau(.patience = 1, .verbose = 1),
+                           iso_early_stopping(.patience = 2, .restore_best_weights = true, .verbose = 1),
+                           NULL},
+        text, sizeof text));
+    ck_assert_str_eq(text, iso_is_chief(ctx)
+                               ? "Epoch 3: learning rate 0.025 from here on, as val_loss has not improved\n"
+                                 "Epoch 4: learning rate 0.0025 from here on, as val_loss has not improved\n"
+                                 "Epoch 4: stopped early, val_loss was best in epoch 2\n"
+                                 "The weights are those of epoch 2\n"
+                               : "");
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_missing_value_is_told_once)
+{
+    char text[2000];
+    iso_model *model = compiled_with(iso_sgd(0.25));
+    check_ok(fit_and_hear(model, 4, (iso_callback *[]){iso_early_stopping(.patience = 1), NULL}, text,
+                          sizeof text));
+    ck_assert_str_eq(text, iso_is_chief(ctx)
+                               ? "isogrid: warning: early stopping watches 'val_loss', which is not "
+                                 "among the logs; there are: loss, mae\n"
+                               : "");
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- what is better ---- */
+
+/* Epochs that a training with rising values of a name lasts: 3 where less is better, 6 where more is. */
+static iso_status rise(void *user, iso_fit_state *state)
+{
+    return iso_fit_log(state, user, state->epoch);
+}
+
+static int epochs_of(const char *name)
+{
+    iso_model *model = compiled_with(iso_sgd(0.01));
+    iso_history *history = NULL;
+    iso_status status = fit(model, 6,
+                            (iso_callback *[]){iso_callback_create(.epoch_end = rise, .user = (void *)name),
+                                               iso_early_stopping(.monitor = name, .patience = 2), NULL},
+                            &history);
+    int epochs = status == ISO_OK ? iso_history_epochs(history) : -1;
+    iso_history_destroy(history);
+    iso_model_destroy(model);
+    return epochs;
+}
+
+START_TEST(names_tell_what_is_better)
+{
+    static const char *const less[] = {"loss",      "val_loss",         "mse",  "val_mae",
+                                       "head_loss", "val_weighted_mse", "mae_1"};
+    static const char *const more[] = {"accuracy", "val_accuracy", "weighted_accuracy_2", "sparse_top_k",
+                                       "val_head_acc"};
+    for (size_t i = 0; i < sizeof less / sizeof less[0]; i++)
+        ck_assert_int_eq(epochs_of(less[i]), 3);
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        ck_assert_int_eq(epochs_of(more[i]), 6);
+    ck_assert_int_eq(epochs_of("glossy"), -1);
+    check_refused(ISO_INVALID, "'glossy', whose name does not tell");
+}
+END_TEST
+
+static void check_callback_refused(iso_callback *callback, const char *part)
+{
+    iso_model *model = compiled_with(iso_sgd(0.1));
+    check_refused(fit(model, 2, (iso_callback *[]){callback, NULL}, NULL), part);
+    iso_model_destroy(model);
+}
+
+static double twice(void *user, int epoch, double rate)
+{
+    (void)user, (void)epoch;
+    return 2 * rate;
+}
+
+static double negative(void *user, int epoch, double rate)
+{
+    (void)user, (void)epoch;
+    return -rate;
+}
+
+static double by_rank(void *user, int epoch, double rate)
+{
+    (void)user, (void)epoch;
+    return rate * (1 + iso_rank(ctx));
+}
+
+START_TEST(options_that_make_no_sense)
+{
+    check_callback_refused(iso_early_stopping(.patience = -1), "patience is -1");
+    check_callback_refused(iso_early_stopping(.start_from_epoch = -2), "start_from_epoch is -2");
+    check_callback_refused(iso_early_stopping(.min_delta = NAN), "min_delta is nan");
+    check_callback_refused(iso_early_stopping(.mode = (iso_mode)7), "7 is no mode");
+    check_callback_refused(iso_reduce_lr_on_plateau(.factor = 1), "factor is 1");
+    check_callback_refused(iso_reduce_lr_on_plateau(.factor = -0.5), "factor is -0.5");
+    check_callback_refused(iso_reduce_lr_on_plateau(.patience = -3), "patience -3");
+    check_callback_refused(iso_reduce_lr_on_plateau(.min_lr = -1), "min_lr is -1");
+    check_callback_refused(iso_learning_rate_scheduler(NULL), "no function");
+    check_callback_refused(iso_learning_rate_scheduler(negative), "learning rate of -0.1");
+    check_callback_refused(iso_csv_logger("/tmp/x.csv", .separator = "ab"), "one character");
+    check_callback_refused(iso_csv_logger(NULL), "no name");
+    if (iso_ranks(ctx) > 1)
+        check_callback_refused(iso_learning_rate_scheduler(by_rank), "the learning rate");
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_written)
+{
+    iso_model *model = compiled_with(iso_sgd(0.1));
+    iso_status status = fit(model, 1, (iso_callback *[]){iso_csv_logger("/nowhere/t.csv"), NULL}, NULL);
+    ck_assert_int_eq(status, ISO_IO);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "CSV file /nowhere/t.csv: No such file"));
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- the learning rate ---- */
+
+START_TEST(a_schedule_is_not_overruled)
+{
+    double rate;
+    iso_model *model =
+        compiled_with(iso_sgd(.schedule = iso_exponential_decay(0.5, .decay_steps = 5, .decay_rate = 0.5)));
+    check_refused(fit(model, 2, (iso_callback *[]){iso_learning_rate_scheduler(twice), NULL}, NULL),
+                  "schedule");
+    check_refused(fit(model, 2, (iso_callback *[]){iso_reduce_lr_on_plateau(.patience = 1), NULL}, NULL),
+                  "schedule");
+    check_refused(iso_model_set_learning_rate(model, 1), "schedule");
+    check_ok(fit(model, 1, NULL, NULL)); /* 5 steps */
+    check_ok(iso_model_learning_rate(model, &rate));
+    check_near("rate", &rate, (double[]){0.25}, 1, 1e-12);
+    iso_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_rate_that_was_set_is_used)
+{
+    double before[FEATURES], after[FEATURES], rate;
+    iso_model *model = compiled_with(iso_sgd(0.1));
+    check_ok(iso_model_set_learning_rate(model, 0));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), before, FEATURES));
+    check_ok(fit(model, 1, NULL, NULL));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES));
+    check_near("kernel", after, before, FEATURES, 0);
+    check_ok(iso_model_set_learning_rate(model, 0.5));
+    check_ok(iso_model_learning_rate(model, &rate));
+    ck_assert_double_eq(rate, 0.5);
+    check_ok(fit(model, 1, NULL, NULL));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES));
+    ck_assert(before[0] != after[0]);
+    iso_model_destroy(model);
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    model = iso_model_create(graph, x, x);
+    check_refused(iso_model_learning_rate(model, &rate), "compiled");
+    check_refused(iso_model_set_learning_rate(model, 1), "compiled");
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- training that diverges ---- */
+
+typedef struct calls {
+    int batches, epochs, ends;
+} calls;
+
+static iso_status count_batch(void *user, iso_fit_state *state)
+{
+    (void)state;
+    ((calls *)user)->batches++;
+    return ISO_OK;
+}
+
+static iso_status count_epoch(void *user, iso_fit_state *state)
+{
+    (void)state;
+    ((calls *)user)->epochs++;
+    return ISO_OK;
+}
+
+static iso_status count_end(void *user, iso_fit_state *state)
+{
+    (void)state;
+    ((calls *)user)->ends++;
+    return ISO_OK;
+}
+
+/* A rate so high that the weights are infinite after the first batch, the loss after the second. */
+static calls diverge(bool raise_error, iso_history **history)
+{
+    calls c = {0};
+    iso_model *model = compiled_with(iso_sgd(1e200));
+    iso_status status =
+        fit(model, 3,
+            (iso_callback *[]){iso_terminate_on_nan(.raise_error = raise_error),
+                               iso_callback_create(.batch_end = count_batch, .epoch_end = count_epoch,
+                                                   .train_end = count_end, .user = &c),
+                               NULL},
+            history);
+    ck_assert_int_eq(status, ISO_DIVERGED);
+    ck_assert_int_eq(iso_status_exit_code(status), 3);
+    ck_assert_msg(strstr(iso_error_message(), "training diverged: the loss is inf after batch 2 of epoch 1"),
+                  "%s", iso_error_message());
+    iso_model_destroy(model);
+    return c;
+}
+
+START_TEST(training_ends_where_the_loss_is_no_number)
+{
+    iso_history *history = NULL;
+    calls c = diverge(false, &history);
+    ck_assert_int_eq(c.batches, 2);
+    ck_assert_int_eq(c.epochs, 1);
+    ck_assert_int_eq(c.ends, 1);
+    ck_assert_int_eq(iso_history_epochs(history), 1);
+    iso_history_destroy(history);
+    c = diverge(true, NULL);
+    ck_assert_int_eq(c.batches, 2);
+    ck_assert_int_eq(c.epochs, 0);
+    ck_assert_int_eq(c.ends, 0);
+}
+END_TEST
+
+START_TEST(training_that_does_not_diverge_goes_on)
+{
+    iso_model *model = compiled_with(iso_sgd(0.01));
+    check_ok(fit(model, 2, (iso_callback *[]){iso_terminate_on_nan(.raise_error = true), NULL}, NULL));
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- state ---- */
+
+/* Cuts a training in two after `cut` epochs. What a checkpoint would hold passes from one to the other: the
+ * callbacks' states as text, their tensors as numbers, the weights as they were then. */
+typedef struct handover {
+    iso_callback **callbacks;
+    int cut;
+    bool second;
+    iso_text json;
+    iso_snapshot *weights;
+    double tensors[4 * (FEATURES + 1)];
+} handover;
+
+static void copy_tensors(handover *h, bool out)
+{
+    iso_pieces pieces = {0};
+    double *at = h->tensors;
+    check_ok(iso_callbacks_pieces(h->callbacks, &pieces));
+    for (int i = 0; i < pieces.count; i++) {
+        const iso_piece *piece = &pieces.piece[i];
+        ck_assert_ptr_nonnull(strstr(piece->path, "callbacks/early_stopping/0/d/"));
+        ck_assert(at + piece->count <= h->tensors + sizeof h->tensors / sizeof h->tensors[0]);
+        memcpy(out ? at : piece->data, out ? piece->data : at, (size_t)piece->count * sizeof *at);
+        at += piece->count;
+    }
+    iso_pieces_free(&pieces);
+}
+
+static iso_status hand_over(void *user, iso_fit_state *state)
+{
+    handover *h = user;
+    if (h->second || state->epoch + 1 != h->cut)
+        return ISO_OK;
+    check_ok(iso_callbacks_save(h->callbacks, &h->json));
+    copy_tensors(h, true);
+    return iso_snapshot_create(iso_model_graph(state->model), &h->weights);
+}
+
+static iso_status take_over(void *user, iso_fit_state *state)
+{
+    handover *h = user;
+    (void)state;
+    if (!h->second)
+        return ISO_OK;
+    check_ok(iso_callbacks_restore(h->callbacks, iso_text_get(&h->json)));
+    copy_tensors(h, false);
+    return iso_snapshot_put(h->weights);
+}
+
+typedef struct outcome {
+    int epochs;
+    double rate, kernel[FEATURES];
+} outcome;
+
+/* A training of 16 epochs at most, in one part or cut after `cut`. */
+static outcome run_parts(int cut)
+{
+    static const double bumpy[] = {5, 4, 4.5, 3, 3.5, 3.4, 3.3, 2.9, 4, 4, 4, 4, 4, 4, 4, 4};
+    outcome o = {0};
+    iso_model *model = compiled_with(iso_sgd(0.05));
+    iso_dataset *data = data_set();
+    handover h = {.cut = cut};
+    for (int part = cut ? 0 : 1; part < 2; part++) {
+        iso_history *history = NULL;
+        iso_callback *list[] = {
+            losses(bumpy), iso_reduce_lr_on_plateau(.patience = 2, .factor = 0.5, .cooldown = 1),
+            iso_early_stopping(.patience = 4, .restore_best_weights = true),
+            iso_callback_create(.train_begin = take_over, .epoch_end = hand_over, .user = &h), NULL};
+        h.callbacks = list;
+        h.second = cut && part == 1;
+        check_ok(iso_fit(model, data, .epochs = part ? 16 : cut, .initial_epoch = part ? cut : 0,
+                         .verbose = ISO_ZERO, .callbacks = list, .history = &history));
+        o.epochs += iso_history_epochs(history);
+        iso_history_destroy(history);
+    }
+    check_ok(iso_model_learning_rate(model, &o.rate));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), o.kernel, FEATURES));
+    iso_text_free(&h.json);
+    iso_snapshot_destroy(h.weights);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    return o;
+}
+
+/* Wherever it is cut, even after the epoch in which it was stopped. */
+START_TEST(states_pass_to_the_training_that_goes_on)
+{
+    outcome whole = run_parts(0);
+    ck_assert_int_eq(whole.epochs, 12);
+    ck_assert(whole.rate < 0.05);
+    for (int cut = 1; cut <= 12; cut++) {
+        outcome parts = run_parts(cut);
+        ck_assert_int_eq(parts.epochs, whole.epochs);
+        check_near("rate", &parts.rate, &whole.rate, 1, 0);
+        check_near("kernel", parts.kernel, whole.kernel, FEATURES, 0);
+    }
+}
+END_TEST
+
+START_TEST(states_that_are_wrong)
+{
+    static const char *const wrong[] = {
+        "{\"kind\": \"early_stopping\", \"state\": {\"best\": \"x\", \"best_epoch\": 1, \"wait\": 1, "
+        "\"stopped_epoch\": 0}}",
+        "{\"kind\": \"early_stopping\", \"state\": {\"best\": 1, \"best_epoch\": -1, \"wait\": 1, "
+        "\"stopped_epoch\": 0}}",
+        "{\"kind\": \"early_stopping\", \"state\": 5}",
+        "{\"kind\": \"reduce_lr_on_plateau\", \"state\": {\"best\": null, \"wait\": 1e300}}",
+        "{\"kind\": \"csv_logger\", \"state\": {\"bytes\": -3}}",
+    };
+    iso_callback *list[] = {iso_early_stopping(.patience = 1), iso_reduce_lr_on_plateau(.patience = 1),
+                            iso_csv_logger("/tmp/never.csv"), NULL};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "[%s]", wrong[i]);
+        check_refused(iso_callbacks_restore(list, text), "should be");
+    }
+    for (int i = 0; list[i]; i++)
+        iso_callback_destroy(list[i]);
+}
+END_TEST
+
+/* ---- files that go on ---- */
+
+static void read_text(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, size - 1, file)] = 0;
+    fclose(file);
+}
+
+/* A table of five epochs; or of three, of which two belong to a checkpoint, then of the others behind that.
+ */
+static void write_table(const char *path, bool cut, char *text, size_t size)
+{
+    static const double values[] = {1, 2, 3, 4, 5};
+    iso_model *model = compiled_with(iso_sgd(0.05));
+    handover h = {.cut = 2};
+    iso_dataset *data = data_set();
+    for (int part = cut ? 0 : 1; part < 2; part++) {
+        iso_callback *list[] = {
+            losses(values), iso_csv_logger(path),
+            iso_callback_create(.train_begin = take_over, .epoch_end = hand_over, .user = &h), NULL};
+        h.callbacks = list;
+        h.second = cut && part == 1;
+        check_ok(iso_fit(model, data, .epochs = part ? 5 : 3, .initial_epoch = h.second ? 2 : 0,
+                         .verbose = ISO_ZERO, .callbacks = list));
+    }
+    if (iso_is_chief(ctx)) {
+        read_text(path, text, size);
+        remove(path);
+    }
+    iso_text_free(&h.json);
+    iso_snapshot_destroy(h.weights);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+
+START_TEST(tables_go_on_behind_a_checkpoint)
+{
+    char path[100], whole[2000] = "", parts[2000] = "";
+    snprintf(path, sizeof path, "/tmp/isogrid-table-%d.csv", (int)getpid());
+    write_table(path, false, whole, sizeof whole);
+    write_table(path, true, parts, sizeof parts);
+    ck_assert_str_eq(parts, whole);
+}
+END_TEST
+
+int main(void)
+{
+    int failed = 1;
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        inputs[i] = sin(i * 1.7);
+    for (int i = 0; i < ROWS; i++)
+        targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
+    if (status == ISO_OK)
+        status = iso_mesh_create(ctx, "data=4", &mesh);
+    if (status == ISO_OK)
+        status = iso_data_parallel_create(mesh, &distribution);
+    if (status == ISO_OK)
+        failed = RUN_TESTS("callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
+                           names_tell_what_is_better, options_that_make_no_sense,
+                           a_table_that_cannot_be_written, a_schedule_is_not_overruled,
+                           a_rate_that_was_set_is_used, training_ends_where_the_loss_is_no_number,
+                           training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
+                           states_that_are_wrong, tables_go_on_behind_a_checkpoint);
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+    return iso_finish(ctx, status) || failed;
+}
