@@ -443,7 +443,7 @@ START_TEST(states_that_are_wrong)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char text[400];
         snprintf(text, sizeof text, "[%s]", wrong[i]);
-        check_refused(iso_callbacks_restore(list, text), "should be");
+        check_refused(iso_callbacks_restore(list, text), "the state of a callback, ");
     }
     for (int i = 0; list[i]; i++)
         iso_callback_destroy(list[i]);

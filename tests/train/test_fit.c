@@ -661,9 +661,9 @@ int main(void)
             initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
             a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
             a_callback_stops_training_within_an_epoch, callbacks_that_fail_alike_need_no_agreement,
-            callbacks_add_to_the_logs, epochs_may_log_different_things, the_history_file_holds_every_digit, a_history_file_that_cannot_be_made,
-            models_that_cannot_be_compiled, data_that_does_not_fit, a_label_outside_the_classes,
-            ranks_that_want_different_things, data_that_fails_on_one_rank,
+            callbacks_add_to_the_logs, epochs_may_log_different_things, the_history_file_holds_every_digit,
+            a_history_file_that_cannot_be_made, models_that_cannot_be_compiled, data_that_does_not_fit,
+            a_label_outside_the_classes, ranks_that_want_different_things, data_that_fails_on_one_rank,
             a_data_set_that_is_broken_on_one_rank);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
