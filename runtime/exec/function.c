@@ -35,12 +35,12 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
     iso_program_request request = {
-        .training = options->training, .input = options->inputs, .output = outputs};
+        .training = options->training, .parts = options->parts, .input = options->inputs, .output = outputs};
     request.update = options->updates;
     request.inputs = count_list((const void *const *)options->inputs, ISO_MAX_FUNCTION_INPUTS);
     request.outputs = count_list((const void *const *)options->outputs, ISO_MAX_FUNCTION_OUTPUTS);
     for (int i = 0; i < request.outputs; i++)
-        outputs[i] = before_cast(options->outputs[i]);
+        outputs[i] = options->parts ? options->outputs[i] : before_cast(options->outputs[i]);
     request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
     ISO_TRY(iso_program_create(graph, distribution, &request, program));
     if (graph->runtime)
@@ -80,6 +80,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
         return iso_error(ISO_NO_MEMORY, "no memory for a function");
     function->graph = graph;
     function->training = options->training;
+    function->parts = options->parts;
     snprintf(function->name, sizeof function->name, "%s",
              options->name       ? options->name
              : options->training ? "training"
@@ -297,6 +298,54 @@ done:
     return status;
 }
 
+iso_status iso_function_step(iso_function *function, const iso_batch *batch)
+{
+    iso_runtime *runtime = function->runtime;
+    outcome end = {0};
+    double none[1] = {0};
+    iso_status status = ISO_OK;
+    function->stepped = NULL;
+    if (!function->parts)
+        return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
+    ISO_TRY(run(function, batch, &end));
+    if (runtime->idle_ranks)
+        ISO_TRY(tell_idle_ranks(runtime, &end.faults, none, 0));
+    if (end.faults != 0)
+        ISO_TRY(agree_on_fault(function, &end));
+    function->stepped = end.ready;
+done:
+    return status;
+}
+
+int iso_function_part_count(const iso_function *function)
+{
+    return function->stepped ? function->program->outputs * function->runtime->locals : 0;
+}
+
+/* Whether a slot is the first of those that hold the same part of a value. */
+static bool is_first_holder(const iso_mesh *mesh, const iso_layout *layout, int slot)
+{
+    uint32_t cuts = iso_layout_sharded_axes(layout);
+    for (int axis = 0; axis < mesh->axes; axis++)
+        if (!(cuts & 1u << axis) && iso_mesh_coordinate(mesh, slot, axis) != 0)
+            return false;
+    return true;
+}
+
+iso_output_part iso_function_part(const iso_function *function, int index)
+{
+    const iso_runtime *runtime = function->runtime;
+    const iso_ready_plan *ready = function->stepped;
+    int output = index / runtime->locals, local = index % runtime->locals;
+    int value = function->program->output_value[output], slot = runtime->local[local].slot;
+    const iso_program_value *of = &function->program->value[value];
+    iso_output_part part = {.output = output, .dtype = of->tensor->dtype};
+    part.box = iso_plan_box(ready->plan, value, slot);
+    if (iso_box_count(&part.box) > 0 && is_first_holder(runtime->mesh, &of->layout, slot))
+        part.data = iso_bound_value(runtime, ready, local, value);
+    return part;
+}
+
 /* A tensor from the rank of slot 0 to those without slots, in pieces. */
 static iso_status give_idle_ranks(iso_runtime *runtime, double *values, int64_t count)
 {
@@ -323,6 +372,8 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
     outcome end = {0};
     double none[1] = {0};
     iso_status status = ISO_OK;
+    if (function->parts)
+        return iso_error(ISO_INVALID, "function '%s' was made with .parts", function->name);
     ISO_TRY(run(function, batch, &end));
     if (runtime->idle_ranks)
         ISO_TRY(tell_idle_ranks(runtime, &end.faults, none, 0));

@@ -24,10 +24,13 @@ enum {
 typedef struct iso_function_options {
     iso_tensor
         *inputs[ISO_MAX_FUNCTION_INPUTS]; /* in the order of the batch's components; the list ends at NULL */
-    iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* scalars, in the order of the results */
+    iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* in the order of the results; scalars for
+                                                      iso_function_run */
     iso_update *updates[ISO_MAX_FUNCTION_UPDATES];
     bool training; /* dropout drops, batch norm takes the batch's statistics, and (with .updates) the layers'
                       own updates are made */
+    bool parts; /* outputs stay cut as they lie on the slots, for iso_function_step; else every slot gets all
+                   of them */
     const char *name; /* for messages and the printed plan; NULL: "training" or "inference" */
 } iso_function_options;
 
@@ -50,6 +53,21 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
 /* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global
  * tensor, dense, as doubles. On every rank. Collective. */
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs);
+/* As iso_function_run for a function with .parts: results stay where they are, for iso_function_part.
+ * Collective. */
+iso_status iso_function_step(iso_function *function, const iso_batch *batch);
+/* What a slot of this rank holds of an output after the last step; every element of an output is in one part
+ * of one rank. */
+typedef struct iso_output_part {
+    int output;
+    iso_box box; /* of the global tensor, whose first dimension is the rows of the batch */
+    iso_dtype dtype;
+    const void
+        *data; /* dense; lent until the next step of any function of the graph; NULL: it holds nothing */
+} iso_output_part;
+/* How many parts there are (0 before the first step), and each. Local. */
+int iso_function_part_count(const iso_function *function);
+iso_output_part iso_function_part(const iso_function *function, int index);
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 iso_status iso_function_prepare(iso_function *function, int64_t rows);
 

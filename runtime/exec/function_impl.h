@@ -11,7 +11,8 @@ struct iso_function {
     iso_program *program;
     iso_bucket_list buckets;
     iso_update_state *updates;
-    bool training;
+    bool training, parts;
+    iso_ready_plan *stepped; /* with parts: the plan of the last step */
     char name[64];
     iso_ready_plan *plans; /* by batch size; the one used last in front */
 };

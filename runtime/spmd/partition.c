@@ -189,6 +189,19 @@ static iso_status check_inputs(const iso_partitioner *p)
 
 /* ---- outputs and changes ---- */
 
+/* The layout that a tensor has, without addends and overlaps: each element has one holder, or replicas. */
+static iso_layout plain_layout(const iso_partitioner *p, const iso_tensor *tensor)
+{
+    iso_layout layout = *iso_partition_layout(p, tensor);
+    layout.partial = 0;
+    layout.partial_max = false;
+    for (int d = 0; d < layout.rank; d++) {
+        layout.dim[d].window = (iso_sliding_window){0};
+        layout.dim[d].addends = false;
+    }
+    return layout;
+}
+
 static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *request)
 {
     iso_status status = ISO_OK;
@@ -197,8 +210,8 @@ static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *
         if (!tensor)
             return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
                              iso_tensor_name(request->output[i]));
-        iso_layout whole = iso_layout_whole(tensor->shape.rank);
-        status = iso_partition_value(p, tensor, &whole, &p->program->output_value[i]);
+        iso_layout layout = request->parts ? plain_layout(p, tensor) : iso_layout_whole(tensor->shape.rank);
+        status = iso_partition_value(p, tensor, &layout, &p->program->output_value[i]);
     }
     return status;
 }

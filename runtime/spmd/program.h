@@ -45,7 +45,7 @@ typedef struct iso_program {
     int inputs, outputs;
     iso_tensor *input[ISO_MAX_COMPONENTS];
     int input_value[ISO_MAX_COMPONENTS]; /* -1: nothing reads it */
-    int output_value[64];                /* replicated values */
+    int output_value[64];                /* replicated values; with a request's `parts` as they are cut */
     int changes;
     iso_program_change *change;
     iso_layout *variable_layout; /* [graph->variables] */
@@ -61,6 +61,7 @@ typedef struct iso_program {
 
 typedef struct iso_program_request {
     bool training;
+    bool parts; /* outputs are not made whole on every slot: plain cuts, without addends and overlaps */
     int inputs, outputs, updates;
     iso_tensor *const *input;
     iso_tensor *const *output;

@@ -72,6 +72,8 @@ void iso_model_destroy(iso_model *model)
         return;
     iso_function_destroy(model->training);
     iso_function_destroy(model->evaluation);
+    iso_function_destroy(model->prediction[0]);
+    iso_function_destroy(model->prediction[1]);
     iso_graph_destroy(model->graph);
     iso_free(model);
 }

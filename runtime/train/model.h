@@ -1,4 +1,5 @@
-/* Models: a graph with inputs and outputs, what it is trained for, and Keras's compile, fit and evaluate.
+/* Models: a graph with inputs and outputs, what it is trained for, and Keras's compile, fit, evaluate and
+ * predict.
  */
 #ifndef ISO_TRAIN_MODEL_H
 #define ISO_TRAIN_MODEL_H
@@ -139,6 +140,31 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
 #define iso_evaluate(model, data, ...)                                                                       \
     iso_evaluate_with(model, data, &(iso_evaluate_options){.begin_ = 0, __VA_ARGS__},                        \
                       sizeof(iso_evaluate_options))
+
+typedef struct iso_predict_options {
+    char begin_;
+    /* Where the outputs of all rows go, in the order of the model's outputs: [rows, shape...], dense, of the
+     * output's element type (float32, but with float64 precision float64), on every rank. NULL: not wanted.
+     */
+    void *outputs[ISO_MAX_MODEL_OUTPUTS];
+    /* Called, between batches, on each rank for what its own slots have computed: part->box counts rows of
+     * the whole data set. Every element comes once, on one rank. An error ends the prediction on all. */
+    iso_status (*part)(void *user, const iso_output_part *part);
+    void *user;
+    /* An HDF5 file that all ranks write, each its own part: dataset "y", with several outputs one of each
+     * output's name. It has its name when it is whole; every rank must see the folder. */
+    const char *file;
+    int verbose; /* as of iso_fit */
+} iso_predict_options;
+
+/* The outputs of a data set's rows, in its order, in inference mode. Targets and weights are not read; the
+ * model need not be compiled (its distribution is then that of iso_graph_distribute, or every slot there is).
+ * A data set without a batch size is batched by 32. ISO_INVALID where the data does not fit. Collective. */
+iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
+                            size_t size);
+#define iso_predict(model, data, ...)                                                                        \
+    iso_predict_with(model, data, &(iso_predict_options){.begin_ = 0, __VA_ARGS__},                          \
+                     sizeof(iso_predict_options))
 
 /* The rate of the next step, of a compiled model. Collective. */
 iso_status iso_model_learning_rate(iso_model *model, double *rate);

@@ -33,6 +33,7 @@ struct iso_model {
     int parts; /* what the functions take: inputs, targets, and where `weighted` a weight for each */
     iso_tensor *part[ISO_MAX_COMPONENTS];
     iso_function *training, *evaluation;
+    iso_function *prediction[2]; /* of whole outputs, of parts; made when first needed */
     int values, results;
     iso_value_rule value[ISO_MAX_VALUES];
     const char *value_name[ISO_MAX_VALUES];
@@ -66,6 +67,10 @@ iso_status iso_objectives_build(iso_model *model, const iso_compile_options *opt
                                 iso_tensor **loss);
 /* The options of an output; those of all where it has none of its own. */
 iso_output_options iso_objective_of(const iso_compile_options *options, int output);
+
+/* The function that gives the outputs, made now if there is none: whole on every slot, or in parts. Variables
+ * have values from then on. Collective. */
+iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **function);
 
 /* Goes through batches with a function. A rank whose data set fails alone takes part in the steps that
  * follow, with batches that cannot be read, so that every rank meets the error. */

@@ -217,6 +217,45 @@ START_TEST(test_names)
 }
 END_TEST
 
+START_TEST(test_several)
+{
+    double values[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, got[2];
+    const iso_batch *batch = NULL;
+    iso_dataset *ds = NULL;
+    hid_t file = create_file(path);
+    put(file, "a", H5T_NATIVE_FLOAT, 2, (hsize_t[]){2, 3}, 0, values);
+    put(file, "b", H5T_NATIVE_FLOAT, 1, (hsize_t[]){2}, 0, values + 6);
+    put(file, "c,d", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, values + 8);
+    put(file, "e", H5T_NATIVE_INT, 1, (hsize_t[]){3}, 0, values);
+    H5Fclose(file);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a,b", .y = "c,d", .sample_weight = "b"));
+    ck_assert_int_eq(iso_dataset_components(ds), 4);
+    ck_assert_int_eq(iso_dataset_inputs(ds), 2);
+    ck_assert_int_eq(iso_dataset_targets(ds), 1);
+    OK(iso_dataset_batch(ds, 2));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 1, 0, 2, ISO_F64, got));
+    ck_assert(got[0] == 6 && got[1] == 7);
+    OK(batch->read(batch, 2, 0, 2, ISO_F64, got));
+    ck_assert(got[0] == 8 && got[1] == 9);
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a", .y = "b,b", .sample_weight = "b,b"));
+    ck_assert_int_eq(iso_dataset_components(ds), 5);
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "b,a", .no_targets = true));
+    ck_assert_int_eq(iso_dataset_components(ds), 2);
+    iso_dataset_destroy(ds);
+    ds = NULL;
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a,f", .y = "b"), "'f'");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a,e", .y = "b"), "'e' has 3 rows, 'a' has 2");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a,", .y = "b"), "'a,' is not a list");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a", .y = "b,b,b,b,b,b,b,b,b"), "at most 8");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a", .y = "b,b,b", .sample_weight = "b,b"),
+          "2 sample weights for 3 targets");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
 START_TEST(test_rows_must_agree)
 {
     double values[8] = {0};
@@ -377,6 +416,7 @@ int main(void)
     tcase_add_loop_test(cases, test_cached_rows, 0, 2);
     tcase_add_test(cases, test_types);
     tcase_add_test(cases, test_names);
+    tcase_add_test(cases, test_several);
     tcase_add_test(cases, test_rows_must_agree);
     tcase_add_test(cases, test_refused_types_and_shapes);
     tcase_add_test(cases, test_refused_storage);

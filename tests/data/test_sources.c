@@ -181,6 +181,37 @@ START_TEST(test_copied_and_lent)
 }
 END_TEST
 
+START_TEST(test_several_arrays)
+{
+    float x[4] = {1, 2, 3, 4}, got[4];
+    iso_dataset *ds = NULL;
+    OK(iso_dataset_arrays(ctx, &ds, .inputs = {{x, ISO_F32, ISO_SHAPE(2, 2)}, {x + 1, ISO_F32, ISO_SHAPE(2)}},
+                          .targets = {{x + 2, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(2)}},
+                          .weights = {{x, ISO_F32, ISO_SHAPE(2)}}));
+    ck_assert_int_eq(iso_dataset_components(ds), 5);
+    ck_assert_int_eq(iso_dataset_inputs(ds), 2);
+    ck_assert_int_eq(iso_dataset_targets(ds), 2);
+    const iso_batch *batch = whole(ds);
+    OK(batch->read(batch, 1, 0, 2, ISO_F32, got));
+    ck_assert(got[0] == 2 && got[1] == 3);
+    OK(batch->read(batch, 3, 0, 2, ISO_F32, got));
+    ck_assert(got[0] == 1 && got[1] == 2);
+    iso_dataset_destroy(ds);
+    ds = NULL;
+    FAILS(iso_dataset_arrays(ctx, &ds, .inputs = {{x, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(3)}}),
+          "x 1 has 3 rows");
+    FAILS(
+        iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2)}, .inputs = {{x, ISO_F32, ISO_SHAPE(2)}}),
+        "x is given twice");
+    FAILS(iso_dataset_arrays(
+              ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(2)},
+              .targets = {{x, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(2)}},
+              .weights = {{x, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(2)}}),
+          "2 sample_weights for 3 targets");
+    ck_assert_ptr_null(ds);
+}
+END_TEST
+
 START_TEST(test_bad_arrays)
 {
     float x[4] = {0};
@@ -322,6 +353,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, test_parts_of_rows);
     tcase_add_test(cases, test_labels_as_floats);
     tcase_add_test(cases, test_copied_and_lent);
+    tcase_add_test(cases, test_several_arrays);
     tcase_add_test(cases, test_bad_arrays);
     tcase_add_test(cases, test_random);
     tcase_add_test(cases, test_random_classes);

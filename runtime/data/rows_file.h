@@ -1,0 +1,35 @@
+/* HDF5 files of arrays [rows, ...] that all ranks write together, each the parts that it has. */
+#ifndef ISO_DATA_ROWS_FILE_H
+#define ISO_DATA_ROWS_FILE_H
+
+#include "runtime/base/batch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_rows_file iso_rows_file;
+
+typedef struct iso_rows_array {
+    const char *name; /* of its HDF5 dataset; '/' makes groups; lent for the call */
+    iso_dtype dtype;  /* ISO_BOOL becomes uint8 */
+    iso_shape shape;  /* all of it */
+} iso_rows_array;
+
+/* Lays a file out beside `path` (hidden, until it is committed; what a run that was killed left there is
+ * overwritten) and reserves its space. At most ISO_MAX_COMPONENTS arrays. Every rank must see the folder.
+ * ISO_IO names the path. Collective. */
+iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_rows_array *arrays, int count,
+                                iso_rows_file **file);
+/* Writes a box of an array from `data`, dense. Parts that no rank writes are zero. Local; threads must not
+ * call it at once. */
+iso_status iso_rows_file_write(iso_rows_file *file, int array, const iso_box *box, const void *data);
+/* Ends the file, and frees it: where `status` is ISO_OK on all ranks, all bytes are on the disk and the file
+ * has its name, in the place of what had it; else it is removed and nothing has changed. The status, agreed.
+ * Collective. */
+iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,239 @@
+/* iso_predict: the outputs of all rows of a data set, to arrays, to a function, to a file. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/data/rows_file.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/model_impl.h"
+
+/* A prediction while it runs. */
+typedef struct prediction {
+    iso_model *model;
+    iso_dataset *data;
+    iso_context *ctx;
+    iso_predict_options options;
+    bool whole, parts; /* arrays are wanted; parts are, by the user's function or the file */
+    iso_progress *progress;
+    double *room[ISO_MAX_MODEL_OUTPUTS]; /* of a batch's outputs */
+    iso_rows_file *file;
+    int64_t row; /* first of the batch at hand */
+    /* The first error of this rank alone, in the user's function or the file. It must not leave the others
+     * waiting: agreed when all batches are done. */
+    iso_status pending;
+    char message[1024];
+} prediction;
+
+/* ---- before the first batch ---- */
+
+/* [rows, ...]: an output of all rows. */
+static iso_shape output_shape(const prediction *p, int output, int64_t rows)
+{
+    return iso_shape_with_rows(iso_tensor_shape(p->model->output[output]), rows);
+}
+
+static iso_status check_output(const prediction *p, int output)
+{
+    int64_t elements;
+    iso_shape shape = *iso_tensor_shape(p->model->output[output]);
+    if (shape.rank < 1 || shape.dim[0] != ISO_BATCH)
+        return iso_error(ISO_INVALID, "predict: the model's output '%s' has no batch dimension",
+                         iso_model_output_name(p->model, output));
+    shape = output_shape(p, output, iso_dataset_rows(p->data));
+    return iso_shape_count(&shape, &elements);
+}
+
+static iso_status make_room(prediction *p, int output)
+{
+    int64_t elements = 0;
+    size_t bytes = 0;
+    iso_shape shape = output_shape(p, output, iso_dataset_batch_size(p->data));
+    iso_status status = iso_shape_count(&shape, &elements);
+    if (status == ISO_OK)
+        status = iso_size_mul((size_t)elements, sizeof(double), "an output", &bytes);
+    return status == ISO_OK ? iso_alloc(bytes, "the outputs of a batch", (void **)&p->room[output]) : status;
+}
+
+/* What this rank checks and makes by itself. */
+static iso_status prepare(prediction *p)
+{
+    iso_status status = p->model->status;
+    if (status != ISO_OK)
+        return iso_error(status, "no memory for a model");
+    ISO_TRY(iso_graph_error(p->model->graph));
+    ISO_TRY(iso_model_check_inputs(p->model, p->data, "predict"));
+    for (int i = 0; i < p->model->outputs; i++) {
+        ISO_TRY(check_output(p, i));
+        p->whole = p->whole || p->options.outputs[i];
+    }
+    p->parts = p->options.part || p->options.file;
+    if (!p->whole && !p->parts)
+        return iso_error(ISO_INVALID, "predict: give .outputs, .part or .file, where the outputs are to go");
+    for (int i = 0; i < p->model->outputs && p->whole; i++)
+        ISO_TRY(make_room(p, i));
+    ISO_TRY(iso_progress_create(p->ctx, &p->progress, .verbose = p->options.verbose));
+done:
+    return status;
+}
+
+static iso_status agree_options(const prediction *p)
+{
+    int64_t numbers[] = {p->whole, p->options.part != NULL, p->options.file != NULL,
+                         iso_dataset_rows(p->data), iso_dataset_batch_size(p->data)};
+    char text[200];
+    snprintf(text, sizeof text, "%" PRId64 " rows in batches of %" PRId64 ", file '%s'", numbers[3],
+             numbers[4], p->options.file ? p->options.file : "");
+    uint64_t hash = iso_hash_text(iso_hash_bytes(0, numbers, sizeof numbers), text);
+    return iso_agree_same(p->ctx, "what predict is to do", hash, text);
+}
+
+iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **function)
+{
+    iso_function **made = &model->prediction[parts];
+    iso_status status = ISO_OK;
+    if (!*made) {
+        iso_function_options options = {.parts = parts, .name = "prediction"};
+        memcpy(options.inputs, model->input, sizeof model->input);
+        memcpy(options.outputs, model->output, sizeof model->output);
+        status = iso_function_create_with(model->graph, made, &options, sizeof options);
+    }
+    *function = *made;
+    return status;
+}
+
+/* "y", or where there are several the outputs' names; a name that is taken gets a number. */
+static void name_arrays(const prediction *p, iso_rows_array *arrays, char name[][ISO_MAX_NAME + 16])
+{
+    for (int i = 0; i < p->model->outputs; i++) {
+        const char *own = p->model->outputs > 1 ? iso_model_output_name(p->model, i) : "y";
+        snprintf(name[i], ISO_MAX_NAME, "%s", own);
+        for (int k = 0, again = 0; k < i; k++)
+            if (!strcmp(name[k], name[i])) {
+                snprintf(name[i], ISO_MAX_NAME + 16, "%.*s_%d", ISO_MAX_NAME - 1, own, ++again);
+                k = -1;
+            }
+        arrays[i].name = name[i];
+    }
+}
+
+static iso_status open_file(prediction *p)
+{
+    iso_rows_array arrays[ISO_MAX_MODEL_OUTPUTS];
+    char name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME + 16];
+    if (!p->options.file)
+        return ISO_OK;
+    for (int i = 0; i < p->model->outputs; i++) {
+        arrays[i].dtype = iso_tensor_dtype(p->model->output[i]);
+        arrays[i].shape = output_shape(p, i, iso_dataset_rows(p->data));
+    }
+    name_arrays(p, arrays, name);
+    return iso_rows_file_create(p->ctx, p->options.file, arrays, p->model->outputs, &p->file);
+}
+
+/* ---- batches ---- */
+
+static void keep_error(prediction *p, iso_status status)
+{
+    if (status == ISO_OK || p->pending != ISO_OK)
+        return;
+    p->pending = status;
+    snprintf(p->message, sizeof p->message, "%s", iso_error_message());
+}
+
+static void take_whole(prediction *p, int64_t rows)
+{
+    for (int i = 0; i < p->model->outputs; i++) {
+        int64_t each = 0;
+        iso_shape row = output_shape(p, i, 1);
+        if (!p->options.outputs[i] || iso_shape_count(&row, &each) != ISO_OK)
+            continue;
+        for (int64_t k = 0; k < rows * each; k++)
+            iso_element_set(p->options.outputs[i], iso_tensor_dtype(p->model->output[i]), p->row * each + k,
+                            p->room[i][k]);
+    }
+}
+
+static void take_parts(prediction *p, const iso_function *function)
+{
+    for (int i = 0; i < iso_function_part_count(function) && p->pending == ISO_OK; i++) {
+        iso_output_part part = iso_function_part(function, i);
+        if (!part.data)
+            continue;
+        part.box.offset[0] += p->row;
+        if (p->file)
+            keep_error(p, iso_rows_file_write(p->file, part.output, &part.box, part.data));
+        if (p->options.part && p->pending == ISO_OK)
+            keep_error(p, p->options.part(p->options.user, &part));
+    }
+}
+
+static iso_status run_batch(prediction *p, const iso_batch *batch, iso_function *whole, iso_function *parts)
+{
+    iso_status status = ISO_OK;
+    if (whole) {
+        ISO_TRY(iso_function_evaluate(whole, batch, p->room));
+        take_whole(p, batch->rows);
+    }
+    if (parts) {
+        ISO_TRY(iso_function_step(parts, batch));
+        take_parts(p, parts);
+    }
+    p->row += batch->rows;
+    if (iso_progress_step(p->progress))
+        iso_progress_draw(p->progress, &(iso_logs){.count = 0});
+done:
+    return status;
+}
+
+static iso_status run_batches(prediction *p)
+{
+    iso_feed feed;
+    iso_function *whole = NULL, *parts = NULL;
+    iso_status status = ISO_OK;
+    if (p->whole)
+        ISO_TRY(iso_model_predictor(p->model, false, &whole));
+    if (p->parts)
+        ISO_TRY(iso_model_predictor(p->model, true, &parts));
+    iso_progress_begin(p->progress, NULL, iso_dataset_batches(p->data), 0);
+    iso_feed_begin_inputs(&feed, p->model, p->data, 0, iso_dataset_batches(p->data));
+    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed))
+        ISO_TRY(run_batch(p, batch, whole, parts));
+    status = iso_feed_status(&feed);
+    if (status == ISO_OK && p->pending != ISO_OK)
+        status = iso_error(p->pending, "%s", p->message);
+    status = iso_agree(p->ctx, status);
+done:
+    return status;
+}
+
+static iso_status run(prediction *p)
+{
+    iso_status status = open_file(p);
+    if (status != ISO_OK)
+        return status;
+    status = run_batches(p);
+    if (p->file)
+        status = iso_rows_file_finish(p->file, status);
+    if (status == ISO_OK)
+        iso_progress_end(p->progress, &(iso_logs){.count = 0});
+    return status;
+}
+
+iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *given,
+                            size_t size)
+{
+    prediction p = {
+        .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
+    memcpy(&p.options, given, size < sizeof p.options ? size : sizeof p.options);
+    iso_status status = iso_agree(p.ctx, prepare(&p));
+    if (status == ISO_OK)
+        status = agree_options(&p);
+    if (status == ISO_OK)
+        status = run(&p);
+    iso_progress_destroy(p.progress);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        iso_free(p.room[i]);
+    return status;
+}
