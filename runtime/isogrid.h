@@ -2,6 +2,7 @@
 #ifndef ISOGRID_H
 #define ISOGRID_H
 
+#include "models/keras/keras.h"
 #include "models/layers.h"
 #include "models/models.h"
 #include "runtime/base/build.h"

@@ -30,6 +30,7 @@ typedef struct iso_layer_type {
      * argument that the layer has is looked up, whatever it is: a file's reader refuses those that were not
      * and are not what Keras takes for them. */
     iso_tensor *(*build)(const iso_layer_config *config, iso_tensor *const *x, int count);
+    bool several; /* it may have more inputs than one */
 } iso_layer_type;
 
 /* Every layer type (list.h). */

@@ -1,0 +1,30 @@
+/* The zip container of a .keras file. For models/keras only. */
+#ifndef ISO_MODELS_KERAS_ARCHIVE_H
+#define ISO_MODELS_KERAS_ARCHIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/status.h"
+
+typedef struct iso_keras_archive iso_keras_archive;
+
+#define ISO_KERAS_METADATA "metadata.json"
+#define ISO_KERAS_CONFIG "config.json"
+#define ISO_KERAS_WEIGHTS "model.weights.h5"
+
+/* Opens a file, or bytes in memory (lent until it is closed), which messages call `name`. What is no zip, or
+ * holds anything but those three members, or one of them twice, encrypted, or larger than it can be, is
+ * refused: ISO_INVALID. ISO_IO where the file cannot be read. */
+iso_status iso_keras_archive_open(const char *path, iso_keras_archive **archive);
+iso_status iso_keras_archive_open_memory(const char *name, const void *data, size_t bytes,
+                                         iso_keras_archive **archive);
+void iso_keras_archive_close(iso_keras_archive *archive);
+bool iso_keras_archive_has(const iso_keras_archive *archive, const char *member);
+/* A member as a text of its own (iso_free), which ends with a zero besides its *bytes. Checked by its CRC. */
+iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member, char **text, size_t *bytes);
+/* A member into a file that is open for writing; `path` is its name in messages. */
+iso_status iso_keras_archive_unpack(iso_keras_archive *archive, const char *member, int file,
+                                    const char *path);
+
+#endif

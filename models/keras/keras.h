@@ -1,0 +1,34 @@
+/* Models of Keras 3: from a .keras file, or its config.json, to a model. */
+#ifndef ISO_MODELS_KERAS_KERAS_H
+#define ISO_MODELS_KERAS_KERAS_H
+
+#include "runtime/train/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_keras_load_options {
+    iso_model **model;   /* positional: where the model goes */
+    iso_dtype precision; /* ISO_F32, or ISO_F64: the network as its own oracle */
+    /* Where not NULL, receives what the file says of optimizer, losses and metrics, for iso_compile_with;
+     * what it says and Isogrid does not have is left out, with a warning. */
+    iso_compile_options *compile;
+} iso_keras_load_options;
+
+/* Builds the model of a .keras file, or of a config.json (by the name's ending: .json), in a graph seeded by
+ * the context: Sequential and Functional, models within models, shared layers, several inputs and outputs. A
+ * layer's variables are called as everywhere ("conv/kernel", "encoder/conv/kernel" in a model within). Every
+ * argument in the file is honoured or refused: ISO_INVALID names the file, the layer, the argument and what
+ * is supported. Nothing that a file brings is executed. The chief reads; weights follow after iso_compile:
+ * iso_keras_load_weights. Collective. */
+iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_keras_load_options *options,
+                               size_t size);
+#define iso_keras_load(ctx, path, ...)                                                                       \
+    iso_keras_load_with(ctx, path, &(iso_keras_load_options){.model = __VA_ARGS__},                          \
+                        sizeof(iso_keras_load_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

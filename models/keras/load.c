@@ -1,0 +1,157 @@
+/* From a .keras file, or a config.json, to a model. The chief reads the file, all ranks build from its text.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/keras/archive.h"
+#include "models/keras/keras_impl.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+
+enum { MOST_BYTES = 256 << 20 };
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* ---- the text of config.json ---- */
+
+static iso_status read_stream(FILE *file, const char *path, char **text, size_t *bytes)
+{
+    size_t room = 1 << 16, used = 0;
+    char *data = iso_new(room);
+    while (data && used < MOST_BYTES) {
+        used += fread(data + used, 1, room - used, file);
+        if (used < room)
+            break;
+        char *more = iso_grow(data, room, 2 * room, 1);
+        if (!more)
+            iso_free(data);
+        data = more;
+        room *= 2;
+    }
+    iso_status status = ISO_OK;
+    if (!data)
+        return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path);
+    if (ferror(file))
+        status = iso_error(ISO_IO, "cannot read '%s': %s", path, strerror(errno));
+    else if (used >= MOST_BYTES)
+        status = iso_error(ISO_INVALID, "%s: has %d bytes or more, that is no config.json", path, MOST_BYTES);
+    if (status != ISO_OK) {
+        iso_free(data);
+        return status;
+    }
+    *text = data;
+    *bytes = used;
+    return ISO_OK;
+}
+
+static iso_status read_config_file(const char *path, char **text, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return iso_error(errno == ENOENT ? ISO_INVALID : ISO_IO, "cannot open '%s': %s", path,
+                         strerror(errno));
+    iso_status status = read_stream(file, path, text, bytes);
+    fclose(file);
+    return status;
+}
+
+static iso_status read_config(const char *path, char **text, size_t *bytes)
+{
+    iso_keras_archive *archive;
+    if (ends_with(path, ".json"))
+        return read_config_file(path, text, bytes);
+    iso_status status = iso_keras_archive_open(path, &archive);
+    if (status != ISO_OK)
+        return status;
+    status = iso_keras_archive_read(archive, ISO_KERAS_CONFIG, text, bytes);
+    iso_keras_archive_close(archive);
+    return status;
+}
+
+/* Rank 0 reads, all get the text. */
+static iso_status share_config(iso_context *ctx, const char *path, char **text, size_t *bytes)
+{
+    bool reads = iso_rank(ctx) == 0;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, reads ? read_config(path, text, bytes) : ISO_OK));
+    ISO_TRY(iso_broadcast(ctx, bytes, sizeof *bytes));
+    if (!reads)
+        *text = iso_new(*bytes + 1);
+    ISO_TRY(iso_agree(ctx, *text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)));
+    ISO_TRY(iso_broadcast(ctx, *text, *bytes));
+done:
+    return status;
+}
+
+/* ---- the model ---- */
+
+static iso_status make_model(iso_graph *graph, const iso_keras_list *inputs, const iso_keras_list *outputs,
+                             iso_model **model)
+{
+    iso_model *made =
+        iso_model_create_several(graph, inputs->tensor, inputs->count, outputs->tensor, outputs->count);
+    for (int i = 0; i < outputs->count; i++)
+        if (outputs->name[i]) /* the key of a dictionary */
+            iso_model_set_output_name(made, i, outputs->name[i]);
+    *model = made;
+    return ISO_OK;
+}
+
+/* Everything from the text to the model. */
+iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,
+                           const iso_keras_load_options *options)
+{
+    iso_keras_reader reader = {.ctx = ctx, .file = name};
+    iso_keras_list inputs = {0}, outputs = {0};
+    json_t *root = NULL;
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_status status;
+    iso_graph_set_precision(graph, options->precision ? options->precision : ISO_F32);
+    ISO_TRY(iso_json_parse(name, text, bytes, &root));
+    ISO_TRY(iso_keras_network_build(&reader, graph, root, &inputs, &outputs));
+    ISO_TRY(make_model(graph, &inputs, &outputs, options->model));
+    graph = NULL;
+done:
+    iso_graph_destroy(graph);
+    iso_keras_list_free(&inputs);
+    iso_keras_list_free(&outputs);
+    json_decref(root);
+    return status;
+}
+
+/* What messages call the text. */
+static void name_config(const char *path, iso_text *name)
+{
+    iso_text_add(name, ends_with(path, ".json") ? "%s" : "%s: " ISO_KERAS_CONFIG, path);
+}
+
+iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_keras_load_options *given,
+                               size_t size)
+{
+    iso_keras_load_options options = {0};
+    iso_text name = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    iso_model *model = NULL;
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_model **result = options.model;
+    options.model = &model;
+    iso_status status = share_config(ctx, path, &text, &bytes);
+    if (status == ISO_OK) {
+        name_config(path, &name);
+        status = iso_agree(ctx, iso_keras_parse(ctx, iso_text_get(&name), text, bytes, &options));
+    }
+    if (status == ISO_OK)
+        *result = model;
+    else
+        iso_model_destroy(model);
+    iso_text_free(&name);
+    iso_free(text);
+    return status;
+}
