@@ -26,7 +26,7 @@ void iso_keras_warn(const iso_keras_reader *reader, const char *format, ...)
 {
     char message[900];
     va_list args;
-    if (!reader->ctx || !iso_is_chief(reader->ctx))
+    if (!reader->ctx || reader->quiet || !iso_is_chief(reader->ctx))
         return;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);

@@ -16,6 +16,7 @@ typedef struct iso_keras_reader {
     const char *file;            /* "net.keras: config.json" */
     char place[ISO_KERAS_PLACE]; /* "layers[3] (Conv2D 'conv')", "" at the top */
     int calls;                   /* of layers, so far */
+    int quiet;                   /* no warnings: a layer's later calls */
 } iso_keras_reader;
 
 /* "FILE: PLACE: ..." as an ISO_INVALID. */

@@ -349,11 +349,13 @@ static iso_status make_call(network *net, layer *l, const iso_keras_list *in, co
     bool again = l->node > 0, frozen = is_frozen(l);
     if (++net->reader->calls > MOST_CALLS)
         return iso_keras_refuse(net->reader, "more than %d calls of layers", MOST_CALLS);
+    net->reader->quiet += again;
     if (again)
         iso_share_begin(net->graph);
     if (frozen)
         iso_freeze_begin(net->graph);
     status = is_network(l->type) ? call_network(net, l, in, &out) : call_layer(net, l, in, others, &out);
+    net->reader->quiet -= again;
     if (again)
         iso_share_end(net->graph);
     if (frozen)
@@ -411,6 +413,16 @@ static iso_status make_input(network *net, const char *name, const json_t *shape
     return status == ISO_OK ? add(net->made, *x, name) : status;
 }
 
+/* The InputLayer of a model within, which passes on what the model is called with. */
+static void note_input(iso_graph *graph, const char *name, iso_tensor *x)
+{
+    iso_layer_record record = {.type = "InputLayer", .name = name, .output = x, .again = -1};
+    for (int i = 0; record.again < 0 && iso_graph_shares(graph) && i < iso_graph_layer_count(graph); i++)
+        if (strcmp(iso_graph_layer(graph, i)->name, name) == 0)
+            record.again = i;
+    iso_graph_add_layer(graph, &record);
+}
+
 /* A tensor that the model is called with, as what the file says of its input. */
 static iso_status take_input(network *net, const char *name, const json_t *shape, int number, iso_tensor **x)
 {
@@ -424,10 +436,7 @@ static iso_status take_input(network *net, const char *name, const json_t *shape
                                 iso_keras_value(shape, want, sizeof want),
                                 iso_shape_text(iso_tensor_shape(*x), have, sizeof have));
     if (name)
-        iso_graph_add_layer(net->graph, &(iso_layer_record){.type = "InputLayer",
-                                                            .name = iso_graph_take_name(net->graph, name),
-                                                            .output = *x,
-                                                            .again = -1});
+        note_input(net->graph, iso_graph_take_name(net->graph, name), *x);
     return graph_error(net);
 }
 

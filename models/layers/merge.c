@@ -76,4 +76,5 @@ static iso_tensor *build_concatenate(const iso_layer_config *config, iso_tensor 
 
 const iso_layer_type iso_layer_add = {.keras = "Add", .build = build_add, .several = true};
 const iso_layer_type iso_layer_multiply = {.keras = "Multiply", .build = build_multiply, .several = true};
-const iso_layer_type iso_layer_concatenate = {.keras = "Concatenate", .build = build_concatenate, .several = true};
+const iso_layer_type iso_layer_concatenate = {
+    .keras = "Concatenate", .build = build_concatenate, .several = true};

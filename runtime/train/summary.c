@@ -129,6 +129,8 @@ void iso_model_summary(iso_model *model, FILE *out)
     }
     for (int i = 0; i < iso_graph_layer_count(model->graph); i++) {
         const iso_layer_record *layer = iso_graph_layer(model->graph, i);
+        if (layer->again >= 0)
+            continue; /* a shared layer is one layer */
         rule(out, "├", "─", "┼", "┤");
         layer_row(out, layer->name, layer->type, layer->output, layer_parameters(model->graph, layer->name));
     }
