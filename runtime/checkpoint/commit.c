@@ -1,0 +1,133 @@
+/* What the threads of a save do with the file: write, commit, discard. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/saver_impl.h"
+
+void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_status status)
+{
+    *outcome = (iso_save_outcome){.status = (int32_t)status, .rank = saver->rank};
+    if (status != ISO_OK)
+        snprintf(outcome->text, sizeof outcome->text, "%s", iso_error_message());
+}
+
+static iso_status failed(const iso_saver *saver, const char *what)
+{
+    return iso_error(ISO_IO, "'%s': %s: %s", saver->path.temporary, what, strerror(errno));
+}
+
+/* ---- writing ---- */
+
+/* The space of the whole file, so that what does not fit is known at once. File systems that cannot do it say
+ * so. */
+static iso_status reserve(const iso_saver *saver)
+{
+    const iso_mark *mark = &saver->layout.mark;
+    off_t bytes = (off_t)(mark->hdf5_bytes + iso_mark_bytes(mark->tensors));
+    while (fallocate(saver->file, 0, 0, bytes)) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS)
+            return ISO_OK;
+        if (errno != EINTR)
+            return failed(saver, "there is no room for it");
+    }
+    return ISO_OK;
+}
+
+static iso_status sync_file(const iso_saver *saver)
+{
+    while (fsync(saver->file))
+        if (errno != EINTR)
+            return failed(saver, "syncing failed");
+    return ISO_OK;
+}
+
+static iso_status write_parts(iso_saver *saver)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_temporary_open(saver->path.temporary, &saver->file));
+    if (saver->rank == 0)
+        ISO_TRY(reserve(saver));
+    ISO_TRY(iso_save_parts_write(&saver->parts, &saver->layout.mark, saver->file, saver->path.temporary,
+                                 saver->mine->crc));
+    ISO_TRY(sync_file(saver));
+    if (saver->rank != 0) {
+        int file = saver->file;
+        saver->file = -1;
+        if (close(file))
+            ISO_TRY(failed(saver, "closing failed"));
+    }
+done:
+    if (status != ISO_OK && saver->file >= 0) {
+        close(saver->file);
+        saver->file = -1;
+    }
+    return status;
+}
+
+void iso_save_write(iso_saver *saver)
+{
+    iso_save_outcome_set(saver, &saver->mine->outcome, write_parts(saver));
+    iso_free(saver->copy);
+    saver->copy = NULL;
+}
+
+/* ---- committing ---- */
+
+static iso_status commit(iso_saver *saver)
+{
+    iso_mark *mark = &saver->layout.mark;
+    iso_status status = ISO_OK;
+    for (int t = 0; t < mark->tensors; t++)
+        mark->tensor[t].crc = saver->all->crc[t];
+    iso_file_layout_set_crcs(&saver->layout);
+    ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
+    ISO_TRY(iso_mark_write(saver->file, saver->path.temporary, mark));
+    ISO_TRY(sync_file(saver));
+    if (rename(saver->path.temporary, saver->path.whole))
+        ISO_TRY(failed(saver, "it cannot be given its name"));
+    ISO_TRY(iso_folder_sync(saver->path.folder));
+done:
+    return status;
+}
+
+/* What can go wrong from here on costs no checkpoint: it is said, and done again at the next save. */
+static void note(iso_text *notes, iso_status status)
+{
+    if (status != ISO_OK)
+        iso_text_add(notes, "%s%s", notes->length ? "; " : "", iso_error_message());
+}
+
+static void tidy(iso_saver *saver, iso_text *notes)
+{
+    const iso_path *path = &saver->path;
+    if (saver->best)
+        note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
+    note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
+    note(notes, iso_kept_add(&saver->kept, path->folder, path->name));
+    note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));
+}
+
+void iso_save_commit(iso_saver *saver)
+{
+    iso_text notes = {0};
+    saver->outcome = saver->all->outcome;
+    if (saver->outcome.status == ISO_OK)
+        iso_save_outcome_set(saver, &saver->outcome, commit(saver));
+    if (saver->outcome.status == ISO_OK)
+        tidy(saver, &notes);
+    else
+        unlink(saver->path.temporary);
+    if (saver->file >= 0)
+        close(saver->file);
+    saver->file = -1;
+    iso_folder_sweep(saver->path.folder);
+    if (notes.length)
+        snprintf(saver->outcome.text, sizeof saver->outcome.text, "%s", notes.data);
+    iso_text_free(&notes);
+}

@@ -1,0 +1,250 @@
+/* Folders of checkpoints and the files that stand in them for a while. */
+#include "runtime/checkpoint/folder_impl.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/checkpoint/file_impl.h"
+
+enum { DIGITS = 8, MOST_NAME = 4096 };
+
+static const char saving[] = ".saving-";
+
+static iso_status failed(const char *path, const char *what)
+{
+    return iso_error(ISO_IO, "'%s': %s: %s", path, what, strerror(errno));
+}
+
+/* ---- names ---- */
+
+static char *temporary_of(const char *folder, const char *name, uint32_t saver)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "%s/.%s%s%08x", folder, name, saving, (unsigned)saver);
+    return text.failed ? NULL : text.data;
+}
+
+/* "." + anything + ".saving-" + eight digits. */
+static bool is_temporary(const char *name)
+{
+    size_t length = strlen(name), tail = sizeof saving - 1 + DIGITS;
+    return name[0] == '.' && length > tail + 1 && !strncmp(name + length - tail, saving, sizeof saving - 1) &&
+           strspn(name + length - DIGITS, "0123456789abcdef") == DIGITS;
+}
+
+iso_status iso_path_split(const char *path, uint32_t saver, iso_path *parts)
+{
+    iso_path fresh = {.whole = iso_strdup(path)};
+    const char *slash = fresh.whole ? strrchr(fresh.whole, '/') : NULL;
+    fresh.name = slash ? slash + 1 : fresh.whole;
+    fresh.folder = fresh.whole ? iso_strdup(slash ? fresh.whole : ".") : NULL;
+    if (slash && fresh.folder)
+        fresh.folder[slash == fresh.whole ? 1 : slash - fresh.whole] = 0;
+    fresh.temporary = fresh.folder ? temporary_of(fresh.folder, fresh.name, saver) : NULL;
+    if (!fresh.temporary) {
+        iso_path_free(&fresh);
+        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path);
+    }
+    *parts = fresh;
+    return ISO_OK;
+}
+
+void iso_path_free(iso_path *parts)
+{
+    iso_free(parts->whole);
+    iso_free(parts->folder);
+    iso_free(parts->temporary);
+    *parts = (iso_path){0};
+}
+
+/* ---- folders ---- */
+
+iso_status iso_folder_sync(const char *folder)
+{
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0)
+        return failed(folder, "it cannot be opened to be synced");
+    iso_status status = fsync(file) && errno != EINVAL ? failed(folder, "it cannot be synced") : ISO_OK;
+    close(file);
+    return status;
+}
+
+static iso_status make_one(const char *folder, const char *parent)
+{
+    if (mkdir(folder, 0777) == 0)
+        return iso_folder_sync(parent);
+    struct stat about;
+    int error = errno;
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
+        return ISO_OK; /* there already: by now, or on a file system that may not be written */
+    errno = error;
+    return failed(folder, "the folder cannot be made");
+}
+
+iso_status iso_folder_make(const char *folder)
+{
+    struct stat about;
+    iso_status status = ISO_OK;
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
+        return ISO_OK;
+    char *part = iso_strdup(folder), *parent = iso_strdup(*folder == '/' ? "/" : ".");
+    if (!part || !parent)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+    for (char *at = part; at && status == ISO_OK;) {
+        at = strchr(at + 1, '/');
+        if (at)
+            *at = 0;
+        status = make_one(part, parent);
+        iso_free(parent);
+        parent = iso_strdup(part);
+        if (!parent)
+            status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+        if (at)
+            *at = '/';
+    }
+    iso_free(part);
+    iso_free(parent);
+    return status;
+}
+
+/* ---- temporary files ---- */
+
+/* File systems without locks: only what is old is swept there (see is_left_behind). */
+static bool lock(int file, int how)
+{
+    int result;
+    do
+        result = flock(file, how);
+    while (result && errno == EINTR);
+    return result == 0;
+}
+
+iso_status iso_temporary_open(const char *temporary, int *file)
+{
+    struct stat about;
+    for (;;) {
+        int fresh = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fresh < 0)
+            return failed(temporary, "it cannot be made");
+        lock(fresh, LOCK_SH);
+        if (fstat(fresh, &about)) {
+            iso_status status = failed(temporary, "it cannot be looked at");
+            close(fresh);
+            return status;
+        }
+        if (about.st_nlink > 0) {
+            *file = fresh;
+            return ISO_OK;
+        }
+        close(fresh); /* swept away before it was locked */
+    }
+}
+
+/* Whether nobody has it open: nobody holds its lock; where there are no locks, a day without a write. */
+static bool is_left_behind(int file)
+{
+    struct stat about;
+    if (lock(file, LOCK_EX | LOCK_NB))
+        return true;
+    return errno != EWOULDBLOCK && fstat(file, &about) == 0 && time(NULL) - about.st_mtime > 86400;
+}
+
+void iso_folder_sweep(const char *folder)
+{
+    DIR *all = opendir(folder);
+    const struct dirent *entry;
+    while (all && (entry = readdir(all))) {
+        if (!is_temporary(entry->d_name))
+            continue;
+        int file = openat(dirfd(all), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (file >= 0 && is_left_behind(file))
+            unlinkat(dirfd(all), entry->d_name, 0);
+        if (file >= 0)
+            close(file);
+    }
+    if (all)
+        closedir(all);
+}
+
+/* ---- pointers ---- */
+
+static iso_status replace(const iso_path *pointer, const char *line)
+{
+    int file = -1;
+    size_t bytes = strlen(line);
+    iso_status status = iso_temporary_open(pointer->temporary, &file);
+    if (status != ISO_OK)
+        return status;
+    ISO_TRY(iso_file_write_at(file, pointer->whole, line, bytes, 0));
+    if (ftruncate(file, (off_t)bytes) || fsync(file))
+        ISO_TRY(failed(pointer->whole, "writing failed"));
+    if (rename(pointer->temporary, pointer->whole))
+        ISO_TRY(failed(pointer->whole, "it cannot be replaced"));
+done:
+    if (status != ISO_OK)
+        unlink(pointer->temporary);
+    close(file);
+    return status == ISO_OK ? iso_folder_sync(pointer->folder) : status;
+}
+
+static char *joined(const char *folder, const char *name, const char *end)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "%s%s%s%s", folder, *name ? "/" : "", name, end);
+    return text.failed ? NULL : text.data;
+}
+
+iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t saver, const char *name)
+{
+    iso_path parts = {0};
+    char *path = joined(folder, pointer, ""), *line = joined(name, "", "\n");
+    iso_status status = path && line ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", name);
+    if (status == ISO_OK)
+        status = iso_path_split(path, saver, &parts);
+    if (status == ISO_OK)
+        status = replace(&parts, line);
+    iso_path_free(&parts);
+    iso_free(path);
+    iso_free(line);
+    return status;
+}
+
+/* The first line of an open file. */
+static iso_status read_line(int file, const char *path, char **line)
+{
+    char text[MOST_NAME + 1];
+    ssize_t got = read(file, text, MOST_NAME);
+    if (got < 0)
+        return failed(path, "it cannot be read");
+    text[got] = 0;
+    text[strcspn(text, "\n")] = 0;
+    *line = iso_strdup(text);
+    return *line ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name in '%s'", path);
+}
+
+iso_status iso_folder_pointed(const char *folder, const char *pointer, char **name)
+{
+    iso_status status = ISO_OK;
+    char *path = joined(folder, pointer, "");
+    *name = NULL;
+    if (!path)
+        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", pointer);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno != ENOENT)
+        status = failed(path, "it cannot be read");
+    if (file >= 0)
+        status = read_line(file, path, name);
+    if (file >= 0)
+        close(file);
+    iso_free(path);
+    return status;
+}

@@ -1,0 +1,235 @@
+#include "runtime/checkpoint/parts_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/crc.h"
+#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/runs_impl.h"
+
+enum { AT_ONCE = 1 << 20 }; /* bytes that are summed up while they are in the cache, then written */
+
+uint64_t iso_pieces_structure(const iso_pieces *pieces)
+{
+    uint64_t hash = iso_hash_mix((uint64_t)pieces->count + 1);
+    for (int i = 0; i < pieces->count; i++) {
+        const iso_piece *p = &pieces->piece[i];
+        int64_t head[5] = {p->dtype, p->shape.rank, p->begin, p->count, p->writer};
+        size_t dims = (size_t)p->shape.rank * sizeof *p->shape.dim;
+        hash = iso_hash_bytes(iso_hash_text(hash, p->path), head, sizeof head);
+        hash = iso_hash_bytes(hash, p->shape.dim, dims);
+        hash = iso_hash_bytes(iso_hash_bytes(hash, p->box.offset, dims), p->box.extent, dims);
+    }
+    return hash ? hash : 1;
+}
+
+/* ---- finding ---- */
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp((*(const iso_saved_tensor *const *)a)->path, (*(const iso_saved_tensor *const *)b)->path);
+}
+
+/* Those with a path, sorted by it; iso_free. */
+static iso_status sort_paths(const iso_saved_contents *contents, const iso_saved_tensor ***sorted, int *count)
+{
+    const iso_saved_tensor **all = iso_new(((size_t)contents->tensors + 1) * sizeof(void *));
+    if (!all)
+        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", contents->tensors);
+    *count = 0;
+    for (int t = 0; t < contents->tensors; t++)
+        if (contents->tensor[t].path)
+            all[(*count)++] = &contents->tensor[t];
+    qsort(all, (size_t)*count, sizeof *all, by_path);
+    for (int i = 1; i < *count; i++)
+        if (!strcmp(all[i]->path, all[i - 1]->path)) {
+            iso_status status = iso_error(ISO_INVALID, "'%s' is to be saved at two places, '%s' and '%s'",
+                                          all[i]->path, all[i - 1]->place, all[i]->place);
+            iso_free(all);
+            return status;
+        }
+    *sorted = all;
+    return ISO_OK;
+}
+
+static iso_status check_piece(const iso_piece *piece, const iso_saved_tensor *tensor)
+{
+    char of_piece[128], of_tensor[128];
+    bool fits = iso_shape_equal(&piece->shape, &tensor->shape) && piece->box.rank == piece->shape.rank;
+    if (piece->dtype != tensor->dtype || !fits)
+        return iso_error(ISO_INVALID, "'%s' is to be saved as %s %s, but is %s %s", piece->path,
+                         iso_dtype_name(tensor->dtype),
+                         iso_shape_text(&tensor->shape, of_tensor, sizeof of_tensor),
+                         iso_dtype_name(piece->dtype), iso_shape_text(&piece->shape, of_piece, sizeof of_piece));
+    for (int d = 0; d < piece->box.rank; d++)
+        fits = fits && piece->box.offset[d] >= 0 && piece->box.extent[d] >= 0 &&
+               piece->box.offset[d] <= piece->shape.dim[d] - piece->box.extent[d];
+    if (!fits || piece->begin < 0 || piece->count < 0 || piece->begin > iso_box_count(&piece->box) - piece->count)
+        return iso_error(ISO_INVALID, "a piece of '%s', %" PRId64 " elements from %" PRId64 " of its box, lies "
+                                      "outside of it",
+                         piece->path, piece->count, piece->begin);
+    return ISO_OK;
+}
+
+static iso_status add_part(iso_save_parts *parts, iso_save_part fresh)
+{
+    if ((parts->count & (parts->count - 1)) == 0) {
+        size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
+        iso_save_part *grown = iso_grow(parts->part, (size_t)parts->count, wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %zu pieces", wanted);
+        parts->part = grown;
+    }
+    fresh.bytes = (size_t)fresh.piece.count * iso_dtype_size(fresh.piece.dtype);
+    parts->bytes += fresh.bytes;
+    parts->part[parts->count++] = fresh;
+    return ISO_OK;
+}
+
+static iso_status add_pieces(const iso_saved_contents *contents, const iso_pieces *pieces, iso_save_parts *parts)
+{
+    const iso_saved_tensor **sorted = NULL;
+    int count = 0;
+    iso_status status = sort_paths(contents, &sorted, &count);
+    for (int i = 0; i < pieces->count && status == ISO_OK; i++) {
+        iso_saved_tensor wanted = {.path = pieces->piece[i].path}, *key = &wanted;
+        const iso_saved_tensor **found = bsearch(&key, sorted, (size_t)count, sizeof *sorted, by_path);
+        if (!found)
+            continue;
+        status = check_piece(&pieces->piece[i], *found);
+        if (status == ISO_OK && pieces->piece[i].writer && pieces->piece[i].count > 0)
+            status = add_part(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
+                                                     .source = i,
+                                                     .piece = pieces->piece[i]});
+    }
+    iso_free(sorted);
+    return status;
+}
+
+static iso_status add_constants(const iso_saved_contents *contents, iso_save_parts *parts)
+{
+    iso_status status = ISO_OK;
+    for (int t = 0; t < contents->tensors && status == ISO_OK; t++) {
+        const iso_saved_tensor *tensor = &contents->tensor[t];
+        iso_box box = iso_box_whole(&tensor->shape);
+        iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, box, 0, iso_box_count(&box), NULL, true};
+        if (!tensor->path && whole.count > 0)
+            status = add_part(parts, (iso_save_part){.tensor = t, .source = -1, .piece = whole});
+    }
+    return status;
+}
+
+/* In the order of the file. */
+static int by_place(const void *a, const void *b)
+{
+    const iso_save_part *x = a, *y = b;
+    if (x->tensor != y->tensor)
+        return x->tensor - y->tensor;
+    int64_t p = iso_box_global_index(&x->piece.box, &x->piece.shape, x->piece.begin),
+            q = iso_box_global_index(&y->piece.box, &y->piece.shape, y->piece.begin);
+    return p < q ? -1 : p > q;
+}
+
+iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
+                               iso_save_parts *parts, int64_t *covered)
+{
+    iso_save_parts fresh = {.made_for = iso_pieces_structure(pieces)};
+    iso_status status = add_pieces(contents, pieces, &fresh);
+    if (status == ISO_OK && constants)
+        status = add_constants(contents, &fresh);
+    if (status != ISO_OK) {
+        iso_save_parts_free(&fresh);
+        return status;
+    }
+    if (fresh.count)
+        qsort(fresh.part, (size_t)fresh.count, sizeof *fresh.part, by_place);
+    memset(covered, 0, (size_t)contents->tensors * sizeof *covered);
+    for (int i = 0; i < fresh.count; i++)
+        covered[fresh.part[i].tensor] += fresh.part[i].piece.count;
+    *parts = fresh;
+    return ISO_OK;
+}
+
+void iso_save_parts_free(iso_save_parts *parts)
+{
+    iso_free(parts->part);
+    *parts = (iso_save_parts){0};
+}
+
+/* ---- copying ---- */
+
+void iso_save_parts_bind(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces)
+{
+    for (int i = 0; i < parts->count; i++) {
+        iso_save_part *part = &parts->part[i];
+        part->piece.data = part->source >= 0 ? pieces->piece[part->source].data
+                                             : (void *)(uintptr_t)contents->constant[part->tensor];
+    }
+}
+
+void iso_save_parts_copy(iso_save_parts *parts, void *copy)
+{
+    char *to = copy;
+    for (int i = 0; i < parts->count; i++) {
+        memcpy(to, parts->part[i].piece.data, parts->part[i].bytes);
+        parts->part[i].piece.data = to;
+        to += parts->part[i].bytes;
+    }
+}
+
+/* ---- writing ---- */
+
+/* file -1: sums up only. */
+static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint64_t at, uint64_t tensor, int file,
+                          const char *name)
+{
+    iso_status status = ISO_OK;
+    while (bytes > 0 && status == ISO_OK) {
+        size_t now = bytes < AT_ONCE ? bytes : AT_ONCE;
+        iso_crc_sum_add(sum, at, data, now);
+        if (file >= 0)
+            status = iso_file_write_at(file, name, data, now, tensor + at);
+        data += now;
+        at += now;
+        bytes -= now;
+    }
+    return status;
+}
+
+static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *tensor, int file, const char *name,
+                           uint32_t *crc)
+{
+    size_t element = iso_dtype_size(part->piece.dtype);
+    const char *data = part->piece.data;
+    int64_t own, global, count;
+    iso_crc_sum sum = {0};
+    iso_runs runs = iso_runs_of(&part->piece);
+    iso_status status = ISO_OK;
+    while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
+        status = put_run(&sum, data + (size_t)own * element, (size_t)count * element, (uint64_t)global * element,
+                         tensor->offset, file, name);
+    *crc ^= iso_crc_sum_get(&sum, tensor->bytes);
+    return status;
+}
+
+iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,
+                                uint32_t *crc)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < parts->count && status == ISO_OK; i++) {
+        int t = parts->part[i].tensor;
+        status = put_part(&parts->part[i], &mark->tensor[t], file, name, &crc[t]);
+    }
+    return status;
+}
+
+void iso_save_parts_sum(const iso_save_parts *parts, const iso_mark *mark, uint32_t *crc)
+{
+    for (int i = 0; i < parts->count; i++) {
+        int t = parts->part[i].tensor;
+        put_part(&parts->part[i], &mark->tensor[t], -1, NULL, &crc[t]);
+    }
+}

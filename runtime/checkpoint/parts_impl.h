@@ -1,0 +1,41 @@
+/* What one rank writes of a checkpoint: its writing pieces, copied. */
+#ifndef ISO_CHECKPOINT_PARTS_IMPL_H
+#define ISO_CHECKPOINT_PARTS_IMPL_H
+
+#include "runtime/checkpoint/layout_impl.h"
+
+/* A part of one tensor. Its piece's data is the state's, and after the copy the copy's. */
+typedef struct iso_save_part {
+    int tensor;
+    int source; /* the number of the piece it comes from; -1: the contents' constant */
+    iso_piece piece;
+    size_t bytes;
+} iso_save_part;
+
+typedef struct iso_save_parts {
+    uint64_t made_for; /* iso_pieces_structure; 0: not made */
+    int count;
+    iso_save_part *part;
+    size_t bytes; /* of all */
+} iso_save_parts;
+
+/* A hash of all that is known of the pieces but where they are. Never 0. */
+uint64_t iso_pieces_structure(const iso_pieces *pieces);
+/* Finds this rank's parts. constants: whether it writes those that no piece has. covered: [tensors] the
+ * elements of each that this rank writes. ISO_INVALID: a piece that does not fit its tensor. Pieces whose path
+ * the contents do not have are none of the file's. */
+iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
+                               iso_save_parts *parts, int64_t *covered);
+void iso_save_parts_free(iso_save_parts *parts);
+/* Points the parts at these pieces, of the structure that they were made for. */
+void iso_save_parts_bind(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces);
+/* Copies the parts' data to `copy`, of parts->bytes, and points them there. */
+void iso_save_parts_copy(iso_save_parts *parts, void *copy);
+/* Writes the parts' data where the mark has their tensors, and adds what they have of the tensors' checksums
+ * to crc: [tensors]. ISO_IO. */
+iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,
+                                uint32_t *crc);
+/* The checksums alone. */
+void iso_save_parts_sum(const iso_save_parts *parts, const iso_mark *mark, uint32_t *crc);
+
+#endif
