@@ -20,7 +20,8 @@ uint64_t iso_contents_structure(const iso_saved_contents *contents)
         int head[2] = {(int)tensor->dtype, tensor->shape.rank};
         hash = hash_text(hash_text(hash, tensor->place), tensor->path);
         hash = iso_hash_bytes(hash, head, sizeof head);
-        hash = iso_hash_bytes(hash, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof *tensor->shape.dim);
+        hash =
+            iso_hash_bytes(hash, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof *tensor->shape.dim);
     }
     for (int g = 0; g < contents->groups; g++)
         hash = hash_text(hash_text(hash, contents->group[g].place), contents->group[g].name);

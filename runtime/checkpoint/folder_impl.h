@@ -1,8 +1,8 @@
 /* The folders that hold checkpoints: their making, temporary files, what is committed, what is rotated away.
  *
  * A file that is being written stands beside its final name as ".NAME.saving-XXXXXXXX", eight hexadecimal
- * digits of its saver; who writes it holds a lock on it (flock), so what a killed job left behind is told from
- * what another job writes, and is removed by the next one that looks. */
+ * digits of its saver; who writes it holds a lock on it (flock), so what a killed job left behind is told
+ * from what another job writes, and is removed by the next one that looks. */
 #ifndef ISO_CHECKPOINT_FOLDER_IMPL_H
 #define ISO_CHECKPOINT_FOLDER_IMPL_H
 
@@ -43,7 +43,8 @@ typedef struct iso_kept {
 } iso_kept;
 /* Adds the newest, or makes it so. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
-/* Adds those that are there already: committed, with names that fit the pattern, by number, then time. A folder that is missing has none. ISO_IO, ISO_NO_MEMORY. */
+/* Adds those that are there already: committed, with names that fit the pattern, by number, then time. A
+ * folder that is missing has none. ISO_IO, ISO_NO_MEMORY. */
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
 /* Removes the oldest until `keep` are left (0: all are), but none that `best` or `latest` name. ISO_IO: one
  * could not be removed, or it cannot be told which may be; it will be tried again. */

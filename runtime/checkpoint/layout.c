@@ -11,7 +11,8 @@
 #include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/sparse_impl.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian, and written as memory is");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "files are little-endian, and written as memory is");
 
 enum {
     LEAST_STATE = 4096, /* bytes of room for the state's text */
@@ -203,7 +204,8 @@ static iso_status make_tensors(const maker *m)
         iso_mark_tensor *to = &m->layout->mark.tensor[t];
         ISO_TRY(iso_shape_count(&tensor->shape, &count));
         to->bytes = (uint64_t)count * iso_dtype_size(tensor->dtype);
-        ISO_TRY(make_dataset(m, tensor->place, type_of(tensor->dtype), space_of(&tensor->shape), &to->offset));
+        ISO_TRY(
+            make_dataset(m, tensor->place, type_of(tensor->dtype), space_of(&tensor->shape), &to->offset));
     }
 done:
     return status;
@@ -236,14 +238,13 @@ static iso_status create_properties(maker *m)
     m->create = H5Pcreate(H5P_DATASET_CREATE);
     m->text = H5Tcopy(H5T_C_S1);
     m->scalar = H5Screate(H5S_SCALAR);
-    bool good = m->links >= 0 && m->create >= 0 && m->text >= 0 && m->scalar >= 0 &&
-                H5Pset_create_intermediate_group(m->links, 1) >= 0 &&
-                H5Pset_char_encoding(m->links, H5T_CSET_UTF8) >= 0 &&
-                H5Pset_layout(m->create, H5D_CONTIGUOUS) >= 0 &&
-                H5Pset_alloc_time(m->create, H5D_ALLOC_TIME_EARLY) >= 0 &&
-                H5Pset_fill_time(m->create, H5D_FILL_TIME_NEVER) >= 0 &&
-                H5Pset_obj_track_times(m->create, 0) >= 0 && H5Tset_size(m->text, H5T_VARIABLE) >= 0 &&
-                H5Tset_cset(m->text, H5T_CSET_UTF8) >= 0;
+    bool good =
+        m->links >= 0 && m->create >= 0 && m->text >= 0 && m->scalar >= 0 &&
+        H5Pset_create_intermediate_group(m->links, 1) >= 0 &&
+        H5Pset_char_encoding(m->links, H5T_CSET_UTF8) >= 0 && H5Pset_layout(m->create, H5D_CONTIGUOUS) >= 0 &&
+        H5Pset_alloc_time(m->create, H5D_ALLOC_TIME_EARLY) >= 0 &&
+        H5Pset_fill_time(m->create, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(m->create, 0) >= 0 &&
+        H5Tset_size(m->text, H5T_VARIABLE) >= 0 && H5Tset_cset(m->text, H5T_CSET_UTF8) >= 0;
     return good ? ISO_OK : hdf5_failed("/");
 }
 
@@ -338,7 +339,8 @@ iso_status iso_file_layout_make(const iso_saved_contents *contents, iso_file_lay
 {
     iso_file_layout fresh = {.structure = iso_contents_structure(contents),
                              .mark.tensors = contents->tensors,
-                             .mark.tensor = iso_new(((size_t)contents->tensors + 1) * sizeof(iso_mark_tensor)),
+                             .mark.tensor =
+                                 iso_new(((size_t)contents->tensors + 1) * sizeof(iso_mark_tensor)),
                              .state_capacity = strlen(contents->state) * 2};
     iso_sparse memory = {0};
     maker m = {&memory, -1, -1, -1, -1, -1, contents, &fresh, 0, 0};

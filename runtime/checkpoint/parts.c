@@ -60,16 +60,18 @@ static iso_status check_piece(const iso_piece *piece, const iso_saved_tensor *te
     char of_piece[128], of_tensor[128];
     bool fits = iso_shape_equal(&piece->shape, &tensor->shape) && piece->box.rank == piece->shape.rank;
     if (piece->dtype != tensor->dtype || !fits)
-        return iso_error(ISO_INVALID, "'%s' is to be saved as %s %s, but is %s %s", piece->path,
-                         iso_dtype_name(tensor->dtype),
-                         iso_shape_text(&tensor->shape, of_tensor, sizeof of_tensor),
-                         iso_dtype_name(piece->dtype), iso_shape_text(&piece->shape, of_piece, sizeof of_piece));
+        return iso_error(
+            ISO_INVALID, "'%s' is to be saved as %s %s, but is %s %s", piece->path,
+            iso_dtype_name(tensor->dtype), iso_shape_text(&tensor->shape, of_tensor, sizeof of_tensor),
+            iso_dtype_name(piece->dtype), iso_shape_text(&piece->shape, of_piece, sizeof of_piece));
     for (int d = 0; d < piece->box.rank; d++)
         fits = fits && piece->box.offset[d] >= 0 && piece->box.extent[d] >= 0 &&
                piece->box.offset[d] <= piece->shape.dim[d] - piece->box.extent[d];
-    if (!fits || piece->begin < 0 || piece->count < 0 || piece->begin > iso_box_count(&piece->box) - piece->count)
-        return iso_error(ISO_INVALID, "a piece of '%s', %" PRId64 " elements from %" PRId64 " of its box, lies "
-                                      "outside of it",
+    if (!fits || piece->begin < 0 || piece->count < 0 ||
+        piece->begin > iso_box_count(&piece->box) - piece->count)
+        return iso_error(ISO_INVALID,
+                         "a piece of '%s', %" PRId64 " elements from %" PRId64 " of its box, lies "
+                         "outside of it",
                          piece->path, piece->count, piece->begin);
     return ISO_OK;
 }
@@ -89,7 +91,8 @@ static iso_status add_part(iso_save_parts *parts, iso_save_part fresh)
     return ISO_OK;
 }
 
-static iso_status add_pieces(const iso_saved_contents *contents, const iso_pieces *pieces, iso_save_parts *parts)
+static iso_status add_pieces(const iso_saved_contents *contents, const iso_pieces *pieces,
+                             iso_save_parts *parts)
 {
     const iso_saved_tensor **sorted = NULL;
     int count = 0;
@@ -115,7 +118,8 @@ static iso_status add_constants(const iso_saved_contents *contents, iso_save_par
     for (int t = 0; t < contents->tensors && status == ISO_OK; t++) {
         const iso_saved_tensor *tensor = &contents->tensor[t];
         iso_box box = iso_box_whole(&tensor->shape);
-        iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, box, 0, iso_box_count(&box), NULL, true};
+        iso_piece whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
+                           iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
             status = add_part(parts, (iso_save_part){.tensor = t, .source = -1, .piece = whole});
     }
@@ -183,8 +187,8 @@ void iso_save_parts_copy(iso_save_parts *parts, void *copy)
 /* ---- writing ---- */
 
 /* file -1: sums up only. */
-static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint64_t at, uint64_t tensor, int file,
-                          const char *name)
+static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint64_t at, uint64_t tensor,
+                          int file, const char *name)
 {
     iso_status status = ISO_OK;
     while (bytes > 0 && status == ISO_OK) {
@@ -199,8 +203,8 @@ static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint
     return status;
 }
 
-static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *tensor, int file, const char *name,
-                           uint32_t *crc)
+static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *tensor, int file,
+                           const char *name, uint32_t *crc)
 {
     size_t element = iso_dtype_size(part->piece.dtype);
     const char *data = part->piece.data;
@@ -209,8 +213,8 @@ static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *ten
     iso_runs runs = iso_runs_of(&part->piece);
     iso_status status = ISO_OK;
     while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
-        status = put_run(&sum, data + (size_t)own * element, (size_t)count * element, (uint64_t)global * element,
-                         tensor->offset, file, name);
+        status = put_run(&sum, data + (size_t)own * element, (size_t)count * element,
+                         (uint64_t)global * element, tensor->offset, file, name);
     *crc ^= iso_crc_sum_get(&sum, tensor->bytes);
     return status;
 }

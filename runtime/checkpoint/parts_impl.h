@@ -22,8 +22,8 @@ typedef struct iso_save_parts {
 /* A hash of all that is known of the pieces but where they are. Never 0. */
 uint64_t iso_pieces_structure(const iso_pieces *pieces);
 /* Finds this rank's parts. constants: whether it writes those that no piece has. covered: [tensors] the
- * elements of each that this rank writes. ISO_INVALID: a piece that does not fit its tensor. Pieces whose path
- * the contents do not have are none of the file's. */
+ * elements of each that this rank writes. ISO_INVALID: a piece that does not fit its tensor. Pieces whose
+ * path the contents do not have are none of the file's. */
 iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
                                iso_save_parts *parts, int64_t *covered);
 void iso_save_parts_free(iso_save_parts *parts);

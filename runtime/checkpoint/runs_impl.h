@@ -11,8 +11,8 @@ typedef struct iso_runs {
 } iso_runs;
 
 iso_runs iso_runs_of(const iso_piece *piece);
-/* The next run, in ascending order: its first element in the piece (0 is the piece's first) and in the tensor,
- * and its elements. False: there are no more. */
+/* The next run, in ascending order: its first element in the piece (0 is the piece's first) and in the
+ * tensor, and its elements. False: there are no more. */
 bool iso_runs_next(iso_runs *runs, int64_t *own, int64_t *global, int64_t *count);
 
 #endif

@@ -49,7 +49,8 @@ static uint32_t some_number(void)
     return (uint32_t)iso_hash_bytes(0, number, sizeof number);
 }
 
-iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_saver_options *options, size_t size)
+iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_saver_options *options,
+                                 size_t size)
 {
     iso_status status = ISO_OK;
     iso_saver *fresh = iso_new(sizeof *fresh);
@@ -142,7 +143,8 @@ static void begin_joining(iso_saver *saver)
         begin_commit(saver);
         return;
     }
-    MPI_Ireduce(saver->mine, saver->all, 1, saver->report, saver->join, 0, saver->communicator, &saver->request);
+    MPI_Ireduce(saver->mine, saver->all, 1, saver->report, saver->join, 0, saver->communicator,
+                &saver->request);
     saver->phase = ISO_SAVE_JOINING;
 }
 
@@ -266,7 +268,8 @@ static iso_status make_reports(iso_saver *saver, int tensors)
 
 static iso_status take_copy(iso_saver *saver)
 {
-    return iso_alloc(saver->parts.bytes, "the copy of the state that is written to a checkpoint", &saver->copy);
+    return iso_alloc(saver->parts.bytes, "the copy of the state that is written to a checkpoint",
+                     &saver->copy);
 }
 
 /* What can be checked on one rank. */
@@ -320,8 +323,9 @@ static iso_status make_layout(iso_saver *saver, const iso_saved_contents *conten
         return iso_file_layout_make(contents, layout);
     layout->mark.tensors = contents->tensors;
     layout->mark.tensor = iso_new(((size_t)contents->tensors + 1) * sizeof *layout->mark.tensor);
-    return layout->mark.tensor ? ISO_OK
-                               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", contents->tensors);
+    return layout->mark.tensor
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", contents->tensors);
 }
 
 static iso_status share_layout(iso_saver *saver, const iso_saved_contents *contents)
@@ -330,7 +334,8 @@ static iso_status share_layout(iso_saver *saver, const iso_saved_contents *conte
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(saver->ctx, make_layout(saver, contents)));
     ISO_TRY(iso_broadcast(saver->ctx, &layout->mark.hdf5_bytes, sizeof layout->mark.hdf5_bytes));
-    ISO_TRY(iso_broadcast(saver->ctx, layout->mark.tensor, (size_t)contents->tensors * sizeof *layout->mark.tensor));
+    ISO_TRY(iso_broadcast(saver->ctx, layout->mark.tensor,
+                          (size_t)contents->tensors * sizeof *layout->mark.tensor));
     layout->structure = iso_contents_structure(contents);
 done:
     return status;
@@ -344,8 +349,9 @@ static iso_status check_covered(const iso_saved_contents *contents, const int64_
         int64_t count = 0;
         iso_shape_count(&tensor->shape, &count);
         if (covered[t] != count)
-            return iso_error(ISO_INVALID, "the ranks write %lld of the %lld elements of '%s'", (long long)covered[t],
-                             (long long)count, tensor->path ? tensor->path : tensor->place);
+            return iso_error(ISO_INVALID, "the ranks write %lld of the %lld elements of '%s'",
+                             (long long)covered[t], (long long)count,
+                             tensor->path ? tensor->path : tensor->place);
     }
     return ISO_OK;
 }
@@ -354,7 +360,8 @@ static iso_status share_out(iso_saver *saver, const iso_saved_contents *contents
 {
     int64_t *covered = iso_new(((size_t)contents->tensors + 1) * sizeof *covered);
     iso_status status =
-        covered ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", contents->tensors);
+        covered ? ISO_OK
+                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", contents->tensors);
     iso_save_parts_free(&saver->parts);
     if (status == ISO_OK)
         status = iso_save_parts_make(contents, pieces, is_chief(saver), &saver->parts, covered);

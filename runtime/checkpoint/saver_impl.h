@@ -27,7 +27,8 @@ typedef struct iso_save_outcome {
     char text[504];
 } iso_save_outcome;
 
-/* What a rank hands the chief: of several, the status of the lowest rank that failed, the sum of checksums. */
+/* What a rank hands the chief: of several, the status of the lowest rank that failed, the sum of checksums.
+ */
 typedef struct iso_save_report {
     iso_save_outcome outcome;
     uint32_t crc[]; /* [tensors] */
@@ -48,10 +49,10 @@ struct iso_saver {
     iso_save_phase phase;
     iso_path path;
     bool best;
-    void *copy;                    /* of the parts' data */
-    int file;                      /* -1: not open */
-    iso_save_report *mine, *all;   /* all: the chief's */
-    MPI_Datatype report;           /* their type */
+    void *copy;                  /* of the parts' data */
+    int file;                    /* -1: not open */
+    iso_save_report *mine, *all; /* all: the chief's */
+    MPI_Datatype report;         /* their type */
     MPI_Request request;
     pthread_t thread;
     bool has_thread;
@@ -67,7 +68,8 @@ struct iso_saver {
 /* Records this thread's error, or success, as an outcome of this rank. */
 void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_status status);
 
-/* In the thread: opens the temporary file, writes this rank's parts and syncs; the report tells how it went. */
+/* In the thread: opens the temporary file, writes this rank's parts and syncs; the report tells how it went.
+ */
 void iso_save_write(iso_saver *saver);
 /* In the chief's thread, after all ranks have written: commits the file if none failed, else removes it. */
 void iso_save_commit(iso_saver *saver);

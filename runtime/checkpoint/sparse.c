@@ -51,7 +51,8 @@ bool iso_sparse_write(iso_sparse *sparse, const void *data, size_t bytes, uint64
 {
     const char *from = data;
     while (bytes > 0) {
-        size_t within = offset % ISO_SPARSE_PAGE, now = ISO_SPARSE_PAGE - within < bytes ? ISO_SPARSE_PAGE - within : bytes;
+        size_t within = offset % ISO_SPARSE_PAGE,
+               now = ISO_SPARSE_PAGE - within < bytes ? ISO_SPARSE_PAGE - within : bytes;
         char *page = look_up(sparse, offset / ISO_SPARSE_PAGE);
         if (!page && !(page = add(sparse, offset / ISO_SPARSE_PAGE)))
             return false;
@@ -69,7 +70,8 @@ void iso_sparse_read(const iso_sparse *sparse, void *data, size_t bytes, uint64_
 {
     char *to = data;
     while (bytes > 0) {
-        size_t within = offset % ISO_SPARSE_PAGE, now = ISO_SPARSE_PAGE - within < bytes ? ISO_SPARSE_PAGE - within : bytes;
+        size_t within = offset % ISO_SPARSE_PAGE,
+               now = ISO_SPARSE_PAGE - within < bytes ? ISO_SPARSE_PAGE - within : bytes;
         const char *page = look_up(sparse, offset / ISO_SPARSE_PAGE);
         if (page)
             memcpy(to, page + within, now);
@@ -159,7 +161,8 @@ static herr_t read_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t a
     return 0;
 }
 
-static herr_t write_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes, const void *data)
+static herr_t write_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes,
+                         const void *data)
 {
     (void)type, (void)transfer;
     return iso_sparse_write(((sparse_file *)file)->sparse, data, bytes, at) ? 0 : -1;

@@ -97,7 +97,8 @@ static void check_dataset(hid_t file, int t, int version)
     char *found = malloc(bytes + 1);
     void *expected = made_values(&state.tensor[t], t, version);
     ck_assert_int_ge(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, found), 0);
-    ck_assert_msg(memcmp(found, expected, bytes) == 0, "HDF5 reads other values of '%s'", state.tensor[t].place);
+    ck_assert_msg(memcmp(found, expected, bytes) == 0, "HDF5 reads other values of '%s'",
+                  state.tensor[t].place);
     free(found);
     free(expected);
     H5Dclose(dataset);
@@ -200,7 +201,8 @@ START_TEST(test_saves_again)
         snprintf(name, sizeof name, "%d.weights.h5", version);
         made_state_end(&state);
         made_state_begin(&state, ctx, version);
-        check_ok(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last));
+        check_ok(
+            iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last));
         check_ok(last);
         made_state_end(&state); /* what was given may change, and go, at once */
         made_state_begin(&state, ctx, 7);
@@ -358,7 +360,8 @@ END_TEST
 static void expect_refused(const char *name, const char *part)
 {
     iso_status last = ISO_FAILED;
-    check_refused(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last), part);
+    check_refused(
+        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last), part);
     check_ok(last);
     ck_assert_str_eq(names_in(folder), "");
 }
@@ -378,10 +381,12 @@ START_TEST(test_wrong_contents)
     state.tensor[0].place = "/isogrid/state";
     expect_refused("a.weights.h5", "Isogrid's own");
     state.tensor[0].place = state.tensor[1].place;
-    expect_refused("a.weights.h5", "'/layers/dense/vars/1' cannot be laid out in a file: name already exists");
+    expect_refused("a.weights.h5",
+                   "'/layers/dense/vars/1' cannot be laid out in a file: name already exists");
     state.tensor[0].place = "/layers/dense/vars/0";
     state.tensor[0].dtype = ISO_F64;
-    expect_refused("a.weights.h5", "'dense/kernel' is to be saved as float64 [7, 10], but is float32 [7, 10]");
+    expect_refused("a.weights.h5",
+                   "'dense/kernel' is to be saved as float64 [7, 10], but is float32 [7, 10]");
     state.tensor[0].dtype = ISO_F32;
     state.tensor[0].shape.dim[0] = 8;
     expect_refused("a.weights.h5", "[8, 10]");
@@ -440,7 +445,8 @@ END_TEST
 
 static void expect_failure(const char *name, const char *part)
 {
-    iso_status status = iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, NULL);
+    iso_status status =
+        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, NULL);
     if (status == ISO_OK) {
         status = iso_saver_wait(saver);
         ck_assert_msg(strstr(iso_saver_message(saver), part), "%s", iso_saver_message(saver));
@@ -476,7 +482,8 @@ START_TEST(test_latest_fails)
         ck_assert_int_eq(mkdir(in_folder(folder, "latest"), 0777), 0);
     }
     check_ok(iso_agree(ctx, ISO_OK));
-    check_ok(iso_saver_save(saver, in_folder(folder, "2.weights.h5"), &state.contents, &state.pieces, false, NULL));
+    check_ok(iso_saver_save(saver, in_folder(folder, "2.weights.h5"), &state.contents, &state.pieces, false,
+                            NULL));
     check_ok(iso_saver_wait(saver));
     ck_assert_ptr_nonnull(strstr(iso_saver_message(saver), "it is written, but '"));
     ck_assert_str_eq(names_in(folder), "1.weights.h5 2.weights.h5 latest");
@@ -492,9 +499,11 @@ START_TEST(test_last_status)
     if (is_chief())
         ck_assert_int_eq(mkdir(in_folder(folder, "a.weights.h5"), 0777), 0);
     check_ok(iso_agree(ctx, ISO_OK));
-    check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, false, &last));
+    check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, false,
+                            &last));
     check_ok(last);
-    check_ok(iso_saver_save(saver, in_folder(folder, "b.weights.h5"), &state.contents, &state.pieces, false, &last));
+    check_ok(iso_saver_save(saver, in_folder(folder, "b.weights.h5"), &state.contents, &state.pieces, false,
+                            &last));
     ck_assert_int_eq(last, ISO_IO);
     ck_assert_ptr_nonnull(strstr(iso_saver_message(saver), "a.weights.h5"));
     check_ok(iso_saver_wait(saver));

@@ -136,7 +136,8 @@ static void cut_tensor(cutter *c, cut how)
 void made_state_begin(made_state *state, iso_context *ctx, int version)
 {
     cutter c = {state, 0, version, iso_rank(ctx), iso_ranks(ctx)};
-    *state = (made_state){.contents = {.tensors = MADE_TENSORS, .groups = MADE_GROUPS, .number = 1000 + (uint64_t)version}};
+    *state = (made_state){
+        .contents = {.tensors = MADE_TENSORS, .groups = MADE_GROUPS, .number = 1000 + (uint64_t)version}};
     state->contents.tensor = state->tensor;
     state->contents.group = state->group;
     state->contents.constant = state->constant;
@@ -200,7 +201,8 @@ const char *names_in(const char *folder)
     *text = 0;
     for (int i = 0; i < count; i++) {
         if (strcmp(entry[i]->d_name, ".") != 0 && strcmp(entry[i]->d_name, "..") != 0)
-            length += snprintf(text + length, 4096 - (size_t)length, "%s%s", length ? " " : "", entry[i]->d_name);
+            length +=
+                snprintf(text + length, 4096 - (size_t)length, "%s%s", length ? " " : "", entry[i]->d_name);
         free(entry[i]);
     }
     free(entry);
