@@ -2,14 +2,13 @@
 #ifndef ISO_CHECKPOINT_SAVER_IMPL_H
 #define ISO_CHECKPOINT_SAVER_IMPL_H
 
-/* clang-format off */
-#include "runtime/session/session_mpi.h"
-/* clang-format on */
+#include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/parts_impl.h"
+#include "runtime/session/session.h"
 
 /* Every rank goes through these in order; the caller's thread moves on from one to the next. */
 typedef enum iso_save_phase {
