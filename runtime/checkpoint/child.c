@@ -15,9 +15,9 @@
 #include "runtime/checkpoint/hdf5_impl.h"
 
 /* Limits: of seconds on a processor, of seconds in all, and of memory beyond what the process has already. A
- * file of n bytes may take n / slowest seconds more. */
-enum { PROCESSOR_SECONDS = 20, SECONDS = 120, SLOWEST = 10 << 20 };
-static const uint64_t more_memory = (uint64_t)4 << 30;
+ * file of n bytes may take n / SLOWEST seconds and n * EXPANSION bytes more. */
+enum { PROCESSOR_SECONDS = 20, SECONDS = 120, SLOWEST = 10 << 20, EXPANSION = 64 };
+static const uint64_t least_memory = (uint64_t)1 << 30, most_memory = (uint64_t)4 << 30;
 
 /* AddressSanitizer reserves more addresses than there is memory. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -74,6 +74,21 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static uint64_t memory_for(uint64_t file_bytes)
+{
+    return file_bytes < (most_memory - least_memory) / EXPANSION ? least_memory + file_bytes * EXPANSION : most_memory;
+}
+
+/* If the machine runs out of memory, this process is to go first. */
+static void offer_to_go_first(void)
+{
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    (void)!write(file, "1000", 4);
+    close(file);
+}
+
 static void confine(pid_t parent, uint64_t file_bytes, uint64_t held)
 {
     uint64_t more = file_bytes / SLOWEST;
@@ -81,11 +96,12 @@ static void confine(pid_t parent, uint64_t file_bytes, uint64_t held)
     if (getppid() != parent)
         _exit(1);
     reset_signals();
+    offer_to_go_first();
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CPU, PROCESSOR_SECONDS + more);
     if (LIMIT_MEMORY && held)
-        limit(RLIMIT_AS, held + more_memory);
+        limit(RLIMIT_AS, held + memory_for(file_bytes));
     alarm((unsigned)(SECONDS + (more < 1 << 20 ? more : 1 << 20)));
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)

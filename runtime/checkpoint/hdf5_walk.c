@@ -18,12 +18,26 @@ typedef struct walk {
 
 static iso_status walk_group(walk *w, hid_t group, haddr_t address);
 
-/* Names go into messages and onto terminals. */
+/* Bytes of the character of UTF-8 that begins here; 0 where none does. */
+static int character(const unsigned char *c)
+{
+    int bytes = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < bytes; i++)
+        if ((c[i] & 0xC0) != 0x80)
+            return 0;
+    return bytes;
+}
+
+/* Names go into messages and onto terminals: UTF-8 without control characters. */
 static bool is_printable(const char *name)
 {
-    for (; *name; name++)
-        if ((unsigned char)*name < 32 || *name == 127)
+    const unsigned char *c = (const unsigned char *)name;
+    while (*c) {
+        int bytes = character(c);
+        if (bytes == 0 || *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0))
             return false;
+        c += bytes;
+    }
     return true;
 }
 

@@ -241,7 +241,7 @@ def bad():
     def opaque(file):
         file["layers/dense/vars/1"] = np.zeros(3, "V2")
 
-    @refused("floats of 16 bytes")
+    @refused("unusual floats of 16 bytes")
     def long_doubles(file):
         file["layers/dense/vars/1"] = np.zeros(3, np.longdouble)
 
