@@ -101,6 +101,8 @@ const char *iso_saved_file_path(const iso_saved_file *file);
 const char *iso_saved_file_state(const iso_saved_file *file);
 int iso_saved_file_tensors(const iso_saved_file *file);
 const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
+/* How its elements are stored: "float16", which is read as float32. *bytes: of one of them (may be NULL). */
+const char *iso_saved_file_stored(const iso_saved_file *file, int index, uint64_t *bytes);
 /* The number of the tensor at a place, or of a path; -1: none. */
 int iso_saved_file_at(const iso_saved_file *file, const char *place);
 int iso_saved_file_of(const iso_saved_file *file, const char *path);

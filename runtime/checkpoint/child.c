@@ -76,7 +76,8 @@ static void reset_signals(void)
 
 static uint64_t memory_for(uint64_t file_bytes)
 {
-    return file_bytes < (most_memory - least_memory) / EXPANSION ? least_memory + file_bytes * EXPANSION : most_memory;
+    return file_bytes < (most_memory - least_memory) / EXPANSION ? least_memory + file_bytes * EXPANSION
+                                                                 : most_memory;
 }
 
 /* If the machine runs out of memory, this process is to go first. */

@@ -98,11 +98,16 @@ static bool find_bfloat16(hid_t dataset, hid_t type, iso_element *element)
 static const char *name_of(H5T_class_t class)
 {
     static const char *const names[] = {
-        [H5T_INTEGER] = "unusual integers",    [H5T_FLOAT] = "unusual floats",
-        [H5T_TIME] = "times",          [H5T_STRING] = "texts",
-        [H5T_BITFIELD] = "bit fields", [H5T_OPAQUE] = "bytes without meaning",
-        [H5T_COMPOUND] = "structures", [H5T_REFERENCE] = "references",
-        [H5T_ENUM] = "an enumeration", [H5T_VLEN] = "variable length",
+        [H5T_INTEGER] = "unusual integers",
+        [H5T_FLOAT] = "unusual floats",
+        [H5T_TIME] = "times",
+        [H5T_STRING] = "texts",
+        [H5T_BITFIELD] = "bit fields",
+        [H5T_OPAQUE] = "bytes without meaning",
+        [H5T_COMPOUND] = "structures",
+        [H5T_REFERENCE] = "references",
+        [H5T_ENUM] = "an enumeration",
+        [H5T_VLEN] = "variable length",
         [H5T_ARRAY] = "arrays",
     };
     return class >= 0 && (size_t) class < sizeof names / sizeof names[0] ? names[class] : "an unknown kind";
@@ -123,8 +128,8 @@ iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const c
         known = find_bfloat16(dataset, type, element);
     if (known)
         return ISO_OK;
-    return iso_error(ISO_INVALID, "'%s': '%s' has elements that are not read: %s of %zu bytes each", path, place,
-                     name_of(class), H5Tget_size(type));
+    return iso_error(ISO_INVALID, "'%s': '%s' has elements that are not read: %s of %zu bytes each", path,
+                     place, name_of(class), H5Tget_size(type));
 }
 
 /* ---- texts ---- */

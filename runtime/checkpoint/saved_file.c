@@ -271,6 +271,14 @@ const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *f, int index
     return &f->manifest.tensor[index].tensor;
 }
 
+const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *bytes)
+{
+    iso_element element = f->manifest.tensor[index].element;
+    if (bytes)
+        *bytes = iso_element_size(element);
+    return iso_element_name(element);
+}
+
 int iso_saved_file_at(const iso_saved_file *f, const char *place)
 {
     return iso_manifest_at(&f->manifest, place);

@@ -78,8 +78,8 @@ static void try_folder(const char *folder)
     for (int i = 0; i < count; i++)
         try_file(paths[i]);
     if (iso_is_chief(ctx))
-        printf("%s: %d files, %d opened, %d refused; HDF5 crashed on %d and did not end on %d\n", folder, tally.files,
-               tally.opened, tally.refused, tally.crashed, tally.endless);
+        printf("%s: %d files, %d opened, %d refused; HDF5 crashed on %d and did not end on %d\n", folder,
+               tally.files, tally.opened, tally.refused, tally.crashed, tally.endless);
 }
 
 START_TEST(test_ours)

@@ -1,0 +1,128 @@
+/* isogrid inspect: what a checkpoint, or a file of Keras's weights, holds, and whether it is whole. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "collectives/control/control.h"
+#include "launch/arguments.h"
+#include "launch/command.h"
+#include "launch/inspect_impl.h"
+#include "runtime/base/memory.h"
+
+typedef struct inspect_options {
+    bool json;
+} inspect_options;
+
+static const iso_argument table[] = {
+    {"json", ISO_ARGUMENT_FLAG, offsetof(inspect_options, json), NULL, "prints a JSON object instead", 0, 0,
+     NULL},
+};
+enum { ROWS = sizeof table / sizeof table[0] };
+
+static void help(iso_text *text)
+{
+    iso_arguments_help(table, ROWS, text);
+}
+
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] == '-';
+}
+
+/* The file may stand before or behind the options. */
+static iso_status read_options(int argc, char *const *argv, inspect_options *options, const char **path)
+{
+    char *rest[3] = {argv[0]};
+    int words = 1;
+    *path = NULL;
+    for (int i = 1; i < argc; i++)
+        if (!is_option(argv[i]) && !*path)
+            *path = argv[i];
+        else if (words < 3)
+            rest[words++] = argv[i];
+    iso_status status = iso_arguments_parse(table, ROWS, words, rest, options);
+    if (status == ISO_OK && !*path)
+        status = iso_error(ISO_INVALID, "no file given: isogrid inspect FILE");
+    return status;
+}
+
+const char *iso_inspect_layout(const iso_inspection *inspection, const iso_saved_tensor *tensor)
+{
+    const json_t *layouts = json_object_get(inspection->state, "layouts");
+    const char *layout = tensor->path ? json_string_value(json_object_get(layouts, tensor->path)) : NULL;
+    return layout ? layout : "";
+}
+
+uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
+{
+    const iso_shape *shape = &iso_saved_file_tensor(inspection->file, tensor)->shape;
+    uint64_t bytes;
+    iso_saved_file_stored(inspection->file, tensor, &bytes);
+    for (int i = 0; i < shape->rank; i++)
+        bytes *= (uint64_t)shape->dim[i];
+    return bytes;
+}
+
+static iso_status parse_state(iso_inspection *inspection)
+{
+    const char *state = iso_saved_file_state(inspection->file);
+    return state ? iso_json_parse("/isogrid/state", state, strlen(state), &inspection->state) : ISO_OK;
+}
+
+/* Texts of a file that nothing vouches for are not to steer a terminal: no control characters, neither
+ * ASCII's nor those that UTF-8 writes as C2 80 to C2 9F. */
+static void disarm(iso_text *text)
+{
+    for (size_t i = 0; i < text->length; i++) {
+        unsigned char c = (unsigned char)text->data[i];
+        bool wide = c == 0xC2 && (unsigned char)text->data[i + 1] < 0xA0;
+        if (wide || (c < 32 && c != '\n') || c == 127)
+            text->data[i] = '?';
+        if (wide)
+            text->data[i + 1] = '?';
+    }
+}
+
+/* By the chief. */
+static iso_status print(iso_inspection *inspection, bool json)
+{
+    struct stat about;
+    iso_text text = {0};
+    iso_status status = ISO_OK;
+    inspection->bytes = stat(inspection->path, &about) ? 0 : (uint64_t)about.st_size;
+    ISO_TRY(parse_state(inspection));
+    ISO_TRY(json ? iso_inspect_json(inspection, &text) : iso_inspect_text(inspection, &text));
+    if (text.failed)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path));
+    disarm(&text);
+    fputs(iso_text_get(&text), stdout);
+done:
+    iso_text_free(&text);
+    json_decref(inspection->state);
+    return status;
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    inspect_options options = {0};
+    iso_inspection inspection = {0};
+    char *problem = NULL;
+    iso_status status, verified;
+    ISO_TRY(read_options(argc, argv, &options, &inspection.path));
+    ISO_TRY(iso_saved_file_open(ctx, inspection.path, &inspection.file));
+    verified = iso_saved_file_verify(inspection.file);
+    if (verified != ISO_OK)
+        problem = iso_strdup(iso_error_message());
+    inspection.problem = problem;
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? print(&inspection, options.json) : ISO_OK));
+    if (verified != ISO_OK)
+        status = iso_error(ISO_FAILED, "%s", problem ? problem : "the checksums are not right");
+done:
+    iso_saved_file_close(inspection.file);
+    iso_free(problem);
+    return status;
+}
+
+const iso_command iso_command_inspect = {
+    "inspect", "FILE [--json]", "what a checkpoint or a file of weights holds, and whether it is whole", run,
+    help};

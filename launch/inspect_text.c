@@ -1,0 +1,222 @@
+/* What a file holds, for people: its state, its tree, and whether it is whole. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/inspect_impl.h"
+#include "runtime/base/memory.h"
+
+enum { LONGEST_VALUE = 100, INDENT = 2 };
+
+/* ---- the state: a line for each key ---- */
+
+static void add_value(iso_text *text, const json_t *value)
+{
+    if (json_is_string(value))
+        iso_text_add(text, "%s", json_string_value(value));
+    else if (json_is_integer(value))
+        iso_text_add(text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        iso_text_add(text, "%g", json_real_value(value));
+    else if (json_is_boolean(value))
+        iso_text_add(text, json_is_true(value) ? "yes" : "no");
+    else
+        iso_text_add(text, json_is_null(value) ? "-" : json_is_object(value) ? "{...}" : "[...]");
+}
+
+/* "source fashion-mnist, rows 60000", or the values of a list; what is long is cut off. */
+static void add_members(iso_text *text, const json_t *value)
+{
+    iso_text all = {0};
+    const char *key;
+    json_t *member;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)value, key, member)
+    {
+        iso_text_add(&all, "%s%s ", all.length ? ", " : "", key);
+        add_value(&all, member);
+    }
+    json_array_foreach(value, i, member)
+    {
+        iso_text_add(&all, "%s", all.length ? ", " : "");
+        add_value(&all, member);
+    }
+    if (all.length > LONGEST_VALUE)
+        iso_text_add(text, "%.*s...", LONGEST_VALUE - 3, iso_text_get(&all));
+    else
+        iso_text_add(text, "%s", all.length ? iso_text_get(&all) : "-");
+    iso_text_free(&all);
+}
+
+static void add_state(iso_text *text, const json_t *state)
+{
+    const char *key;
+    json_t *value;
+    size_t widest = 0;
+    json_object_foreach((json_t *)(uintptr_t)state, key, value) widest =
+        strlen(key) > widest ? strlen(key) : widest;
+    json_object_foreach((json_t *)(uintptr_t)state, key, value)
+    {
+        if (!strcmp(key, "layouts"))
+            continue; /* they stand beside the tensors */
+        iso_text_add(text, "  %-*s  ", (int)widest, key);
+        if (json_is_object(value) || json_is_array(value))
+            add_members(text, value);
+        else
+            add_value(text, value);
+        iso_text_add(text, "\n");
+    }
+}
+
+/* ---- the tree ---- */
+
+/* A group (tensor -1) or a tensor. */
+typedef struct node {
+    const char *place, *name;
+    int tensor;
+} node;
+
+/* Numbers by their value, so that 10 comes behind 9; a group before what follows its name otherwise. */
+static int compare(const void *a, const void *b)
+{
+    const char *x = ((const node *)a)->place, *y = ((const node *)b)->place;
+    while (*x && *y) {
+        if (isdigit((unsigned char)*x) && isdigit((unsigned char)*y)) {
+            size_t n = strspn(x, "0123456789"), m = strspn(y, "0123456789");
+            int order = n != m ? (n < m ? -1 : 1) : strncmp(x, y, n);
+            if (order)
+                return order;
+            x += n;
+            y += m;
+        } else if (*x != *y) {
+            return *x == '/' ? -1 : *y == '/' ? 1 : (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+        } else {
+            x++;
+            y++;
+        }
+    }
+    return (*x != 0) - (*y != 0);
+}
+
+static node *list_nodes(const iso_saved_file *file, int *count)
+{
+    int groups = iso_saved_file_groups(file), tensors = iso_saved_file_tensors(file);
+    node *all = iso_new(((size_t)groups + (size_t)tensors + 1) * sizeof *all);
+    *count = groups + tensors;
+    if (!all)
+        return NULL;
+    for (int i = 0; i < groups; i++)
+        all[i] = (node){iso_saved_file_group(file, i)->place, iso_saved_file_group(file, i)->name, -1};
+    for (int i = 0; i < tensors; i++)
+        all[groups + i] = (node){iso_saved_file_tensor(file, i)->place, NULL, i};
+    qsort(all, (size_t)*count, sizeof *all, compare);
+    return all;
+}
+
+static int depth_of(const char *place)
+{
+    int depth = 0;
+    for (; *place; place++)
+        depth += *place == '/';
+    return depth;
+}
+
+/* "    vars/  dense_1", "      0". */
+static void add_name(iso_text *text, const node *n)
+{
+    iso_text_add(text, "%*s%s%s", INDENT * depth_of(n->place), "", strrchr(n->place, '/') + 1,
+                 n->tensor < 0 ? "/" : "");
+    if (n->name && *n->name)
+        iso_text_add(text, "  %s", n->name);
+}
+
+/* Columns of a line of the tree, and how wide they are. */
+enum { NAME, TYPE, SHAPE, LAYOUT, PATH, COLUMNS };
+
+static void fill_columns(const iso_inspection *inspection, const node *n, iso_text column[COLUMNS])
+{
+    char shape[200];
+    add_name(&column[NAME], n);
+    if (n->tensor < 0)
+        return;
+    const iso_saved_tensor *t = iso_saved_file_tensor(inspection->file, n->tensor);
+    iso_text_add(&column[TYPE], "%s", iso_saved_file_stored(inspection->file, n->tensor, NULL));
+    iso_text_add(&column[SHAPE], "%s", iso_shape_text(&t->shape, shape, sizeof shape));
+    iso_text_add(&column[LAYOUT], "%s", iso_inspect_layout(inspection, t));
+    iso_text_add(&column[PATH], "%s", t->path ? t->path : "");
+}
+
+static void add_line(iso_text *text, iso_text column[COLUMNS], const int width[COLUMNS])
+{
+    size_t end = text->length;
+    for (int i = 0; i < COLUMNS; i++)
+        if (width[i] > 0) {
+            size_t begin = text->length;
+            iso_text_add(text, "%-*s  ", width[i], iso_text_get(&column[i]));
+            end = column[i].length > 0 ? begin + column[i].length : end;
+        }
+    if (!text->failed) { /* without the blanks at its end */
+        text->length = end;
+        iso_text_add(text, "\n");
+    }
+}
+
+/* Twice over all lines: how wide the columns are, then the lines. Only tensors count: names of groups may be
+ * wider, nothing stands beside them. */
+static void add_tree(const iso_inspection *inspection, iso_text *text, const node *nodes, int count)
+{
+    int width[COLUMNS] = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int n = 0; n < count; n++) {
+            iso_text column[COLUMNS] = {{0}};
+            fill_columns(inspection, &nodes[n], column);
+            for (int i = 0; i < COLUMNS && pass == 0 && nodes[n].tensor >= 0; i++)
+                width[i] = (int)column[i].length > width[i] ? (int)column[i].length : width[i];
+            if (pass == 1)
+                add_line(text, column, width);
+            for (int i = 0; i < COLUMNS; i++)
+                iso_text_free(&column[i]);
+        }
+}
+
+static void add_sum(const iso_inspection *inspection, iso_text *text)
+{
+    int tensors = iso_saved_file_tensors(inspection->file);
+    uint64_t elements = 0, bytes = 0;
+    char size[32];
+    for (int i = 0; i < tensors; i++) {
+        iso_box whole = iso_box_whole(&iso_saved_file_tensor(inspection->file, i)->shape);
+        elements += (uint64_t)iso_box_count(&whole);
+        bytes += iso_inspect_bytes(inspection, i);
+    }
+    iso_text_add(text, "%d tensor%s, %" PRIu64 " elements, %s\n", tensors, tensors == 1 ? "" : "s", elements,
+                 iso_text_scaled((double)bytes, "B", size, sizeof size));
+}
+
+iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
+{
+    uint64_t number = 0;
+    int count;
+    char size[32];
+    bool committed = iso_saved_file_committed(inspection->file, &number);
+    node *nodes = list_nodes(inspection->file, &count);
+    if (!nodes)
+        return iso_error(ISO_NO_MEMORY, "no memory for the tree of '%s'", inspection->path);
+    iso_text_scaled((double)inspection->bytes, "B", size, sizeof size);
+    if (committed)
+        iso_text_add(text, "%s: checkpoint %" PRIu64 ", %s\n", inspection->path, number, size);
+    else
+        iso_text_add(text, "%s: weights without Isogrid's commit mark, %s\n", inspection->path, size);
+    add_state(text, inspection->state);
+    iso_text_add(text, "/\n");
+    add_tree(inspection, text, nodes, count);
+    add_sum(inspection, text);
+    if (inspection->problem)
+        iso_text_add(text, "checksums: WRONG: %s\n", inspection->problem);
+    else
+        iso_text_add(text, committed ? "checksums: everything is what was written\n"
+                                     : "checksums: there are none in this file\n");
+    iso_free(nodes);
+    return ISO_OK;
+}
