@@ -26,8 +26,11 @@ static const iso_argument table[] = {
     TEXT(data, "data", "NAME or PATH",
          "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), or an "
          "HDF5 file"),
-    TEXT(x, "x", "NAME", "inputs in an HDF5 file; default x"),
-    TEXT(y, "y", "NAME", "targets in an HDF5 file; default y"),
+    TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
+    TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
+    TEXT(sample_weight, "sample-weight", "NAME,...",
+         "weights of rows in an HDF5 file, one for all targets or one for each; default sample_weight, where "
+         "there is one"),
     TEXT(validation_data, "validation-data", "NAME or PATH or test",
          "evaluated after each epoch; `test` is the test part of --data"),
     REAL(validation_split, "validation-split", "F", 0, 0.999999,

@@ -7,7 +7,7 @@
 
 /* Texts are lent from argv. NULL, or 0 where nothing else is said: not given. */
 typedef struct iso_train_options {
-    const char *model, *data, *x, *y;
+    const char *model, *data, *x, *y, *sample_weight;
     const char *validation_data, *test_data;
     double validation_split;
     int64_t validation_rows;

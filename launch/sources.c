@@ -29,11 +29,12 @@ static iso_status open_random(iso_context *ctx, const char *name, iso_part part,
 }
 
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
-                           iso_part part, iso_loss loss, iso_dataset **dataset)
+                           iso_part part, iso_loss loss, bool no_targets, iso_dataset **dataset)
 {
     if (!strncmp(name, "random:", 7) || (!strcmp(name, "random") && !is_sparse(loss)))
         return open_random(ctx, name, part, loss, dataset);
-    return iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y);
+    return iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
+                            .sample_weight = options->sample_weight, .no_targets = no_targets);
 }
 
 /* What --validation-data and --test-data name; `test` is the test part of --data. */
@@ -41,8 +42,8 @@ static iso_status open_other(iso_context *ctx, const iso_train_options *options,
                              iso_loss loss, iso_dataset **dataset)
 {
     if (!strcmp(name, "test"))
-        return open_one(ctx, options, options->data, ISO_TEST, loss, dataset);
-    return open_one(ctx, options, name, ISO_TRAIN, loss, dataset);
+        return open_one(ctx, options, options->data, ISO_TEST, loss, false, dataset);
+    return open_one(ctx, options, name, ISO_TRAIN, loss, false, dataset);
 }
 
 static iso_status split(const iso_train_options *options, iso_sources *sources)
@@ -72,7 +73,7 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
                             iso_sources *sources)
 {
     iso_status status;
-    ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, loss, &sources->training));
+    ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, loss, false, &sources->training));
     if (options->validation_data)
         ISO_TRY(open_other(ctx, options, options->validation_data, loss, &sources->validation));
     if (options->test_data)
@@ -88,6 +89,18 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
     ISO_TRY(iso_dataset_prefetch(sources->training, 2));
     ISO_TRY(batch(options, sources->validation));
     ISO_TRY(batch(options, sources->test));
+done:
+    return status;
+}
+
+iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part, iso_loss loss,
+                           bool no_targets, iso_dataset **dataset)
+{
+    iso_status status;
+    ISO_TRY(open_one(ctx, options, options->data, part, loss, no_targets, dataset));
+    ISO_TRY(check(options, *dataset));
+    ISO_TRY(batch(options, *dataset));
+    ISO_TRY(iso_dataset_prefetch(*dataset, 2));
 done:
     return status;
 }

@@ -45,6 +45,8 @@ static iso_status build(iso_context *ctx, const iso_train_options *options, run_
         iso_builtin_model_create(ctx, run->builtin, *iso_dataset_shape(run->sources.training, 0), precision);
     iso_compile_options compile = {
         .optimizer = recipe->optimizer, .loss = recipe->loss, .distribution = run->place.distribution};
+    int known = iso_dataset_inputs(run->sources.training) + iso_dataset_targets(run->sources.training);
+    compile.sample_weights = iso_dataset_components(run->sources.training) > known;
     for (int i = 0; i < ISO_MAX_METRICS; i++)
         compile.metrics[i] = recipe->metrics[i];
     return iso_compile_with(run->model, &compile, sizeof compile);

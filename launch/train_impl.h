@@ -18,6 +18,10 @@ typedef struct iso_sources {
 iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, iso_loss loss,
                             iso_sources *sources);
 void iso_sources_close(iso_sources *sources);
+/* One data set in its order, in batches: --data. no_targets: only its inputs, where that can be had. *dataset
+ * may have been made even after an error. Collective. */
+iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part, iso_loss loss,
+                           bool no_targets, iso_dataset **dataset);
 
 /* What the model is trained with: its own choices, where options do not say otherwise. Local. */
 typedef struct iso_recipe {
