@@ -66,20 +66,23 @@ static iso_status wrong_components(const iso_model *model, const iso_dataset *da
 {
     iso_text text = {0};
     int inputs = iso_dataset_inputs(data), has = iso_dataset_targets(data);
+    int given = iso_dataset_components(data) - inputs - has;
     iso_text_add(&text, "data set %s has ", iso_dataset_source(data));
     count_text(&text, inputs, "input", model, 0, false);
     iso_text_add(&text, ", ");
     count_text(&text, has, "target", model, 0, false);
     iso_text_add(&text, " and ");
-    count_text(&text, iso_dataset_components(data) - inputs - has, "sample weight", model, 0, false);
+    count_text(&text, given, "sample weight", model, 0, false);
     iso_text_add(&text, "; the model takes ");
     count_text(&text, model->inputs, "input", model, 0, true);
     iso_text_add(&text, targets ? ", " : "");
     if (targets)
         count_text(&text, targets, "target", model, model->inputs, true);
-    iso_text_add(&text, weights   ? " and sample weights (one for all or one for each target)"
-                        : targets ? " and no sample weights (compile with .sample_weights to have them)"
-                                  : "");
+    if (weights)
+        iso_text_add(&text, " and sample weights (one for all or one for each target)");
+    else if (targets)
+        iso_text_add(&text, " and no sample weights%s",
+                     given ? " (compile with .sample_weights to use them)" : "");
     iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&text));
     iso_text_free(&text);
     return status;
