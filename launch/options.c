@@ -8,6 +8,8 @@ static const double many =
 static const char *const precisions[] = {"float32", "float64", NULL};
 static const char *const backends[] = {"auto", "cpu", NULL};
 static const char *const transports[] = {"auto", NULL};
+static const char *const drivers[] = {"direct", "mpio", NULL};
+static const char *const failures[] = {"warn", "stop", NULL};
 static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad", NULL};
 
 /* Rows: member, name, what the help calls the value, limits or choices, help. */
@@ -73,6 +75,27 @@ static const iso_argument table[] = {
     CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
     FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
     COUNT(seed, "seed", "N", 0, 0x1p63, "of initial weights, shuffling and dropout; default 1337"),
+    TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
+         "keeps checkpoints, from which --resume goes on; the name may hold values: "
+         "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5, {batch}; Keras's load_weights() opens them"),
+    TEXT(save_freq, "save-freq", "epoch or N", "after each epoch (the default), or each N steps"),
+    COUNT(keep, "keep", "N", 1, 0x1p31 - 1, "the last N checkpoints only; default: all"),
+    TEXT(save_best, "save-best", "METRIC",
+         "the checkpoint where this value (val_loss, val_accuracy) was best stays, and the file `best` in "
+         "its folder names it"),
+    CHOICE(checkpoint_io, "checkpoint-io", "KIND", drivers,
+           "direct (the default): each rank writes its parts while training goes on; mpio: HDF5's parallel "
+           "driver writes, and training waits"),
+    CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
+           "what a checkpoint that cannot be written means; default warn, and training goes on"),
+    TEXT(
+        resume, "resume", "auto or never or FILE",
+        "go on from this checkpoint, to the last bit on the same mesh; auto (the default with --checkpoint): "
+        "from the newest that is whole, if there is any"),
+    TEXT(backup, "backup", "DIR",
+         "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
+         "when training is done"),
+    TEXT(weights, "weights", "FILE", "begin with the weights of a checkpoint or of Keras's .weights.h5"),
     TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
     TEXT(timings, "timings", "FILE",
          "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),
@@ -103,6 +126,29 @@ static iso_status parse_shuffle(iso_train_options *options)
         return ISO_OK;
     }
     return iso_argument_count("--shuffle", options->shuffle, 1, many, &options->shuffle_rows);
+}
+
+static iso_status parse_save_freq(iso_train_options *options)
+{
+    options->save_steps = 0;
+    if (!options->save_freq || !strcmp(options->save_freq, "epoch"))
+        return ISO_OK;
+    return iso_argument_count("--save-freq", options->save_freq, 1, many, &options->save_steps);
+}
+
+/* What --resume auto looks for must lie in one folder. */
+static iso_status check_checkpoint(const iso_train_options *options)
+{
+    const char *path = options->checkpoint, *slash = path ? strrchr(path, '/') : NULL;
+    const char *brace = path ? strchr(path, '{') : NULL;
+    if (slash && brace && brace < slash)
+        return iso_error(ISO_INVALID, "--checkpoint '%s': values may be in the name, not in the folder",
+                         path);
+    if (!path && (options->keep || options->save_best))
+        return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
+    if (!path && options->resume && !strcmp(options->resume, "auto"))
+        return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it looks into");
+    return ISO_OK;
 }
 
 static iso_status at_most_one(const char *const *names, const bool *given, int count)
@@ -172,6 +218,8 @@ iso_train_options iso_train_options_default(void)
                                .verbose = 1,
                                .zero = 1,
                                .precision = "float32",
+                               .checkpoint_io = "direct",
+                               .checkpoint_errors = "warn",
                                .collectives = "auto",
                                .backend = "auto"};
 }
@@ -180,6 +228,8 @@ iso_status iso_train_options_check(iso_train_options *options)
 {
     iso_status status;
     ISO_TRY(parse_shuffle(options));
+    ISO_TRY(parse_save_freq(options));
+    ISO_TRY(check_checkpoint(options));
     ISO_TRY(check_together(options));
     ISO_TRY(check_layouts(options));
     if (options->schedule)

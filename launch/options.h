@@ -29,6 +29,10 @@ typedef struct iso_train_options {
     int64_t seed, threads, verbose; /* the session reads them too */
     double timeout;
     const char *collectives, *backend, *history, *timings;
+    const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
+    int64_t save_steps; /* from save_freq; 0: each epoch */
+    int64_t keep;       /* 0: all */
+    const char *resume, *backup, *weights;
     bool help;
 } iso_train_options;
 

@@ -10,6 +10,7 @@ typedef struct run_state {
     const iso_builtin_model *builtin;
     iso_recipe recipe;
     iso_sources sources;
+    iso_resumption from;
     iso_place place;
     iso_model *model;
     double reading; /* seconds that it took to open the data */
@@ -54,15 +55,12 @@ static iso_status build(iso_context *ctx, const iso_train_options *options, run_
 
 static iso_status fit(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
-    iso_callback *callbacks[3] = {NULL};
-    int count = 0;
-    if (options->history)
-        callbacks[count++] = iso_history_file(options->history);
-    if (options->timings)
-        callbacks[count++] = iso_timings_file(ctx, options->timings, run->reading);
+    iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS];
+    iso_run_callbacks(ctx, options, run->reading, callbacks);
     return iso_fit(run->model, run->sources.training, .epochs = (int)options->epochs,
                    .validation = run->sources.validation, .callbacks = callbacks,
                    .steps_per_epoch = options->steps_per_epoch,
+                   .resume = run->from.by_backup ? NULL : run->from.path,
                    .verbose = options->verbose ? (int)options->verbose : ISO_ZERO);
 }
 
@@ -87,10 +85,16 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     run_state run = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, prepare(options, &run)));
-    ISO_TRY(iso_place_make(ctx, options, &run.place));
+    ISO_TRY(iso_resumption_find(ctx, options, &run.from));
+    iso_train_options placed = *options;
+    if (run.from.mesh)
+        placed.mesh = run.from.mesh;
+    ISO_TRY(iso_place_make(ctx, &placed, &run.place));
     iso_head_print(ctx, options, &run.place);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));
+    if (options->weights)
+        ISO_TRY(iso_model_load_weights(run.model, options->weights));
     if (options->verbose)
         ISO_TRY(iso_head_print_plan(ctx, run.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
@@ -99,6 +103,7 @@ done:
     iso_model_destroy(run.model);
     iso_place_free(&run.place);
     iso_sources_close(&run.sources);
+    iso_resumption_free(&run.from);
     return status;
 }
 

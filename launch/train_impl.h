@@ -32,6 +32,22 @@ typedef struct iso_recipe {
 iso_status iso_recipe_make(const iso_builtin_model *model, const iso_train_options *options,
                            iso_recipe *recipe);
 
+/* The checkpoint from which a run goes on, and what the run takes from it. NULL: nothing. */
+typedef struct iso_resumption {
+    char *path;
+    char *mesh;     /* where --mesh was not given */
+    bool by_backup; /* the callback of --backup reads it */
+} iso_resumption;
+/* As --resume, --checkpoint and --backup say; the context gets the checkpoint's seed where --seed was not
+ * given. `from` must be zero; what has been found is in it even after an error. Collective. */
+iso_status iso_resumption_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from);
+void iso_resumption_free(iso_resumption *from);
+
+/* The callbacks that options ask for, ending with NULL, for iso_fit. reading: see iso_timings_file. Local. */
+enum { ISO_MAX_RUN_CALLBACKS = 16 };
+void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
+                       iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS]);
+
 /* The mesh and how weights lie on it. `place` must be zero; what has been made is in it even after an error.
  * Collective. */
 typedef struct iso_place {

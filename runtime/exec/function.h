@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 typedef struct iso_function iso_function;
+typedef struct iso_mesh iso_mesh;
 
 enum {
     ISO_MAX_FUNCTION_INPUTS = ISO_MAX_COMPONENTS,
@@ -98,6 +99,9 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
 iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
 /* The report as text. Allocated: free with iso_free. Collective. */
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
+
+/* The mesh on which the graph's functions run; NULL before the first is made. Lent. */
+const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value, dense, converted to double / from double; `count` must be the variable's number of

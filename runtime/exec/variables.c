@@ -216,6 +216,12 @@ void iso_pieces_free(iso_pieces *pieces)
     *pieces = (iso_pieces){0};
 }
 
+const iso_mesh *iso_graph_mesh(const iso_graph *graph)
+{
+    const iso_runtime *runtime = graph->runtime;
+    return runtime ? runtime->mesh : NULL;
+}
+
 uint64_t iso_graph_steps(const iso_graph *graph)
 {
     const iso_runtime *runtime = graph->runtime;

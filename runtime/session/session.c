@@ -145,6 +145,11 @@ int iso_threads(const iso_context *ctx)
     return ctx->threads;
 }
 
+void iso_set_seed(iso_context *ctx, uint64_t seed)
+{
+    ctx->seed = seed;
+}
+
 uint64_t iso_seed(const iso_context *ctx)
 {
     return ctx->seed;

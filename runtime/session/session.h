@@ -32,6 +32,8 @@ int iso_host_of_rank(const iso_context *ctx, int rank);
  * overrides. */
 int iso_threads(const iso_context *ctx);
 uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
+/* For what is made from now on; the same on every rank. */
+void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option taken by iso_init, else `fallback`. Lent. */
 const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
 

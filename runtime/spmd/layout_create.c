@@ -76,3 +76,8 @@ void iso_layout_print(const iso_layout *layout, FILE *out)
     else
         fprintf(out, "no layout\n");
 }
+
+char *iso_layout_describe(const iso_layout *layout, char *text, size_t size)
+{
+    return iso_layout_text(layout->mesh, layout, text, size);
+}

@@ -49,6 +49,8 @@ iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, 
 void iso_layout_destroy(iso_layout *layout);
 /* One line: layout 'batch, -' on mesh batch=4,model=2. Any rank may print. */
 void iso_layout_print(const iso_layout *layout, FILE *out);
+/* "batch, -" into text (of `size` bytes, always terminated); returns text. */
+char *iso_layout_describe(const iso_layout *layout, char *text, size_t size);
 
 /* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
  * expression (Python's) against the whole path. Paths are those of variables ("d1/kernel"), of layers' and

@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/session/session.h"
+#include "runtime/train/checkpoints.h"
 #include "runtime/train/model_impl.h"
 
 /* Everything that one rank does by itself: losses, metrics, the update. */
@@ -125,6 +126,8 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
     ISO_TRY(iso_agree_same(ctx, "the model and what it is compiled with", hash, NULL));
     ISO_TRY(make_functions(model, &results, update));
     model->compiled = true;
+    if (model->initial)
+        ISO_TRY(iso_model_load_weights(model, model->initial));
 done:
     return status;
 }

@@ -96,6 +96,12 @@ iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
     return ISO_OK;
 }
 
+iso_logs iso_training_expected_logs(const iso_training *t)
+{
+    int count = t->model->values;
+    return (iso_logs){t->options.validation ? 2 * count : count, t->name, t->value};
+}
+
 /* Whether a callback of any rank has asked to stop. */
 static iso_status agree_to_stop(iso_training *t)
 {
@@ -216,9 +222,11 @@ static iso_status run_epoch(iso_training *t)
     snprintf(title, sizeof title, "Epoch %d/%d", t->place.epoch + 1, t->options.epochs);
     iso_progress_begin(t->progress, title, t->steps, t->place.batch);
     ISO_TRY(run_steps(t));
-    t->place.epoch++;
-    t->place.batch = 0;
-    t->place.totals = (iso_totals){{0}, {0}};
+    if (t->place.batch == t->steps) { /* else a callback has stopped it */
+        t->place.epoch++;
+        t->place.batch = 0;
+        t->place.totals = (iso_totals){{0}, {0}};
+    }
     ISO_TRY(validate(t));
     ISO_TRY(end_epoch(t));
 done:
@@ -229,6 +237,8 @@ static iso_status run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
+    if (t->options.resume && !t->resumed)
+        ISO_TRY(iso_training_resume(t, t->options.resume));
     while (t->place.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));

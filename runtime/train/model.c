@@ -75,6 +75,7 @@ void iso_model_destroy(iso_model *model)
     iso_function_destroy(model->prediction[0]);
     iso_function_destroy(model->prediction[1]);
     iso_graph_destroy(model->graph);
+    iso_free(model->initial);
     iso_free(model);
 }
 

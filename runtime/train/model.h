@@ -114,7 +114,9 @@ typedef struct iso_fit_options {
         *callbacks; /* a list that ends at NULL; fit owns its members from the call on, whatever it returns */
     int64_t steps_per_epoch; /* the data set's */
     int initial_epoch;
-    int verbose; /* 1 (default): a bar on a terminal, else as 2: a line an epoch; ISO_ZERO: nothing */
+    const char *resume; /* a checkpoint of such a training: go on from where that was written, instead of at
+                           initial_epoch; NULL: begin */
+    int verbose;        /* 1 (default): a bar on a terminal, else as 2: a line an epoch; ISO_ZERO: nothing */
     iso_history **history; /* where not NULL, receives losses and metrics (also of the epochs before an
                               error); the caller's */
 } iso_fit_options;

@@ -30,6 +30,37 @@ bool iso_path_below_optimizer(const char *path)
     return *path == '/';
 }
 
+static bool has_path(const iso_pieces *pieces, const char *path)
+{
+    for (int i = 0; i < pieces->count; i++)
+        if (strcmp(pieces->piece[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* A variable of which this rank has nothing is an empty piece: what is kept has the same names on every rank.
+ */
+static iso_status add_missing(iso_graph *graph, iso_pieces *pieces)
+{
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        const iso_variable *variable = iso_graph_variable(graph, i);
+        const iso_shape *shape = iso_variable_shape(variable);
+        if (iso_path_below_optimizer(iso_variable_path(variable)) ||
+            has_path(pieces, iso_variable_path(variable)))
+            continue;
+        iso_piece *grown =
+            iso_grow(pieces->piece, (size_t)pieces->count, (size_t)pieces->count + 1, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %d pieces", pieces->count + 1);
+        pieces->piece = grown;
+        grown[pieces->count++] = (iso_piece){.path = iso_variable_path(variable),
+                                             .dtype = iso_variable_dtype(variable),
+                                             .shape = *shape,
+                                             .box = {.rank = shape->rank}};
+    }
+    return ISO_OK;
+}
+
 /* The graph's pieces without the optimizer's, in place. */
 static iso_status find_pieces(iso_graph *graph, iso_pieces *pieces)
 {
@@ -41,7 +72,7 @@ static iso_status find_pieces(iso_graph *graph, iso_pieces *pieces)
         if (!iso_path_below_optimizer(pieces->piece[i].path))
             pieces->piece[kept++] = pieces->piece[i];
     pieces->count = kept;
-    return ISO_OK;
+    return add_missing(graph, pieces);
 }
 
 static size_t piece_bytes(const iso_piece *piece)
@@ -91,7 +122,8 @@ static iso_status same_pieces(const iso_snapshot *snapshot, const iso_pieces *pi
 static void copy_out(const iso_snapshot *snapshot, const iso_pieces *pieces)
 {
     for (int i = 0; i < snapshot->count; i++)
-        memcpy(snapshot->piece[i].data, pieces->piece[i].data, piece_bytes(&pieces->piece[i]));
+        if (pieces->piece[i].count > 0)
+            memcpy(snapshot->piece[i].data, pieces->piece[i].data, piece_bytes(&pieces->piece[i]));
 }
 
 iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
@@ -147,7 +179,8 @@ iso_status iso_snapshot_put(iso_snapshot *snapshot)
         status = same_pieces(snapshot, &pieces);
     ISO_TRY(iso_agree(ctx, status)); /* nobody reads the old values any more */
     for (int i = 0; i < snapshot->count; i++)
-        memcpy(pieces.piece[i].data, snapshot->piece[i].data, piece_bytes(&pieces.piece[i]));
+        if (pieces.piece[i].count > 0)
+            memcpy(pieces.piece[i].data, snapshot->piece[i].data, piece_bytes(&pieces.piece[i]));
     status = iso_agree(ctx, ISO_OK); /* nobody runs a step before all have written */
 done:
     iso_pieces_free(&pieces);

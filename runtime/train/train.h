@@ -3,6 +3,7 @@
 #define ISO_TRAIN_TRAIN_H
 
 #include "runtime/train/callbacks.h"
+#include "runtime/train/checkpoints.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers.h"

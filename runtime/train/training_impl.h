@@ -40,4 +40,10 @@ struct iso_training {
     bool *stops; /* of every rank */
 };
 
+/* The names that the logs of an epoch's end will have, without what callbacks add. */
+iso_logs iso_training_expected_logs(const iso_training *training);
+/* Reads a checkpoint of such a training: tensors, place, random numbers, callbacks. An error names the file
+ * and what does not fit. Collective; between steps. */
+iso_status iso_training_resume(iso_training *training, const char *path);
+
 #endif

@@ -1,0 +1,129 @@
+/* Keras's BackupAndRestore. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/checkpoints.h"
+#include "runtime/train/keeper_impl.h"
+
+static const char file_name[] = "backup.weights.h5";
+
+typedef struct backup {
+    iso_backup_and_restore_options options;
+    char *folder, *path;
+    iso_keeper *keeper;
+    int64_t seen; /* batches since the last that was saved */
+} backup;
+
+/* Goes on from what an earlier run has left. */
+static iso_status restore(backup *b, iso_fit_state *state)
+{
+    char *path = NULL;
+    iso_training *training = state->training;
+    iso_status status = iso_find_newest(training->ctx, b->folder, file_name, &path);
+    if (status == ISO_OK && path)
+        status = iso_training_resume(training, path);
+    iso_free(path);
+    return status;
+}
+
+static iso_status begin(void *user, iso_fit_state *state)
+{
+    backup *b = user;
+    const iso_backup_and_restore_options *o = &b->options;
+    iso_status status;
+    if (!b->folder || !b->folder[0] || o->save_freq < 0) /* alike on every rank */
+        return iso_error(
+            ISO_INVALID,
+            "BackupAndRestore: folder '%s' and save_freq %lld; a name, and 0 or more, are wanted",
+            b->folder ? b->folder : "", (long long)o->save_freq);
+    ISO_TRY(iso_keeper_create(
+        state->model,
+        &(iso_keeper_options){.mpio = o->mpio, .waits = o->waits, .stop_on_error = o->stop_on_error},
+        &b->keeper));
+    ISO_TRY(restore(b, state));
+    ISO_TRY(iso_keeper_adopt(b->keeper, b->path));
+done:
+    return status;
+}
+
+static iso_status save(backup *b, iso_fit_state *state)
+{
+    return iso_keeper_save(b->keeper, state->training, b->path, false);
+}
+
+static iso_status after_batch(void *user, iso_fit_state *state)
+{
+    backup *b = user;
+    iso_keeper_poll(b->keeper);
+    if (b->options.save_freq == 0 || ++b->seen < b->options.save_freq)
+        return ISO_OK;
+    b->seen = 0;
+    return save(b, state);
+}
+
+static iso_status after_epoch(void *user, iso_fit_state *state)
+{
+    backup *b = user;
+    return b->options.save_freq == 0 ? save(b, state) : ISO_OK;
+}
+
+/* The training is done: nobody is to go on from its backup. What else lies in the folder stays. */
+static void remove_backup(const backup *b)
+{
+    static const char *const names[] = {file_name, "latest"};
+    char path[4096];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", b->folder, names[i]);
+        unlink(path);
+    }
+    rmdir(b->folder);
+}
+
+static iso_status end(void *user, iso_fit_state *state)
+{
+    backup *b = user;
+    iso_context *ctx = state->training->ctx;
+    iso_status status = iso_keeper_wait(b->keeper);
+    if (status == ISO_OK && !b->options.keep_backup && (!ctx || iso_is_chief(ctx)))
+        remove_backup(b);
+    return status;
+}
+
+static void destroy(void *user)
+{
+    backup *b = user;
+    if (!b)
+        return;
+    iso_keeper_destroy(b->keeper);
+    iso_free(b->folder);
+    iso_free(b->path);
+    iso_free(b);
+}
+
+iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *given, size_t size)
+{
+    iso_text path = {0};
+    backup *b = iso_new(sizeof *b);
+    if (!b)
+        return iso_callback_no_memory();
+    memcpy(&b->options, given, size < sizeof b->options ? size : sizeof b->options);
+    if (b->options.folder) {
+        iso_text_add(&path, "%s/%s", b->options.folder, file_name);
+        b->folder = iso_strdup(b->options.folder);
+        b->path = path.failed ? NULL : iso_strdup(iso_text_get(&path));
+        iso_text_free(&path);
+        if (!b->folder || !b->path) {
+            destroy(b);
+            return iso_callback_no_memory();
+        }
+    }
+    iso_callback *callback =
+        iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
+                            .batch_end = after_batch, .alike = true, .user = b, .destroy = destroy);
+    callback->last = callback->status == ISO_OK;
+    return callback;
+}

@@ -1,0 +1,199 @@
+/* Keras's ModelCheckpoint. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/options.h"
+#include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/checkpoints.h"
+#include "runtime/train/file_name_impl.h"
+#include "runtime/train/keeper_impl.h"
+
+typedef struct model_checkpoint {
+    iso_model_checkpoint_options options;
+    char *path;          /* the option's */
+    iso_monitor monitor; /* for save_best_only */
+    iso_monitor marked;  /* for the mark `best`; its name NULL: none is wanted */
+    iso_keeper *keeper;
+    int seen; /* batches since the last that was saved */
+} model_checkpoint;
+
+/* ---- the beginning ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* Every name in the path must be one of the logs that there will be. */
+static iso_status check_path(const model_checkpoint *c, const iso_fit_state *state)
+{
+    iso_text name = {0};
+    if (!c->path)
+        return iso_error(ISO_INVALID, "ModelCheckpoint: the path is NULL");
+    iso_status status = iso_file_name_format(c->path, 1, 1, &state->logs, &name);
+    if (status == ISO_OK && !ends_with(iso_text_get(&name), ".weights.h5"))
+        status = iso_error(ISO_INVALID, "'%s' must end in '.weights.h5', which Keras wants too", c->path);
+    iso_text_free(&name);
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");
+}
+
+static iso_status begin_monitors(model_checkpoint *c, const iso_fit_state *state)
+{
+    double threshold = c->options.initial_value_threshold;
+    iso_status status = ISO_OK;
+    if (c->options.save_best_only)
+        ISO_TRY(iso_monitor_begin(&c->monitor, state));
+    if (c->options.save_best_only && threshold != 0) {
+        c->monitor.has_best = true;
+        c->monitor.best = iso_option_number(threshold, 0);
+    }
+    if (c->marked.name)
+        ISO_TRY(iso_monitor_begin(&c->marked, state));
+done:
+    return status;
+}
+
+static iso_status check(const model_checkpoint *c, const iso_fit_state *state)
+{
+    if (c->options.save_freq < 0 || c->options.keep < 0)
+        return iso_error(ISO_INVALID, "ModelCheckpoint: save_freq %lld and keep %d must not be negative",
+                         (long long)c->options.save_freq, c->options.keep);
+    return check_path(c, state);
+}
+
+static iso_status begin(void *user, iso_fit_state *state)
+{
+    model_checkpoint *c = user;
+    const iso_model_checkpoint_options *o = &c->options;
+    iso_fit_state told = *state;
+    told.logs = iso_training_expected_logs(state->training);
+    iso_status status;
+    ISO_TRY(check(c, &told)); /* alike on every rank */
+    ISO_TRY(begin_monitors(c, state));
+    ISO_TRY(iso_keeper_create(state->model,
+                              &(iso_keeper_options){.weights_only = o->save_weights_only,
+                                                    .mpio = o->mpio,
+                                                    .waits = o->waits,
+                                                    .stop_on_error = o->stop_on_error,
+                                                    .verbose = o->verbose > 0,
+                                                    .keep = o->keep},
+                              &c->keeper));
+    ISO_TRY(iso_keeper_adopt(c->keeper, c->path));
+done:
+    return status;
+}
+
+/* ---- saving ---- */
+
+/* Whether a value is the best so far, which it then becomes. NaN never is. */
+static bool improves(iso_monitor *monitor, const iso_fit_state *state)
+{
+    double value;
+    return iso_monitor_read(monitor, state, &value) && !isnan(value) && iso_monitor_improve(monitor, value);
+}
+
+static iso_status save(model_checkpoint *c, iso_fit_state *state, int64_t batch)
+{
+    iso_text path = {0};
+    if (c->options.save_best_only && !improves(&c->monitor, state))
+        return ISO_OK;
+    bool best = c->marked.name && improves(&c->marked, state);
+    iso_status status = iso_file_name_format(c->path, state->epoch + 1, batch, &state->logs, &path);
+    if (status == ISO_OK)
+        status = iso_keeper_save(c->keeper, state->training, iso_text_get(&path), best);
+    iso_text_free(&path);
+    return status;
+}
+
+static iso_status after_batch(void *user, iso_fit_state *state)
+{
+    model_checkpoint *c = user;
+    iso_keeper_poll(c->keeper);
+    if (c->options.save_freq == 0 || ++c->seen < c->options.save_freq)
+        return ISO_OK;
+    c->seen = 0;
+    return save(c, state, state->batch + 1);
+}
+
+static iso_status after_epoch(void *user, iso_fit_state *state)
+{
+    model_checkpoint *c = user;
+    return c->options.save_freq == 0 ? save(c, state, state->batch + 1) : ISO_OK;
+}
+
+static iso_status end(void *user, iso_fit_state *state)
+{
+    (void)state;
+    return iso_keeper_wait(((model_checkpoint *)user)->keeper);
+}
+
+/* ---- what a checkpoint keeps of it ---- */
+
+static iso_status keep_state(void *user, iso_text *json)
+{
+    const model_checkpoint *c = user;
+    iso_text_add(json, "{\"seen\": %d, \"monitor\": {", c->seen);
+    iso_monitor_save(&c->monitor, json);
+    iso_text_add(json, "}, \"marked\": {");
+    iso_monitor_save(&c->marked, json);
+    iso_text_add(json, "}}");
+    return ISO_OK;
+}
+
+static iso_status take_state(void *user, const char *json)
+{
+    model_checkpoint *c = user;
+    json_t *root;
+    iso_status status = iso_json_parse("ModelCheckpoint's state", json, strlen(json), &root);
+    if (status != ISO_OK)
+        return status;
+    ISO_TRY(iso_state_count(root, "seen", &c->seen));
+    ISO_TRY(iso_monitor_restore(&c->monitor, json_object_get(root, "monitor")));
+    ISO_TRY(iso_monitor_restore(&c->marked, json_object_get(root, "marked")));
+done:
+    json_decref(root);
+    return status;
+}
+
+/* ---- creation ---- */
+
+static void destroy(void *user)
+{
+    model_checkpoint *c = user;
+    if (!c)
+        return;
+    iso_keeper_destroy(c->keeper);
+    iso_monitor_free(&c->monitor);
+    iso_monitor_free(&c->marked);
+    iso_free(c->path);
+    iso_free(c);
+}
+
+static bool copy_texts(model_checkpoint *c)
+{
+    const iso_model_checkpoint_options *o = &c->options;
+    if (o->path && !(c->path = iso_strdup(o->path)))
+        return false;
+    return iso_monitor_init(&c->monitor, "ModelCheckpoint", o->monitor, o->mode, 0) &&
+           (!o->best || iso_monitor_init(&c->marked, "ModelCheckpoint", o->best, o->best_mode, 0));
+}
+
+iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *given, size_t size)
+{
+    model_checkpoint *c = iso_new(sizeof *c);
+    if (!c)
+        return iso_callback_no_memory();
+    memcpy(&c->options, given, size < sizeof c->options ? size : sizeof c->options);
+    if (!copy_texts(c)) {
+        destroy(c);
+        return iso_callback_no_memory();
+    }
+    iso_callback *callback =
+        iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
+                            .batch_end = after_batch, .alike = true, .user = c, .destroy = destroy,
+                            .kind = "model_checkpoint", .save = keep_state, .restore = take_state);
+    callback->last = callback->status == ISO_OK;
+    return callback;
+}

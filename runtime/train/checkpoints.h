@@ -1,0 +1,71 @@
+/* Weights and training state in files, and the callbacks that keep them there. */
+#ifndef ISO_TRAIN_CHECKPOINTS_H
+#define ISO_TRAIN_CHECKPOINTS_H
+
+#include "runtime/train/callbacks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes the weights of a compiled model, its other variables and the optimizer's state into a file that ends
+ * in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the name, when it is
+ * whole. Collective. */
+iso_status iso_model_save_weights(iso_model *model, const char *path);
+/* Reads the weights of a compiled model from a checkpoint or a .weights.h5 of Keras, on any mesh, and the
+ * optimizer's state where the file has it. Checksums, where there are any, are compared first; ISO_INVALID
+ * names the first tensor that is missing, too much, or of another shape, and nothing has been changed then.
+ * Collective. */
+iso_status iso_model_load_weights(iso_model *model, const char *path);
+
+/* What Keras's guides call make_or_restore_model(): builds a model; where `folder` holds a checkpoint that
+ * verifies, the newest gives it weights and the optimizer's state when it is compiled (training then counts
+ * its epochs from 0, as in Keras). A folder that is missing or holds none is fine; those that are passed over
+ * are named in warnings. *model is the caller's, NULL only where build gave that. Collective. */
+iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
+                                       iso_model *(*build)(iso_context *ctx), iso_model **model);
+
+typedef struct iso_model_checkpoint_options {
+    char begin_;
+    /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5": epoch and batch count from 1, as in Keras; further names
+     * are those of the logs. A folder that is missing is made. */
+    const char *path;
+    const char *monitor; /* "val_loss": for save_best_only */
+    iso_mode mode;
+    bool save_best_only;
+    bool save_weights_only; /* without the optimizer and the training's state: nothing can go on from it */
+    double initial_value_threshold; /* save_best_only: only what is better than it; ISO_ZERO for 0 */
+    int64_t save_freq;              /* after so many batches; 0: after each epoch */
+    int keep;                       /* so many checkpoints are left; 0: all */
+    iso_mode best_mode;             /* of the value below */
+    const char *best; /* a value of the logs: the checkpoint where it was best is marked by the file `best` in
+                         its folder, and stays */
+    bool mpio;        /* HDF5's parallel driver writes, while training waits */
+    bool waits;       /* training waits for each checkpoint; usual: a thread writes */
+    bool stop_on_error; /* a checkpoint that cannot be written ends training; usual: a warning */
+    int verbose;        /* 1: a line for each checkpoint */
+} iso_model_checkpoint_options;
+/* Saves checkpoints from which training goes on to the last bit (iso_fit's .resume). */
+iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *options, size_t size);
+#define iso_model_checkpoint(...)                                                                            \
+    iso_model_checkpoint_with(&(iso_model_checkpoint_options){.begin_ = 0, .path = __VA_ARGS__},             \
+                              sizeof(iso_model_checkpoint_options))
+
+typedef struct iso_backup_and_restore_options {
+    char begin_;
+    const char *folder;              /* of this training alone; made where it is missing */
+    int64_t save_freq;               /* after so many batches; 0: after each epoch */
+    bool keep_backup;                /* the backup stays when training is done */
+    bool mpio, waits, stop_on_error; /* as of iso_model_checkpoint */
+} iso_backup_and_restore_options;
+/* Keeps one checkpoint of a training and, where the folder has one when training begins, goes on from it.
+ * Removed when training ends without an error. */
+iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
+#define iso_backup_and_restore(...)                                                                          \
+    iso_backup_and_restore_with(&(iso_backup_and_restore_options){.begin_ = 0, .folder = __VA_ARGS__},       \
+                                sizeof(iso_backup_and_restore_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,304 @@
+/* The tensors of a model in files: what a checkpoint is to hold of it, and reading it back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/places.h"
+#include "runtime/train/snapshot.h"
+#include "runtime/train/state_impl.h"
+
+struct iso_model_contents {
+    iso_model *model;
+    bool weights_only;
+    iso_places places;
+};
+
+static bool starts_with(const char *text, const char *begin)
+{
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Leaves the optimizer out. */
+static void keep_weight_places(iso_places *places)
+{
+    int tensors = 0, groups = 0;
+    for (int i = 0; i < places->tensors; i++)
+        if (!starts_with(places->tensor[i].place, "/optimizer/")) {
+            places->tensor[tensors] = places->tensor[i];
+            places->constant[tensors++] = places->constant[i];
+        }
+    for (int i = 0; i < places->groups; i++)
+        if (!starts_with(places->group[i].place, "/optimizer"))
+            places->group[groups++] = places->group[i];
+    places->tensors = tensors;
+    places->groups = groups;
+}
+
+iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_model_contents **out)
+{
+    iso_model_contents *contents = iso_new(sizeof *contents);
+    if (!contents)
+        return iso_error(ISO_NO_MEMORY, "no memory for a checkpoint's contents");
+    *contents = (iso_model_contents){.model = model, .weights_only = weights_only};
+    iso_status status = iso_places_create(model, &contents->places);
+    if (status != ISO_OK) {
+        iso_model_contents_destroy(contents);
+        return status;
+    }
+    if (weights_only)
+        keep_weight_places(&contents->places);
+    *out = contents;
+    return ISO_OK;
+}
+
+void iso_model_contents_destroy(iso_model_contents *contents)
+{
+    if (!contents)
+        return;
+    iso_places_free(&contents->places);
+    iso_free(contents);
+}
+
+/* ---- saving ---- */
+
+/* What one save writes: the model's tensors, and behind them those that callbacks keep. */
+typedef struct saving {
+    iso_pieces pieces;
+    int tensors;
+    iso_saved_tensor *tensor;
+    const void **constant;
+    char **place; /* of the callbacks' tensors: owned */
+    int places;
+    iso_text state;
+} saving;
+
+static void free_saving(saving *s)
+{
+    for (int i = 0; i < s->places; i++)
+        iso_free(s->place[i]);
+    iso_free(s->place);
+    iso_free(s->tensor);
+    iso_free(s->constant);
+    iso_pieces_free(&s->pieces);
+    iso_text_free(&s->state);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp((*(const iso_piece *const *)a)->path, (*(const iso_piece *const *)b)->path);
+}
+
+/* The tensor of a callback's piece lies below /isogrid/variables. */
+static bool add_tensor(saving *s, const iso_piece *piece)
+{
+    iso_text place = {0};
+    iso_text_add(&place, "/isogrid/variables/%s", piece->path);
+    if (place.failed) {
+        iso_text_free(&place);
+        return false;
+    }
+    s->place[s->places++] = place.data;
+    s->tensor[s->tensors++] = (iso_saved_tensor){
+        .place = place.data, .path = piece->path, .dtype = piece->dtype, .shape = piece->shape};
+    return true;
+}
+
+/* Each path once, in an order that is the same on every rank. */
+static iso_status add_callbacks(saving *s, const iso_pieces *kept)
+{
+    const iso_piece **sorted = iso_new((size_t)(kept->count ? kept->count : 1) * sizeof *sorted);
+    bool added = sorted != NULL;
+    for (int i = 0; sorted && i < kept->count; i++)
+        sorted[i] = &kept->piece[i];
+    if (sorted)
+        qsort(sorted, (size_t)kept->count, sizeof *sorted, by_path);
+    for (int i = 0; added && i < kept->count; i++)
+        if (i == 0 || strcmp(sorted[i - 1]->path, sorted[i]->path) != 0)
+            added = add_tensor(s, sorted[i]);
+    iso_free(sorted);
+    return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
+}
+
+static iso_status reserve(saving *s, const iso_places *places, int more)
+{
+    size_t count = (size_t)places->tensors + (size_t)more;
+    s->tensor = iso_new((count + 1) * sizeof *s->tensor);
+    s->constant = iso_new((count + 1) * sizeof *s->constant);
+    s->place = iso_new(((size_t)more + 1) * sizeof *s->place);
+    if (!s->tensor || !s->constant || !s->place)
+        return iso_error(ISO_NO_MEMORY, "no memory for the contents of a checkpoint of %zu tensors", count);
+    if (places->tensors > 0)
+        memcpy(s->tensor, places->tensor, (size_t)places->tensors * sizeof *s->tensor);
+    if (places->constant && places->tensors > 0)
+        memcpy(s->constant, places->constant, (size_t)places->tensors * sizeof *s->constant);
+    s->tensors = places->tensors;
+    return ISO_OK;
+}
+
+static iso_status append(iso_pieces *pieces, const iso_pieces *more)
+{
+    if (more->count == 0)
+        return ISO_OK;
+    size_t count = (size_t)pieces->count, total = count + (size_t)more->count;
+    iso_piece *grown = iso_grow(pieces->piece, count, total, sizeof *grown);
+    if (!grown)
+        return iso_error(ISO_NO_MEMORY, "no memory for %zu pieces", total);
+    memcpy(grown + count, more->piece, (size_t)more->count * sizeof *grown);
+    *pieces = (iso_pieces){.count = (int)total, .piece = grown};
+    return ISO_OK;
+}
+
+/* Of weights alone, the pieces of the optimizer stay out. */
+static void keep_weights(iso_pieces *pieces)
+{
+    int kept = 0;
+    for (int i = 0; i < pieces->count; i++)
+        if (!iso_path_below_optimizer(pieces->piece[i].path))
+            pieces->piece[kept++] = pieces->piece[i];
+    pieces->count = kept;
+}
+
+static iso_status collect(const iso_model_contents *contents, const iso_training *training, saving *s)
+{
+    iso_pieces kept = {0};
+    iso_status status;
+    ISO_TRY(iso_graph_pieces(contents->model->graph, &s->pieces));
+    if (contents->weights_only)
+        keep_weights(&s->pieces);
+    else if (training)
+        ISO_TRY(iso_callbacks_pieces(training->callbacks, &kept));
+    ISO_TRY(reserve(s, &contents->places, kept.count));
+    ISO_TRY(add_callbacks(s, &kept));
+    ISO_TRY(append(&s->pieces, &kept));
+    if (!contents->weights_only)
+        ISO_TRY(iso_state_write(contents->model, training, &s->state));
+done:
+    iso_pieces_free(&kept);
+    return status;
+}
+
+iso_status iso_model_contents_save(iso_model_contents *contents, const iso_training *training,
+                                   iso_saver *saver, const char *path, bool best, iso_status *last)
+{
+    saving s = {.tensors = 0};
+    iso_context *ctx = iso_graph_context(contents->model->graph);
+    iso_status status = iso_agree(ctx, collect(contents, training, &s));
+    if (status == ISO_OK)
+        status =
+            iso_saver_save(saver, path,
+                           &(iso_saved_contents){.tensors = s.tensors,
+                                                 .tensor = s.tensor,
+                                                 .constant = s.constant,
+                                                 .groups = contents->places.groups,
+                                                 .group = contents->places.group,
+                                                 .state = s.state.data,
+                                                 .number = training ? (uint64_t)training->place.trained : 0},
+                           &s.pieces, best, last);
+    free_saving(&s);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static const char *file_name(const iso_saved_file *file)
+{
+    return iso_saved_file_path(file);
+}
+
+static iso_status check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
+{
+    char have[160], want[160];
+    int found = iso_saved_file_at(file, tensor->place);
+    if (found < 0)
+        return iso_error(ISO_INVALID, "%s has no %s, where '%s' of the model would be", file_name(file),
+                         tensor->place, tensor->path);
+    const iso_saved_tensor *theirs = iso_saved_file_tensor(file, found);
+    if (iso_shape_equal(&theirs->shape, &tensor->shape))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "%s: %s has the shape %s, '%s' of the model has %s", file_name(file),
+                     tensor->place, iso_shape_text(&theirs->shape, have, sizeof have), tensor->path,
+                     iso_shape_text(&tensor->shape, want, sizeof want));
+}
+
+/* A tensor of the file that the model lacks says that it is a file of another model. Seeds and what Isogrid
+ * keeps for itself do not count. */
+static iso_status check_all_known(const iso_saved_file *file, const iso_places *places)
+{
+    for (int i = 0; i < iso_saved_file_tensors(file); i++) {
+        const char *place = iso_saved_file_tensor(file, i)->place;
+        bool counts = !starts_with(place, "/isogrid/") && !starts_with(place, "/optimizer/") &&
+                      !strstr(place, "/seed_generator/");
+        if (counts && iso_places_find(places, place) < 0)
+            return iso_error(ISO_INVALID, "%s holds %s, which the model does not have", file_name(file),
+                             place);
+    }
+    return ISO_OK;
+}
+
+/* Whether the file has the state of such an optimizer as the model's. */
+static bool has_optimizer(const iso_saved_file *file, const iso_places *places)
+{
+    const char *theirs = iso_saved_file_name(file, "/optimizer/vars");
+    for (int i = 0; i < places->groups; i++)
+        if (strcmp(places->group[i].place, "/optimizer/vars") == 0)
+            return theirs && places->group[i].name && strcmp(theirs, places->group[i].name) == 0;
+    return false;
+}
+
+static iso_status check_file(const iso_saved_file *file, const iso_places *places, bool optimizer)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < places->tensors; i++)
+        if (places->tensor[i].path && (optimizer || !iso_path_below_optimizer(places->tensor[i].path)))
+            ISO_TRY(check_tensor(file, &places->tensor[i]));
+    ISO_TRY(check_all_known(file, places));
+done:
+    return status;
+}
+
+static const iso_saved_tensor *tensor_of(const iso_places *places, const char *path)
+{
+    for (int i = 0; i < places->tensors; i++)
+        if (places->tensor[i].path && strcmp(places->tensor[i].path, path) == 0)
+            return &places->tensor[i];
+    return NULL;
+}
+
+static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_places *places,
+                              bool optimizer)
+{
+    iso_pieces pieces = {0};
+    iso_status status = iso_graph_pieces(model->graph, &pieces);
+    for (int i = 0; i < pieces.count && status == ISO_OK; i++) {
+        const iso_piece *piece = &pieces.piece[i];
+        if (!optimizer && iso_path_below_optimizer(piece->path))
+            continue;
+        const iso_saved_tensor *tensor = tensor_of(places, piece->path);
+        if (tensor)
+            status = iso_saved_file_read_piece(file, iso_saved_file_at(file, tensor->place), piece);
+    }
+    iso_pieces_free(&pieces);
+    return status;
+}
+
+iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, bool optimizer)
+{
+    iso_places places = {0};
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_status status = iso_places_create(model, &places);
+    bool there = status == ISO_OK && has_optimizer(file, &places);
+    if (status == ISO_OK && optimizer && !there)
+        status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
+                           model->optimizer.rule);
+    if (status == ISO_OK)
+        status = check_file(file, &places, there);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_saved_file_verify(file));
+    ISO_TRY(iso_agree(ctx, read_pieces(model, file, &places, there)));
+done:
+    iso_places_free(&places);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* A saver and what it saves of a training; what became of each save is told by the chief. */
+#include "runtime/train/keeper_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+
+struct iso_keeper {
+    iso_context *ctx;
+    iso_keeper_options options;
+    iso_model_contents *contents;
+    iso_saver *saver;
+};
+
+iso_status iso_keeper_create(iso_model *model, const iso_keeper_options *options, iso_keeper **out)
+{
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_keeper *keeper = iso_new(sizeof *keeper);
+    iso_status status = ISO_OK;
+    if (keeper) {
+        *keeper = (iso_keeper){.ctx = ctx, .options = *options};
+        status = iso_model_contents_create(model, options->weights_only, &keeper->contents);
+    } else {
+        status = iso_error(ISO_NO_MEMORY, "no memory to write checkpoints");
+    }
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_saver_create(ctx, &keeper->saver, .keep = options->keep, .mpio = options->mpio,
+                             .waits = options->waits));
+    *out = keeper;
+    return ISO_OK;
+done:
+    iso_keeper_destroy(keeper);
+    return status;
+}
+
+void iso_keeper_destroy(iso_keeper *keeper)
+{
+    if (!keeper)
+        return;
+    iso_saver_destroy(keeper->saver);
+    iso_model_contents_destroy(keeper->contents);
+    iso_free(keeper);
+}
+
+iso_status iso_keeper_adopt(iso_keeper *keeper, const char *pattern)
+{
+    return iso_saver_adopt(keeper->saver, pattern);
+}
+
+/* What a save that failed means: a warning, or the end. */
+static iso_status tell(const iso_keeper *keeper, iso_status status, const char *message)
+{
+    if (status == ISO_OK)
+        return ISO_OK;
+    if (keeper->options.stop_on_error)
+        return iso_error(status, "%s", message);
+    if (!keeper->ctx || iso_is_chief(keeper->ctx))
+        iso_warn("%s; training goes on", message);
+    return ISO_OK;
+}
+
+iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const char *path, bool best)
+{
+    iso_status last = ISO_OK;
+    if (keeper->options.verbose && (!keeper->ctx || iso_is_chief(keeper->ctx)))
+        printf("\nEpoch %d: saving %s\n", training->state.epoch + 1, path);
+    iso_status status = iso_model_contents_save(keeper->contents, training, keeper->saver, path, best, &last);
+    char message[1024];
+    snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
+    iso_status before = tell(keeper, last, iso_saver_message(keeper->saver));
+    iso_status now = tell(keeper, status, message);
+    return now != ISO_OK ? now : before;
+}
+
+void iso_keeper_poll(iso_keeper *keeper)
+{
+    iso_saver_poll(keeper->saver);
+}
+
+iso_status iso_keeper_wait(iso_keeper *keeper)
+{
+    iso_status status = iso_saver_wait(keeper->saver);
+    return tell(keeper, status, iso_saver_message(keeper->saver));
+}

@@ -1,0 +1,187 @@
+/* The state of a training as JSON: written into checkpoints, and put back. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/backend.h"
+#include "runtime/base/build.h"
+#include "runtime/exec/value.h"
+#include "runtime/train/state_impl.h"
+
+/* ---- numbers that JSON does not have ---- */
+
+/* 17 digits are a double to the last bit; NaN and infinities, and integers beyond 2^53, are texts. */
+static json_t *number(double value)
+{
+    char text[32];
+    if (isfinite(value))
+        return json_real(value);
+    snprintf(text, sizeof text, "%g", value);
+    return json_string(text);
+}
+
+static json_t *numbers(const double *value, int count)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(array, number(value[i]));
+    return array;
+}
+
+static json_t *hexadecimal(uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    return json_string(text);
+}
+
+/* ---- the model ---- */
+
+static uint64_t hash_layers(uint64_t hash, const iso_graph *graph)
+{
+    for (int i = 0; i < iso_graph_layer_count(graph); i++) {
+        const iso_layer_record *layer = iso_graph_layer(graph, i);
+        hash = iso_hash_text(hash, layer->type);
+        hash = iso_hash_text(hash, layer->name);
+        hash = iso_hash_text(hash, layer->config ? layer->config : "");
+    }
+    return hash;
+}
+
+uint64_t iso_model_hash(const iso_model *model)
+{
+    const iso_graph *graph = model->graph;
+    uint64_t hash = hash_layers(0, graph);
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        const iso_variable *variable = iso_graph_variable(graph, i);
+        const iso_shape *shape = iso_variable_shape(variable);
+        hash = iso_hash_text(hash, iso_variable_path(variable));
+        hash = iso_hash_bytes(hash, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
+    }
+    return hash;
+}
+
+/* Those that are not whole everywhere. */
+static json_t *layouts(const iso_graph *graph)
+{
+    char text[512];
+    json_t *object = json_object();
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        iso_variable *variable = iso_graph_variable(graph, i);
+        const iso_layout *layout = iso_variable_layout(variable);
+        if (layout && strpbrk(iso_layout_describe(layout, text, sizeof text),
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))
+            json_object_set_new(object, iso_variable_path(variable), json_string(text));
+    }
+    return object;
+}
+
+static json_t *schedule(const iso_schedule *schedule)
+{
+    static const char *const kinds[] = {"constant", "exponential", "cosine", "piecewise"};
+    json_t *object =
+        json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "kind", kinds[schedule->kind], "initial",
+                  schedule->initial, "rate", schedule->rate, "alpha", schedule->alpha, "warmup_target",
+                  schedule->warmup_target, "decay_steps", (json_int_t)schedule->decay_steps, "warmup_steps",
+                  (json_int_t)schedule->warmup_steps, "staircase", schedule->staircase);
+    json_t *boundaries = json_array();
+    for (int i = 0; i < schedule->boundaries; i++)
+        json_array_append_new(boundaries, json_integer(schedule->boundary[i]));
+    json_object_set_new(object, "boundaries", boundaries);
+    json_object_set_new(object, "values",
+                        numbers(schedule->value, schedule->boundaries ? schedule->boundaries + 1 : 0));
+    return object;
+}
+
+static json_t *optimizer(const iso_optimizer *optimizer)
+{
+    json_t *object =
+        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "rule", optimizer->rule, "learning_rate",
+                  optimizer->learning_rate, "weight_decay", optimizer->weight_decay, "clip_norm",
+                  optimizer->clip_norm, "global_clip_norm", optimizer->global_clip_norm, "clip_value",
+                  optimizer->clip_value, "accumulation", optimizer->accumulation);
+    json_object_set_new(object, "settings", numbers(optimizer->hyper, ISO_MAX_HYPER));
+    json_object_set_new(object, "schedule", schedule(&optimizer->schedule));
+    return object;
+}
+
+static void write_model(json_t *state, const iso_model *model)
+{
+    const iso_mesh *mesh = iso_graph_mesh(model->graph);
+    json_object_set_new(state, "isogrid", json_string(ISO_VERSION));
+    json_object_set_new(state, "build", json_string(iso_build_id()));
+    json_object_set_new(state, "instruction_set", json_string(iso_isa_name(iso_cpu_isa())));
+    json_object_set_new(state, "model", hexadecimal(iso_model_hash(model)));
+    json_object_set_new(state, "precision", json_string(iso_dtype_name(iso_graph_precision(model->graph))));
+    json_object_set_new(state, "seed", hexadecimal(iso_graph_seed(model->graph)));
+    json_object_set_new(state, "random_step", json_integer((json_int_t)iso_graph_steps(model->graph)));
+    json_object_set_new(state, "mesh", json_string(mesh ? iso_mesh_text(mesh) : ""));
+    json_object_set_new(state, "layouts", layouts(model->graph));
+    if (model->optimizer.rule)
+        json_object_set_new(state, "optimizer", optimizer(&model->optimizer));
+}
+
+/* ---- the training ---- */
+
+static json_t *data_of(const iso_training *t)
+{
+    return json_pack("{s:s, s:I, s:I, s:I}", "source", iso_dataset_source(t->data), "rows",
+                     (json_int_t)iso_dataset_rows(t->data), "batch_size",
+                     (json_int_t)iso_dataset_batch_size(t->data), "position",
+                     (json_int_t)t->place.epoch * t->steps + t->place.batch);
+}
+
+static json_t *sums_of(const iso_training *t)
+{
+    json_t *names = json_array(), *object = json_object();
+    for (int i = 0; i < t->model->values; i++)
+        json_array_append_new(names, json_string(t->model->value_name[i]));
+    json_object_set_new(object, "names", names);
+    json_object_set_new(object, "sums", numbers(t->place.totals.sum, t->model->values));
+    json_object_set_new(object, "weights", numbers(t->place.totals.weight, t->model->values));
+    return object;
+}
+
+static iso_status write_callbacks(json_t *state, const iso_training *t)
+{
+    iso_text text = {0};
+    json_t *array = NULL;
+    iso_status status = iso_callbacks_save(t->callbacks, &text);
+    if (status == ISO_OK)
+        status = iso_json_parse("the callbacks' state", iso_text_get(&text), text.length, &array);
+    if (status == ISO_OK)
+        json_object_set_new(state, "callbacks", array);
+    iso_text_free(&text);
+    return status;
+}
+
+static iso_status write_training(json_t *state, const iso_training *t)
+{
+    json_object_set_new(state, "step", json_integer(t->place.trained));
+    json_object_set_new(state, "epoch", json_integer(t->place.epoch));
+    json_object_set_new(state, "batch", json_integer(t->place.batch));
+    json_object_set_new(state, "steps_per_epoch", json_integer(t->steps));
+    json_object_set_new(state, "epochs", json_integer(t->options.epochs));
+    json_object_set_new(state, "data", data_of(t));
+    json_object_set_new(state, "running", sums_of(t));
+    return write_callbacks(state, t);
+}
+
+iso_status iso_state_write(const iso_model *model, const iso_training *training, iso_text *text)
+{
+    json_t *state = json_object();
+    iso_status status = ISO_OK;
+    write_model(state, model);
+    if (training)
+        status = write_training(state, training);
+    char *dumped = json_dumps(state, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    if (status == ISO_OK && !dumped)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the state of a training");
+    if (status == ISO_OK)
+        iso_text_add(text, "%s", dumped);
+    free(dumped);
+    json_decref(state);
+    return status == ISO_OK && text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the state") : status;
+}

@@ -1,0 +1,44 @@
+/* What training needs besides tensors to go on where it stopped, as the JSON text of a checkpoint, and what
+ * of it concerns the model alone. For runtime/train only. */
+#ifndef ISO_TRAIN_STATE_IMPL_H
+#define ISO_TRAIN_STATE_IMPL_H
+
+#include "runtime/base/json.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/training_impl.h"
+
+/* Adds the state of a model, and of its training (NULL: of the model alone). Local; alike on all ranks but
+ * for what callbacks keep. */
+iso_status iso_state_write(const iso_model *model, const iso_training *training, iso_text *text);
+/* Parses the state of a file that this library has written; NULL where the file has none. The root is the
+ * caller's: json_decref(). */
+iso_status iso_state_parse(const iso_saved_file *file, json_t **root);
+/* Where the training stood that wrote the state. ISO_INVALID where it cannot go on here: another model, or
+ * other batches in the middle of an epoch, naming both. Local. */
+iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
+                           iso_place_in_training *place);
+/* Puts the training there: place, random numbers, callbacks; the chief warns of what else differs. Local. */
+iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
+                             const iso_place_in_training *place, iso_training *training);
+/* The hash of a model's layers, their settings and variables: whether a checkpoint is of this model. */
+uint64_t iso_model_hash(const iso_model *model);
+
+/* The newest checkpoint of a folder that verifies (iso_checkpoint_find); *path NULL where there is none or no
+ * such folder. The chief warns of those that are passed over. Collective. */
+iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, char **path);
+
+/* ---- tensors ---- */
+
+/* The contents of a file for a model: places of its tensors and its state. */
+typedef struct iso_model_contents iso_model_contents;
+/* weights_only: neither the optimizer nor a state. Local. */
+iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_model_contents **contents);
+void iso_model_contents_destroy(iso_model_contents *contents);
+/* Saves the model (and its training, where it is not NULL). Collective. */
+iso_status iso_model_contents_save(iso_model_contents *contents, const iso_training *training,
+                                   iso_saver *saver, const char *path, bool best, iso_status *last);
+/* Reads all tensors of a model from an open file, checked before the first is changed. optimizer: whether its
+ * state must be there too; else it is read where the file has it. Collective. */
+iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, bool optimizer);
+
+#endif

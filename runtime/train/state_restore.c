@@ -1,0 +1,181 @@
+/* The state of a checkpoint, put back into a training. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/backend.h"
+#include "runtime/base/log.h"
+#include "runtime/session/session.h"
+#include "runtime/train/state_impl.h"
+
+iso_status iso_state_parse(const iso_saved_file *file, json_t **root)
+{
+    const char *text = iso_saved_file_state(file);
+    *root = NULL;
+    if (!text)
+        return ISO_OK;
+    iso_status status = iso_json_parse("its state", text, strlen(text), root);
+    if (status == ISO_OK && !json_is_object(*root)) {
+        json_decref(*root);
+        *root = NULL;
+        status = iso_error(ISO_INVALID, "its state is no JSON object");
+    }
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* A count that must be there. */
+static iso_status count_of(const json_t *object, const char *key, int64_t *value)
+{
+    const json_t *member = json_object_get(object, key);
+    if (!json_is_integer(member) || json_integer_value(member) < 0)
+        return iso_error(ISO_INVALID, "its state has no count '%s'", key);
+    *value = json_integer_value(member);
+    return ISO_OK;
+}
+
+static uint64_t hexadecimal_of(const json_t *object, const char *key)
+{
+    return strtoull(text_of(object, key), NULL, 16);
+}
+
+/* NaN and infinities are texts. */
+static double number_of(const json_t *value)
+{
+    return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
+}
+
+static iso_status check_model(const json_t *state, const iso_model *model)
+{
+    uint64_t theirs = hexadecimal_of(state, "model"), ours = iso_model_hash(model);
+    if (theirs == ours)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "it was written by another model: layers, their settings or variables differ (its "
+                     "fingerprint is %016" PRIx64 ", this model's %016" PRIx64 ")",
+                     theirs, ours);
+}
+
+/* Where the next step is. In the middle of an epoch the batches must be the same ones. */
+static iso_status read_place(const json_t *state, const iso_training *t, iso_place_in_training *place)
+{
+    const json_t *data = json_object_get(state, "data");
+    int64_t epoch = 0, steps = 0, rows = 0, batch_size = 0;
+    iso_status status;
+    ISO_TRY(count_of(state, "epoch", &epoch));
+    ISO_TRY(count_of(state, "batch", &place->batch));
+    ISO_TRY(count_of(state, "step", &place->trained));
+    ISO_TRY(count_of(state, "steps_per_epoch", &steps));
+    ISO_TRY(count_of(data, "rows", &rows));
+    ISO_TRY(count_of(data, "batch_size", &batch_size));
+    if (epoch > INT32_MAX || place->batch > steps)
+        return iso_error(ISO_INVALID,
+                         "its state makes no sense: epoch %" PRId64 ", batch %" PRId64 " of %" PRId64, epoch,
+                         place->batch, steps);
+    place->epoch = (int)epoch;
+    if (place->batch > 0 && (steps != t->steps || rows != iso_dataset_rows(t->data) ||
+                             batch_size != iso_dataset_batch_size(t->data)))
+        return iso_error(ISO_INVALID,
+                         "it was written in the middle of an epoch of %" PRId64 " steps, %" PRId64
+                         " rows in batches of %" PRId64 "; this training has %" PRId64 " steps, %" PRId64
+                         " rows in batches of %" PRId64,
+                         steps, rows, batch_size, t->steps, iso_dataset_rows(t->data),
+                         iso_dataset_batch_size(t->data));
+done:
+    return status;
+}
+
+static bool read_sums(const json_t *array, double *sums, int count)
+{
+    if ((int)json_array_size(array) != count)
+        return false;
+    for (int i = 0; i < count; i++)
+        sums[i] = number_of(json_array_get(array, (size_t)i));
+    return true;
+}
+
+/* The running sums count by name: metrics may be others now, which then begin in the middle of the epoch. */
+static iso_status read_running(const json_t *state, const iso_training *t, iso_totals *totals)
+{
+    double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
+    const json_t *running = json_object_get(state, "running"), *names = json_object_get(running, "names");
+    int count = (int)json_array_size(names);
+    if (count > ISO_MAX_VALUES || !read_sums(json_object_get(running, "sums"), sum, count) ||
+        !read_sums(json_object_get(running, "weights"), weight, count))
+        return iso_error(ISO_INVALID, "its state has no running sums of the metrics");
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < t->model->values; k++) {
+            const char *name = json_string_value(json_array_get(names, (size_t)i));
+            if (!name || strcmp(name, t->model->value_name[k]) != 0)
+                continue;
+            totals->sum[k] = sum[i];
+            totals->weight[k] = weight[i];
+        }
+    return ISO_OK;
+}
+
+/* What may differ, at the price of equal numbers. */
+static void warn_of_differences(const char *path, const json_t *state, const iso_training *t)
+{
+    const json_t *data = json_object_get(state, "data");
+    const char *isa = iso_isa_name(iso_cpu_isa());
+    const iso_graph *graph = t->model->graph;
+    if (t->ctx && !iso_is_chief(t->ctx))
+        return;
+    if (hexadecimal_of(state, "seed") != iso_graph_seed(graph))
+        iso_warn("%s was written by a run of seed %" PRIu64 ", this one has %" PRIu64
+                 ": shuffling and dropout differ from that run's",
+                 path, hexadecimal_of(state, "seed"), iso_graph_seed(graph));
+    if (strcmp(text_of(state, "instruction_set"), isa) != 0)
+        iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,
+                 text_of(state, "instruction_set"), isa);
+    if (strcmp(text_of(state, "mesh"), iso_mesh_text(iso_graph_mesh(graph))) != 0)
+        iso_warn("%s was written on the mesh %s, this run has %s: numbers agree to rounding only", path,
+                 text_of(state, "mesh"), iso_mesh_text(iso_graph_mesh(graph)));
+    if (strcmp(text_of(data, "source"), iso_dataset_source(t->data)) != 0)
+        iso_warn("%s was written by a run on the data set %s, this one has %s", path, text_of(data, "source"),
+                 iso_dataset_source(t->data));
+}
+
+static iso_status restore_callbacks(const json_t *state, iso_training *t)
+{
+    const json_t *callbacks = json_object_get(state, "callbacks");
+    if (!callbacks || !t->callbacks)
+        return ISO_OK;
+    char *text = json_dumps(callbacks, JSON_REAL_PRECISION(17));
+    if (!text)
+        return iso_error(ISO_NO_MEMORY, "no memory for the callbacks' state");
+    iso_status status = iso_callbacks_restore(t->callbacks, text);
+    free(text);
+    return status;
+}
+
+iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
+                           iso_place_in_training *place)
+{
+    iso_place_in_training read = {.epoch = 0};
+    iso_status status;
+    ISO_TRY(check_model(state, training->model));
+    ISO_TRY(read_place(state, training, &read));
+    ISO_TRY(read_running(state, training, &read.totals));
+    *place = read;
+done:
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
+}
+
+iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
+                             const iso_place_in_training *place, iso_training *training)
+{
+    const json_t *random_step = json_object_get(state, "random_step");
+    warn_of_differences(iso_saved_file_path(file), state, training);
+    training->place = *place;
+    training->resumed = true;
+    iso_graph_set_steps(training->model->graph, (uint64_t)json_integer_value(random_step));
+    iso_status status = restore_callbacks(state, training);
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
+}

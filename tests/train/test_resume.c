@@ -1,0 +1,355 @@
+/* A training that stops after any step and goes on from its checkpoint gives the losses, weights and order of
+ * rows of the one that never stopped, to the last bit on the same mesh, with any number of ranks: dropout,
+ * batch statistics, shuffling, Adam, a shorter last batch, metrics' running means, callbacks with a state. On
+ * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3, 4 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "models/models.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+static char folder[200];
+
+enum { ROWS = 26, BATCH = 6, STEPS = 5, EPOCHS = 3 };
+
+/* ---- a training ---- */
+
+typedef struct setting {
+    const char *mesh;
+    int zero;
+} setting;
+
+/* What a run is and leaves. */
+typedef struct run {
+    setting where;
+    const char *resume; /* or NULL */
+    const char *save;   /* where checkpoints go; NULL: none */
+    int64_t save_freq;
+    int stop_after; /* steps of this run; 0: never */
+    int backup;     /* BackupAndRestore instead */
+    bool without_callbacks;
+    /* results */
+    int steps;  /* made by this run */
+    int epochs; /* of which this run saw the end */
+    double logs[EPOCHS][8];
+    int values;
+    iso_fingerprint fingerprint;
+    uint64_t seen[EPOCHS * STEPS]; /* loss's running mean after each step, as bits; at the step's number */
+} run;
+
+static iso_model *build(void)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "image", ISO_F32, ISO_SHAPE(6, 6, 1));
+    iso_tensor *h = iso_conv2d(x, 4, 3, .padding = ISO_SAME, .no_bias = true);
+    h = iso_relu(iso_batch_norm(h));
+    h = iso_dropout(iso_dense(iso_flatten(h), 10, .activation = ISO_RELU, .name = "d1"), 0.4);
+    return iso_model_create(g, x, iso_dense(h, 3, .name = "d2"));
+}
+
+static iso_dataset *make_data(void)
+{
+    iso_dataset *data;
+    check_ok(iso_dataset_random(ctx, ROWS, &data, .shape = ISO_SHAPE(6, 6, 1), .classes = 3));
+    check_ok(iso_dataset_shuffle(data, 0));
+    check_ok(iso_dataset_batch(data, BATCH));
+    return data;
+}
+
+static iso_status after_batch(void *user, iso_fit_state *state)
+{
+    run *r = user;
+    double loss = iso_logs_get(&state->logs, "loss");
+    memcpy(&r->seen[state->epoch * STEPS + state->batch], &loss, sizeof loss);
+    if (++r->steps == r->stop_after)
+        state->stop = true;
+    return ISO_OK;
+}
+
+static iso_status after_epoch(void *user, iso_fit_state *state)
+{
+    run *r = user;
+    if (r->steps == r->stop_after && state->batch != STEPS - 1)
+        return ISO_OK;
+    r->epochs++;
+    r->values = state->logs.count;
+    for (int i = 0; i < state->logs.count; i++)
+        r->logs[state->epoch][i] = state->logs.value[i];
+    return ISO_OK;
+}
+
+static int callbacks_of(run *r, iso_callback **callbacks)
+{
+    int count = 0;
+    callbacks[count++] = iso_callback_create(.batch_end = after_batch, .epoch_end = after_epoch, .user = r);
+    if (r->save && r->backup)
+        callbacks[count++] =
+            iso_backup_and_restore(r->save, .save_freq = r->save_freq, .stop_on_error = true);
+    else if (r->save)
+        callbacks[count++] =
+            iso_model_checkpoint(r->save, .save_freq = r->save_freq, .keep = 2, .stop_on_error = true);
+    callbacks[count] = NULL;
+    return count;
+}
+
+static void compile(iso_model *model, iso_distribution *distribution)
+{
+    check_ok(iso_compile(model, .optimizer = iso_adam(1e-2), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+                         .metrics = {ISO_METRIC_SPARSE_ACCURACY}, .distribution = distribution));
+}
+
+static void train(run *r)
+{
+    iso_mesh *mesh;
+    iso_distribution *distribution;
+    iso_callback *callbacks[4];
+    iso_model *model = build();
+    iso_dataset *data = make_data(), *validation = make_data();
+    check_ok(iso_mesh_create(ctx, r->where.mesh, &mesh));
+    check_ok(iso_data_parallel_create(mesh, &distribution));
+    check_ok(iso_distribution_set_zero(distribution, r->where.zero));
+    compile(model, distribution);
+    callbacks_of(r, callbacks);
+    check_ok(iso_fit(model, data, .epochs = EPOCHS, .validation = validation, .callbacks = callbacks,
+                     .resume = r->resume, .verbose = ISO_ZERO));
+    check_ok(iso_graph_fingerprint(iso_model_graph(model), &r->fingerprint));
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+    iso_dataset_destroy(validation);
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+}
+
+/* ---- comparing ---- */
+
+static void check_same_weights(const run *a, const run *b)
+{
+    ck_assert_msg(!memcmp(&a->fingerprint, &b->fingerprint, sizeof a->fingerprint),
+                  "mesh %s, zero %d: other weights", a->where.mesh, a->where.zero);
+}
+
+/* b went on after `step` steps of what a did whole. */
+static void check_continued(const run *a, const run *b, int step)
+{
+    check_same_weights(a, b);
+    ck_assert_int_eq(b->steps, EPOCHS * STEPS - step);
+    for (int i = step; i < EPOCHS * STEPS; i++)
+        ck_assert_msg(a->seen[i] == b->seen[i], "step %d: another running loss", i);
+    for (int e = step / STEPS; e < EPOCHS; e++)
+        for (int i = 0; i < a->values; i++)
+            ck_assert_msg(a->logs[e][i] == b->logs[e][i], "epoch %d, value %d: %.17g, %.17g", e, i,
+                          a->logs[e][i], b->logs[e][i]);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* ---- tests ---- */
+
+static const setting settings[] = {{"data=4", 1}, {"data=2,model=2", 1}, {"data=4", 3}, {"data=5", 2}};
+enum { SETTINGS = 4 };
+
+START_TEST(goes_on_after_any_step)
+{
+    for (int s = 0; s < SETTINGS; s++) {
+        run whole = {.where = settings[s]};
+        train(&whole);
+        ck_assert_int_eq(whole.steps, EPOCHS * STEPS);
+        for (int step = 1; step < EPOCHS * STEPS; step += s == 0 ? 1 : 4) {
+            char save[400], from[400];
+            snprintf(save, sizeof save, "%s/any-{epoch}-{batch}.weights.h5", folder);
+            run first = {.where = settings[s], .save = save, .save_freq = 1, .stop_after = step};
+            train(&first);
+            ck_assert_int_eq(first.steps, step);
+            snprintf(from, sizeof from, "%s/any-%d-%d.weights.h5", folder, (step - 1) / STEPS + 1,
+                     (step - 1) % STEPS + 1);
+            run second = {.where = settings[s], .resume = from};
+            train(&second);
+            check_continued(&whole, &second, step);
+        }
+    }
+}
+END_TEST
+
+START_TEST(goes_on_after_epochs)
+{
+    run whole = {.where = settings[0]};
+    train(&whole);
+    char save[400];
+    snprintf(save, sizeof save, "%s/deep/er/{epoch:02d}-{val_loss:.4f}.weights.h5", folder);
+    run first = {.where = settings[0], .save = save, .stop_after = 2 * STEPS};
+    train(&first);
+    char *newest = NULL, path[400];
+    snprintf(path, sizeof path, "%s/deep/er", folder);
+    check_ok(iso_checkpoint_find(ctx, path, "{epoch:02d}-{val_loss:.4f}.weights.h5", &newest, NULL));
+    ck_assert_ptr_nonnull(newest);
+    char want[500];
+    snprintf(want, sizeof want, "%s/02-%.4f.weights.h5", path, first.logs[1][2]);
+    ck_assert_str_eq(newest, want);
+    run second = {.where = settings[0], .resume = newest};
+    train(&second);
+    check_continued(&whole, &second, 2 * STEPS);
+    iso_free(newest);
+}
+END_TEST
+
+/* A checkpoint of any mesh is read on any other: equal where it begins, near where it ends. */
+START_TEST(goes_on_on_another_mesh)
+{
+    static const setting others[] = {{"data=4", 3}, {"data=1,model=4", 1}, {"data=6", 1}};
+    char save[400], from[400];
+    snprintf(save, sizeof save, "%s/mesh-{epoch}-{batch}.weights.h5", folder);
+    run first = {.where = {"data=2,model=3", 3}, .save = save, .save_freq = 7, .stop_after = 7};
+    train(&first);
+    snprintf(from, sizeof from, "%s/mesh-2-2.weights.h5", folder);
+    run whole = {.where = {"data=2,model=3", 3}};
+    train(&whole);
+    for (int i = 0; i < 3; i++) {
+        run second = {.where = others[i], .resume = from};
+        train(&second);
+        for (int v = 0; v < whole.values; v++)
+            ck_assert_msg(fabs(whole.logs[EPOCHS - 1][v] - second.logs[EPOCHS - 1][v]) < 1e-4,
+                          "mesh %s, value %d: %.9g, %.9g", others[i].mesh, v, whole.logs[EPOCHS - 1][v],
+                          second.logs[EPOCHS - 1][v]);
+    }
+}
+END_TEST
+
+START_TEST(backup_goes_on_and_goes)
+{
+    struct stat facts;
+    run whole = {.where = settings[0]};
+    train(&whole);
+    char save[400], file[500];
+    snprintf(save, sizeof save, "%s/backup", folder);
+    snprintf(file, sizeof file, "%s/backup.weights.h5", save);
+    /* Each run ends by itself only when its steps are done: an end in the middle is no end of the training.
+     */
+    iso_mesh *mesh;
+    check_ok(iso_mesh_create(ctx, settings[0].mesh, &mesh));
+    iso_mesh_destroy(mesh);
+    run first = {.where = settings[0], .save = save, .save_freq = 3, .backup = 1};
+    train(&first);
+    check_same_weights(&whole, &first);
+    check_ok(iso_agree(ctx, ISO_OK));
+    ck_assert_int_ne(stat(file, &facts), 0); /* done: nobody is to go on from it */
+    ck_assert_int_ne(stat(save, &facts), 0);
+}
+END_TEST
+
+static void expect_refusal(iso_model *model, iso_dataset *data, const char *resume, const char *part)
+{
+    check_refused(iso_fit(model, data, .epochs = EPOCHS, .resume = resume, .verbose = ISO_ZERO), part);
+}
+
+START_TEST(refuses_what_is_not_its_own)
+{
+    char save[400], from[400];
+    snprintf(save, sizeof save, "%s/own-{epoch}-{batch}.weights.h5", folder);
+    run first = {.where = settings[0], .save = save, .save_freq = 3, .stop_after = 3};
+    train(&first);
+    snprintf(from, sizeof from, "%s/own-1-3.weights.h5", folder);
+    iso_dataset *data = make_data(), *other;
+    check_ok(iso_dataset_random(ctx, ROWS, &other, .shape = ISO_SHAPE(6, 6, 1), .classes = 3));
+    check_ok(iso_dataset_batch(other, BATCH + 1));
+    iso_model *model = build();
+    compile(model, NULL);
+    expect_refusal(model, other, from, "in the middle of an epoch");
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "image", ISO_F32, ISO_SHAPE(6, 6, 1));
+    iso_model *stranger = iso_model_create(g, x, iso_dense(iso_flatten(x), 3, .name = "d2"));
+    compile(stranger, NULL);
+    expect_refusal(stranger, data, from, "another model");
+    iso_status status = iso_model_load_weights(stranger, from);
+    ck_assert_int_eq(status, ISO_INVALID);
+    const char *weights = path_of("only.weights.h5");
+    check_ok(iso_model_save_weights(model, weights));
+    expect_refusal(model, data, weights, "no state of a training");
+    iso_model_destroy(model);
+    iso_model_destroy(stranger);
+    iso_dataset_destroy(data);
+    iso_dataset_destroy(other);
+}
+END_TEST
+
+static iso_model *built(iso_context *context)
+{
+    ck_assert_ptr_eq(context, ctx);
+    return build();
+}
+
+START_TEST(makes_or_restores)
+{
+    char none[400], some[400], save[400];
+    iso_model *model = NULL;
+    iso_fingerprint fresh, restored;
+    snprintf(none, sizeof none, "%s/none", folder);
+    snprintf(some, sizeof some, "%s/some", folder);
+    snprintf(save, sizeof save, "%s/some/{epoch}.weights.h5", folder);
+    check_ok(iso_model_restore_or_create(ctx, none, built, &model));
+    compile(model, NULL);
+    check_ok(iso_graph_fingerprint(iso_model_graph(model), &fresh));
+    iso_model_destroy(model);
+    run first = {.where = {NULL, 1}, .save = save};
+    train(&first);
+    check_ok(iso_model_restore_or_create(ctx, some, built, &model));
+    compile(model, NULL);
+    check_ok(iso_graph_fingerprint(iso_model_graph(model), &restored));
+    ck_assert_mem_eq(&restored, &first.fingerprint, sizeof restored);
+    ck_assert_mem_ne(&restored, &fresh, sizeof restored);
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* A folder that all ranks see, for this run alone. */
+static iso_status make_folder(void)
+{
+    iso_status status = ISO_OK;
+    if (iso_is_chief(ctx)) {
+        snprintf(folder, sizeof folder, "/tmp/isogrid-test-resume-XXXXXX");
+        if (!mkdtemp(folder))
+            status = iso_error(ISO_IO, "%s cannot be made", folder);
+    }
+    status = iso_agree(ctx, status);
+    return status == ISO_OK ? iso_broadcast(ctx, folder, sizeof folder) : status;
+}
+
+static void remove_folder(void)
+{
+    char command[300];
+    iso_agree(ctx, ISO_OK);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    if (iso_is_chief(ctx) && system(command) != 0)
+        fprintf(stderr, "%s stays\n", folder);
+}
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status == ISO_OK)
+        status = make_folder();
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    int code = RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
+                         backup_goes_on_and_goes, refuses_what_is_not_its_own, makes_or_restores);
+    remove_folder();
+    iso_finish(ctx, ISO_OK);
+    return code;
+}
