@@ -1,5 +1,5 @@
-/* Training that survives: run it again after whatever stopped it, and it goes on where it was, to the last bit.
- * Ranks: 1, 2 */
+/* Training that survives: run it again after whatever stopped it, and it goes on where it was, to the last
+ * bit. Ranks: 1, 2 */
 #include <isogrid.h>
 
 static iso_model *build(iso_context *ctx)
@@ -30,11 +30,10 @@ int main(int argc, char **argv)
 
     iso_callback *callbacks[] = {
         /* One file an epoch, the last three of them, and the one with the least loss. */
-        iso_model_checkpoint("/tmp/isogrid-sample/checkpoints/{epoch:02d}-{val_loss:.4f}.weights.h5", .keep = 3,
-                             .best = "val_loss"),
+        iso_model_checkpoint("/tmp/isogrid-sample/checkpoints/{epoch:02d}-{val_loss:.4f}.weights.h5",
+                             .keep = 3, .best = "val_loss"),
         /* Where this very training goes on if it is killed; removed when it is done. */
-        iso_backup_and_restore("/tmp/isogrid-sample/backup", .save_freq = 50),
-        NULL};
+        iso_backup_and_restore("/tmp/isogrid-sample/backup", .save_freq = 50), NULL};
     ISO_TRY(iso_fit(model, train, .epochs = 2, .validation = validation, .callbacks = callbacks));
 done:
     iso_model_destroy(model);
