@@ -12,6 +12,23 @@ void iso_json_add_number(iso_text *text, double value)
         iso_text_add(text, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
+void iso_json_add_text(iso_text *text, const char *value)
+{
+    iso_text_add(text, "\"");
+    while (*value) {
+        size_t plain = 0;
+        while ((unsigned char)value[plain] >= ' ' && value[plain] != '"' && value[plain] != '\\')
+            plain++;
+        iso_text_add(text, "%.*s", (int)plain, value);
+        value += plain;
+        if (*value == '"' || *value == '\\')
+            iso_text_add(text, "\\%c", *value++);
+        else if (*value)
+            iso_text_add(text, "\\u%04x", (unsigned)(unsigned char)*value++);
+    }
+    iso_text_add(text, "\"");
+}
+
 bool iso_json_get_number(const json_t *value, double *number)
 {
     const char *text = json_string_value(value);

@@ -7,6 +7,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/exec/recorder_impl.h"
 #include "runtime/session/session.h"
 
 /* ---- making ---- */
@@ -102,6 +103,7 @@ void iso_function_destroy(iso_function *function)
         iso_bound_destroy(function->runtime, function->plans);
         function->plans = next;
     }
+    iso_recorder_destroy(function->recorder);
     iso_buckets_destroy(&function->buckets);
     iso_program_destroy(function->program);
     iso_free(function);
@@ -263,6 +265,8 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
         rows = o->ready->plan->rows;
     }
     status = plan_for(function, rows, &o->ready);
+    if (status == ISO_OK && function->recorder)
+        status = iso_recorder_begin(function->recorder, runtime, o->ready);
     if (status != ISO_OK)
         return status;
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);

@@ -6,6 +6,7 @@
 #include "runtime/base/batch.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/pieces.h"
+#include "runtime/base/text.h"
 #include "runtime/graph/graph.h"
 #include "runtime/plan/report.h"
 
@@ -71,6 +72,14 @@ int iso_function_part_count(const iso_function *function);
 iso_output_part iso_function_part(const iso_function *function, int index);
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 iso_status iso_function_prepare(iso_function *function, int64_t rows);
+
+/* Records the next run: when each instruction, exchange and wait of each slot begins and ends. Steps that are
+ * not recorded are not slowed. Collective. */
+iso_status iso_function_record(iso_function *function);
+/* Adds the run that was recorded last to the text of the chief (rank 0), as a Chrome trace (JSON;
+ * docs/callbacks.md says what is in it). Nothing is added elsewhere. ISO_INVALID where none was recorded.
+ * Collective. */
+iso_status iso_function_trace(iso_function *function, iso_text *json);
 
 /* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
  * slots_per_host: so many slots of the mesh, in order, are imagined on each host; 0: all on one. The graph's

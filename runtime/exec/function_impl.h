@@ -14,7 +14,8 @@ struct iso_function {
     bool training, parts;
     iso_ready_plan *stepped; /* with parts: the plan of the last step */
     char name[64];
-    iso_ready_plan *plans; /* by batch size; the one used last in front */
+    iso_ready_plan *plans;         /* by batch size; the one used last in front */
+    struct iso_recorder *recorder; /* NULL: no step is recorded */
 };
 
 /* What options ask of a graph, partitioned; the parts stay the caller's after an error too. */

@@ -2,14 +2,37 @@
 #include <string.h>
 
 #include "runtime/exec/function_impl.h"
+#include "runtime/exec/recorder_impl.h"
 
 typedef struct step {
     iso_function *function;
     iso_runtime *runtime;
     iso_ready_plan *ready;
     const iso_batch *batch;
+    iso_recorder *recorder; /* NULL: this step is not recorded */
     iso_step_info info;
 } step;
+
+/* ---- recording ---- */
+
+static int64_t tick(const step *s)
+{
+    return s->recorder ? iso_recorder_now() : 0;
+}
+
+/* What a local slot has done since `begin`. */
+static void note(const step *s, int local, iso_event_kind kind, int instruction, int64_t begin)
+{
+    if (s->recorder)
+        iso_recorder_note(s->recorder, local, kind, instruction, begin);
+}
+
+/* The same for all slots of a thread. */
+static void note_all(const step *s, int first, int end, iso_event_kind kind, int instruction, int64_t begin)
+{
+    for (int l = first; s->recorder && l < end; l++)
+        iso_recorder_note(s->recorder, l, kind, instruction, begin);
+}
 
 /* ---- instructions of one slot ---- */
 
@@ -96,25 +119,54 @@ static void change_state(const step *s, int local, const iso_rates *rates)
     run_assigns(sp->assign, sp->assigns);
 }
 
+/* An exchange of the end of a step: its event holds the waits before and after. */
+static void end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end, int64_t begin,
+                         iso_event_kind kind)
+{
+    int64_t done = tick(s);
+    iso_exchange_end(exchange, thread);
+    note_all(s, first, end, ISO_EVENT_RELEASE, -1, done);
+    note_all(s, first, end, kind, -1, begin);
+}
+
+static void run_spread(const step *s, int thread, int first, int end)
+{
+    iso_exchange *spread = s->ready->plan->spread;
+    int64_t begin = tick(s);
+    iso_exchange_begin(spread, thread);
+    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
+    for (int l = first; l < end; l++) {
+        int64_t pull = tick(s);
+        iso_exchange_pull(spread, s->runtime->local[l].slot);
+        note(s, l, ISO_EVENT_PULL, -1, pull);
+    }
+    end_exchange(s, spread, thread, first, end, begin, ISO_EVENT_SPREAD);
+}
+
 static void run_end(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
     iso_rates rates[ISO_MAX_BUCKETS];
-    for (int l = first; l < end; l++)
+    for (int l = first; l < end; l++) {
+        int64_t begin = tick(s);
         prepare_end(s, &s->ready->slot[l],
                     rates); /* the same for all slots: they read the same iteration and rate */
-    iso_exchange_begin(plan->finish, thread);
-    for (int l = first; l < end; l++) {
-        iso_exchange_pull(plan->finish, s->runtime->local[l].slot);
-        change_state(s, l, rates);
+        note(s, l, ISO_EVENT_PREPARE, -1, begin);
     }
-    iso_exchange_end(plan->finish, thread);
-    if (!plan->spread)
-        return;
-    iso_exchange_begin(plan->spread, thread);
-    for (int l = first; l < end; l++)
-        iso_exchange_pull(plan->spread, s->runtime->local[l].slot);
-    iso_exchange_end(plan->spread, thread);
+    int64_t begin = tick(s);
+    iso_exchange_begin(plan->finish, thread);
+    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
+    for (int l = first; l < end; l++) {
+        int64_t pull = tick(s);
+        iso_exchange_pull(plan->finish, s->runtime->local[l].slot);
+        note(s, l, ISO_EVENT_PULL, -1, pull);
+        int64_t update = tick(s);
+        change_state(s, l, rates);
+        note(s, l, ISO_EVENT_UPDATE, -1, update);
+    }
+    end_exchange(s, plan->finish, thread, first, end, begin, ISO_EVENT_FINISH);
+    if (plan->spread)
+        run_spread(s, thread, first, end);
 }
 
 /* ---- a thread's part ---- */
@@ -132,14 +184,24 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
 {
     const iso_instruction *instruction = &s->ready->plan->instruction[number];
     iso_exchange *exchange = instruction->exchange;
+    int64_t begin = tick(s);
     if (instruction->kind == ISO_BEGIN || instruction->begin == number)
         iso_exchange_start(exchange, thread);
-    if (instruction->kind == ISO_BEGIN)
+    if (instruction->kind == ISO_BEGIN) {
+        note_all(s, first, end, ISO_EVENT_BEGIN, number, begin);
         return;
+    }
     iso_exchange_wait(exchange, thread);
-    for (int l = first; l < end; l++)
+    note_all(s, first, end, ISO_EVENT_WAIT, number, begin);
+    for (int l = first; l < end; l++) {
+        int64_t pull = tick(s);
         iso_exchange_pull(exchange, s->runtime->local[l].slot);
+        note(s, l, ISO_EVENT_PULL, number, pull);
+    }
+    int64_t done = tick(s);
     iso_exchange_end(exchange, thread);
+    note_all(s, first, end, ISO_EVENT_RELEASE, number, done);
+    note_all(s, first, end, ISO_EVENT_EXCHANGE, number, begin);
 }
 
 static void run_thread(void *arg, int thread)
@@ -148,11 +210,14 @@ static void run_thread(void *arg, int thread)
     const iso_plan *plan = s->ready->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool travels = thread == 0 && !s->runtime->site.one_host;
+    int64_t step_begin = tick(s);
     for (int i = 0; i < plan->instructions;) {
         int stop = next_meeting(plan, i);
         for (int l = first; l < end; l++)
             for (int k = i; k < stop; k++) {
+                int64_t begin = tick(s);
                 run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].bound[k]);
+                note(s, l, ISO_EVENT_OP, k, begin);
                 if (travels)
                     iso_fabric_progress(s->runtime->fabric);
             }
@@ -161,6 +226,7 @@ static void run_thread(void *arg, int thread)
         i = stop;
     }
     run_end(s, thread, first, end);
+    note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
 }
 
 double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch,
@@ -168,6 +234,7 @@ double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_bat
 {
     iso_runtime *runtime = function->runtime;
     step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
+    s.recorder = iso_recorder_of_step(function->recorder);
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     for (int l = 0; l < runtime->locals; l++)
         runtime->local[l].fault.raised = false;

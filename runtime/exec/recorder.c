@@ -1,0 +1,88 @@
+#include "runtime/exec/recorder_impl.h"
+
+#include <time.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/function_impl.h"
+
+/* An exchange is four events; what is at the end of a step is fewer. */
+enum { OF_INSTRUCTION = 4, AT_END = 16 };
+
+static void free_events(iso_recorder *recorder)
+{
+    for (int l = 0; recorder->slot && l < recorder->locals; l++)
+        iso_free(recorder->slot[l].event);
+    iso_free(recorder->slot);
+    recorder->slot = NULL;
+    recorder->locals = recorder->capacity = 0;
+}
+
+void iso_recorder_destroy(iso_recorder *recorder)
+{
+    if (!recorder)
+        return;
+    free_events(recorder);
+    iso_free(recorder);
+}
+
+iso_status iso_function_record(iso_function *function)
+{
+    if (!function->recorder)
+        function->recorder = iso_new(sizeof *function->recorder);
+    iso_status status = function->recorder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to record a step");
+    status = iso_agree(function->graph->ctx, status);
+    if (status == ISO_OK)
+        function->recorder->state = ISO_RECORDER_ARMED;
+    return status;
+}
+
+static iso_status make_room(iso_recorder *recorder, const iso_runtime *runtime, const iso_plan *plan)
+{
+    free_events(recorder);
+    recorder->capacity = OF_INSTRUCTION * plan->instructions + AT_END;
+    recorder->slot = iso_new(((size_t)runtime->locals + 1) * sizeof *recorder->slot);
+    for (; recorder->slot && recorder->locals < runtime->locals; recorder->locals++) {
+        iso_slot_events *events = &recorder->slot[recorder->locals];
+        events->event = iso_new((size_t)recorder->capacity * sizeof *events->event);
+        if (!events->event)
+            break;
+    }
+    return recorder->slot && recorder->locals == runtime->locals
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory to record a step of %d instructions",
+                           plan->instructions);
+}
+
+iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime, const iso_ready_plan *ready)
+{
+    recorder->state = recorder->state == ISO_RECORDER_ARMED ? ISO_RECORDER_RUNS : ISO_RECORDER_IDLE;
+    if (recorder->state == ISO_RECORDER_IDLE)
+        return ISO_OK;
+    recorder->rows = ready->plan->rows;
+    recorder->step = runtime->steps;
+    iso_status status = iso_agree(runtime->ctx, make_room(recorder, runtime, ready->plan));
+    recorder->origin = iso_recorder_now();
+    recorder->recorded = status == ISO_OK;
+    return status;
+}
+
+iso_recorder *iso_recorder_of_step(iso_recorder *recorder)
+{
+    return recorder && recorder->state == ISO_RECORDER_RUNS ? recorder : NULL;
+}
+
+int64_t iso_recorder_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int64_t begin)
+{
+    iso_slot_events *events = &recorder->slot[local];
+    if (events->count < recorder->capacity)
+        events->event[events->count++] =
+            (iso_event){.begin = begin, .end = iso_recorder_now(), .kind = kind, .instruction = instruction};
+}

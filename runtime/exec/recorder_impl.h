@@ -1,0 +1,60 @@
+/* Recording of one step: when what each local slot does begins and ends. For runtime/exec only. */
+#ifndef ISO_EXEC_RECORDER_IMPL_H
+#define ISO_EXEC_RECORDER_IMPL_H
+
+#include "runtime/exec/bound_impl.h"
+
+typedef enum iso_event_kind {
+    ISO_EVENT_STEP,     /* holds all others */
+    ISO_EVENT_OP,       /* an instruction: READ, KERNEL, COPY */
+    ISO_EVENT_BEGIN,    /* the begin of an exchange that ends later: waits for sources, sends */
+    ISO_EVENT_EXCHANGE, /* holds a wait, a pull and a release */
+    ISO_EVENT_WAIT,     /* until sources are written and messages are there */
+    ISO_EVENT_PULL,     /* the slot takes its regions */
+    ISO_EVENT_RELEASE,  /* until everyone has taken theirs */
+    ISO_EVENT_PREPARE,  /* the end of a step: gradients are put into their buckets */
+    ISO_EVENT_FINISH,   /* the exchange that ends a step; holds the update besides */
+    ISO_EVENT_UPDATE,
+    ISO_EVENT_SPREAD, /* new weights to other hosts */
+} iso_event_kind;
+
+typedef struct iso_event {
+    int64_t begin, end; /* nanoseconds of the host's monotonic clock */
+    iso_event_kind kind;
+    int instruction; /* -1: of the end of the step */
+} iso_event;
+
+typedef struct iso_slot_events {
+    int count;
+    iso_event *event; /* [capacity] */
+} iso_slot_events;
+
+typedef enum iso_recorder_state {
+    ISO_RECORDER_IDLE,
+    ISO_RECORDER_ARMED,
+    ISO_RECORDER_RUNS
+} iso_recorder_state;
+
+typedef struct iso_recorder {
+    iso_recorder_state state;
+    bool recorded;         /* a step */
+    int64_t rows;          /* of the step: they tell the plan */
+    uint64_t step;         /* its number, from 0 */
+    int64_t origin;        /* when all ranks had met before it, in nanoseconds */
+    int locals, capacity;  /* capacity: events of a slot */
+    iso_slot_events *slot; /* [locals] */
+} iso_recorder;
+
+void iso_recorder_destroy(iso_recorder *recorder);
+/* Before a step of this plan: where one is to be recorded, makes room and lets the ranks meet. Collective
+ * there. */
+iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime,
+                              const iso_ready_plan *ready);
+/* The recorder where the step that runs now is recorded, else NULL. */
+iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
+int64_t iso_recorder_now(void);
+/* By the slot's thread; what has no room is left out. */
+void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
+                       int64_t begin);
+
+#endif

@@ -1,0 +1,316 @@
+/* A recorded step as a Chrome trace: an object with "traceEvents", complete events ("ph": "X") of which the
+ * process is the rank and the thread the slot, times in microseconds since all ranks met before the step.
+ * Clocks of ranks on one host are one, those of hosts are joined where they met. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/build.h"
+#include "runtime/base/json.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/function_impl.h"
+#include "runtime/exec/recorder_impl.h"
+#include "runtime/session/session.h"
+#include "runtime/spmd/collective.h"
+
+enum { CHUNK = 1 << 16 };
+
+typedef struct tracer {
+    const iso_function *function;
+    const iso_runtime *runtime;
+    const iso_recorder *recorder;
+    const iso_plan *plan;
+    const iso_plan_report *report;
+    int64_t origin; /* of this rank's host, in nanoseconds */
+    iso_text *text; /* each event with a comma in front */
+} tracer;
+
+/* ---- names ---- */
+
+static const char *move_name(const tracer *t, const iso_move *move)
+{
+    if (move->kind == ISO_MOVE_SCATTER)
+        return "reduce-scatter"; /* the first half of an all-reduce */
+    if (move->kind == ISO_MOVE_GATHER)
+        return "all-gather";
+    iso_shape shape = iso_plan_shape(t->plan, move->from);
+    iso_collective what = iso_collective_of(t->runtime->mesh, &t->plan->program->value[move->from].layout,
+                                            &t->plan->program->value[move->to].layout, &shape, false);
+    return iso_collective_name(what.kind);
+}
+
+/* "all-gather dense/kernel" */
+static void add_move(const tracer *t, const iso_move *move, iso_text *text)
+{
+    iso_text_add(text, "%s %s", move_name(t, move),
+                 iso_tensor_name(t->plan->program->value[move->from].tensor));
+}
+
+/* What an instruction is called: its op and tensor, or its first collective. */
+static void name_instruction(const tracer *t, const iso_event *event, iso_text *name)
+{
+    const iso_instruction *instruction = &t->plan->instruction[event->instruction];
+    const iso_report_op *op = &t->report->op[event->instruction];
+    if (event->kind != ISO_EVENT_OP) {
+        iso_text_add(name, "%s", instruction->kind == ISO_BEGIN ? "begin " : "");
+        add_move(t, &t->plan->move[instruction->first_move], name);
+        if (instruction->moves > 1)
+            iso_text_add(name, " and %d more", instruction->moves - 1);
+        return;
+    }
+    iso_text_add(name, "%s %s",
+                 instruction->kind == ISO_READ   ? "read"
+                 : instruction->kind == ISO_COPY ? "copy"
+                                                 : op->origin.op,
+                 op->tensor ? op->tensor : "");
+}
+
+typedef struct event_words {
+    const char *name, *category; /* name NULL: the instruction's own */
+} event_words;
+
+static event_words words_of(const tracer *t, const iso_event *event)
+{
+    static const event_words words[] = {
+        [ISO_EVENT_STEP] = {"step", "step"},
+        [ISO_EVENT_OP] = {NULL, "op"},
+        [ISO_EVENT_BEGIN] = {NULL, "collective"},
+        [ISO_EVENT_EXCHANGE] = {NULL, "collective"},
+        [ISO_EVENT_WAIT] = {"wait for others", "wait"},
+        [ISO_EVENT_PULL] = {"take parts", "move"},
+        [ISO_EVENT_RELEASE] = {"wait until taken", "wait"},
+        [ISO_EVENT_PREPARE] = {"gradients into buckets", "update"},
+        [ISO_EVENT_FINISH] = {"end of the step", "collective"},
+        [ISO_EVENT_UPDATE] = {"update", "update"},
+        [ISO_EVENT_SPREAD] = {"new weights to other hosts", "collective"},
+    };
+    event_words out = words[event->kind];
+    if (event->kind == ISO_EVENT_OP && t->plan->instruction[event->instruction].kind == ISO_READ)
+        out.category = "input";
+    return out;
+}
+
+/* ---- events ---- */
+
+static void add_moves(const tracer *t, int first, int count)
+{
+    iso_text name = {0};
+    iso_text_add(t->text, ", \"moves\": [");
+    for (int i = first; i < first + count; i++) {
+        name.length = 0;
+        add_move(t, &t->plan->move[i], &name);
+        iso_text_add(t->text, "%s", i > first ? ", " : "");
+        iso_json_add_text(t->text, iso_text_get(&name));
+    }
+    iso_text_add(t->text, "]");
+    t->text->failed |= name.failed;
+    iso_text_free(&name);
+}
+
+static void add_arguments(const tracer *t, const iso_event *event)
+{
+    const iso_plan *plan = t->plan;
+    iso_text_add(t->text, ", \"args\": {");
+    if (event->kind == ISO_EVENT_STEP) {
+        iso_text_add(t->text, "\"step\": %" PRIu64 ", \"rows\": %" PRId64 "", t->recorder->step,
+                     t->recorder->rows);
+    } else if (event->kind == ISO_EVENT_FINISH) {
+        iso_text_add(t->text, "\"buckets\": %d", plan->buckets->count);
+        add_moves(t, plan->finish_first_move, plan->finish_moves);
+    } else if (event->instruction >= 0) {
+        const iso_instruction *instruction = &plan->instruction[event->instruction];
+        const char *kernel = t->report->op[event->instruction].kernel;
+        iso_text_add(t->text, "\"instruction\": %d", event->instruction);
+        if (event->kind == ISO_EVENT_OP && kernel) {
+            iso_text_add(t->text, ", \"kernel\": ");
+            iso_json_add_text(t->text, kernel);
+        }
+        if (event->kind == ISO_EVENT_BEGIN)
+            iso_text_add(t->text, ", \"ends_with\": %d", instruction->end);
+        if (event->kind == ISO_EVENT_EXCHANGE)
+            add_moves(t, instruction->first_move, instruction->moves);
+    }
+    iso_text_add(t->text, "}");
+}
+
+static void add_event(const tracer *t, int slot, const iso_event *event)
+{
+    event_words words = words_of(t, event);
+    iso_text name = {0};
+    if (words.name)
+        iso_text_add(&name, "%s", words.name);
+    else
+        name_instruction(t, event, &name);
+    iso_text_add(t->text, ",\n{\"name\": ");
+    iso_json_add_text(t->text, iso_text_get(&name));
+    iso_text_add(t->text,
+                 ", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, \"pid\": %d, \"tid\": %d",
+                 words.category, 1e-3 * (double)(event->begin - t->origin),
+                 1e-3 * (double)(event->end - event->begin), iso_rank(t->runtime->ctx), slot);
+    add_arguments(t, event);
+    iso_text_add(t->text, "}");
+    t->text->failed |= name.failed;
+    iso_text_free(&name);
+}
+
+/* A name for a rank or a slot, and its place among the others. */
+static void add_title(const tracer *t, const char *what, int slot, const char *name, int order)
+{
+    iso_text_add(t->text,
+                 ",\n{\"name\": \"%s_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": "
+                 "\"%s\"}}",
+                 what, iso_rank(t->runtime->ctx), slot, name);
+    iso_text_add(t->text,
+                 ",\n{\"name\": \"%s_sort_index\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": "
+                 "{\"sort_index\": %d}}",
+                 what, iso_rank(t->runtime->ctx), slot, order);
+}
+
+static iso_status describe_rank(tracer *t)
+{
+    const iso_runtime *runtime = t->runtime;
+    char name[80];
+    int rank = iso_rank(runtime->ctx);
+    snprintf(name, sizeof name, "host %d, rank %d", iso_host_of_rank(runtime->ctx, rank), rank);
+    add_title(t, "process", 0, name, rank);
+    for (int l = 0; l < t->recorder->locals; l++) {
+        int slot = runtime->local[l].slot;
+        snprintf(name, sizeof name, "slot %d", slot);
+        add_title(t, "thread", slot, name, slot);
+        for (int i = 0; i < t->recorder->slot[l].count; i++)
+            add_event(t, slot, &t->recorder->slot[l].event[i]);
+    }
+    return t->text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
+}
+
+/* ---- all ranks ---- */
+
+/* When this host's ranks had met: the first of them that went on. */
+static iso_status find_origin(iso_context *ctx, const iso_recorder *recorder, int64_t *origin)
+{
+    int ranks = iso_ranks(ctx), host = iso_host_of_rank(ctx, iso_rank(ctx));
+    int64_t *all = iso_new((size_t)ranks * sizeof *all);
+    iso_status status = iso_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the clocks of %d ranks", ranks));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, &recorder->origin, sizeof *all, all);
+    *origin = recorder->origin;
+    for (int r = 0; status == ISO_OK && r < ranks; r++)
+        if (iso_host_of_rank(ctx, r) == host && all[r] < *origin)
+            *origin = all[r];
+    iso_free(all);
+    return status;
+}
+
+/* The texts of all ranks to the chief, a part of each at a time; `room` is [ranks * CHUNK]. */
+static iso_status gather_parts(iso_context *ctx, const iso_text *mine, size_t longest, char *room,
+                               const size_t *length, iso_text *text)
+{
+    iso_status status = ISO_OK;
+    char part[CHUNK];
+    for (size_t at = 0; at < longest && status == ISO_OK; at += CHUNK) {
+        size_t left = mine->length > at ? mine->length - at : 0, n = left < CHUNK ? left : CHUNK;
+        memset(part, 0, sizeof part);
+        if (n)
+            memcpy(part, mine->data + at, n);
+        status = iso_gather_all(ctx, part, CHUNK, room);
+        for (int r = 0; status == ISO_OK && iso_is_chief(ctx) && r < iso_ranks(ctx); r++)
+            if (length[r] > at)
+                iso_text_add(&text[r], "%.*s", (int)(length[r] - at < CHUNK ? length[r] - at : CHUNK),
+                             room + (size_t)r * CHUNK);
+    }
+    return status;
+}
+
+static iso_status gather(iso_context *ctx, const iso_text *mine, iso_text *json)
+{
+    size_t ranks = (size_t)iso_ranks(ctx), longest = 0;
+    size_t *length = iso_new(ranks * sizeof *length);
+    iso_text *text = iso_new(ranks * sizeof *text);
+    char *room = iso_new(ranks * CHUNK);
+    iso_status status = length && text && room
+                            ? ISO_OK
+                            : iso_error(ISO_NO_MEMORY, "no memory for the traces of %zu ranks", ranks);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_gather_all(ctx, &mine->length, sizeof *length, length));
+    for (size_t r = 0; r < ranks; r++)
+        longest = length[r] > longest ? length[r] : longest;
+    ISO_TRY(gather_parts(ctx, mine, longest, room, length, text));
+    for (size_t r = 0; r < ranks; r++) {
+        iso_text_add(json, "%s", iso_text_get(&text[r]));
+        json->failed |= text[r].failed;
+    }
+done:
+    for (size_t r = 0; text && r < ranks; r++)
+        iso_text_free(&text[r]);
+    iso_free(text);
+    iso_free(length);
+    iso_free(room);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static const iso_plan *plan_of(const iso_function *function)
+{
+    for (const iso_ready_plan *ready = function->plans; ready; ready = ready->next)
+        if (ready->plan->rows == function->recorder->rows)
+            return ready->plan;
+    return NULL;
+}
+
+static iso_status describe(const iso_function *function, int64_t origin, iso_text *mine)
+{
+    iso_plan_report *report = NULL;
+    iso_status status = iso_plan_report_create(plan_of(function), &report);
+    tracer t = {.function = function,
+                .runtime = function->runtime,
+                .recorder = function->recorder,
+                .plan = plan_of(function),
+                .report = report,
+                .origin = origin,
+                .text = mine};
+    if (status == ISO_OK)
+        status = describe_rank(&t);
+    iso_plan_report_destroy(report);
+    return status;
+}
+
+static void begin_json(const iso_function *function, iso_text *json)
+{
+    iso_text_add(json, "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"program\": \"isogrid %s\"",
+                 ISO_VERSION);
+    iso_text_add(json, ", \"function\": ");
+    iso_json_add_text(json, function->name);
+    iso_text_add(json, ", \"step\": %" PRIu64 ", \"rows\": %" PRId64 ", \"slots\": %d, \"ranks\": %d",
+                 function->recorder->step, function->recorder->rows, function->runtime->mesh->slots,
+                 iso_ranks(function->runtime->ctx));
+    iso_text_add(json,
+                 "},\n\"traceEvents\": [\n{\"name\": \"ranks meet\", \"ph\": \"i\", \"ts\": 0, \"pid\": 0, "
+                 "\"tid\": 0, \"s\": \"g\"}");
+}
+
+iso_status iso_function_trace(iso_function *function, iso_text *json)
+{
+    iso_context *ctx = function->graph->ctx;
+    iso_text mine = {0}, whole = {0};
+    int64_t origin = 0;
+    iso_status status = ISO_OK;
+    if (!function->recorder || !function->recorder->recorded || !plan_of(function))
+        status = iso_error(ISO_INVALID, "no step of function '%s' has been recorded", function->name);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(find_origin(ctx, function->recorder, &origin));
+    ISO_TRY(iso_agree(ctx, describe(function, origin, &mine)));
+    begin_json(function, &whole);
+    ISO_TRY(gather(ctx, &mine, &whole));
+    iso_text_add(&whole, "\n]}\n");
+    if (iso_is_chief(ctx))
+        iso_text_add(json, "%s", iso_text_get(&whole));
+    status =
+        whole.failed || json->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
+    status = iso_agree(ctx, status);
+done:
+    iso_text_free(&mine);
+    iso_text_free(&whole);
+    return status;
+}
