@@ -86,7 +86,8 @@ iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
     struct stat about;
     *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's other end */
     if (*file < 0)
-        return iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));
+        return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO,
+                         "'%s' cannot be opened: %s", path, strerror(errno));
     iso_status status = ISO_OK;
     if (fstat(*file, &about))
         status = iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));

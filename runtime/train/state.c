@@ -102,7 +102,10 @@ static json_t *optimizer(const iso_optimizer *optimizer)
                   optimizer->learning_rate, "weight_decay", optimizer->weight_decay, "clip_norm",
                   optimizer->clip_norm, "global_clip_norm", optimizer->global_clip_norm, "clip_value",
                   optimizer->clip_value, "accumulation", optimizer->accumulation);
-    json_object_set_new(object, "settings", numbers(optimizer->hyper, ISO_MAX_HYPER));
+    int settings = ISO_MAX_HYPER;
+    while (settings > 0 && optimizer->hyper[settings - 1] == 0)
+        settings--;
+    json_object_set_new(object, "settings", numbers(optimizer->hyper, settings));
     json_object_set_new(object, "schedule", schedule(&optimizer->schedule));
     return object;
 }

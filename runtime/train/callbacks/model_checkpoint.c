@@ -94,12 +94,11 @@ static bool improves(iso_monitor *monitor, const iso_fit_state *state)
     return iso_monitor_read(monitor, state, &value) && !isnan(value) && iso_monitor_improve(monitor, value);
 }
 
-static iso_status save(model_checkpoint *c, iso_fit_state *state, int64_t batch)
+static iso_status save(model_checkpoint *c, iso_fit_state *state, int64_t batch, bool best)
 {
     iso_text path = {0};
     if (c->options.save_best_only && !improves(&c->monitor, state))
         return ISO_OK;
-    bool best = c->marked.name && improves(&c->marked, state);
     iso_status status = iso_file_name_format(c->path, state->epoch + 1, batch, &state->logs, &path);
     if (status == ISO_OK)
         status = iso_keeper_save(c->keeper, state->training, iso_text_get(&path), best);
@@ -114,13 +113,15 @@ static iso_status after_batch(void *user, iso_fit_state *state)
     if (c->options.save_freq == 0 || ++c->seen < c->options.save_freq)
         return ISO_OK;
     c->seen = 0;
-    return save(c, state, state->batch + 1);
+    return save(c, state, state->batch + 1, false);
 }
 
+/* An epoch that is the best so far has a checkpoint, however often others are saved. */
 static iso_status after_epoch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
-    return c->options.save_freq == 0 ? save(c, state, state->batch + 1) : ISO_OK;
+    bool best = c->marked.name && improves(&c->marked, state);
+    return best || c->options.save_freq == 0 ? save(c, state, state->batch + 1, best) : ISO_OK;
 }
 
 static iso_status end(void *user, iso_fit_state *state)
