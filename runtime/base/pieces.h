@@ -6,7 +6,7 @@
 #include "runtime/base/types.h"
 
 /* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order of
- * `box`. */
+ * `box`. Memory that the ranks of a host share is listed by one of them, a part by each. */
 typedef struct iso_piece {
     const char *path; /* lent */
     iso_dtype dtype;

@@ -421,6 +421,8 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
     iso_save_parts_copy(&saver->parts, saver->copy);
     saver->phase = ISO_SAVE_WRITING;
     begin_work(saver, iso_save_write);
+    if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
+        MPI_Barrier(saver->communicator);
     return saver->options.waits ? iso_saver_wait(saver) : ISO_OK;
 done:
     give_up(saver);

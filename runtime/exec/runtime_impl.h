@@ -88,6 +88,8 @@ void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *varia
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
+/* pieces.c: adds this rank's pieces of all variables. */
+iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_pieces *pieces);
 
 /* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY for an orthogonal one. */
 iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);

@@ -1,4 +1,4 @@
-/* Variables from outside of steps: reading, assigning, the pieces that checkpoints take, the fingerprint. */
+/* Variables from outside of steps: reading, assigning, the fingerprint. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,105 +117,6 @@ const iso_layout *iso_variable_layout(iso_variable *variable)
     return stored->shown;
 }
 
-/* ---- pieces ---- */
-
-static iso_status add_piece(iso_pieces *pieces, iso_piece fresh)
-{
-    if ((pieces->count & (pieces->count - 1)) == 0) {
-        size_t wanted = pieces->count ? (size_t)pieces->count * 2 : 1;
-        iso_piece *grown = iso_grow(pieces->piece, (size_t)pieces->count, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %zu pieces", wanted);
-        pieces->piece = grown;
-    }
-    pieces->piece[pieces->count++] = fresh;
-    return ISO_OK;
-}
-
-static iso_status add_variables(const iso_runtime *runtime, iso_pieces *pieces)
-{
-    iso_status status = ISO_OK;
-    for (int v = 0; v < runtime->stored; v++)
-        for (int l = 0; l < runtime->locals; l++) {
-            const iso_variable *variable = runtime->graph->variable[v];
-            int slot = runtime->local[l].slot;
-            if (!iso_runtime_first_on_host(runtime, variable, slot))
-                continue;
-            iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            ISO_TRY(
-                add_piece(pieces, (iso_piece){.path = variable->path,
-                                              .dtype = variable->dtype,
-                                              .shape = variable->shape,
-                                              .box = box,
-                                              .begin = 0,
-                                              .count = iso_box_count(&box),
-                                              .data = iso_runtime_variable(runtime, variable, slot),
-                                              .writer = iso_runtime_first_of_all(runtime, variable, slot)}));
-        }
-done:
-    return status;
-}
-
-/* The part of one member's state that a local slot holds. */
-static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
-                            const iso_bucket_state *state, const iso_bucket_member *member, int local,
-                            iso_pieces *pieces)
-{
-    int slot = runtime->local[local].slot;
-    int64_t begin, count;
-    iso_status status = ISO_OK;
-    iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
-    iso_box box = iso_layout_box(runtime->mesh, &member->update, &member->variable->shape, slot);
-    int64_t end = member->offset + iso_box_count(&box);
-    int64_t from = member->offset > begin ? member->offset : begin,
-            to = end < begin + count ? end : begin + count;
-    for (int k = 0; k < state->slots && from < to; k++) {
-        char path[512];
-        snprintf(path, sizeof path, "optimizer/%s/%s/%s", bucket->optimizer->rule, member->variable->path,
-                 state->name[k]);
-        const char *kept = iso_graph_keep_text(runtime->graph, path);
-        char *data = state->data[local * state->slots + k];
-        ISO_TRY(add_piece(pieces,
-                          (iso_piece){.path = kept,
-                                      .dtype = bucket->dtype,
-                                      .shape = member->variable->shape,
-                                      .box = box,
-                                      .begin = from - member->offset,
-                                      .count = to - from,
-                                      .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
-                                      .writer = true}));
-    }
-done:
-    return status;
-}
-
-iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *out)
-{
-    iso_runtime *runtime = graph->runtime;
-    iso_pieces pieces = {0};
-    iso_status status = ISO_OK;
-    if (!runtime)
-        return iso_error(ISO_INVALID, "a graph has no state before its first function is made");
-    ISO_TRY(add_variables(runtime, &pieces));
-    for (const iso_update_state *updates = runtime->updates; updates; updates = updates->next)
-        for (int b = 0; b < updates->buckets; b++)
-            for (int m = 0; m < updates->bucket[b].members; m++)
-                for (int l = 0; l < runtime->locals; l++)
-                    ISO_TRY(add_state(runtime, &updates->bucket[b], &updates->state[b],
-                                      &updates->bucket[b].member[m], l, &pieces));
-    *out = pieces;
-    return ISO_OK;
-done:
-    iso_pieces_free(&pieces);
-    return status;
-}
-
-void iso_pieces_free(iso_pieces *pieces)
-{
-    iso_free(pieces->piece);
-    *pieces = (iso_pieces){0};
-}
-
 const iso_mesh *iso_graph_mesh(const iso_graph *graph)
 {
     const iso_runtime *runtime = graph->runtime;
@@ -279,7 +180,7 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     iso_fingerprint sum = {{0, 0}};
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
-    iso_status status = iso_agree(graph->ctx, add_variables(runtime, &pieces));
+    iso_status status = iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &pieces));
     for (int i = 0; status == ISO_OK && i < pieces.count; i++)
         if (pieces.piece[i].writer)
             add_to_fingerprint(&pieces.piece[i], &sum);
