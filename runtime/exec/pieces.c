@@ -1,8 +1,8 @@
 /* Pieces: how state leaves the executor.
  *
  * The ranks that hold the same box of a variable share out its writing, so that a replicated variable is
- * written once and by all of them. A host's copies are its ranks' together: each lists its share, and the part
- * before it that no rank of the host writes, for those who fill pieces. */
+ * written once and by all of them. A host's copies are its ranks' together: each lists its share, and the
+ * part before it that no rank of the host writes, for those who fill pieces. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ typedef struct holders {
     bool *seen; /* [ranks] */
 } holders;
 
-static void find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box, holders *h)
+static void find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
+                         holders *h)
 {
     memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
     h->count = 0;
@@ -62,7 +63,8 @@ static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
     return begin < n ? begin : n;
 }
 
-/* Holder number `index` takes share number (index + turn) % count: so the first ones do not always have more. */
+/* Holder number `index` takes share number (index + turn) % count: so the first ones do not always have more.
+ */
 static int share_of(const holders *h, int index, int turn)
 {
     return (index + turn) % h->count;
@@ -70,8 +72,8 @@ static int share_of(const holders *h, int index, int turn)
 
 /* Of the shares of this host's ranks before share number `own`: where the last ends; 0: there is none. Also
  * whether there is one behind. */
-static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n, int64_t unit,
-                          bool *last)
+static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n,
+                          int64_t unit, bool *last)
 {
     int before = -1, host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
     *last = true;
@@ -98,8 +100,8 @@ static iso_status add_range(iso_pieces *pieces, iso_piece piece, int64_t begin, 
 
 /* This rank's share of a box that it holds, and what lies before it (behind the last one too) and is written
  * by other hosts. */
-static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot, const iso_box *box,
-                            holders *h, iso_pieces *pieces)
+static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                            const iso_box *box, holders *h, iso_pieces *pieces)
 {
     int64_t n = iso_box_count(box), element = (int64_t)iso_dtype_size(variable->dtype);
     int64_t unit = n * element < SMALL ? n > 0 ? n : 1 : UNIT / element;
@@ -116,7 +118,8 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
         index++;
     int own = share_of(h, index, variable->id);
     int64_t begin = share_begin(n, unit, h->count, own), end = share_begin(n, unit, h->count, own + 1);
-    ISO_TRY(add_range(pieces, whole, end_before(runtime, h, variable->id, own, n, unit, &last), begin, false));
+    ISO_TRY(
+        add_range(pieces, whole, end_before(runtime, h, variable->id, own, n, unit, &last), begin, false));
     ISO_TRY(add_range(pieces, whole, begin, end, true));
     if (last)
         ISO_TRY(add_range(pieces, whole, end, n, false));

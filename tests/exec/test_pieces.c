@@ -79,8 +79,9 @@ static void check_element(const trial *t, const tally *all, int64_t i)
         written += all[r].written[i];
         listed += iso_host_of_rank(ctx, r) == host ? all[r].listed[i] : 0;
     }
-    ck_assert_msg(written == 1 && listed == 1, "%s: element %lld is written %d times, listed %d times on host %d",
-                  t->what, (long long)i, written, listed, host);
+    ck_assert_msg(written == 1 && listed == 1,
+                  "%s: element %lld is written %d times, listed %d times on host %d", t->what, (long long)i,
+                  written, listed, host);
 }
 
 static void check(const char *mesh, const char *layout, double tolerance)
@@ -102,8 +103,8 @@ static void check(const char *mesh, const char *layout, double tolerance)
         sum += all[r].writes;
     for (int r = 0; r < iso_ranks(ctx); r++) {
         double share = (double)all[r].writes * iso_ranks(ctx) / (double)sum;
-        ck_assert_msg(share > 1 - tolerance && share < 1 + tolerance, "%s: rank %d writes %.3f of its share", mesh, r,
-                      share);
+        ck_assert_msg(share > 1 - tolerance && share < 1 + tolerance, "%s: rank %d writes %.3f of its share",
+                      mesh, r, share);
     }
     free((void *)(uintptr_t)all);
     trial_end(&t);
@@ -126,7 +127,8 @@ int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("pieces", 0, replicas_share_writing, replicas_along_one_axis_share_writing))
+    if (status == ISO_OK &&
+        RUN_TESTS("pieces", 0, replicas_share_writing, replicas_along_one_axis_share_writing))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
