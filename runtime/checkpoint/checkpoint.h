@@ -41,7 +41,8 @@ typedef struct iso_saved_contents {
     const void *const *constant; /* [tensors]; NULL: none */
     const iso_saved_group *group;
     const char *state; /* JSON */
-    uint64_t number;   /* orders checkpoints of a folder: the steps trained */
+    uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above all that the saver
+                          wrote or   adopted */
 } iso_saved_contents;
 
 /* ---- writing ---- */

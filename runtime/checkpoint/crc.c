@@ -28,8 +28,8 @@ void iso_crc_sum_add(iso_crc_sum *sum, uint64_t offset, const void *data, size_t
 {
     uint32_t own = iso_crc(0, data, bytes);
     uint64_t moved = offset + bytes - sum->end;
-    sum->crc = sum->crc && moved ? (uint32_t)crc32_combine_op(sum->crc, own, factor_of(sum, moved))
-                                 : sum->crc ^ own;
+    sum->crc =
+        sum->crc && moved ? (uint32_t)crc32_combine_op(sum->crc, own, factor_of(sum, moved)) : sum->crc ^ own;
     sum->end = offset + bytes;
 }
 

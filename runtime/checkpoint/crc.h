@@ -1,7 +1,7 @@
 /* CRC-32 (zlib's: polynomial 0xEDB88320, reflected, as of zip and gzip), and the sum of it over parts that
  * several ranks have. The checksum of a whole is the "exclusive or" of those of its parts, each shifted by
- * the bytes that stand behind it: crc(AB) = shift(crc(A), |B|) ^ crc(B), zlib's crc32_combine(). So every rank
- * sums up what it has, in any partition, and the ranks join their sums. */
+ * the bytes that stand behind it: crc(AB) = shift(crc(A), |B|) ^ crc(B), zlib's crc32_combine(). So every
+ * rank sums up what it has, in any partition, and the ranks join their sums. */
 #ifndef ISO_CHECKPOINT_CRC_H
 #define ISO_CHECKPOINT_CRC_H
 

@@ -14,7 +14,8 @@ iso_status iso_file_write_at(int file, const char *name, const void *data, size_
 iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes, uint64_t offset);
 
 /* Whether a file's name is one that a pattern gives, {...} standing for anything: "3-0.25.weights.h5" and
- * "{epoch}-{val_loss:.2f}.weights.h5". Hidden files fit nothing. NULL: any name that ends in ".weights.h5". */
+ * "{epoch}-{val_loss:.2f}.weights.h5". Hidden files fit nothing. NULL: any name that ends in ".weights.h5".
+ */
 bool iso_file_name_fits(const char *name, const char *pattern);
 
 #endif

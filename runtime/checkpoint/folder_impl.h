@@ -39,7 +39,8 @@ iso_status iso_folder_pointed(const char *folder, const char *pointer, char **na
 /* Checkpoints of which so many are kept, oldest first. */
 typedef struct iso_kept {
     int count;
-    char **path; /* [count] "FOLDER/NAME" */
+    char **path;     /* [count] "FOLDER/NAME" */
+    uint64_t newest; /* the greatest number of those that were there already */
 } iso_kept;
 /* Adds the newest, or makes it so. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);

@@ -68,7 +68,8 @@ static iso_status damaged(const char *name, const char *what)
 
 static int by_offset(const void *a, const void *b)
 {
-    uint64_t x = (*(const iso_mark_tensor *const *)a)->offset, y = (*(const iso_mark_tensor *const *)b)->offset;
+    uint64_t x = (*(const iso_mark_tensor *const *)a)->offset,
+             y = (*(const iso_mark_tensor *const *)b)->offset;
     return x < y ? -1 : x > y;
 }
 
@@ -230,8 +231,7 @@ static iso_status add_others(void *data, uint64_t offset, uint64_t bytes)
 iso_status iso_mark_check_others(int file, const char *name, const iso_mark *mark)
 {
     others o = {.file = file, .name = name, .block = iso_new(BLOCK)};
-    iso_status status =
-        o.block ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to check '%s'", name);
+    iso_status status = o.block ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to check '%s'", name);
     if (status == ISO_OK)
         status = iso_mark_visit_others(mark, add_others, &o);
     if (status == ISO_OK && o.crc != mark->others)

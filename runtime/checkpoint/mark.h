@@ -17,8 +17,8 @@
  *     + 32            4                CRC-32 of the HDF5 file's bytes that belong to no tensor, in order
  *     + 36            4                CRC-32 of the table and of the tail up to here
  *
- * The bytes of tensors lie within the HDF5 file and do not overlap. A file that ends with such a mark has been
- * written whole: the mark is written last, under another name. */
+ * The bytes of tensors lie within the HDF5 file and do not overlap. A file that ends with such a mark has
+ * been written whole: the mark is written last, under another name. */
 #ifndef ISO_CHECKPOINT_MARK_H
 #define ISO_CHECKPOINT_MARK_H
 
@@ -43,8 +43,8 @@ typedef struct iso_mark {
 } iso_mark;
 
 uint64_t iso_mark_bytes(int tensors);
-/* Writes the mark at hdf5_bytes of an open file and ends the file behind it; does not sync. name: of the file,
- * for messages. ISO_IO. */
+/* Writes the mark at hdf5_bytes of an open file and ends the file behind it; does not sync. name: of the
+ * file, for messages. ISO_IO. */
 iso_status iso_mark_write(int file, const char *name, const iso_mark *mark);
 /* Reads the mark of an open file. No mark at the end of the file (it is then no checkpoint): ISO_OK and
  * *found is false. A mark that is damaged, or tells of what cannot be: ISO_INVALID. Trusts nothing; takes

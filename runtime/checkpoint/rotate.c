@@ -140,6 +140,8 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
             status = iso_kept_add(kept, folder, list.item[i].name);
         iso_free(list.item[i].name);
     }
+    if (list.count && list.item[list.count - 1].number > kept->newest)
+        kept->newest = list.item[list.count - 1].number;
     iso_free(list.item);
     return status;
 }

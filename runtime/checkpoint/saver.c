@@ -397,6 +397,15 @@ static bool is_prepared(const iso_saver *saver, const iso_saved_contents *conten
            (!is_chief(saver) || iso_file_layout_holds(&saver->layout, contents));
 }
 
+/* A training that begins anew in a folder of old checkpoints writes newer ones all the same. The chief, who
+ * writes the mark, knows them. */
+static uint64_t number_of(iso_saver *saver, const iso_saved_contents *contents)
+{
+    if (contents->number + saver->numbered <= saver->kept.newest)
+        saver->numbered = saver->kept.newest;
+    return contents->number + saver->numbered;
+}
+
 iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_contents *contents,
                           const iso_pieces *pieces, bool best, iso_status *last)
 {
@@ -414,7 +423,7 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
         ISO_TRY(prepare(saver, contents, pieces));
     }
     saver->best = best;
-    saver->layout.mark.number = contents->number;
+    saver->layout.mark.number = number_of(saver, contents);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, contents->state);
     iso_save_parts_bind(&saver->parts, contents, pieces);

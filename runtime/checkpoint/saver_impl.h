@@ -42,7 +42,8 @@ struct iso_saver {
     uint32_t id; /* of its temporary files; the same on all ranks */
     iso_file_layout layout;
     iso_save_parts parts;
-    iso_kept kept; /* the chief's */
+    iso_kept kept;     /* the chief's */
+    uint64_t numbered; /* added to the callers' numbers, so that they lie above all that it has adopted */
 
     /* The save under way. */
     iso_save_phase phase;

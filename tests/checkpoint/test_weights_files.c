@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(test_no_file)
 {
-    expect_refused("tests/keras/none.weights.h5", ISO_IO, "No such file");
+    expect_refused("tests/keras/none.weights.h5", ISO_INVALID, "No such file");
     expect_refused("tests/keras", ISO_INVALID, "is no file");
     expect_refused("/dev/null", ISO_INVALID, "is no file");
     expect_refused("tests/keras/README.md", ISO_INVALID, "is no HDF5 file");
