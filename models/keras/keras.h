@@ -11,8 +11,9 @@ extern "C" {
 typedef struct iso_keras_load_options {
     iso_model **model;   /* positional: where the model goes */
     iso_dtype precision; /* ISO_F32, or ISO_F64: the network as its own oracle */
-    /* Where not NULL, receives what the file says of optimizer, losses and metrics, for iso_compile_with;
-     * what it says and Isogrid does not have is left out, with a warning. */
+    /* Where not NULL, receives what the file says of optimizer, losses and metrics, for iso_compile_with.
+     * What Isogrid does not have of it is left out with a warning; iso_compile_with refuses an optimizer or a
+     * loss that is missing so, unless the caller has put another in its place. */
     iso_compile_options *compile;
 } iso_keras_load_options;
 

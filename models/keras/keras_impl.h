@@ -70,6 +70,9 @@ void iso_keras_list_free(iso_keras_list *list);
 /* Builds what config.json describes into a graph; the inputs and outputs of the whole. */
 iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, const json_t *model,
                                    iso_keras_list *inputs, iso_keras_list *outputs);
+/* What compile_config says for a model, as far as Isogrid has it; the chief warns of the rest (compile.c). */
+void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso_model *model,
+                            iso_compile_options *options);
 /* From the text of a config.json, which messages call `name`, to a model: what iso_keras_load does when it
  * has read it. Local. */
 iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,

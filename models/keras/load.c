@@ -117,6 +117,9 @@ iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text,
     ISO_TRY(iso_keras_network_build(&reader, graph, root, &inputs, &outputs));
     ISO_TRY(make_model(graph, &inputs, &outputs, options->model));
     graph = NULL;
+    if (options->compile)
+        iso_keras_compile_read(&reader, json_object_get(root, "compile_config"), *options->model,
+                               options->compile);
 done:
     iso_graph_destroy(graph);
     iso_keras_list_free(&inputs);

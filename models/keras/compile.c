@@ -1,0 +1,353 @@
+/* What a file says of compile: optimizer, losses, metrics. What Isogrid does not have is named in a warning
+ * and left out: options may take its place. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/keras/keras_impl.h"
+#include "runtime/base/options.h"
+#include "runtime/train/places.h"
+
+/* The rule of an optimizer that is left out: iso_compile refuses it, unless options take its place. */
+#define NO_OPTIMIZER "of the file, which is not supported"
+
+/* ---- optimizers ---- */
+
+/* Zero as a wish. */
+static double wish(double value)
+{
+    return value == 0 ? ISO_ZERO : value;
+}
+
+static double number(const iso_layer_config *config, const char *key, double usual)
+{
+    double value;
+    return config->numbers(config, key, &value, 1) == 1 ? value : usual;
+}
+
+/* A list of numbers: how many; -1 where there are more than `capacity`. */
+static int list(const iso_layer_config *config, const char *key, double *values, int capacity)
+{
+    int count = config->numbers(config, key, values, capacity);
+    return count > capacity ? -1 : count;
+}
+
+static bool piecewise(const iso_layer_config *config, iso_schedule *schedule)
+{
+    double boundary[ISO_MAX_PIECES], value[ISO_MAX_PIECES + 1];
+    int64_t whole[ISO_MAX_PIECES];
+    int count = list(config, "boundaries", boundary, ISO_MAX_PIECES);
+    int values = list(config, "values", value, ISO_MAX_PIECES + 1);
+    if (count < 1 || values != count + 1) {
+        config->refuse(config, "boundaries", "1 to 16, with one value more");
+        return false;
+    }
+    for (int i = 0; i < count; i++)
+        whole[i] = boundary[i] > -0x1p53 && boundary[i] < 0x1p53 ? (int64_t)boundary[i] : 0;
+    *schedule = iso_piecewise_constant(count, whole, value);
+    return true;
+}
+
+/* A number of steps. */
+static int64_t steps(const iso_layer_config *config, const char *key)
+{
+    double value = number(config, key, 0);
+    if (value >= 0 && value < 0x1p53)
+        return (int64_t)value;
+    config->refuse(config, key, "a number of steps");
+    return 0;
+}
+
+static bool read_schedule(const iso_layer_config *outer, const iso_layer_config *config,
+                          iso_schedule *schedule)
+{
+    double rate = number(config, "initial_learning_rate", 0);
+    if (strcmp(config->type, "ExponentialDecay") == 0)
+        *schedule = iso_exponential_decay(rate, steps(config, "decay_steps"), number(config, "decay_rate", 0),
+                                          number(config, "staircase", 0) != 0);
+    else if (strcmp(config->type, "CosineDecay") == 0)
+        *schedule =
+            iso_cosine_decay(.initial_learning_rate = rate, .decay_steps = steps(config, "decay_steps"),
+                             .alpha = number(config, "alpha", 0),
+                             .warmup_target = number(config, "warmup_target", 0),
+                             .warmup_steps = steps(config, "warmup_steps"));
+    else if (strcmp(config->type, "PiecewiseConstantDecay") == 0)
+        return piecewise(config, schedule);
+    else {
+        outer->refuse(outer, "learning_rate",
+                      "a number, ExponentialDecay, CosineDecay, PiecewiseConstantDecay");
+        return false;
+    }
+    return true;
+}
+
+/* What all optimizers have. */
+static void read_common(const iso_layer_config *config, iso_optimizer *optimizer)
+{
+    const iso_layer_config *schedule = config->object(config, "learning_rate");
+    if (schedule && read_schedule(config, schedule, &optimizer->schedule))
+        optimizer->learning_rate = optimizer->schedule.initial;
+    if (!schedule)
+        optimizer->learning_rate = number(config, "learning_rate", optimizer->learning_rate);
+    optimizer->weight_decay = number(config, "weight_decay", 0);
+    optimizer->clip_norm = number(config, "clipnorm", 0);
+    optimizer->global_clip_norm = number(config, "global_clipnorm", 0);
+    optimizer->clip_value = number(config, "clipvalue", 0);
+    optimizer->accumulation = (int)steps(config, "gradient_accumulation_steps");
+    if (number(config, "use_ema", 0) != 0)
+        config->refuse(config, "use_ema", "false");
+    number(config, "ema_momentum", 0); /* mean nothing without use_ema */
+    number(config, "ema_overwrite_frequency", 0);
+}
+
+/* The rule's own settings, by their names in Keras, with its defaults; NULL ends. */
+static const struct {
+    const char *keras, *rule;
+    struct {
+        const char *key;
+        int place;
+        double usual;
+    } own[5];
+} rules[] = {
+    {"SGD", "sgd", {{"momentum", ISO_SGD_MOMENTUM, 0}, {"nesterov", ISO_SGD_NESTEROV, 0}}},
+    {"RMSprop",
+     "rmsprop",
+     {{"rho", ISO_RMSPROP_RHO, 0.9},
+      {"momentum", ISO_RMSPROP_MOMENTUM, 0},
+      {"epsilon", ISO_RMSPROP_EPSILON, 1e-7},
+      {"centered", ISO_RMSPROP_CENTERED, 0}}},
+    {"Adam",
+     "adam",
+     {{"beta_1", ISO_ADAM_BETA_1, 0.9},
+      {"beta_2", ISO_ADAM_BETA_2, 0.999},
+      {"epsilon", ISO_ADAM_EPSILON, 1e-7},
+      {"amsgrad", ISO_ADAM_AMSGRAD, 0}}},
+    {"AdamW",
+     "adamw",
+     {{"beta_1", ISO_ADAM_BETA_1, 0.9},
+      {"beta_2", ISO_ADAM_BETA_2, 0.999},
+      {"epsilon", ISO_ADAM_EPSILON, 1e-7},
+      {"amsgrad", ISO_ADAM_AMSGRAD, 0}}},
+    {"Adagrad",
+     "adagrad",
+     {{"initial_accumulator_value", ISO_ADAGRAD_INITIAL, 0.1}, {"epsilon", ISO_ADAGRAD_EPSILON, 1e-7}}},
+};
+enum { RULES = sizeof rules / sizeof rules[0] };
+
+static iso_status unknown_optimizer(const iso_keras_reader *reader, const char *type)
+{
+    iso_text text = {0};
+    for (int i = 0; i < RULES; i++)
+        iso_text_add(&text, "%s%s", i ? ", " : "", rules[i].keras);
+    iso_status status = iso_keras_refuse(reader, "the optimizer %.80s is not supported; there are: %s", type,
+                                         iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+static iso_status read_rule(const iso_layer_config *config, int rule, iso_optimizer *optimizer)
+{
+    iso_status status = iso_optimizer_find(rules[rule].rule, optimizer);
+    for (int i = 0; status == ISO_OK && rules[rule].own[i].key; i++)
+        optimizer->hyper[rules[rule].own[i].place] =
+            number(config, rules[rule].own[i].key, rules[rule].own[i].usual);
+    if (status == ISO_OK)
+        read_common(config, optimizer);
+    return status;
+}
+
+static int find_rule(const char *type)
+{
+    for (int i = 0; i < RULES; i++)
+        if (strcmp(rules[i].keras, type) == 0 || strcmp(rules[i].rule, type) == 0)
+            return i;
+    return -1;
+}
+
+static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, iso_optimizer *optimizer)
+{
+    bool custom = false;
+    const char *type = json_is_string(value) ? json_string_value(value) : iso_keras_class(value, &custom);
+    iso_keras_arguments arguments = {
+        .reader = reader, .members = json_object_get(value, "config"), .config.type = type};
+    int rule = type && !custom ? find_rule(type) : -1;
+    iso_optimizer read = {0};
+    if (rule < 0)
+        return unknown_optimizer(reader, type ? type : "?");
+    iso_status status = iso_keras_arguments_begin(&arguments);
+    if (status != ISO_OK)
+        return status;
+    status = iso_keras_arguments_end(&arguments, read_rule(&arguments.config, rule, &read));
+    if (status == ISO_OK)
+        status = iso_optimizer_check(&read);
+    if (status == ISO_OK)
+        *optimizer = read;
+    return status;
+}
+
+/* ---- losses and metrics ---- */
+
+/* The name by which an object or text is known: of a function its name, of a class that in snake case.
+ * Written into `room`. NULL where it is none of Keras's. */
+static const char *identifier(const json_t *value, char *room, size_t size)
+{
+    bool custom;
+    const char *text = json_string_value(value), *type = iso_keras_class(value, &custom);
+    const char *function = type && strcmp(type, "function") == 0 ? iso_keras_text(value, "config") : NULL;
+    const char *module = iso_keras_text(value, "module");
+    if (function && module && strncmp(module, "keras", 5) == 0)
+        text = function;
+    else if (custom)
+        return NULL;
+    if (text || type)
+        iso_snake_case(text ? text : type, room, size);
+    return text || type ? room : NULL;
+}
+
+/* The settings of a loss that is an object. */
+static iso_status read_loss_config(const iso_layer_config *config, char *name, size_t size,
+                                   iso_output_options *output)
+{
+    const char *reduction = config->text(config, "reduction");
+    size_t length = strlen(name);
+    if (reduction && strcmp(reduction, "sum_over_batch_size") != 0)
+        config->refuse(config, "reduction", "'sum_over_batch_size'");
+    if (number(config, "axis", -1) != -1)
+        config->refuse(config, "axis", "-1");
+    output->label_smoothing = wish(number(config, "label_smoothing", 0));
+    output->huber_delta = number(config, "delta", 1);
+    if (number(config, "from_logits", 0) != 0)
+        snprintf(name + length, size - length, "_logits");
+    return ISO_OK;
+}
+
+static iso_status read_loss(iso_keras_reader *reader, const json_t *value, iso_output_options *output)
+{
+    char name[120], shown[160];
+    iso_output_options read = {0};
+    iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
+    if (!identifier(value, name, sizeof name))
+        return iso_keras_refuse(reader, "the loss %s is not Keras's own",
+                                iso_keras_value(value, shown, sizeof shown));
+    iso_status status = iso_keras_arguments_begin(&arguments);
+    if (status != ISO_OK)
+        return status;
+    if (arguments.members)
+        status = read_loss_config(&arguments.config, name, sizeof name, &read);
+    ISO_TRY(iso_keras_arguments_end(&arguments, status));
+    ISO_TRY(iso_loss_find(name, &read.loss));
+    output->loss = read.loss;
+    output->label_smoothing = read.label_smoothing;
+    output->huber_delta = read.huber_delta;
+done:
+    return status;
+}
+
+static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_output_options *output,
+                              iso_metric *metric)
+{
+    char name[120], shown[160];
+    iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
+    if (!identifier(value, name, sizeof name))
+        return iso_keras_refuse(reader, "the metric %s is not Keras's own",
+                                iso_keras_value(value, shown, sizeof shown));
+    iso_status status = iso_metric_find(name, metric);
+    if (status != ISO_OK || !arguments.members)
+        return status;
+    ISO_TRY(iso_keras_arguments_begin(&arguments));
+    iso_keras_arguments_take(&arguments, "dtype");
+    int k = (int)steps(&arguments.config, "k");
+    double threshold = number(&arguments.config, "threshold", 0);
+    ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
+    if ((k && output->top_k && k != output->top_k) ||
+        (threshold != 0 && output->threshold != 0 && threshold != output->threshold))
+        return iso_keras_refuse(reader, "the metric %s has another k or threshold than one before", name);
+    output->top_k = k ? k : output->top_k;
+    output->threshold = threshold != 0 ? threshold : output->threshold;
+done:
+    return status;
+}
+
+/* Metrics that are not known are left out, with a warning. */
+static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_output_options *output)
+{
+    int count = 0;
+    while (count < ISO_MAX_METRICS && output->metrics[count] != ISO_METRIC_NONE)
+        count++;
+    for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++)
+        add_metrics(reader, json_array_get(value, i), output);
+    if (!json_is_string(value) && !json_is_object(value))
+        return;
+    if (count == ISO_MAX_METRICS)
+        iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
+    else if (read_metric(reader, value, output, &output->metrics[count]) != ISO_OK) {
+        output->metrics[count] = ISO_METRIC_NONE;
+        iso_keras_warn(reader, "a metric is left out: %s", iso_error_message());
+    }
+}
+
+/* ---- outputs ---- */
+
+/* What a setting is for one of the outputs: by its name, by its number, or for all. NULL: nothing. */
+static const json_t *for_output(iso_model *model, const json_t *value, int output)
+{
+    if (json_is_object(value) && !json_object_get(value, "class_name"))
+        return json_object_get(value, iso_model_output_name(model, output));
+    if (json_is_array(value) && iso_model_output_count(model) > 1)
+        return json_array_get(value, (size_t)output);
+    return value;
+}
+
+static void read_output(iso_keras_reader *reader, const json_t *compile, iso_model *model, int output,
+                        iso_output_options *read)
+{
+    const json_t *loss = for_output(model, json_object_get(compile, "loss"), output);
+    const json_t *weight = for_output(model, json_object_get(compile, "loss_weights"), output);
+    const json_t *weighted = for_output(model, json_object_get(compile, "weighted_metrics"), output);
+    if (json_is_array(loss))
+        loss = json_array_get(loss, 0);
+    if (json_is_array(weight))
+        weight = json_array_get(weight, 0);
+    if (loss && !json_is_null(loss) && read_loss(reader, loss, read) != ISO_OK)
+        iso_keras_warn(reader, "the loss is left out (--loss says another): %s", iso_error_message());
+    if (json_is_number(weight))
+        read->loss_weight = wish(json_number_value(weight));
+    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), read);
+    if (json_array_size(weighted) > 0)
+        iso_keras_warn(reader, "weighted_metrics are taken as metrics, without sample weights");
+    add_metrics(reader, weighted, read);
+}
+
+/* The settings of a model's one output, where options look for them. */
+static void set_only(iso_compile_options *options, const iso_output_options *output)
+{
+    options->loss = output->loss;
+    options->loss_weight = output->loss_weight;
+    options->label_smoothing = output->label_smoothing;
+    options->huber_delta = output->huber_delta;
+    options->top_k = output->top_k;
+    options->threshold = output->threshold;
+    memcpy(options->metrics, output->metrics, sizeof options->metrics);
+}
+
+void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso_model *model,
+                            iso_compile_options *options)
+{
+    iso_compile_options read = {0};
+    int outputs = iso_model_output_count(model);
+    size_t place = iso_keras_enter(reader, "compile_config");
+    const json_t *optimizer = json_object_get(compile, "optimizer");
+    if (optimizer && !json_is_null(optimizer) &&
+        read_optimizer(reader, optimizer, &read.optimizer) != ISO_OK) {
+        iso_keras_warn(reader, "the optimizer is left out (--optimizer says another): %s",
+                       iso_error_message());
+        read.optimizer = (iso_optimizer){.rule = NO_OPTIMIZER};
+    }
+    for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)
+        read_output(reader, compile, model, i, &read.outputs[i]);
+    if (outputs == 1) {
+        set_only(&read, &read.outputs[0]);
+        memset(read.outputs, 0, sizeof read.outputs);
+    }
+    iso_keras_leave(reader, place);
+    *options = read;
+}
