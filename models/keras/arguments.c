@@ -208,6 +208,7 @@ static const struct {
     {"data_format", "\"channels_last\""},
     {"synchronized", ""}, /* statistics are those of the global batch, whatever this says */
     {"renorm", "false"},
+    {"rms_scaling", "false"},
     {"renorm_momentum", ""}, /* means nothing without renorm */
     {"sparse", "false"},
     {"ragged", "false"},

@@ -12,11 +12,19 @@ extern "C" {
  * in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the name, when it is
  * whole. Collective. */
 iso_status iso_model_save_weights(iso_model *model, const char *path);
+typedef struct iso_load_weights_options {
+    const char *path;  /* positional */
+    bool no_optimizer; /* its state stays as it is */
+} iso_load_weights_options;
 /* Reads the weights of a compiled model from a checkpoint or a .weights.h5 of Keras, on any mesh, and the
  * optimizer's state where the file has it. Checksums, where there are any, are compared first; ISO_INVALID
  * names the first tensor that is missing, too much, or of another shape, and nothing has been changed then.
  * Collective. */
-iso_status iso_model_load_weights(iso_model *model, const char *path);
+iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
+                                       size_t size);
+#define iso_model_load_weights(model, ...)                                                                   \
+    iso_model_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
+                                sizeof(iso_load_weights_options))
 
 /* What Keras's guides call make_or_restore_model(): builds a model; where `folder` holds a checkpoint that
  * verifies, the newest gives it weights and the optimizer's state when it is compiled (training then counts

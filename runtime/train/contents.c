@@ -284,13 +284,13 @@ static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_
     return status;
 }
 
-iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, bool optimizer)
+iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer)
 {
     iso_places places = {0};
     iso_context *ctx = iso_graph_context(model->graph);
     iso_status status = iso_places_create(model, &places);
-    bool there = status == ISO_OK && has_optimizer(file, &places);
-    if (status == ISO_OK && optimizer && !there)
+    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(file, &places);
+    if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
                            model->optimizer.rule);
     if (status == ISO_OK)

@@ -1,4 +1,5 @@
 /* Reading files into models and trainings. */
+#include <string.h>
 #include <sys/stat.h>
 
 #include "collectives/control/control.h"
@@ -15,15 +16,18 @@ static iso_status check_compiled(const iso_model *model, const char *use)
     return ISO_OK;
 }
 
-iso_status iso_model_load_weights(iso_model *model, const char *path)
+iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *given, size_t size)
 {
+    iso_load_weights_options options = {0};
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
     iso_saved_file *file = NULL;
     iso_status status = check_compiled(model, "load_weights");
     if (status != ISO_OK)
         return status;
     iso_context *ctx = iso_graph_context(model->graph);
-    ISO_TRY(iso_saved_file_open(ctx, path, &file));
-    ISO_TRY(iso_model_read_tensors(model, file, false));
+    ISO_TRY(iso_saved_file_open(ctx, options.path, &file));
+    ISO_TRY(iso_model_read_tensors(model, file,
+                                   options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
 done:
     iso_saved_file_close(file);
     return status;
@@ -84,7 +88,7 @@ iso_status iso_training_resume(iso_training *t, const char *path)
     iso_status status;
     ISO_TRY(iso_saved_file_open(t->ctx, path, &file));
     ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &place)));
-    ISO_TRY(iso_model_read_tensors(t->model, file, true));
+    ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
     status = iso_state_restore(file, state, &place, t);
     ISO_TRY(iso_agree(t->ctx, status == ISO_OK ? read_callbacks(t, file) : status));
 done:

@@ -37,8 +37,13 @@ void iso_model_contents_destroy(iso_model_contents *contents);
 /* Saves the model (and its training, where it is not NULL). Collective. */
 iso_status iso_model_contents_save(iso_model_contents *contents, const iso_training *training,
                                    iso_saver *saver, const char *path, bool best, iso_status *last);
-/* Reads all tensors of a model from an open file, checked before the first is changed. optimizer: whether its
- * state must be there too; else it is read where the file has it. Collective. */
-iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, bool optimizer);
+/* Of an optimizer's state in a file. */
+typedef enum iso_optimizer_state {
+    ISO_OPTIMIZER_IF_THERE, /* it is read where the file has it */
+    ISO_OPTIMIZER_NEEDED,   /* it must be there */
+    ISO_OPTIMIZER_LEFT,     /* it is not read */
+} iso_optimizer_state;
+/* Reads all tensors of a model from an open file, checked before the first is changed. Collective. */
+iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer);
 
 #endif

@@ -167,6 +167,7 @@ def run(keras, name, row, file):
         model.compile(**compiled)
         model.fit(given, wanted, batch_size=ROWS, epochs=2, shuffle=False, verbose=0)
     model.save(FOLDER / f"{name}.keras", zipped=True)
+    model = keras.saving.load_model(FOLDER / f"{name}.keras")  # what the file says, no more
     data |= common.numbered("y", [np.float64(y) for y in flat(model.predict(given, verbose=0))])
     if compiled:
         history = model.fit(given, wanted, batch_size=ROWS, epochs=STEPS, shuffle=False, verbose=0)
