@@ -248,11 +248,19 @@ static bool has_optimizer(const iso_saved_file *file, const iso_places *places)
     return false;
 }
 
+/* What Keras does not have, a file of Keras's need not have either. */
+static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
+{
+    return starts_with(tensor->place, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
+           iso_saved_file_at(file, tensor->place) < 0;
+}
+
 static iso_status check_file(const iso_saved_file *file, const iso_places *places, bool optimizer)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < places->tensors; i++)
-        if (places->tensor[i].path && (optimizer || !iso_path_below_optimizer(places->tensor[i].path)))
+        if (places->tensor[i].path && (optimizer || !iso_path_below_optimizer(places->tensor[i].path)) &&
+            !may_lack(file, &places->tensor[i]))
             ISO_TRY(check_tensor(file, &places->tensor[i]));
     ISO_TRY(check_all_known(file, places));
 done:
@@ -277,7 +285,7 @@ static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_
         if (!optimizer && iso_path_below_optimizer(piece->path))
             continue;
         const iso_saved_tensor *tensor = tensor_of(places, piece->path);
-        if (tensor)
+        if (tensor && !may_lack(file, tensor))
             status = iso_saved_file_read_piece(file, iso_saved_file_at(file, tensor->place), piece);
     }
     iso_pieces_free(&pieces);

@@ -1,5 +1,5 @@
-/* Models that Keras saved (tests/keras/models): what they predict, and five steps of the training that goes on
- * from the file's weights, optimizer state and compile settings, against what Keras has (models.h5), in
+/* Models that Keras saved (tests/keras/models): what they predict, and five steps of the training that goes
+ * on from the file's weights, optimizer state and compile settings, against what Keras has (models.h5), in
  * float32 and float64. Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
