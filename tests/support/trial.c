@@ -122,6 +122,16 @@ void trial_run(trial *t, iso_function *function, int number, double *const *outp
         free(values[i]);
 }
 
+void trial_run_parts(trial *t, iso_function *function, int number)
+{
+    memory_batch memory;
+    double *values[NET_INPUTS] = {0};
+    make_batch(t, number, &memory, values);
+    trial_ok(t, iso_function_step(function, &memory.batch));
+    for (int i = 0; i < NET_INPUTS; i++)
+        free(values[i]);
+}
+
 double trial_infer(trial *t, int number)
 {
     iso_function_options options = {.outputs = {t->net.loss}};

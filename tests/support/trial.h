@@ -35,6 +35,8 @@ double trial_step(trial *t, int number);
 double trial_infer(trial *t, int number);
 /* The same batch through another function of the graph. */
 void trial_run(trial *t, iso_function *function, int number, double *const *outputs);
+/* The same through a function made with .parts. */
+void trial_run_parts(trial *t, iso_function *function, int number);
 /* All variables one after another; freed with free(). */
 double *trial_weights(const trial *t, int64_t *count);
 /* What the steps of training counted, so many so far, is what the plan states, summed over all slots. bytes:
