@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "collectives/control/control.h"
@@ -69,7 +70,8 @@ static hid_t type_of(iso_dtype dtype)
     }
 }
 
-/* One contiguous dataset whose place in the file is fixed at once. */
+/* One contiguous dataset whose place in the file is fixed at once. Without times: equal content, equal bytes.
+ */
 static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_shape *shape, uint64_t *offset)
 {
     hsize_t dims[ISO_MAX_RANK];
@@ -79,7 +81,8 @@ static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_s
     hid_t space = H5Screate_simple(shape->rank, dims, NULL), dataset = -1;
     if (create >= 0 && link >= 0 && space >= 0 && H5Pset_layout(create, H5D_CONTIGUOUS) >= 0 &&
         H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY) >= 0 &&
-        H5Pset_fill_time(create, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0)
+        H5Pset_fill_time(create, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(create, false) >= 0 &&
+        H5Pset_create_intermediate_group(link, 1) >= 0)
         dataset = H5Dcreate2(h5, name, type_of(dtype), space, link, create, H5P_DEFAULT);
     haddr_t at = dataset >= 0 ? H5Dget_offset(dataset) : HADDR_UNDEF;
     *offset = (uint64_t)at;
@@ -131,6 +134,9 @@ static iso_status reserve(iso_rows_file *file)
 static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
 {
     iso_hdf5_scope scope;
+    struct stat there;
+    if (stat(file->path, &there) == 0 && !S_ISREG(there.st_mode))
+        return iso_error(ISO_IO, "'%s' is there and not a file", file->path);
     /* HDF5 would say less of a folder that is missing or not to be written. */
     file->fd = open(file->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file->fd < 0)

@@ -21,10 +21,13 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     iso_load_weights_options options = {0};
     memcpy(&options, given, size < sizeof options ? size : sizeof options);
     iso_saved_file *file = NULL;
-    iso_status status = check_compiled(model, "load_weights");
-    if (status != ISO_OK)
-        return status;
+    iso_function *predictor; /* variables of a model that is not compiled have values from then on */
+    iso_status status;
+    if (!model || model->status != ISO_OK)
+        return check_compiled(model, "load_weights");
     iso_context *ctx = iso_graph_context(model->graph);
+    if (!model->compiled)
+        ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_saved_file_open(ctx, options.path, &file));
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));

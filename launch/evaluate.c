@@ -1,0 +1,91 @@
+/* isogrid evaluate: the loss and metrics of a model with weights from a file, on a data set. */
+#include <math.h>
+#include <stdio.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "launch/trained_impl.h"
+
+static const iso_argument own[] = {
+    {"json", ISO_ARGUMENT_FLAG, offsetof(iso_trained_options, json), NULL,
+     "prints one JSON object and nothing else: data, rows, every value in full precision", 0, 0, NULL},
+};
+static const iso_trained_command command = {.compiles = true, .count = 1, .own = own};
+
+enum { MOST_VALUES = 64 };
+
+/* Texts that may hold anything, such as paths. */
+static void print_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+static void print_json(iso_model *model, const iso_dataset *data, const double *values)
+{
+    printf("{\"data\": ");
+    print_text(iso_dataset_source(data));
+    printf(", \"rows\": %lld", (long long)iso_dataset_rows(data));
+    for (int i = 0; i < iso_model_value_count(model); i++) {
+        printf(", ");
+        print_text(iso_model_value_name(model, i));
+        if (isfinite(values[i]))
+            printf(": %.17g", values[i]);
+        else /* JSON has no such numbers */
+            printf(": \"%s\"", isnan(values[i]) ? "nan" : values[i] > 0 ? "inf" : "-inf");
+    }
+    printf("}\n");
+}
+
+static void print_line(iso_model *model, const double *values)
+{
+    for (int i = 0; i < iso_model_value_count(model); i++)
+        printf("%s%s: %.4f", i ? " - " : "", iso_model_value_name(model, i), values[i]);
+    printf("\n");
+}
+
+static iso_status evaluate(iso_context *ctx, const iso_trained_options *options, iso_trained *t)
+{
+    double values[MOST_VALUES] = {0};
+    int verbose = options->json ? 0 : (int)options->train.verbose;
+    iso_status status = iso_evaluate(t->model, t->data, .loss = &values[0], .metrics = &values[1],
+                                     .verbose = verbose ? verbose : ISO_ZERO);
+    if (status != ISO_OK || !iso_is_chief(ctx))
+        return status;
+    if (options->json)
+        print_json(t->model, t->data, values);
+    else if (!verbose)
+        print_line(t->model, values);
+    return ISO_OK;
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    iso_trained_options options;
+    iso_trained t = {0};
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, iso_trained_options_parse(&command, argc, argv, &options)));
+    ISO_TRY(iso_trained_make(ctx, &command, &options, &t));
+    ISO_TRY(evaluate(ctx, &options, &t));
+done:
+    iso_trained_free(&t);
+    return status;
+}
+
+static void print_help(iso_text *text)
+{
+    iso_trained_options_help(&command, text);
+}
+
+const iso_command iso_command_evaluate = {"evaluate", "--model NAME --weights FILE --data NAME [OPTION...]",
+                                          "the loss and metrics of trained weights on a data set", run,
+                                          print_help};

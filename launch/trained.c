@@ -1,0 +1,150 @@
+/* A model with weights from a file, and data for it: from options. */
+#include "launch/trained_impl.h"
+
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/models.h"
+
+/* ---- options ---- */
+
+/* Options of a training, in the order of the help, which has its own words for some. */
+static const struct {
+    const char *name;
+    bool compiles; /* of commands that compile alone */
+    const char *help;
+} shared[] = {
+    {"model", false, NULL},
+    {"weights", false, "a checkpoint, or a .weights.h5 of Keras"},
+    {"data", false, NULL},
+    {"x", false, NULL},
+    {"y", true, NULL},
+    {"sample-weight", true, NULL},
+    {"check-data", false, NULL},
+    {"batch-size", false, NULL},
+    {"loss", true, NULL},
+    {"metrics", true, NULL},
+    {"precision", false, NULL},
+    {"mesh", false, NULL},
+    {"layout", false, NULL},
+    {"layout-file", false, NULL},
+    {"strict-layouts", false, NULL},
+    {"zero", false, "3 shards the weights over the batch, and gathers them where they are used"},
+    {"seed", false, "of random data; default 1337"},
+    {"verbose", false, "0: the result alone; 1 (the default): a head, and progress; 2: no bar"},
+    {"threads", false, NULL},
+    {"timeout", false, NULL},
+    {"collectives", false, NULL},
+    {"backend", false, NULL},
+};
+enum { SHARED = sizeof shared / sizeof shared[0] };
+
+static const char *const parts[] = {"train", "test", NULL};
+static const iso_argument part = {"part",
+                                  ISO_ARGUMENT_CHOICE,
+                                  offsetof(iso_trained_options, part),
+                                  "PART",
+                                  "of a data set that has two; default test",
+                                  0,
+                                  0,
+                                  parts};
+
+static void add_shared(const char *name, const char *help, iso_argument *row)
+{
+    *row = *iso_train_argument(name);
+    row->offset += offsetof(iso_trained_options, train);
+    row->help = help ? help : row->help;
+}
+
+static int make_table(const iso_trained_command *command, iso_argument rows[ISO_MAX_ARGUMENTS])
+{
+    int count = 0;
+    for (int i = 0; i < SHARED; i++)
+        if (command->compiles || !shared[i].compiles)
+            add_shared(shared[i].name, shared[i].help, &rows[count++]);
+    rows[count++] = part;
+    memcpy(rows + count, command->own, (size_t)command->count * sizeof *rows);
+    count += command->count;
+    add_shared("help", NULL, &rows[count++]);
+    return count;
+}
+
+void iso_trained_options_help(const iso_trained_command *command, iso_text *text)
+{
+    iso_argument rows[ISO_MAX_ARGUMENTS];
+    iso_arguments_help(rows, make_table(command, rows), text);
+}
+
+iso_status iso_trained_options_parse(const iso_trained_command *command, int argc, char *const *argv,
+                                     iso_trained_options *options)
+{
+    iso_argument rows[ISO_MAX_ARGUMENTS];
+    iso_trained_options read = {.train = iso_train_options_default(), .part = "test"};
+    iso_status status;
+    ISO_TRY(iso_arguments_parse(rows, make_table(command, rows), argc, argv, &read));
+    ISO_TRY(iso_train_options_check(&read.train));
+    if (!read.train.model)
+        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
+    if (!read.train.data)
+        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
+    if (!read.train.weights)
+        return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .weights.h5 of Keras");
+    *options = read;
+done:
+    return status;
+}
+
+/* ---- the model and its data ---- */
+
+static iso_status find_model(const iso_train_options *options, iso_trained *t)
+{
+    iso_status status = iso_builtin_model_find(options->model, &t->builtin);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--model: ");
+    return iso_recipe_make(t->builtin, options, &t->recipe);
+}
+
+static iso_status compile(iso_trained *t)
+{
+    int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
+    iso_compile_options options = {.optimizer = t->recipe.optimizer,
+                                   .loss = t->recipe.loss,
+                                   .sample_weights = iso_dataset_components(t->data) > known,
+                                   .distribution = t->place.distribution};
+    memcpy(options.metrics, t->recipe.metrics, sizeof options.metrics);
+    return iso_compile_with(t->model, &options, sizeof options);
+}
+
+static iso_status build(iso_context *ctx, bool compiles, const iso_train_options *options, iso_trained *t)
+{
+    iso_dtype precision = options->precision[5] == '6' ? ISO_F64 : ISO_F32;
+    t->model = iso_builtin_model_create(ctx, t->builtin, *iso_dataset_shape(t->data, 0), precision);
+    if (compiles)
+        return compile(t);
+    iso_graph_distribute(iso_model_graph(t->model), t->place.distribution);
+    return ISO_OK;
+}
+
+iso_status iso_trained_make(iso_context *ctx, const iso_trained_command *command,
+                            const iso_trained_options *options, iso_trained *t)
+{
+    const iso_train_options *train = &options->train;
+    iso_part which = options->part[1] == 'r' ? ISO_TRAIN : ISO_TEST;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, find_model(train, t)));
+    ISO_TRY(iso_place_make(ctx, train, &t->place));
+    if (!options->json)
+        iso_head_print(ctx, train, &t->place);
+    ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, t->recipe.loss, !command->compiles, &t->data)));
+    ISO_TRY(build(ctx, command->compiles, train, t));
+    ISO_TRY(iso_model_load_weights(t->model, train->weights, .no_optimizer = true));
+done:
+    return status;
+}
+
+void iso_trained_free(iso_trained *t)
+{
+    iso_model_destroy(t->model);
+    iso_dataset_destroy(t->data);
+    iso_place_free(&t->place);
+}
