@@ -16,11 +16,10 @@ typedef struct iso_load_weights_options {
     const char *path;  /* positional */
     bool no_optimizer; /* its state stays as it is */
 } iso_load_weights_options;
-/* Reads the weights of a model (compiled, or for iso_predict alone) from a checkpoint or a .weights.h5 of
- * Keras, on any mesh, and the
- * optimizer's state where the file has it. Checksums, where there are any, are compared first; ISO_INVALID
- * names the first tensor that is missing, too much, or of another shape, and nothing has been changed then.
- * Collective. */
+/* Reads the weights of a model (compiled, or to be used by iso_predict) from a checkpoint or a .weights.h5 of
+ * Keras, on any mesh, and the optimizer's state where the file has it. Checksums, where there are any, are
+ * compared first; ISO_INVALID names the first tensor that is missing, too much, or of another shape, and
+ * nothing has been changed then. Collective. */
 iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                        size_t size);
 #define iso_model_load_weights(model, ...)                                                                   \
