@@ -57,14 +57,14 @@ static iso_status evaluate(iso_context *ctx, const iso_trained_options *options,
 {
     double values[MOST_VALUES] = {0};
     int verbose = options->json ? 0 : (int)options->train.verbose;
-    iso_status status = iso_evaluate(t->model, t->data, .loss = &values[0], .metrics = &values[1],
+    iso_status status = iso_evaluate(t->named.model, t->data, .loss = &values[0], .metrics = &values[1],
                                      .verbose = verbose ? verbose : ISO_ZERO);
     if (status != ISO_OK || !iso_is_chief(ctx))
         return status;
     if (options->json)
-        print_json(t->model, t->data, values);
+        print_json(t->named.model, t->data, values);
     else if (!verbose)
-        print_line(t->model, values);
+        print_line(t->named.model, values);
     return ISO_OK;
 }
 
@@ -86,6 +86,6 @@ static void print_help(iso_text *text)
     iso_trained_options_help(&command, text);
 }
 
-const iso_command iso_command_evaluate = {"evaluate", "--model NAME --weights FILE --data NAME [OPTION...]",
-                                          "the loss and metrics of trained weights on a data set", run,
-                                          print_help};
+const iso_command iso_command_evaluate = {
+    "evaluate", "--model NAME or FILE --weights FILE --data NAME [OPTION...]",
+    "the loss and metrics of trained weights on a data set", run, print_help};

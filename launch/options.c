@@ -24,7 +24,9 @@ static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "ada
 #define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
 #define REAL(member, name, value, low, high, help) ROW(REAL, member, name, value, help, low, high, NULL)
 static const iso_argument table[] = {
-    TEXT(model, "model", "NAME", "a built-in model; `isogrid models` lists them"),
+    TEXT(model, "model", "NAME or FILE",
+         "a built-in model (`isogrid models` lists them), or one of Keras's: its .keras file, whose weights, "
+         "optimizer and losses are taken too, or its config.json"),
     TEXT(data, "data", "NAME or PATH",
          "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), or an "
          "HDF5 file"),
@@ -95,7 +97,7 @@ static const iso_argument table[] = {
     TEXT(backup, "backup", "DIR",
          "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
          "when training is done"),
-    TEXT(weights, "weights", "FILE", "begin with the weights of a checkpoint or of Keras's .weights.h5"),
+    TEXT(weights, "weights", "FILE", "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
     TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
     TEXT(timings, "timings", "FILE",
          "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),

@@ -17,7 +17,7 @@ static const char *const shared[] = {
 
 static const iso_argument own[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
-     "a row of the model's input; default 28,28,1", 0, 0, NULL},
+     "a row of a built-in model's input; default 28,28,1", 0, 0, NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
      "so many slots of the mesh, in order, are on each host; default: all on one", 1, 0x1p31 - 1, NULL},
     {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot",
@@ -116,22 +116,13 @@ done:
 
 /* ---- the plan ---- */
 
-/* The model, with all that training it needs in its graph. Local. */
+/* All that training needs into the model's graph. Local. */
 static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
 {
-    iso_dtype precision = options->train.precision[5] == '6' ? ISO_F64 : ISO_F32;
-    iso_status status = iso_builtin_model_find(options->train.model, &p->builtin);
-    if (status != ISO_OK)
-        return iso_error_prefix(status, "--model: ");
-    ISO_TRY(iso_recipe_make(p->builtin, &options->train, &p->recipe));
-    p->model = iso_builtin_model_create(ctx, p->builtin, options->row, precision);
-    iso_compile_options compile = {
-        .optimizer = p->recipe.optimizer, .loss = p->recipe.loss, .distribution = p->place.distribution};
-    for (int i = 0; i < ISO_MAX_METRICS; i++)
-        compile.metrics[i] = p->recipe.metrics[i];
-    ISO_TRY(iso_model_describe_with(p->model, &compile, sizeof compile, &p->training));
-done:
-    return status;
+    iso_compile_options compile = p->named.compile;
+    iso_named_model_make(ctx, &options->train, &options->row, &p->named);
+    compile.distribution = p->place.distribution;
+    return iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
 }
 
 static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
@@ -139,7 +130,7 @@ static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_pl
     iso_status status = build(ctx, options, p);
     if (status != ISO_OK)
         return status;
-    return iso_function_plan(iso_model_graph(p->model), options->train.batch_size,
+    return iso_function_plan(iso_model_graph(p->named.model), options->train.batch_size,
                              (int)options->slots_per_host, &p->training, &p->report);
 }
 
@@ -201,6 +192,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     iso_planned p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
+    ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
     if (options.suggest) {
         ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));
@@ -209,11 +201,11 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     }
 done:
     iso_plan_report_destroy(p.report);
-    iso_model_destroy(p.model);
+    iso_named_model_free(&p.named);
     iso_place_free(&p.place);
     return status;
 }
 
-const iso_command iso_command_plan = {"plan", "--model NAME [OPTION...]",
+const iso_command iso_command_plan = {"plan", "--model NAME or FILE [OPTION...]",
                                       "what a training would do on any mesh; nothing is run", run,
                                       print_help};

@@ -18,10 +18,8 @@ typedef struct iso_plan_options {
 
 /* A model that is planned, and everything that its report lends texts from. */
 typedef struct iso_planned {
-    const iso_builtin_model *builtin;
-    iso_recipe recipe;
+    iso_named_model named;
     iso_place place;
-    iso_model *model;
     iso_function_options training;
     iso_plan_report *report;
 } iso_planned;

@@ -17,26 +17,29 @@ static const iso_trained_command command = {.count = 1, .own = own};
 /* The predictions would take the place of what they are made from. */
 static iso_status check_out(const iso_trained_options *options)
 {
-    const char *const read[] = {options->train.data, options->train.weights};
+    const char *const read[] = {options->train.data, options->train.weights, options->train.model};
     struct stat out, in;
     if (!options->out)
         return iso_error(ISO_INVALID, "--out is missing: the HDF5 file for the outputs");
-    for (int i = 0; i < 2 && stat(options->out, &out) == 0; i++)
-        if (stat(read[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+    for (int i = 0; i < 3 && stat(options->out, &out) == 0; i++)
+        if (read[i] && stat(read[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
             return iso_error(ISO_INVALID, "--out '%s' is the file of --%s; it would be overwritten",
-                             options->out, i ? "weights" : "data");
+                             options->out,
+                             i == 0   ? "data"
+                             : i == 1 ? "weights"
+                                      : "model");
     return ISO_OK;
 }
 
 static void print_written(const iso_trained_options *options, iso_trained *t)
 {
     char text[160];
-    int outputs = iso_model_output_count(t->model);
+    int outputs = iso_model_output_count(t->named.model);
     printf("%s: ", options->out);
     for (int i = 0; i < outputs; i++) {
-        iso_tensor *output = iso_model_output_at(t->model, i);
+        iso_tensor *output = iso_model_output_at(t->named.model, i);
         iso_shape shape = iso_shape_with_rows(iso_tensor_shape(output), iso_dataset_rows(t->data));
-        printf("%s%s %s %s", i ? ", " : "", outputs > 1 ? iso_model_output_name(t->model, i) : "y",
+        printf("%s%s %s %s", i ? ", " : "", outputs > 1 ? iso_model_output_name(t->named.model, i) : "y",
                iso_dtype_name(iso_tensor_dtype(output)), iso_shape_text(&shape, text, sizeof text));
     }
     printf("\n");
@@ -50,7 +53,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? check_out(&options) : status));
     ISO_TRY(iso_trained_make(ctx, &command, &options, &t));
     int verbose = (int)options.train.verbose;
-    ISO_TRY(iso_predict(t.model, t.data, .file = options.out, .verbose = verbose ? verbose : ISO_ZERO));
+    ISO_TRY(iso_predict(t.named.model, t.data, .file = options.out, .verbose = verbose ? verbose : ISO_ZERO));
     if (verbose && iso_is_chief(ctx))
         print_written(&options, &t);
 done:
@@ -64,5 +67,5 @@ static void print_help(iso_text *text)
 }
 
 const iso_command iso_command_predict = {
-    "predict", "--model NAME --weights FILE --data NAME --out FILE.h5 [OPTION...]",
+    "predict", "--model NAME or FILE --weights FILE --data NAME --out FILE.h5 [OPTION...]",
     "the outputs of a model for all rows of a data set", run, print_help};

@@ -4,15 +4,16 @@
 
 #include "launch/train_impl.h"
 
-static iso_status make_optimizer(const iso_builtin_model *model, const iso_train_options *options,
-                                 iso_optimizer *result)
+static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
 {
-    iso_optimizer optimizer = model->optimizer();
+    iso_optimizer optimizer = *result;
     iso_status status = ISO_OK;
     if (options->optimizer)
         ISO_TRY(iso_optimizer_find(options->optimizer, &optimizer));
-    if (options->learning_rate >= 0)
+    if (options->learning_rate >= 0) {
         optimizer.learning_rate = options->learning_rate;
+        optimizer.schedule = (iso_schedule){.kind = ISO_SCHEDULE_CONSTANT};
+    }
     if (options->schedule) {
         optimizer.schedule = options->decay;
         optimizer.schedule.initial = optimizer.learning_rate;
@@ -20,9 +21,11 @@ static iso_status make_optimizer(const iso_builtin_model *model, const iso_train
     }
     if (options->weight_decay >= 0)
         optimizer.weight_decay = options->weight_decay;
-    optimizer.clip_norm = options->clip_norm;
-    optimizer.global_clip_norm = options->global_clip_norm;
-    optimizer.clip_value = options->clip_value;
+    if (options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0) {
+        optimizer.clip_norm = options->clip_norm;
+        optimizer.global_clip_norm = options->global_clip_norm;
+        optimizer.clip_value = options->clip_value;
+    }
     ISO_TRY(iso_optimizer_check(&optimizer));
     *result = optimizer;
 done:
@@ -47,22 +50,38 @@ static iso_status read_metrics(const char *text, iso_metric *metrics)
     return ISO_OK;
 }
 
-iso_status iso_recipe_make(const iso_builtin_model *model, const iso_train_options *options,
-                           iso_recipe *recipe)
+/* One loss for every output, with none of the settings that belong to another. */
+static iso_status replace_loss(const char *name, iso_compile_options *compile)
 {
-    iso_recipe made = {.loss = model->loss};
-    iso_status status;
-    ISO_TRY(make_optimizer(model, options, &made.optimizer));
-    if (options->loss) {
-        status = iso_loss_find(options->loss, &made.loss);
-        if (status != ISO_OK)
-            return iso_error_prefix(status, "--loss '%s': ", options->loss);
+    iso_status status = iso_loss_find(name, &compile->loss);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--loss '%s': ", name);
+    compile->label_smoothing = compile->huber_delta = 0;
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
+        compile->outputs[i].loss = ISO_LOSS_NONE;
+        compile->outputs[i].label_smoothing = compile->outputs[i].huber_delta = 0;
     }
-    if (!options->metrics)
-        memcpy(made.metrics, model->metrics, sizeof made.metrics);
-    else if (strcmp(options->metrics, "none") != 0)
-        ISO_TRY(read_metrics(options->metrics, made.metrics));
-    *recipe = made;
+    return ISO_OK;
+}
+
+static iso_status replace_metrics(const char *text, iso_compile_options *compile)
+{
+    memset(compile->metrics, 0, sizeof compile->metrics);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
+    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics);
+}
+
+iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile)
+{
+    iso_compile_options replaced = *compile;
+    iso_status status;
+    ISO_TRY(make_optimizer(options, &replaced.optimizer));
+    if (options->loss)
+        ISO_TRY(replace_loss(options->loss, &replaced));
+    if (options->metrics)
+        ISO_TRY(replace_metrics(options->metrics, &replaced));
+    *compile = replaced;
 done:
     return status;
 }

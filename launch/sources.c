@@ -9,9 +9,44 @@ static bool is_sparse(iso_loss loss)
     return loss == ISO_LOSS_SPARSE_CROSSENTROPY || loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
 }
 
+/* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
+static iso_random_rows rows_like(iso_tensor *tensor, int64_t classes)
+{
+    const iso_shape *shape = iso_tensor_shape(tensor);
+    iso_random_rows rows = {.shape = {.rank = shape->rank - 1}, .classes = classes};
+    memcpy(rows.shape.dim, shape->dim + 1, (size_t)rows.shape.rank * sizeof shape->dim[0]);
+    return rows;
+}
+
+/* An input of integers is of tokens: those that any embedding has. */
+enum { TOKENS = 2 };
+
+/* Noise in the shapes of a file's model, with targets for the outputs that have a loss or metrics. */
+static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed,
+                                   const iso_named_model *named, iso_dataset **dataset)
+{
+    iso_dataset_random_options options = {.dataset = dataset, .seed = seed};
+    for (int i = 0; i < iso_model_input_count(named->model); i++) {
+        iso_tensor *x = iso_model_input_at(named->model, i);
+        options.input[options.inputs++] = rows_like(x, iso_dtype_is_float(iso_tensor_dtype(x)) ? 0 : TOKENS);
+    }
+    for (int i = 0; i < iso_model_output_count(named->model); i++) {
+        const iso_output_options *own = &named->compile.outputs[i];
+        iso_loss loss = named->compile.loss != ISO_LOSS_NONE ? named->compile.loss : own->loss;
+        iso_tensor *y = iso_model_output_at(named->model, i);
+        if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
+            continue;
+        iso_random_rows *target = &options.output[options.outputs++];
+        *target = rows_like(y, 0);
+        if (is_sparse(loss) && target->shape.rank > 0)
+            target->classes = target->shape.dim[--target->shape.rank];
+    }
+    return iso_dataset_random_with(ctx, rows, &options, sizeof options);
+}
+
 /* Noise with targets that suit the loss: the built-in data set "random" has classes. "random:ROWS" has so
  * many rows. */
-static iso_status open_random(iso_context *ctx, const char *name, iso_part part, iso_loss loss,
+static iso_status open_random(iso_context *ctx, const char *name, iso_part part, const iso_named_model *named,
                               iso_dataset **dataset)
 {
     int64_t rows = part == ISO_TRAIN ? 6000 : 1000;
@@ -21,7 +56,9 @@ static iso_status open_random(iso_context *ctx, const char *name, iso_part part,
         if (status != ISO_OK)
             return status;
     }
-    if (is_sparse(loss))
+    if (!named->builtin)
+        return open_random_like(ctx, rows, seed, named, dataset);
+    if (is_sparse(named->compile.loss))
         return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .classes = 10,
                                   .seed = seed);
     return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10),
@@ -29,21 +66,23 @@ static iso_status open_random(iso_context *ctx, const char *name, iso_part part,
 }
 
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
-                           iso_part part, iso_loss loss, bool no_targets, iso_dataset **dataset)
+                           iso_part part, const iso_named_model *named, bool no_targets,
+                           iso_dataset **dataset)
 {
-    if (!strncmp(name, "random:", 7) || (!strcmp(name, "random") && !is_sparse(loss)))
-        return open_random(ctx, name, part, loss, dataset);
+    if (!strncmp(name, "random:", 7) ||
+        (!strcmp(name, "random") && !(named->builtin && is_sparse(named->compile.loss))))
+        return open_random(ctx, name, part, named, dataset);
     return iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
                             .sample_weight = options->sample_weight, .no_targets = no_targets);
 }
 
 /* What --validation-data and --test-data name; `test` is the test part of --data. */
 static iso_status open_other(iso_context *ctx, const iso_train_options *options, const char *name,
-                             iso_loss loss, iso_dataset **dataset)
+                             const iso_named_model *named, iso_dataset **dataset)
 {
     if (!strcmp(name, "test"))
-        return open_one(ctx, options, options->data, ISO_TEST, loss, false, dataset);
-    return open_one(ctx, options, name, ISO_TRAIN, loss, false, dataset);
+        return open_one(ctx, options, options->data, ISO_TEST, named, false, dataset);
+    return open_one(ctx, options, name, ISO_TRAIN, named, false, dataset);
 }
 
 static iso_status split(const iso_train_options *options, iso_sources *sources)
@@ -69,15 +108,15 @@ static iso_status batch(const iso_train_options *options, iso_dataset *dataset)
     return dataset ? iso_dataset_batch(dataset, options->batch_size) : ISO_OK;
 }
 
-iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, iso_loss loss,
+iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, const iso_named_model *named,
                             iso_sources *sources)
 {
     iso_status status;
-    ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, loss, false, &sources->training));
+    ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
     if (options->validation_data)
-        ISO_TRY(open_other(ctx, options, options->validation_data, loss, &sources->validation));
+        ISO_TRY(open_other(ctx, options, options->validation_data, named, &sources->validation));
     if (options->test_data)
-        ISO_TRY(open_other(ctx, options, options->test_data, loss, &sources->test));
+        ISO_TRY(open_other(ctx, options, options->test_data, named, &sources->test));
     ISO_TRY(check(options, sources->training));
     ISO_TRY(check(options, sources->validation));
     ISO_TRY(check(options, sources->test));
@@ -93,11 +132,11 @@ done:
     return status;
 }
 
-iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part, iso_loss loss,
-                           bool no_targets, iso_dataset **dataset)
+iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part,
+                           const iso_named_model *named, bool no_targets, iso_dataset **dataset)
 {
     iso_status status;
-    ISO_TRY(open_one(ctx, options, options->data, part, loss, no_targets, dataset));
+    ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
     ISO_TRY(check(options, *dataset));
     ISO_TRY(batch(options, *dataset));
     ISO_TRY(iso_dataset_prefetch(*dataset, 2));

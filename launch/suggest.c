@@ -81,8 +81,8 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
                                .memory_of_slot = options->limit_of_slot};
     iso_status status = iso_mesh_imagine(ctx, out->mesh, &mesh);
     if (status == ISO_OK)
-        status = iso_agree(
-            ctx, iso_function_suggest(iso_model_graph(p->model), mesh, &p->training, &how, &out->suggestion));
+        status = iso_agree(ctx, iso_function_suggest(iso_model_graph(p->named.model), mesh, &p->training,
+                                                     &how, &out->suggestion));
     iso_mesh_destroy(mesh);
     return status;
 }

@@ -1,4 +1,4 @@
-/* isogrid train: a built-in model on a data set, on a mesh. */
+/* isogrid train: a model on a data set, on a mesh. */
 #include <stdio.h>
 
 #include "collectives/control/control.h"
@@ -7,57 +7,46 @@
 
 /* What a run holds. */
 typedef struct run_state {
-    const iso_builtin_model *builtin;
-    iso_recipe recipe;
+    iso_named_model named;
     iso_sources sources;
     iso_resumption from;
     iso_place place;
-    iso_model *model;
     double reading; /* seconds that it took to open the data */
 } run_state;
 
 /* All that can be wrong with the options, before anything is begun. Local. */
-static iso_status prepare(const iso_train_options *options, run_state *run)
+static iso_status check(const iso_train_options *options)
 {
-    iso_status status;
     if (!options->model)
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
     if (!options->data)
         return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
-    status = iso_builtin_model_find(options->model, &run->builtin);
-    if (status != ISO_OK)
-        return iso_error_prefix(status, "--model: ");
-    return iso_recipe_make(run->builtin, options, &run->recipe);
+    return ISO_OK;
 }
 
 static iso_status open_data(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     double begin = iso_clock();
-    iso_status status = iso_sources_open(ctx, options, run->recipe.loss, &run->sources);
+    iso_status status = iso_sources_open(ctx, options, &run->named, &run->sources);
     run->reading = iso_clock() - begin;
     return status;
 }
 
 static iso_status build(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
-    const iso_recipe *recipe = &run->recipe;
-    iso_dtype precision = options->precision[5] == '6' ? ISO_F64 : ISO_F32;
-    run->model =
-        iso_builtin_model_create(ctx, run->builtin, *iso_dataset_shape(run->sources.training, 0), precision);
-    iso_compile_options compile = {
-        .optimizer = recipe->optimizer, .loss = recipe->loss, .distribution = run->place.distribution};
+    iso_compile_options compile = run->named.compile;
+    iso_named_model_make(ctx, options, iso_dataset_shape(run->sources.training, 0), &run->named);
+    compile.distribution = run->place.distribution;
     int known = iso_dataset_inputs(run->sources.training) + iso_dataset_targets(run->sources.training);
     compile.sample_weights = iso_dataset_components(run->sources.training) > known;
-    for (int i = 0; i < ISO_MAX_METRICS; i++)
-        compile.metrics[i] = recipe->metrics[i];
-    return iso_compile_with(run->model, &compile, sizeof compile);
+    return iso_compile_with(run->named.model, &compile, sizeof compile);
 }
 
 static iso_status fit(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS];
     iso_run_callbacks(ctx, options, run->reading, callbacks);
-    return iso_fit(run->model, run->sources.training, .epochs = (int)options->epochs,
+    return iso_fit(run->named.model, run->sources.training, .epochs = (int)options->epochs,
                    .validation = run->sources.validation, .callbacks = callbacks,
                    .steps_per_epoch = options->steps_per_epoch,
                    .resume = run->from.by_backup ? NULL : run->from.path,
@@ -69,13 +58,13 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
     double values[1 + ISO_MAX_METRICS] = {0};
     if (!run->sources.test)
         return ISO_OK;
-    iso_status status = iso_evaluate(run->model, run->sources.test, .loss = &values[0], .metrics = &values[1],
-                                     .verbose = ISO_ZERO);
+    iso_status status = iso_evaluate(run->named.model, run->sources.test, .loss = &values[0],
+                                     .metrics = &values[1], .verbose = ISO_ZERO);
     if (status != ISO_OK || !iso_is_chief(ctx) || options->verbose == 0)
         return status;
     printf("test (%lld rows)", (long long)iso_dataset_rows(run->sources.test));
-    for (int i = 0; i < iso_model_value_count(run->model); i++)
-        printf(" - %s: %.4f", iso_model_value_name(run->model, i), values[i]);
+    for (int i = 0; i < iso_model_value_count(run->named.model); i++)
+        printf(" - %s: %.4f", iso_model_value_name(run->named.model, i), values[i]);
     printf("\n");
     return ISO_OK;
 }
@@ -84,8 +73,9 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
 {
     run_state run = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, prepare(options, &run)));
+    ISO_TRY(iso_agree(ctx, check(options)));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
+    ISO_TRY(iso_named_model_find(ctx, options, &run.named));
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
@@ -93,14 +83,14 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_head_print(ctx, options, &run.place);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));
-    if (options->weights)
-        ISO_TRY(iso_model_load_weights(run.model, options->weights));
+    if (!run.from.path)
+        ISO_TRY(iso_named_model_load_weights(options, false, &run.named));
     if (options->verbose)
-        ISO_TRY(iso_head_print_plan(ctx, run.model, options->batch_size, options->verbose == 2));
+        ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:
-    iso_model_destroy(run.model);
+    iso_named_model_free(&run.named);
     iso_place_free(&run.place);
     iso_sources_close(&run.sources);
     iso_resumption_free(&run.from);
@@ -114,5 +104,5 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     return status == ISO_OK ? train(ctx, &options) : status;
 }
 
-const iso_command iso_command_train = {"train", "--model NAME --data NAME [OPTION...]",
-                                       "trains a built-in model on a data set", run, iso_train_options_help};
+const iso_command iso_command_train = {"train", "--model NAME or FILE --data NAME [OPTION...]",
+                                       "trains a model on a data set", run, iso_train_options_help};

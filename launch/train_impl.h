@@ -9,28 +9,41 @@
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/train.h"
 
+/* Puts what options say of optimizer, loss and metrics in the place of a model's own choices. Local. */
+iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile);
+
+/* What --model names: a built-in network, or a file of Keras's, its .keras or its config.json. */
+typedef struct iso_named_model {
+    const iso_builtin_model *builtin; /* NULL: a file */
+    bool weights;                     /* the file has weights too */
+    iso_model *model;                 /* NULL: not made yet */
+    iso_compile_options compile; /* the model's own choices, where options do not say otherwise; without a
+                                    distribution */
+} iso_named_model;
+/* Finds it; the model of a file is then made. `named` must be zero; what has been made is in it even after an
+ * error. Collective. */
+iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named);
+/* Makes a built-in model for rows of this shape. Local. */
+void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                          iso_named_model *named);
+/* Gives the model the weights of --weights, else those of its file if it has any; with the optimizer's state
+ * unless they are wanted alone. Collective. */
+iso_status iso_named_model_load_weights(const iso_train_options *options, bool alone, iso_named_model *named);
+void iso_named_model_free(iso_named_model *named);
+
 /* The data sets of a run, each NULL where it was not asked for. */
 typedef struct iso_sources {
     iso_dataset *training, *validation, *test;
 } iso_sources;
 /* Opens, checks, splits, shuffles and batches what the options say. `sources` must be zero; what has been
- * opened is in it even after an error. loss: what the targets of random data must suit. Collective. */
-iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, iso_loss loss,
+ * opened is in it even after an error. named: what random data must suit. Collective. */
+iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, const iso_named_model *named,
                             iso_sources *sources);
 void iso_sources_close(iso_sources *sources);
 /* One data set in its order, in batches: --data. no_targets: only its inputs, where that can be had. *dataset
  * may have been made even after an error. Collective. */
-iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part, iso_loss loss,
-                           bool no_targets, iso_dataset **dataset);
-
-/* What the model is trained with: its own choices, where options do not say otherwise. Local. */
-typedef struct iso_recipe {
-    iso_optimizer optimizer;
-    iso_loss loss;
-    iso_metric metrics[ISO_MAX_METRICS];
-} iso_recipe;
-iso_status iso_recipe_make(const iso_builtin_model *model, const iso_train_options *options,
-                           iso_recipe *recipe);
+iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part,
+                           const iso_named_model *named, bool no_targets, iso_dataset **dataset);
 
 /* The checkpoint from which a run goes on, and what the run takes from it. NULL: nothing. */
 typedef struct iso_resumption {

@@ -15,7 +15,8 @@ static const struct {
     const char *help;
 } shared[] = {
     {"model", false, NULL},
-    {"weights", false, "a checkpoint, or a .weights.h5 of Keras"},
+    {"weights", false,
+     "a checkpoint, or a .keras or .weights.h5 of Keras; default: those of --model net.keras"},
     {"data", false, NULL},
     {"x", false, NULL},
     {"y", true, NULL},
@@ -87,8 +88,6 @@ iso_status iso_trained_options_parse(const iso_trained_command *command, int arg
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
     if (!read.train.data)
         return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
-    if (!read.train.weights)
-        return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .weights.h5 of Keras");
     *options = read;
 done:
     return status;
@@ -96,33 +95,30 @@ done:
 
 /* ---- the model and its data ---- */
 
-static iso_status find_model(const iso_train_options *options, iso_trained *t)
-{
-    iso_status status = iso_builtin_model_find(options->model, &t->builtin);
-    if (status != ISO_OK)
-        return iso_error_prefix(status, "--model: ");
-    return iso_recipe_make(t->builtin, options, &t->recipe);
-}
-
 static iso_status compile(iso_trained *t)
 {
+    iso_compile_options options = t->named.compile;
     int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
-    iso_compile_options options = {.optimizer = t->recipe.optimizer,
-                                   .loss = t->recipe.loss,
-                                   .sample_weights = iso_dataset_components(t->data) > known,
-                                   .distribution = t->place.distribution};
-    memcpy(options.metrics, t->recipe.metrics, sizeof options.metrics);
-    return iso_compile_with(t->model, &options, sizeof options);
+    options.sample_weights = iso_dataset_components(t->data) > known;
+    options.distribution = t->place.distribution;
+    return iso_compile_with(t->named.model, &options, sizeof options);
 }
 
 static iso_status build(iso_context *ctx, bool compiles, const iso_train_options *options, iso_trained *t)
 {
-    iso_dtype precision = options->precision[5] == '6' ? ISO_F64 : ISO_F32;
-    t->model = iso_builtin_model_create(ctx, t->builtin, *iso_dataset_shape(t->data, 0), precision);
+    iso_named_model_make(ctx, options, iso_dataset_shape(t->data, 0), &t->named);
     if (compiles)
         return compile(t);
-    iso_graph_distribute(iso_model_graph(t->model), t->place.distribution);
+    iso_graph_distribute(iso_model_graph(t->named.model), t->place.distribution);
     return ISO_OK;
+}
+
+/* Trained weights must come from somewhere. */
+static iso_status check_weights(const iso_train_options *options, const iso_named_model *named)
+{
+    if (options->weights || named->weights)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .keras or .weights.h5 of Keras");
 }
 
 iso_status iso_trained_make(iso_context *ctx, const iso_trained_command *command,
@@ -131,20 +127,21 @@ iso_status iso_trained_make(iso_context *ctx, const iso_trained_command *command
     const iso_train_options *train = &options->train;
     iso_part which = options->part[1] == 'r' ? ISO_TRAIN : ISO_TEST;
     iso_status status;
-    ISO_TRY(iso_agree(ctx, find_model(train, t)));
+    ISO_TRY(iso_named_model_find(ctx, train, &t->named));
+    ISO_TRY(iso_agree(ctx, check_weights(train, &t->named)));
     ISO_TRY(iso_place_make(ctx, train, &t->place));
     if (!options->json)
         iso_head_print(ctx, train, &t->place);
-    ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, t->recipe.loss, !command->compiles, &t->data)));
+    ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
     ISO_TRY(build(ctx, command->compiles, train, t));
-    ISO_TRY(iso_model_load_weights(t->model, train->weights, .no_optimizer = true));
+    ISO_TRY(iso_named_model_load_weights(train, true, &t->named));
 done:
     return status;
 }
 
 void iso_trained_free(iso_trained *t)
 {
-    iso_model_destroy(t->model);
+    iso_named_model_free(&t->named);
     iso_dataset_destroy(t->data);
     iso_place_free(&t->place);
 }

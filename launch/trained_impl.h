@@ -23,11 +23,9 @@ iso_status iso_trained_options_parse(const iso_trained_command *command, int arg
 void iso_trained_options_help(const iso_trained_command *command, iso_text *text);
 
 typedef struct iso_trained {
-    const iso_builtin_model *builtin;
-    iso_recipe recipe;
+    iso_named_model named;
     iso_place place;
     iso_dataset *data;
-    iso_model *model;
 } iso_trained;
 /* Makes all of it as the options say, the model with its weights. `trained` must be zero; what has been made
  * is in it even after an error. Collective. */

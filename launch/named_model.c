@@ -1,0 +1,79 @@
+/* What --model names: a built-in network or a file of Keras's. */
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "launch/train_impl.h"
+#include "models/keras/keras.h"
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool is_file(const char *name)
+{
+    return ends_with(name, ".keras") || ends_with(name, ".json");
+}
+
+static iso_dtype precision_of(const iso_train_options *options)
+{
+    return options->precision[5] == '6' ? ISO_F64 : ISO_F32;
+}
+
+static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)
+{
+    iso_status status = iso_builtin_model_find(options->model, &named->builtin);
+    if (status != ISO_OK && strchr(options->model, '/'))
+        return iso_error(ISO_INVALID, "--model '%s': a file of Keras's ends in .keras or .json",
+                         options->model);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--model: ");
+    named->compile.optimizer = named->builtin->optimizer();
+    named->compile.loss = named->builtin->loss;
+    memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
+    return iso_recipe_replace(options, &named->compile);
+}
+
+iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named)
+{
+    if (!is_file(options->model))
+        return iso_agree(ctx, find_builtin(options, named));
+    iso_status status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
+                                       .compile = &named->compile);
+    if (status != ISO_OK)
+        return status;
+    named->weights = ends_with(options->model, ".keras");
+    return iso_agree(ctx, iso_recipe_replace(options, &named->compile));
+}
+
+void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                          iso_named_model *named)
+{
+    if (!named->model)
+        named->model = iso_builtin_model_create(ctx, named->builtin, *row, precision_of(options));
+}
+
+/* The state of the file's optimizer goes on, unless options have put another in its place. */
+static iso_status load_own(const iso_train_options *options, bool alone, iso_named_model *named)
+{
+    bool other = alone || options->optimizer || options->schedule;
+    iso_status status = iso_keras_load_weights(named->model, options->model, .no_optimizer = other);
+    if (status != ISO_OK || options->learning_rate < 0 || other)
+        return status;
+    return iso_model_set_learning_rate(named->model, options->learning_rate);
+}
+
+iso_status iso_named_model_load_weights(const iso_train_options *options, bool alone, iso_named_model *named)
+{
+    if (!options->weights)
+        return named->weights ? load_own(options, alone, named) : ISO_OK;
+    if (ends_with(options->weights, ".keras"))
+        return iso_keras_load_weights(named->model, options->weights, .no_optimizer = alone);
+    return iso_model_load_weights(named->model, options->weights, .no_optimizer = alone);
+}
+
+void iso_named_model_free(iso_named_model *named)
+{
+    iso_model_destroy(named->model);
+}
