@@ -97,7 +97,8 @@ static const iso_argument table[] = {
     TEXT(backup, "backup", "DIR",
          "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
          "when training is done"),
-    TEXT(weights, "weights", "FILE", "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
+    TEXT(weights, "weights", "FILE",
+         "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
     TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
     TEXT(timings, "timings", "FILE",
          "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),
