@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ static void touch_data(int fd)
     TELL(sync_file_range, 0, fd, 0, 100, SYNC_FILE_RANGE_WRITE);
     TELL(fdatasync, 0, fd);
     TELL(fsync, 0, fd);
+    TELL(flock, 0, fd, LOCK_SH);
 }
 
 static void touch_names(const char *folder)
@@ -54,6 +56,8 @@ static void touch_names(const char *folder)
     TELL(close, 0, at);
     DIR *list = opendir(folder);
     tell("opendir", list ? 0 : -1, 0);
+    if (list && (errno = 0, !readdir(list)))
+        tell("readdir", -1, 0);
     if (list)
         tell("close", closedir(list), 0);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -124,6 +125,19 @@ PUBLIC int close(int fd)
     }
     return (int)call_done(&c, result);
 }
+
+/* At the end of the folder nothing has failed: errno is left as it was, which callers set to 0. */
+#define DEFINE_READDIR(name, type)                                                                           \
+    PUBLIC struct type *name(DIR *directory)                                                                 \
+    {                                                                                                        \
+        call c = call_on_fd("readdir", LOOKS, dirfd(directory), 0, -1);                                      \
+        bool goes = call_goes(&c);                                                                           \
+        struct type *result = goes ? REAL(name)(directory) : NULL;                                           \
+        call_done(&c, !goes ? -1 : result != NULL);                                                          \
+        return result;                                                                                       \
+    }
+DEFINE_READDIR(readdir, dirent)
+DEFINE_READDIR(readdir64, dirent64)
 
 /* ---- reading and writing ---- */
 
@@ -347,6 +361,10 @@ DEFINE_FSTAT(fstat, stat)
 DEFINE_FSTAT(fstat64, stat64)
 DEFINE_FSTATAT(fstatat, stat)
 DEFINE_FSTATAT(fstatat64, stat64)
+PUBLIC int flock(int fd, int operation)
+{
+    STAND_IN(flock, call_on_fd("flock", LOOKS, fd, 0, -1), (fd, operation));
+}
 PUBLIC int access(const char *path, int mode)
 {
     STAND_IN(access, call_on_path("access", LOOKS, AT_FDCWD, path), (path, mode));
