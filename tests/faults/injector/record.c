@@ -98,8 +98,10 @@ call call_on_fd(const char *name, enum kind kind, int fd, size_t bytes, off_t at
 {
     call c = {.name = name, .kind = kind, .fd = fd, .bytes = bytes, .at = at};
     int error = errno;
+    if (injector_inside)
+        return c;
     injector_begin();
-    c.on = below_length && !injector_inside && path_of_fd(fd, c.path) && injector_concerns(c.path);
+    c.on = below_length && path_of_fd(fd, c.path) && injector_concerns(c.path);
     errno = error;
     return c;
 }
@@ -109,8 +111,10 @@ call call_on_path(const char *name, enum kind kind, int folder, const char *path
     call c = {.name = name, .kind = kind, .fd = -1, .at = -1};
     char from[PATH_MAX] = "";
     int error = errno;
+    if (injector_inside)
+        return c;
     injector_begin();
-    if (!below_length || injector_inside)
+    if (!below_length)
         return c;
     if (path[0] != '/' && (folder == AT_FDCWD ? !getcwd(from, sizeof from) : !path_of_fd(folder, from)))
         return c;

@@ -33,7 +33,7 @@ static struct spec {
     bool lasts;
     unsigned kinds;
     double rate;
-} armed;
+} armed = {.kinds = ~0u};
 static long calls;
 static char hit[PATH_MAX + 64];
 static bool was_hit;
