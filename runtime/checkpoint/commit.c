@@ -91,6 +91,8 @@ static iso_status commit(iso_saver *saver)
     ISO_TRY(sync_file(saver));
     if (rename(saver->path.temporary, saver->path.whole))
         ISO_TRY(failed(saver, "it cannot be given its name"));
+    /* From here on it is there to be rotated away, also where its name may not last yet. */
+    ISO_TRY(iso_kept_add(&saver->kept, saver->path.folder, saver->path.name));
     ISO_TRY(iso_folder_sync(saver->path.folder));
 done:
     return status;
@@ -109,7 +111,6 @@ static void tidy(iso_saver *saver, iso_text *notes)
     if (saver->best)
         note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
     note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
-    note(notes, iso_kept_add(&saver->kept, path->folder, path->name));
     note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));
 }
 

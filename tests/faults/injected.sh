@@ -1,0 +1,29 @@
+# For the scripts beside this one: a folder to work in, and programs under the injector. To be sourced.
+# shellcheck shell=bash
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
+BUILD=${BUILD:-build}
+# In memory where there is room: what is tried here is the order of calls, not the disk. Paths without links, as the kernel tells them.
+room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
+[ "${room:-0}" -lt 500000 ] || [ -n "${TMPDIR:-}" ] || TMPDIR=/dev/shm
+work=$(realpath "$(mktemp -d ${TMPDIR:+-p "$TMPDIR"})")
+trap 'rm -rf "$work"' EXIT
+# What killed jobs leave behind of MPI goes with the folder; a job of one host starts faster so.
+mkdir "$work/mpi"
+export OMPI_MCA_orte_tmpdir_base=$work/mpi OMPI_MCA_btl_vader_backing_directory=$work/mpi OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+# A job whose rank is killed ends at once, not after seconds.
+export OMPI_MCA_odls_base_sigkill_timeout=0
+# shellcheck disable=SC2034  # for those who source this
+long=${ISOGRID_TEST_LONG:-}
+
+fail() { echo "FAILED: $*" >&2 && exit 1; }
+
+# injected RANKS BELOW COMMAND...: runs it on so many ranks under the injector, which looks at what lies below a folder. The log goes to
+# $log, where that is set; $faults says what goes wrong.
+injected() {
+    local ranks=$1 below=$2
+    shift 2
+    local launch=()
+    [ "$ranks" -eq 1 ] || launch=(launch/mpirun -np "$ranks")
+    timeout --kill-after=5 "${limit:-60}" "${launch[@]}" env LD_PRELOAD="$PWD/$BUILD/tests/faults/injector.so" \
+        ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAULTS_BELOW="$below" FAULTS="${faults:-}" FAULTS_LOG="${log:-/dev/null}" "$@"
+}
