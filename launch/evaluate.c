@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/trained_impl.h"
+#include "runtime/base/json.h"
 
 static const iso_argument own[] = {
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_trained_options, json), NULL,
@@ -12,38 +13,23 @@ static const iso_argument own[] = {
 };
 static const iso_trained_command command = {.compiles = true, .count = 1, .own = own};
 
-enum { MOST_VALUES = 64 };
-
-/* Texts that may hold anything, such as paths. */
-static void print_text(const char *text)
+/* JSON has no NaN and no infinities: they are texts. */
+static json_t *number(double value)
 {
-    putchar('"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
+    return isfinite(value) ? json_real(value)
+                           : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-static void print_json(iso_model *model, const iso_dataset *data, const double *values)
+static iso_status print_json(iso_model *model, const iso_dataset *data, const double *values)
 {
-    printf("{\"data\": ");
-    print_text(iso_dataset_source(data));
-    printf(", \"rows\": %lld", (long long)iso_dataset_rows(data));
-    for (int i = 0; i < iso_model_value_count(model); i++) {
-        printf(", ");
-        print_text(iso_model_value_name(model, i));
-        if (isfinite(values[i]))
-            printf(": %.17g", values[i]);
-        else /* JSON has no such numbers */
-            printf(": \"%s\"", isnan(values[i]) ? "nan" : values[i] > 0 ? "inf" : "-inf");
-    }
-    printf("}\n");
+    json_t *object = json_pack("{s:s, s:I}", "data", iso_dataset_source(data), "rows",
+                               (json_int_t)iso_dataset_rows(data));
+    for (int i = 0; i < iso_model_value_count(model); i++)
+        json_object_set_new(object, iso_model_value_name(model, i), number(values[i]));
+    int failed = object ? json_dumpf(object, stdout, JSON_REAL_PRECISION(17)) : -1;
+    json_decref(object);
+    printf("\n");
+    return failed ? iso_error(ISO_NO_MEMORY, "no memory for the values as JSON") : ISO_OK;
 }
 
 static void print_line(iso_model *model, const double *values)
@@ -55,15 +41,15 @@ static void print_line(iso_model *model, const double *values)
 
 static iso_status evaluate(iso_context *ctx, const iso_trained_options *options, iso_trained *t)
 {
-    double values[MOST_VALUES] = {0};
+    double values[ISO_MAX_VALUES] = {0};
     int verbose = options->json ? 0 : (int)options->train.verbose;
     iso_status status = iso_evaluate(t->named.model, t->data, .loss = &values[0], .metrics = &values[1],
                                      .verbose = verbose ? verbose : ISO_ZERO);
     if (status != ISO_OK || !iso_is_chief(ctx))
         return status;
     if (options->json)
-        print_json(t->named.model, t->data, values);
-    else if (!verbose)
+        return print_json(t->named.model, t->data, values);
+    if (!verbose)
         print_line(t->named.model, values);
     return ISO_OK;
 }

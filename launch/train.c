@@ -55,7 +55,7 @@ static iso_status fit(iso_context *ctx, const iso_train_options *options, run_st
 
 static iso_status test(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
-    double values[1 + ISO_MAX_METRICS] = {0};
+    double values[ISO_MAX_VALUES] = {0};
     if (!run->sources.test)
         return ISO_OK;
     iso_status status = iso_evaluate(run->named.model, run->sources.test, .loss = &values[0],

@@ -45,7 +45,7 @@ iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Keras's table of layers, output shapes and parameters. Any rank may print. */
 void iso_model_summary(iso_model *model, FILE *out);
 
-enum { ISO_MAX_METRICS = 8 };
+enum { ISO_MAX_METRICS = 8, ISO_MAX_VALUES = 64 /* losses and metrics of all outputs together */ };
 
 /* A metric of one's own: a value for each row (or each element) of a batch; it is averaged. */
 typedef struct iso_custom_metric {

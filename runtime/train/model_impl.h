@@ -5,10 +5,7 @@
 #include "runtime/data/data.h"
 #include "runtime/train/model.h"
 
-enum {
-    ISO_MAX_VALUES = 64, /* losses, metrics, weighted and custom metrics */
-    ISO_MAX_NAME = 128,
-};
+enum { ISO_MAX_NAME = 128 };
 
 /* One number that training reports: the sum over batches of results[sum], divided by that of results[weight],
  * or where weight is negative by per_row times the rows. */
