@@ -11,7 +11,7 @@ BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(f
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/build.h)
 
 PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
-CPPFLAGS += -I. -Iruntime -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
+CPPFLAGS += -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
 CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
@@ -24,7 +24,8 @@ endif
 SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) -name "*.[ch]" | LC_ALL=C sort)
 LIBRARY_SOURCES := $(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES))
 PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
-LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/build_id.o
+PROTOCOLS := $(wildcard runtime/train/tensorboard/*.proto)
+LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
 all: $(BUILD)/libisogrid.a $(BUILD)/isogrid
@@ -43,8 +44,16 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# Messages of others' formats: protobuf-c makes them from .proto files; the generated headers are included as if they stood beside them.
+$(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h &: %.proto
+	@mkdir -p $(@D) && echo '  $<'
+	$(Q)protoc-c --c_out=$(BUILD) $<
+$(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c
+	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(filter $(BUILD)/runtime/train/tensorboard/%,$(LIBRARY_OBJECTS)): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
+
 # What tells one build from another, so that ranks that run different ones notice: a hash of the sources and of how they are compiled.
-$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) Makefile
+$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) $(PROTOCOLS) Makefile
 	@mkdir -p $(@D)
 	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
 	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@

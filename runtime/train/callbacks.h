@@ -160,6 +160,40 @@ iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t 
     iso_csv_logger_with(&(iso_csv_logger_options){.begin_ = 0, .path = __VA_ARGS__},                         \
                         sizeof(iso_csv_logger_options))
 
+/* Writes what TensorBoard shows, into event files of the folders train and validation below `path` (chief):
+ *   epoch_<name> by epoch (from 0), of losses, metrics and the learning rate; those of validation in
+ * validation/ batch_<name> by batch since the first of all (from 1), where update_freq is not 0
+ *   evaluation_<name>_vs_iterations by the optimizer's iterations, of validation
+ *   <variable>/histogram by epoch; on any mesh that of the global tensor
+ *   hyperparameters, as text
+ * Folders are made. A training that goes on adds a file of its own. ISO_IO where nothing can be written,
+ * before training begins. */
+typedef struct iso_tensorboard_options {
+    char begin_;
+    const char *path;
+    int64_t update_freq;         /* after so many batches; 0: at the ends of epochs only */
+    int histogram_freq;          /* of the weights, after so many epochs; 0: never */
+    bool write_steps_per_second; /* epoch_steps_per_second; with update_freq also batch_steps_per_second */
+    int64_t
+        profile_batch; /* the trace of this batch of this run, from 1, below train/plugins/profile; 0: none */
+} iso_tensorboard_options;
+iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
+#define iso_tensorboard(...)                                                                                 \
+    iso_tensorboard_with(&(iso_tensorboard_options){.begin_ = 0, .path = __VA_ARGS__},                       \
+                         sizeof(iso_tensorboard_options))
+
+/* Writes the Chrome trace of one step of every slot into a file (chief), when that step is done:
+ * chrome://tracing and ui.perfetto.dev show it. Other steps are not slowed. ISO_IO where the file cannot be
+ * written, before training begins. */
+typedef struct iso_profile_options {
+    char begin_;
+    const char *path;
+    int64_t step; /* of those that this run makes, from 1; 0: one in their middle */
+} iso_profile_options;
+iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
+#define iso_profile(...)                                                                                     \
+    iso_profile_with(&(iso_profile_options){.begin_ = 0, .path = __VA_ARGS__}, sizeof(iso_profile_options))
+
 /* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
  * fingerprint of the weights. What was in the file goes when the first epoch has
  * ended, unless training goes on from a checkpoint; ISO_IO where it cannot be written. */

@@ -1,0 +1,81 @@
+/* A Chrome trace of one step, as a file. */
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/line_file.h"
+#include "runtime/train/step_trace.h"
+
+typedef struct profile {
+    iso_line_file file;
+    int64_t step;
+    iso_step_trace trace;
+    iso_status failed; /* the chief's file, told where the epoch ends */
+    char message[512];
+} profile;
+
+static iso_status train_begin(void *user, iso_fit_state *state)
+{
+    profile *p = user;
+    p->trace = (iso_step_trace){.step = p->step};
+    p->failed = ISO_OK;
+    iso_status status = iso_step_trace_begin(&p->trace, state);
+    return status == ISO_OK ? iso_line_file_open(&p->file, state) : status;
+}
+
+static iso_status batch_begin(void *user, iso_fit_state *state)
+{
+    return iso_step_trace_before(&((profile *)user)->trace, state);
+}
+
+/* Only the chief can fail to write: between batches that would not be alike. */
+static iso_status batch_end(void *user, iso_fit_state *state)
+{
+    profile *p = user;
+    iso_text json = {0};
+    bool ready = false;
+    iso_status status = iso_step_trace_after(&p->trace, state, &json, &ready);
+    if (status == ISO_OK && ready &&
+        (p->failed = iso_line_file_write(&p->file, iso_text_get(&json))) != ISO_OK)
+        snprintf(p->message, sizeof p->message, "%s", iso_error_message());
+    iso_text_free(&json);
+    return status;
+}
+
+static iso_status epoch_end(void *user, iso_fit_state *state)
+{
+    const profile *p = user;
+    (void)state;
+    return p->failed == ISO_OK ? ISO_OK : iso_error(p->failed, "%s", p->message);
+}
+
+static iso_status train_end(void *user, iso_fit_state *state)
+{
+    const profile *p = user;
+    if (!p->trace.done && iso_fit_is_chief(state))
+        iso_warn("%s was not written: training ended before step %lld, which was to be traced", p->file.path,
+                 (long long)p->trace.step);
+    return ISO_OK;
+}
+
+static void destroy(void *user)
+{
+    iso_line_file_free(&((profile *)user)->file);
+    iso_free(user);
+}
+
+iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
+{
+    iso_profile_options options = {0};
+    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    profile *p = iso_new(sizeof *p);
+    if (!p || !iso_line_file_init(&p->file, "profile", options.path)) {
+        iso_free(p);
+        return iso_callback_no_memory();
+    }
+    p->step = options.step;
+    return iso_callback_create(.train_begin = train_begin, .batch_begin = batch_begin, .batch_end = batch_end,
+                               .epoch_end = epoch_end, .train_end = train_end, .alike = true, .user = p,
+                               .destroy = destroy);
+}

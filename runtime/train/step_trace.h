@@ -1,0 +1,22 @@
+/* Which step of a training is traced, and the text of its trace. For runtime/train only. */
+#ifndef ISO_TRAIN_STEP_TRACE_H
+#define ISO_TRAIN_STEP_TRACE_H
+
+#include "runtime/train/callbacks.h"
+
+typedef struct iso_step_trace {
+    int64_t step; /* of those that this run makes, from 1; 0: one in their middle */
+    int64_t begun;
+    bool done;
+} iso_step_trace;
+
+/* Where a training begins. ISO_INVALID. */
+iso_status iso_step_trace_begin(iso_step_trace *trace, const iso_fit_state *state);
+/* Before each step. Collective before the one that is traced. */
+iso_status iso_step_trace_before(iso_step_trace *trace, const iso_fit_state *state);
+/* After each step: the trace, added to the chief's text, after the one that was traced. *ready says so; every
+ * rank does alike. Collective then. */
+iso_status iso_step_trace_after(iso_step_trace *trace, const iso_fit_state *state, iso_text *json,
+                                bool *ready);
+
+#endif

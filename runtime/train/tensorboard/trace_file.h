@@ -1,0 +1,11 @@
+/* A step's trace where TensorBoard's profile plugin lists it. */
+#ifndef ISO_TRAIN_TENSORBOARD_TRACE_FILE_H
+#define ISO_TRAIN_TENSORBOARD_TRACE_FILE_H
+
+#include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+/* Writes <folder>/plugins/profile/<date and time>/<host>.trace.json.gz. ISO_IO. Local. */
+iso_status iso_trace_file_write(const char *folder, const iso_text *json);
+
+#endif
