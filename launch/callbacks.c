@@ -18,12 +18,49 @@ static iso_callback *backup(const iso_train_options *options)
                                   .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }
 
+/* Texts of the parsed options, which may have been copied. */
+static iso_callback *early_stopping(const iso_watching_options *watching, bool says)
+{
+    iso_early_stopping_options options = watching->stopping;
+    options.verbose = says;
+    options.monitor = watching->stopping_monitor[0] ? watching->stopping_monitor : NULL;
+    return iso_early_stopping_with(&options, sizeof options);
+}
+
+static iso_callback *reduce_lr_on_plateau(const iso_watching_options *watching, bool says)
+{
+    iso_reduce_lr_on_plateau_options options = watching->plateau;
+    options.verbose = says;
+    options.monitor = watching->plateau_monitor[0] ? watching->plateau_monitor : NULL;
+    return iso_reduce_lr_on_plateau_with(&options, sizeof options);
+}
+
+static iso_callback *tensorboard(const iso_train_options *options)
+{
+    iso_tensorboard_options filled = options->watching.tensorboard;
+    filled.path = options->tensorboard;
+    return iso_tensorboard_with(&filled, sizeof filled);
+}
+
+/* What changes the learning rate comes before those that write it down. */
 void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
                        iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS])
 {
     int count = 0;
+    if (options->terminate_on_nan)
+        callbacks[count++] = iso_terminate_on_nan(.raise_error = false);
+    if (options->reduce_lr_on_plateau)
+        callbacks[count++] = reduce_lr_on_plateau(&options->watching, options->verbose > 0);
+    if (options->early_stopping)
+        callbacks[count++] = early_stopping(&options->watching, options->verbose > 0);
     if (options->history)
         callbacks[count++] = iso_history_file(options->history);
+    if (options->csv)
+        callbacks[count++] = iso_csv_logger(options->csv);
+    if (options->tensorboard)
+        callbacks[count++] = tensorboard(options);
+    if (options->profile)
+        callbacks[count++] = iso_profile(options->profile, .step = options->profile_step);
     if (options->timings)
         callbacks[count++] = iso_timings_file(ctx, options->timings, reading);
     if (options->checkpoint)

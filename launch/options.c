@@ -100,6 +100,24 @@ static const iso_argument table[] = {
     TEXT(weights, "weights", "FILE",
          "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
     TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
+    TEXT(csv, "csv", "FILE", "a table with a line for each epoch, as Keras's CSVLogger writes it"),
+    TEXT(tensorboard, "tensorboard", "DIR",
+         "event files for TensorBoard: losses, metrics and the learning rate, hyperparameters"),
+    TEXT(tensorboard_options, "tensorboard-options", "NAME=VALUE,...",
+         "update_freq=N: values after each N steps; histogram_freq=N: of the weights, after each N epochs; "
+         "write_steps_per_second=1; profile_batch=N: the trace of this step"),
+    TEXT(profile, "profile", "FILE",
+         "a Chrome trace of one step of every slot: ops, collectives, waits; chrome://tracing and "
+         "ui.perfetto.dev show it"),
+    COUNT(profile_step, "profile-step", "N", 1, many, "which step of this run; default: one in its middle"),
+    TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
+         "ends training when a value does not improve any more: monitor=val_loss,patience=3,min_delta=0.001,"
+         "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),
+    TEXT(reduce_lr_on_plateau, "reduce-lr-on-plateau", "NAME=VALUE,...",
+         "a lower learning rate when a value does not improve any more: "
+         "monitor=val_loss,factor=0.1,patience=10,min_delta=0.0001,mode=min,cooldown=0,min_lr=0"),
+    FLAG(terminate_on_nan, "terminate-on-nan",
+         "ends training, with exit code 3, after the step in which the loss is no number"),
     TEXT(timings, "timings", "FILE",
          "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),
     COUNT(verbose, "verbose", "0|1|2", 0, 2,
@@ -233,6 +251,7 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(parse_shuffle(options));
     ISO_TRY(parse_save_freq(options));
     ISO_TRY(check_checkpoint(options));
+    ISO_TRY(iso_watching_parse(options, &options->watching));
     ISO_TRY(check_together(options));
     ISO_TRY(check_layouts(options));
     if (options->schedule)

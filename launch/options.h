@@ -4,6 +4,15 @@
 
 #include "launch/arguments.h"
 #include "runtime/graph/optimizer.h"
+#include "runtime/train/callbacks.h"
+
+/* Callbacks that options fill. Their texts lie beside them. */
+typedef struct iso_watching_options {
+    iso_early_stopping_options stopping;
+    iso_reduce_lr_on_plateau_options plateau;
+    iso_tensorboard_options tensorboard;
+    char stopping_monitor[64], plateau_monitor[64];
+} iso_watching_options;
 
 /* Texts are lent from argv. NULL, or 0 where nothing else is said: not given. */
 typedef struct iso_train_options {
@@ -29,6 +38,11 @@ typedef struct iso_train_options {
     int64_t seed, threads, verbose; /* the session reads them too */
     double timeout;
     const char *collectives, *backend, *history, *timings;
+    const char *csv, *tensorboard, *tensorboard_options, *profile;
+    int64_t profile_step; /* 0: in the middle */
+    const char *early_stopping, *reduce_lr_on_plateau;
+    bool terminate_on_nan;
+    iso_watching_options watching; /* from these; monitors that are empty: not given */
     const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
     int64_t save_steps; /* from save_freq; 0: each epoch */
     int64_t keep;       /* 0: all */
@@ -51,6 +65,9 @@ iso_status iso_train_options_check(iso_train_options *options);
  * "piecewise:1000=0.01,2000=0.001" (the learning rate up to step 1000, then 0.01 up to step 2000, then
  * 0.001). Keras's names and meaning. */
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
+
+/* What --early-stopping, --reduce-lr-on-plateau and --tensorboard-options say, Keras's names and meaning. */
+iso_status iso_watching_parse(const iso_train_options *options, iso_watching_options *watching);
 
 /* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout is lent from text. */
 iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);

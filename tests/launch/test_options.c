@@ -69,6 +69,28 @@ START_TEST(test_layout_is_split_at_its_last_equals_sign)
 }
 END_TEST
 
+/* Zeros that are given are wishes; what is not given stays to the callbacks' own defaults. */
+START_TEST(test_callbacks)
+{
+    iso_train_options options;
+    ck_assert_int_eq(parse("--early-stopping monitor=val_accuracy,patience=3,baseline=0,mode=max "
+                           "--reduce-lr-on-plateau patience=0,factor=0.5 --tensorboard t "
+                           "--tensorboard-options update_freq=7,write_steps_per_second=1",
+                           &options),
+                     ISO_OK);
+    const iso_watching_options *w = &options.watching;
+    ck_assert_str_eq(w->stopping_monitor, "val_accuracy");
+    ck_assert_int_eq(w->stopping.patience, 3);
+    ck_assert(w->stopping.baseline == ISO_ZERO && w->stopping.mode == ISO_MODE_MAX);
+    ck_assert(w->stopping.min_delta == 0 && !w->stopping.restore_best_weights);
+    ck_assert_str_eq(w->plateau_monitor, "");
+    ck_assert_int_eq(w->plateau.patience, ISO_ZERO);
+    ck_assert(w->plateau.factor == 0.5 && w->plateau.min_delta == 0);
+    ck_assert_int_eq(w->tensorboard.update_freq, 7);
+    ck_assert(w->tensorboard.write_steps_per_second && !w->tensorboard.histogram_freq);
+}
+END_TEST
+
 START_TEST(test_schedules)
 {
     iso_schedule schedule;
@@ -128,7 +150,18 @@ static const struct wrong {
     {"--schedule piecewise:20=1,10=2", "boundary 10", "does not come after"},
     {"--schedule piecewise:x=1", "'x'", "not a whole number"},
     {"convnet", "'convnet'", "unexpected argument"},
-    {"--tensorboard logs", "'--tensorboard'", "unknown option"},
+    {"--tensorbored logs", "'--tensorbored'", "unknown option"},
+    {"--early-stopping patience", "'patience'", "name=value"},
+    {"--early-stopping patients=3", "'patients'", "patience"},
+    {"--early-stopping patience=x", "early-stopping: patience 'x'", "not a whole number"},
+    {"--early-stopping mode=up", "mode is 'up'", "auto, min or max"},
+    {"--early-stopping monitor=", "monitor", "is empty"},
+    {"--reduce-lr-on-plateau factor=1.5", "factor is 1.5", "below 1"},
+    {"--reduce-lr-on-plateau mode=down", "mode is 'down'", "auto, min or max"},
+    {"--tensorboard d --tensorboard-options histograms=1", "'histograms'", "histogram_freq"},
+    {"--tensorboard-options update_freq=1", "--tensorboard-options", "needs --tensorboard"},
+    {"--profile-step 3", "--profile-step", "needs --profile"},
+    {"--profile p --profile-step 0", "--profile-step '0'", "1"},
     {"--verbose 3", "--verbose '3'", "between 0 and 2"},
 };
 
@@ -160,6 +193,7 @@ int main(void)
     tcase_add_test(cases, test_defaults);
     tcase_add_test(cases, test_values);
     tcase_add_test(cases, test_layout_is_split_at_its_last_equals_sign);
+    tcase_add_test(cases, test_callbacks);
     tcase_add_test(cases, test_schedules);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);

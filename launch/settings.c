@@ -1,0 +1,74 @@
+#include "launch/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+iso_status iso_settings_take(const char *option, const char *whole, const char **rest, char *name,
+                             char *value)
+{
+    size_t length = strcspn(*rest, ",");
+    const char *equals = memchr(*rest, '=', length);
+    size_t before = equals ? (size_t)(equals - *rest) : 0;
+    if (!before || before >= ISO_LONGEST_SETTING || length - before - 1 >= ISO_LONGEST_SETTING)
+        return iso_error(ISO_INVALID, "--%s '%s': '%.*s' should be name=value", option, whole, (int)length,
+                         *rest);
+    memcpy(name, *rest, before);
+    name[before] = '\0';
+    memcpy(value, equals + 1, length - before - 1);
+    value[length - before - 1] = '\0';
+    *rest += length;
+    *rest += **rest == ',';
+    return ISO_OK;
+}
+
+static iso_status set(const char *option, iso_setting *setting, const char *value)
+{
+    char what[2 * ISO_LONGEST_SETTING];
+    int64_t number = 0;
+    snprintf(what, sizeof what, "--%s: %s", option, setting->name);
+    setting->given = true;
+    if (setting->text) {
+        snprintf(setting->text, ISO_LONGEST_SETTING, "%s", value);
+        return *value ? ISO_OK : iso_error(ISO_INVALID, "%s is empty", what);
+    }
+    if (setting->real)
+        return iso_argument_real(what, value, 0, 1e9, setting->real);
+    if (setting->count)
+        return iso_argument_count(what, value, 0, 0x1p40, setting->count);
+    iso_status status = iso_argument_count(what, value, 0, 1, &number);
+    *setting->flag = number != 0;
+    return status;
+}
+
+static iso_status unknown(const char *option, const char *whole, const iso_setting *settings, int count,
+                          const char *name)
+{
+    const char *names[16];
+    iso_text near = {0};
+    for (int i = 0; i < count && i < 16; i++)
+        names[i] = settings[i].name;
+    iso_text_add_nearest(&near, name, names, count < 16 ? count : 16);
+    iso_status status =
+        iso_error(ISO_INVALID, "--%s '%s': unknown '%s'%s", option, whole, name, iso_text_get(&near));
+    iso_text_free(&near);
+    return status;
+}
+
+iso_status iso_settings_read(const char *option, const char *whole, const char *rest, iso_setting *settings,
+                             int count, int needed)
+{
+    char name[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
+    iso_status status = ISO_OK;
+    while (*rest) {
+        int i = 0;
+        ISO_TRY(iso_settings_take(option, whole, &rest, name, value));
+        while (i < count && strcmp(settings[i].name, name) != 0)
+            i++;
+        ISO_TRY(i < count ? set(option, &settings[i], value) : unknown(option, whole, settings, count, name));
+    }
+    for (int i = 0; i < needed; i++)
+        if (!settings[i].given)
+            ISO_TRY(iso_error(ISO_INVALID, "--%s '%s': needs %s", option, whole, settings[i].name));
+done:
+    return status;
+}
