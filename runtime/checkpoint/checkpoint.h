@@ -53,8 +53,8 @@ typedef struct iso_saver_options {
     char begin_;
     int keep;   /* of the checkpoints that this saver wrote or was told of, so many are left; 0: all */
     bool mpio;  /* through HDF5's parallel driver, before the call returns: for file systems that want it */
-    bool waits; /* the call returns when the file is committed; else a thread writes while the caller goes on
-                 */
+    bool waits; /* the call returns when the file is committed, and nothing is copied; else a thread writes a
+                   copy, whose memory the saver keeps for the next, while the caller goes on */
 } iso_saver_options;
 
 /* Collective. */

@@ -73,8 +73,6 @@ done:
 void iso_save_write(iso_saver *saver)
 {
     iso_save_outcome_set(saver, &saver->mine->outcome, write_parts(saver));
-    iso_free(saver->copy);
-    saver->copy = NULL;
 }
 
 /* ---- committing ---- */

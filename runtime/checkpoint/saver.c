@@ -93,6 +93,7 @@ void iso_saver_destroy(iso_saver *saver)
     iso_file_layout_free(&saver->layout);
     iso_save_parts_free(&saver->parts);
     iso_kept_free(&saver->kept);
+    iso_free(saver->copy);
     iso_free(saver);
 }
 
@@ -266,10 +267,19 @@ static iso_status make_reports(iso_saver *saver, int tensors)
     return ISO_OK;
 }
 
+/* Memory that was there at the last save is used again: the kernel takes several times as long to find fresh
+ * pages as it takes to copy into these. */
 static iso_status take_copy(iso_saver *saver)
 {
-    return iso_alloc(saver->parts.bytes, "the copy of the state that is written to a checkpoint",
-                     &saver->copy);
+    size_t bytes = saver->parts.bytes;
+    if (saver->options.waits) /* nothing changes before it is written */
+        return ISO_OK;
+    if (saver->copy && saver->copy_bytes >= bytes)
+        return ISO_OK;
+    iso_free(saver->copy);
+    saver->copy = NULL;
+    saver->copy_bytes = bytes;
+    return iso_alloc(bytes, "the copy of the state that is written to a checkpoint", &saver->copy);
 }
 
 /* What can be checked on one rank. */
@@ -290,8 +300,6 @@ static void give_up(iso_saver *saver)
 {
     free_reports(saver);
     iso_path_free(&saver->path);
-    iso_free(saver->copy);
-    saver->copy = NULL;
 }
 
 /* Whether the ranks save the same; whether one of them needs a new layout. One reduction for all of it. */
@@ -417,17 +425,15 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
     if (status == ISO_OK && !fresh)
         status = take_copy(saver);
     ISO_TRY(agree_to_begin(saver, status, path, contents, &fresh));
-    if (fresh) {
-        iso_free(saver->copy);
-        saver->copy = NULL;
+    if (fresh)
         ISO_TRY(prepare(saver, contents, pieces));
-    }
     saver->best = best;
     saver->layout.mark.number = number_of(saver, contents);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, contents->state);
     iso_save_parts_bind(&saver->parts, contents, pieces);
-    iso_save_parts_copy(&saver->parts, saver->copy);
+    if (!saver->options.waits)
+        iso_save_parts_copy(&saver->parts, saver->copy);
     saver->phase = ISO_SAVE_WRITING;
     begin_work(saver, iso_save_write);
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */

@@ -44,12 +44,13 @@ struct iso_saver {
     iso_save_parts parts;
     iso_kept kept;     /* the chief's */
     uint64_t numbered; /* added to the callers' numbers, so that they lie above all that it has adopted */
+    void *copy;    /* of the parts' data */
+    size_t copy_bytes;
 
     /* The save under way. */
     iso_save_phase phase;
     iso_path path;
     bool best;
-    void *copy;                  /* of the parts' data */
     int file;                    /* -1: not open */
     iso_save_report *mine, *all; /* all: the chief's */
     MPI_Datatype report;         /* their type */

@@ -1,0 +1,267 @@
+/* What a checkpoint costs, beside the plainest thing that could do the same, in one run on one disk:
+ *
+ *   make build/tests/bench/checkpoint
+ *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns]
+ *
+ * Every rank has its part of a state of so many MiB. Each round takes, one after the other:
+ *   write    all ranks write their bytes into one file, at their offsets, and sync it, against a checkpoint that
+ *            is committed (layout, checksums, rename and all)
+ *   copy     a copy of the rank's bytes into memory that is there already, against what iso_saver_save lets the
+ *            caller wait
+ *   read     all ranks read their bytes of the plain file, against those of the checkpoint; both from the disk
+ * and prints medians of the slowest rank's times, and their ratios. --columns cuts matrices by columns. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/session/session.h"
+
+enum { COLUMNS = 4096, TENSORS = 24, MOST_ROUNDS = 101, KINDS = 6, AT_ONCE = 8 << 20 };
+
+typedef struct bench {
+    iso_context *ctx;
+    char plain[4096], saved[4096];
+    int rounds;
+    size_t bytes; /* this rank's */
+    char *state, *spare;
+    iso_saved_tensor tensor[TENSORS];
+    iso_piece piece[TENSORS];
+    iso_saved_contents contents;
+    iso_pieces pieces;
+    iso_saver *waiting, *saver; /* one that writes before it returns, one that copies and goes on */
+    double seconds[KINDS][MOST_ROUNDS];
+} bench;
+
+static const char *const kinds[KINDS] = {"plain write + fsync", "checkpoint",     "memcpy",
+                                         "stall of a save",    "plain read", "checkpoint read"};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* From when all ranks begin until the slowest has done it. */
+static double begin(bench *b)
+{
+    iso_agree(b->ctx, ISO_OK);
+    return now();
+}
+
+static double slowest(bench *b, double seconds)
+{
+    double all[1024];
+    iso_gather_all(b->ctx, &seconds, sizeof seconds, all);
+    for (int r = 0; r < iso_ranks(b->ctx); r++)
+        seconds = all[r] > seconds ? all[r] : seconds;
+    return seconds;
+}
+
+static iso_status make_state(bench *b, size_t mib, bool columns)
+{
+    static char name[TENSORS][32];
+    int64_t rows = (int64_t)(mib << 20) / (TENSORS * COLUMNS * 4);
+    iso_status status = ISO_OK;
+    for (int t = 0; t < TENSORS; t++) {
+        iso_shape shape = ISO_SHAPE(rows, COLUMNS);
+        iso_box box = iso_box_whole(&shape);
+        iso_cut(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns], &box.extent[columns]);
+        snprintf(name[t], sizeof name[t], "/layers/dense_%d/vars/0", t);
+        b->tensor[t] = (iso_saved_tensor){name[t], name[t] + 1, ISO_F32, shape};
+        b->piece[t] = (iso_piece){name[t] + 1, ISO_F32, shape, box, 0, iso_box_count(&box), NULL, true};
+        b->bytes += (size_t)iso_box_count(&box) * 4;
+    }
+    ISO_TRY(iso_alloc(b->bytes, "the state", (void **)&b->state));
+    ISO_TRY(iso_alloc(b->bytes, "a copy of it", (void **)&b->spare));
+    for (size_t i = 0; i < b->bytes / 4; i++)
+        ((uint32_t *)(void *)b->state)[i] = (uint32_t)i * 2654435761u;
+    char *at = b->state;
+    for (int t = 0; t < TENSORS; t++) {
+        b->piece[t].data = at;
+        at += (size_t)b->piece[t].count * 4;
+    }
+    b->contents = (iso_saved_contents){.tensors = TENSORS, .tensor = b->tensor, .state = "{}", .number = 1};
+    b->pieces = (iso_pieces){TENSORS, b->piece};
+done:
+    return status;
+}
+
+/* All at this rank's place in one file. */
+static iso_status plain(bench *b, bool write)
+{
+    int file = open(b->plain, write ? O_WRONLY | O_CREAT : O_RDONLY, 0666);
+    size_t offset = b->bytes * (size_t)iso_rank(b->ctx);
+    bool good = file >= 0;
+    for (size_t at = 0; good && at < b->bytes; at += AT_ONCE) {
+        size_t n = b->bytes - at < AT_ONCE ? b->bytes - at : AT_ONCE;
+        ssize_t done = write ? pwrite(file, b->state + at, n, (off_t)(offset + at))
+                             : pread(file, b->spare + at, n, (off_t)(offset + at));
+        good = done == (ssize_t)n;
+    }
+    good = good && (!write || fsync(file) == 0);
+    if (file >= 0)
+        close(file);
+    return good ? ISO_OK : iso_error(ISO_IO, "'%s': plain %s failed", b->plain, write ? "writing" : "reading");
+}
+
+static void forget(const char *path)
+{
+    int file = open(path, O_RDONLY);
+    if (file >= 0) {
+        posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+        close(file);
+    }
+}
+
+static iso_status measure_plain_write(bench *b, double *seconds)
+{
+    unlink(b->plain);
+    double from = begin(b);
+    iso_status status = plain(b, true);
+    *seconds = slowest(b, now() - from);
+    return status;
+}
+
+static iso_status measure_save(bench *b, double *seconds)
+{
+    unlink(b->saved);
+    double from = begin(b);
+    iso_status status = iso_saver_save(b->waiting, b->saved, &b->contents, &b->pieces, false, NULL);
+    *seconds = slowest(b, now() - from);
+    return status;
+}
+
+static iso_status measure_stall(bench *b, double *seconds)
+{
+    unlink(b->saved);
+    double from = begin(b);
+    iso_status status = iso_saver_save(b->saver, b->saved, &b->contents, &b->pieces, false, NULL);
+    *seconds = slowest(b, now() - from);
+    return status == ISO_OK ? iso_saver_wait(b->saver) : status;
+}
+
+static iso_status measure_copy(bench *b, double *seconds)
+{
+    double from = begin(b);
+    memcpy(b->spare, b->state, b->bytes);
+    *seconds = slowest(b, now() - from);
+    return ISO_OK;
+}
+
+static iso_status measure_plain_read(bench *b, double *seconds)
+{
+    forget(b->plain);
+    double from = begin(b);
+    iso_status status = plain(b, false);
+    *seconds = slowest(b, now() - from);
+    return status;
+}
+
+static iso_status measure_read(bench *b, double *seconds)
+{
+    iso_saved_file *file = NULL;
+    char *at = b->spare;
+    forget(b->saved);
+    double from = begin(b);
+    iso_status status = iso_saved_file_open(b->ctx, b->saved, &file);
+    for (int t = 0; t < TENSORS && status == ISO_OK; t++) {
+        iso_piece piece = b->piece[t];
+        piece.data = at;
+        status = iso_saved_file_read_piece(file, iso_saved_file_of(file, piece.path), &piece);
+        at += (size_t)piece.count * 4;
+    }
+    *seconds = slowest(b, now() - from);
+    iso_saved_file_close(file);
+    if (status == ISO_OK && memcmp(b->spare, b->state, b->bytes) != 0)
+        status = iso_error(ISO_FAILED, "other bytes were read than written");
+    return status;
+}
+
+static iso_status run_round(bench *b, int round)
+{
+    double seconds[KINDS];
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(b->ctx, measure_plain_write(b, &seconds[0])));
+    ISO_TRY(iso_agree(b->ctx, measure_save(b, &seconds[1])));
+    ISO_TRY(iso_agree(b->ctx, measure_copy(b, &seconds[2])));
+    ISO_TRY(iso_agree(b->ctx, measure_stall(b, &seconds[3])));
+    ISO_TRY(iso_agree(b->ctx, measure_plain_read(b, &seconds[4])));
+    ISO_TRY(iso_agree(b->ctx, measure_read(b, &seconds[5])));
+    for (int k = 0; k < KINDS && round >= 0; k++)
+        b->seconds[k][round] = seconds[k];
+done:
+    return status;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print(bench *b)
+{
+    double median[KINDS], total = (double)b->bytes * iso_ranks(b->ctx);
+    printf("%d ranks, %.0f MiB, %d rounds\n", iso_ranks(b->ctx), total / (1 << 20), b->rounds);
+    for (int k = 0; k < KINDS; k++) {
+        qsort(b->seconds[k], (size_t)b->rounds, sizeof(double), by_size);
+        median[k] = b->seconds[k][b->rounds / 2];
+        printf("%-20s %8.3f s (%.3f to %.3f) %8.2f GB/s", kinds[k], median[k], b->seconds[k][0],
+               b->seconds[k][b->rounds - 1], total / median[k] * 1e-9);
+        printf(k % 2 ? "   %.2f times\n" : "\n", median[k] / median[k > 0 ? k - 1 : 0]);
+    }
+}
+
+/* --NAME VALUE */
+static const char *option(int argc, char **argv, const char *name, const char *fallback)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (!strcmp(argv[i], name))
+            return argv[i + 1];
+    return fallback;
+}
+
+static bool flag(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], name))
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    static bench b;
+    iso_status status = iso_init(&argc, &argv, &b.ctx);
+    const char *folder = option(argc, argv, "--folder", "/tmp");
+    ISO_TRY(status);
+    b.rounds = atoi(option(argc, argv, "--rounds", "5"));
+    b.rounds = b.rounds < 1 ? 1 : b.rounds > MOST_ROUNDS ? MOST_ROUNDS : b.rounds;
+    snprintf(b.plain, sizeof b.plain, "%s/iso-bench-plain", folder);
+    snprintf(b.saved, sizeof b.saved, "%s/iso-bench-saved.weights.h5", folder);
+    ISO_TRY(iso_agree(b.ctx, make_state(&b, (size_t)atol(option(argc, argv, "--mib", "1024")),
+                                        flag(argc, argv, "--columns"))));
+    ISO_TRY(iso_saver_create(b.ctx, &b.waiting, .waits = true, .mpio = flag(argc, argv, "--mpio")));
+    ISO_TRY(iso_saver_create(b.ctx, &b.saver));
+    for (int round = -1; round < b.rounds; round++) /* the first is not counted */
+        ISO_TRY(run_round(&b, round));
+    if (iso_rank(b.ctx) == 0)
+        print(&b);
+done:
+    iso_saver_destroy(b.waiting);
+    iso_saver_destroy(b.saver);
+    if (iso_rank(b.ctx) == 0) {
+        unlink(b.plain);
+        unlink(b.saved);
+    }
+    iso_free(b.state);
+    iso_free(b.spare);
+    return iso_finish(b.ctx, status);
+}
