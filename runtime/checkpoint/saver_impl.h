@@ -44,7 +44,7 @@ struct iso_saver {
     iso_save_parts parts;
     iso_kept kept;     /* the chief's */
     uint64_t numbered; /* added to the callers' numbers, so that they lie above all that it has adopted */
-    void *copy;    /* of the parts' data */
+    void *copy;        /* of the parts' data */
     size_t copy_bytes;
 
     /* The save under way. */

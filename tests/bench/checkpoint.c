@@ -4,12 +4,11 @@
  *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns]
  *
  * Every rank has its part of a state of so many MiB. Each round takes, one after the other:
- *   write    all ranks write their bytes into one file, at their offsets, and sync it, against a checkpoint that
- *            is committed (layout, checksums, rename and all)
- *   copy     a copy of the rank's bytes into memory that is there already, against what iso_saver_save lets the
- *            caller wait
- *   read     all ranks read their bytes of the plain file, against those of the checkpoint; both from the disk
- * and prints medians of the slowest rank's times, and their ratios. --columns cuts matrices by columns. */
+ *   write    all ranks write their bytes into one file, at their offsets, and sync it, against a checkpoint
+ * that is committed (layout, checksums, rename and all) copy     a copy of the rank's bytes into memory that
+ * is there already, against what iso_saver_save lets the caller wait read     all ranks read their bytes of
+ * the plain file, against those of the checkpoint; both from the disk and prints medians of the slowest
+ * rank's times, and their ratios. --columns cuts matrices by columns. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +37,8 @@ typedef struct bench {
     double seconds[KINDS][MOST_ROUNDS];
 } bench;
 
-static const char *const kinds[KINDS] = {"plain write + fsync", "checkpoint",     "memcpy",
-                                         "stall of a save",    "plain read", "checkpoint read"};
+static const char *const kinds[KINDS] = {"plain write + fsync", "checkpoint", "memcpy",
+                                         "stall of a save",     "plain read", "checkpoint read"};
 
 static double now(void)
 {
@@ -72,7 +71,8 @@ static iso_status make_state(bench *b, size_t mib, bool columns)
     for (int t = 0; t < TENSORS; t++) {
         iso_shape shape = ISO_SHAPE(rows, COLUMNS);
         iso_box box = iso_box_whole(&shape);
-        iso_cut(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns], &box.extent[columns]);
+        iso_cut(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns],
+                &box.extent[columns]);
         snprintf(name[t], sizeof name[t], "/layers/dense_%d/vars/0", t);
         b->tensor[t] = (iso_saved_tensor){name[t], name[t] + 1, ISO_F32, shape};
         b->piece[t] = (iso_piece){name[t] + 1, ISO_F32, shape, box, 0, iso_box_count(&box), NULL, true};
@@ -108,7 +108,8 @@ static iso_status plain(bench *b, bool write)
     good = good && (!write || fsync(file) == 0);
     if (file >= 0)
         close(file);
-    return good ? ISO_OK : iso_error(ISO_IO, "'%s': plain %s failed", b->plain, write ? "writing" : "reading");
+    return good ? ISO_OK
+                : iso_error(ISO_IO, "'%s': plain %s failed", b->plain, write ? "writing" : "reading");
 }
 
 static void forget(const char *path)
