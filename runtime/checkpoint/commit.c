@@ -47,6 +47,33 @@ static iso_status sync_file(const iso_saver *saver)
     return ISO_OK;
 }
 
+iso_status iso_save_begin_file(iso_saver *saver)
+{
+    iso_status status = iso_temporary_open(saver->path.temporary, &saver->file);
+    if (status == ISO_OK)
+        status = reserve(saver);
+    if (status == ISO_OK)
+        status = iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary);
+    if (status == ISO_OK && ftruncate(saver->file, (off_t)saver->layout.mark.hdf5_bytes))
+        status = failed(saver, "its end cannot be set");
+    return status;
+}
+
+iso_status iso_save_sync(iso_saver *saver)
+{
+    iso_status status = ISO_OK;
+    if (saver->file < 0)
+        status = iso_temporary_open(saver->path.temporary, &saver->file);
+    if (status == ISO_OK)
+        status = sync_file(saver);
+    if (saver->rank != 0 && saver->file >= 0) {
+        if (close(saver->file) && status == ISO_OK)
+            status = failed(saver, "closing failed");
+        saver->file = -1;
+    }
+    return status;
+}
+
 static iso_status write_parts(iso_saver *saver)
 {
     iso_status status = ISO_OK;
@@ -55,13 +82,7 @@ static iso_status write_parts(iso_saver *saver)
         ISO_TRY(reserve(saver));
     ISO_TRY(iso_save_parts_write(&saver->parts, &saver->layout.mark, saver->file, saver->path.temporary,
                                  saver->mine->crc));
-    ISO_TRY(sync_file(saver));
-    if (saver->rank != 0) {
-        int file = saver->file;
-        saver->file = -1;
-        if (close(file))
-            ISO_TRY(failed(saver, "closing failed"));
-    }
+    ISO_TRY(iso_save_sync(saver));
 done:
     if (status != ISO_OK && saver->file >= 0) {
         close(saver->file);

@@ -1,14 +1,13 @@
 #include "runtime/checkpoint/layout_impl.h"
 
-#include <hdf5.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/json.h"
-#include "runtime/base/lock.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/hdf5_impl.h"
 #include "runtime/checkpoint/sparse_impl.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -33,22 +32,9 @@ typedef struct maker {
     uint64_t state, crcs; /* places of these datasets */
 } maker;
 
-/* The innermost function's words say most. */
-static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
-{
-    (void)depth;
-    iso_text_add(text, "%s", error->desc);
-    return 1;
-}
-
 static iso_status hdf5_failed(const char *place)
 {
-    iso_text why = {0};
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &why);
-    iso_status status =
-        iso_error(ISO_INVALID, "'%s' cannot be laid out in a file: %s", place, iso_text_get(&why));
-    iso_text_free(&why);
-    return status;
+    return iso_hdf5_failed(place, "it cannot be laid out in a file");
 }
 
 /* ---- groups ---- */
@@ -263,11 +249,8 @@ static void close_properties(const maker *m)
 static iso_status make_all(maker *m)
 {
     iso_status status = ISO_OK;
-    H5E_auto2_t print;
-    void *print_data;
-    iso_hdf5_lock();
-    H5Eget_auto2(H5E_DEFAULT, &print, &print_data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    iso_hdf5_quiet quiet;
+    iso_hdf5_quiet_begin(&quiet);
     ISO_TRY(create_properties(m));
     ISO_TRY(create_file(m));
     for (int g = 0; g < m->contents->groups; g++)
@@ -279,8 +262,7 @@ done:
     if (m->file >= 0 && H5Fclose(m->file) < 0 && status == ISO_OK)
         status = hdf5_failed("/");
     close_properties(m);
-    H5Eset_auto2(H5E_DEFAULT, print, print_data);
-    iso_hdf5_unlock();
+    iso_hdf5_quiet_end(&quiet);
     return status;
 }
 

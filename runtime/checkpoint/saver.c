@@ -62,6 +62,7 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
         status = iso_error(ISO_INVALID, "keep: %d checkpoints cannot be kept", options->keep);
     ISO_TRY(iso_agree(ctx, status));
     memcpy(&fresh->options, options, size);
+    fresh->options.waits |= fresh->options.mpio;
     fresh->ctx = ctx;
     fresh->rank = iso_rank(ctx);
     fresh->ranks = iso_ranks(ctx);
@@ -435,7 +436,11 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
     if (!saver->options.waits)
         iso_save_parts_copy(&saver->parts, saver->copy);
     saver->phase = ISO_SAVE_WRITING;
-    begin_work(saver, iso_save_write);
+    if (saver->options.mpio && !is_alone(saver)) {
+        iso_save_by_mpio(saver, contents);
+        atomic_store(&saver->worked, true);
+    } else
+        begin_work(saver, iso_save_write);
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
         MPI_Barrier(saver->communicator);
     return saver->options.waits ? iso_saver_wait(saver) : ISO_OK;

@@ -72,6 +72,14 @@ void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_statu
 /* In the thread: opens the temporary file, writes this rank's parts and syncs; the report tells how it went.
  */
 void iso_save_write(iso_saver *saver);
+/* The chief's first part of that: opens the temporary file, reserves its space, writes what belongs to no
+ * tensor.
+ */
+iso_status iso_save_begin_file(iso_saver *saver);
+/* The last part: syncs the file; the chief keeps it open. */
+iso_status iso_save_sync(iso_saver *saver);
+/* mpio.c: the same through HDF5's parallel driver, here and now. Collective. */
+void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents);
 /* In the chief's thread, after all ranks have written: commits the file if none failed, else removes it. */
 void iso_save_commit(iso_saver *saver);
 
