@@ -28,6 +28,14 @@ uint64_t iso_contents_structure(const iso_saved_contents *contents)
     return hash ? hash : 1;
 }
 
+bool iso_place_is_own(const char *place)
+{
+    static const char own[] = "/isogrid", tensors[] = "/isogrid/variables/";
+    if (strncmp(place, own, sizeof own - 1) != 0 || strncmp(place, tensors, sizeof tensors - 1) == 0)
+        return false;
+    return place[sizeof own - 1] == '/' || place[sizeof own - 1] == 0;
+}
+
 /* Whether it is "/a/b": no part empty, "." or "..". */
 static bool is_place(const char *place)
 {
@@ -48,7 +56,7 @@ static iso_status check_place(const char *place)
     if (!is_place(place))
         return iso_error(ISO_INVALID, "'%s' is no place in a file; one is \"/layers/dense/vars/0\"",
                          place ? place : "");
-    if (!strncmp(place, "/isogrid", 8) && (place[8] == 0 || place[8] == '/'))
+    if (iso_place_is_own(place))
         return iso_error(ISO_INVALID, "'%s': what is below /isogrid is Isogrid's own", place);
     return ISO_OK;
 }

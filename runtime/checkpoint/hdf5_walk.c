@@ -5,6 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/hdf5_impl.h"
+#include "runtime/checkpoint/layout_impl.h"
 
 typedef struct walk {
     const char *path;
@@ -77,12 +78,6 @@ static iso_status check_cycle(const walk *w, haddr_t address)
     return ISO_OK;
 }
 
-/* What Isogrid keeps beside the tensors. */
-static bool is_own(const walk *w)
-{
-    return !strncmp(w->place, "/isogrid", 8) && (w->place[8] == '/' || !w->place[8]);
-}
-
 /* Two texts; the rest of /isogrid is for other readers. */
 static iso_status take_own(walk *w, hid_t dataset)
 {
@@ -100,7 +95,7 @@ static iso_status take_own(walk *w, hid_t dataset)
 static iso_status take_tensor(walk *w, hid_t dataset, haddr_t address)
 {
     iso_manifest_tensor tensor;
-    if (is_own(w))
+    if (iso_place_is_own(w->place))
         return take_own(w, dataset);
     iso_status status = iso_hdf5_dataset(dataset, w->path, w->place, w->file_bytes, &tensor);
     if (status == ISO_OK && !tensor.direct)
@@ -117,7 +112,7 @@ static iso_status take_group(walk *w, hid_t group, haddr_t address)
     if (name && !is_printable(name))
         ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path,
                           w->place));
-    if (!is_own(w))
+    if (!iso_place_is_own(w->place))
         ISO_TRY(iso_manifest_add_group(w->manifest, w->place, name));
     ISO_TRY(walk_group(w, group, address));
 done:

@@ -20,6 +20,9 @@ typedef struct iso_file_layout {
     char *crcs;  /* the same, 4 bytes a tensor; NULL where there are none */
 } iso_file_layout;
 
+/* Whether a place is for what Isogrid keeps beside the tensors: below /isogrid, but for /isogrid/variables/.
+ */
+bool iso_place_is_own(const char *place);
 /* Places, paths, types, shapes, groups and names: what makes two saves have the same layout. Never 0. */
 uint64_t iso_contents_structure(const iso_saved_contents *contents);
 /* ISO_INVALID: contents that no file can hold: names that are no places, shapes that are too large, too many

@@ -30,6 +30,7 @@ enum { ROWS = 26, BATCH = 6, STEPS = 5, EPOCHS = 3 };
 typedef struct setting {
     const char *mesh;
     int zero;
+    bool some; /* the mesh's two slots on the last rank and on the first: others idle */
 } setting;
 
 /* What a run is and leaves. */
@@ -39,8 +40,8 @@ typedef struct run {
     const char *save;   /* where checkpoints go; NULL: none */
     int64_t save_freq;
     int stop_after; /* steps of this run; 0: never */
-    int backup;     /* BackupAndRestore instead */
-    bool without_callbacks;
+    bool backup;    /* BackupAndRestore instead */
+    bool stopping;  /* with EarlyStopping, which keeps the "best" weights: those of the worst loss */
     /* results */
     int steps;  /* made by this run */
     int epochs; /* of which this run saw the end */
@@ -91,9 +92,12 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static int callbacks_of(run *r, iso_callback **callbacks)
+static void callbacks_of(run *r, iso_callback **callbacks)
 {
     int count = 0;
+    if (r->stopping)
+        callbacks[count++] = iso_early_stopping(.monitor = "val_loss", .patience = EPOCHS,
+                                                .restore_best_weights = true, .mode = ISO_MODE_MAX);
     callbacks[count++] = iso_callback_create(.batch_end = after_batch, .epoch_end = after_epoch, .user = r);
     if (r->save && r->backup)
         callbacks[count++] =
@@ -102,7 +106,6 @@ static int callbacks_of(run *r, iso_callback **callbacks)
         callbacks[count++] =
             iso_model_checkpoint(r->save, .save_freq = r->save_freq, .keep = 2, .stop_on_error = true);
     callbacks[count] = NULL;
-    return count;
 }
 
 static void compile(iso_model *model, iso_distribution *distribution)
@@ -115,10 +118,12 @@ static void train(run *r)
 {
     iso_mesh *mesh;
     iso_distribution *distribution;
-    iso_callback *callbacks[4];
+    iso_callback *callbacks[5];
+    const int last_and_first[] = {iso_ranks(ctx) - 1, 0};
     iso_model *model = build();
     iso_dataset *data = make_data(), *validation = make_data();
-    check_ok(iso_mesh_create(ctx, r->where.mesh, &mesh));
+    check_ok(r->where.some ? iso_mesh_create_on(ctx, r->where.mesh, last_and_first, 2, &mesh)
+                           : iso_mesh_create(ctx, r->where.mesh, &mesh));
     check_ok(iso_data_parallel_create(mesh, &distribution));
     check_ok(iso_distribution_set_zero(distribution, r->where.zero));
     compile(model, distribution);
@@ -163,7 +168,8 @@ static const char *path_of(const char *name)
 
 /* ---- tests ---- */
 
-static const setting settings[] = {{"data=4", 1}, {"data=2,model=2", 1}, {"data=4", 3}, {"data=5", 2}};
+static const setting settings[] = {
+    {"data=4", 1, false}, {"data=2,model=2", 1, false}, {"data=4", 3, false}, {"data=5", 2, false}};
 enum { SETTINGS = 4 };
 
 START_TEST(goes_on_after_any_step)
@@ -213,7 +219,8 @@ END_TEST
 /* A checkpoint of any mesh is read on any other: equal where it begins, near where it ends. */
 START_TEST(goes_on_on_another_mesh)
 {
-    static const setting others[] = {{"data=4", 3}, {"data=1,model=4", 1}, {"data=6", 1}};
+    static const setting others[] = {
+        {"data=4", 3, false}, {"data=1,model=4", 1, false}, {"data=6", 1, false}};
     char save[400], from[400];
     snprintf(save, sizeof save, "%s/mesh-{epoch}-{batch}.weights.h5", folder);
     run first = {.where = {"data=2,model=3", 3}, .save = save, .save_freq = 7, .stop_after = 7};
@@ -232,6 +239,27 @@ START_TEST(goes_on_on_another_mesh)
 }
 END_TEST
 
+/* The best weights so far travel in the checkpoint: they are what training ends with. */
+START_TEST(keeps_the_best_weights)
+{
+    static const setting where[] = {{"data=4", 1, false}, {"data=4", 3, false}, {"data=2", 1, true}};
+    for (int s = 0; s < 3; s++) {
+        char save[400], from[400];
+        run whole = {.where = where[s], .stopping = true}, without = {.where = where[s]};
+        train(&whole);
+        train(&without);
+        ck_assert(memcmp(&whole.fingerprint, &without.fingerprint, sizeof whole.fingerprint));
+        snprintf(save, sizeof save, "%s/best-{epoch}-{batch}.weights.h5", folder);
+        run first = {.where = where[s], .stopping = true, .save = save, .save_freq = 6, .stop_after = 12};
+        train(&first);
+        snprintf(from, sizeof from, "%s/best-3-2.weights.h5", folder);
+        run second = {.where = where[s], .stopping = true, .resume = from};
+        train(&second);
+        check_continued(&whole, &second, 12);
+    }
+}
+END_TEST
+
 START_TEST(backup_goes_on_and_goes)
 {
     struct stat facts;
@@ -240,12 +268,7 @@ START_TEST(backup_goes_on_and_goes)
     char save[400], file[500];
     snprintf(save, sizeof save, "%s/backup", folder);
     snprintf(file, sizeof file, "%s/backup.weights.h5", save);
-    /* Each run ends by itself only when its steps are done: an end in the middle is no end of the training.
-     */
-    iso_mesh *mesh;
-    check_ok(iso_mesh_create(ctx, settings[0].mesh, &mesh));
-    iso_mesh_destroy(mesh);
-    run first = {.where = settings[0], .save = save, .save_freq = 3, .backup = 1};
+    run first = {.where = settings[0], .save = save, .save_freq = 3, .backup = true};
     train(&first);
     check_same_weights(&whole, &first);
     check_ok(iso_agree(ctx, ISO_OK));
@@ -348,7 +371,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int code = RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
-                         backup_goes_on_and_goes, refuses_what_is_not_its_own, makes_or_restores);
+                         keeps_the_best_weights, backup_goes_on_and_goes, refuses_what_is_not_its_own,
+                         makes_or_restores);
     remove_folder();
     iso_finish(ctx, ISO_OK);
     return code;
