@@ -58,7 +58,10 @@ bool iso_progress_step(iso_progress *progress);
 void iso_progress_draw(iso_progress *progress, const iso_logs *logs);
 /* Ends a line that the bar has begun, so that something else can be printed; the bar goes on below. */
 void iso_progress_break(iso_progress *progress);
-/* The last state of the line, and its end. */
-void iso_progress_end(iso_progress *progress, const iso_logs *logs);
+/* The last state of the line, and its end. own: so many of the first values are the model's; they are sorted,
+ * as in Keras, what callbacks have added stands behind. */
+void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own);
+/* For tests: another clock, in seconds; before iso_progress_begin(). */
+void iso_progress_set_clock(iso_progress *progress, double (*clock)(void));
 
 #endif

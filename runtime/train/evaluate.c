@@ -46,7 +46,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     ISO_TRY(iso_agree(ctx, status));
     iso_progress_begin(progress, NULL, iso_dataset_batches(data), 0);
     ISO_TRY(pass(model, data, values, progress));
-    iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values});
+    iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values}, model->values);
     if (options.loss)
         *options.loss = values[0];
     if (options.metrics)

@@ -200,11 +200,12 @@ static iso_status validate(iso_training *t)
 /* Callbacks see the epoch's logs first: what they add to them is shown and remembered too. */
 static iso_status end_epoch(iso_training *t)
 {
+    int own = t->state.logs.count;
     t->at_epoch_end = true;
     t->logged = 0;
     iso_status status = call_and_agree(t, ISO_EPOCH_END);
     t->at_epoch_end = false;
-    iso_progress_end(t->progress, &t->state.logs);
+    iso_progress_end(t->progress, &t->state.logs, own);
     iso_status remembered = iso_agree(t->ctx, iso_history_add(t->history, &t->state.logs));
     return status == ISO_OK ? remembered : status;
 }
@@ -220,7 +221,7 @@ static iso_status run_epoch(iso_training *t)
     if (t->place.batch == 0)
         ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
     snprintf(title, sizeof title, "Epoch %d/%d", t->place.epoch + 1, t->options.epochs);
-    iso_progress_begin(t->progress, title, t->steps, t->place.batch);
+    iso_progress_begin(t->progress, t->options.epochs > 1 ? title : NULL, t->steps, t->place.batch);
     ISO_TRY(run_steps(t));
     if (t->place.batch == t->steps) { /* else a callback has stopped it */
         t->place.epoch++;

@@ -217,7 +217,7 @@ static iso_status run(prediction *p)
     if (p->file)
         status = iso_rows_file_finish(p->file, status);
     if (status == ISO_OK)
-        iso_progress_end(p->progress, &(iso_logs){.count = 0});
+        iso_progress_end(p->progress, &(iso_logs){.count = 0}, 0);
     return status;
 }
 

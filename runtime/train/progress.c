@@ -16,11 +16,12 @@ enum { BAR_WIDTH = 20, NAME_BYTES = 64 };
 static const double redraw_seconds = 0.1;
 
 struct iso_progress {
-    bool prints, bar, latest;
-    int64_t steps, done; /* steps 0: not known */
-    int64_t earlier;     /* of those that are done: by another run */
-    double begin, drawn; /* seconds of the monotonic clock */
-    int width;           /* characters of the last drawing */
+    bool prints, bar, colored, latest;
+    double (*clock)(void);      /* seconds */
+    int64_t steps, done;        /* steps 0: not known */
+    int64_t earlier;            /* of those that are done: by another run */
+    double begin, first, drawn; /* first: the end of the first step */
+    int width;                  /* characters of the last drawing */
     /* for iso_progress_update */
     int values;
     char name[ISO_MAX_PROGRESS][NAME_BYTES];
@@ -47,6 +48,8 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     int verbose = (int)iso_option_number(options.verbose, 1);
     made->prints = verbose > 0 && (!ctx || iso_is_chief(ctx));
     made->bar = made->prints && verbose == 1 && iso_is_terminal(stdout);
+    made->colored = made->bar && iso_wants_colors(stdout);
+    made->clock = now;
     made->latest = options.latest;
     while (made->values < ISO_MAX_PROGRESS && options.names[made->values]) {
         int i = made->values++;
@@ -56,6 +59,11 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     iso_progress_begin(made, NULL, options.steps, 0);
     *progress = made;
     return ISO_OK;
+}
+
+void iso_progress_set_clock(iso_progress *progress, double (*clock)(void))
+{
+    progress->clock = clock;
 }
 
 void iso_progress_destroy(iso_progress *progress)
@@ -72,94 +80,204 @@ void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps
     progress->steps = steps;
     progress->done = progress->earlier = done;
     progress->width = 0;
-    progress->begin = now();
-    progress->drawn = 0;
+    progress->begin = progress->first = progress->clock();
+    progress->drawn = -1;
     memset(progress->sum, 0, sizeof progress->sum);
 }
 
 bool iso_progress_step(iso_progress *progress)
 {
-    progress->done++;
-    return progress->bar && now() - progress->drawn >= redraw_seconds;
+    if (progress->done++ == progress->earlier)
+        progress->first = progress->clock();
+    return progress->bar && progress->clock() - progress->drawn >= redraw_seconds;
 }
 
-/* "12s 13ms/step", with "- " between where it is a line of its own. */
-static int time_text(const iso_progress *progress, char *text, size_t size)
+/* ---- times ---- */
+
+/* Of a step, in seconds: the first one, which is slow, counts only while it is the only one. */
+static double seconds_each(const iso_progress *progress, double time)
 {
-    double seconds = now() - progress->begin;
     int64_t done = progress->done - progress->earlier;
-    double each = done ? seconds / (double)done : 0;
-    const char *unit = each >= 1 || each == 0 ? "s" : each >= 1e-3 ? "ms" : "us";
-    double scaled = each >= 1 || each == 0 ? each : each >= 1e-3 ? each * 1e3 : each * 1e6;
-    return snprintf(text, size, "%s%.0fs %s%.0f%s/step", progress->bar ? "" : "- ", seconds,
-                    progress->bar ? "" : "- ", scaled, unit);
+    if (done == 0)
+        return 0;
+    return done == 1 ? time - progress->begin : (time - progress->first) / (double)(done - 1);
 }
 
-/* Metrics in the order in which Keras shows them: sorted, those of the validation behind. */
-static bool comes_before(const char *a, const char *b)
+/* "13ms/step" */
+static void each_text(double seconds, char *text, size_t size)
 {
-    bool a_last = strncmp(a, "val_", 4) == 0, b_last = strncmp(b, "val_", 4) == 0;
-    return a_last != b_last ? b_last : strcmp(a, b) < 0;
+    if (seconds >= 1 || seconds == 0)
+        snprintf(text, size, "%.0fs/step", seconds);
+    else if (seconds >= 1e-3)
+        snprintf(text, size, "%.0fms/step", seconds * 1e3);
+    else
+        snprintf(text, size, "%.0fus/step", seconds * 1e6);
 }
 
-static size_t values_text(const iso_logs *logs, char *text, size_t size)
+/* What is left: "1:02:03", "2:03" or "3s". */
+static void left_text(double seconds, char *text, size_t size)
+{
+    int64_t whole = seconds > 0 ? (int64_t)fmin(seconds, 1e15) : 0;
+    if (seconds > 3600)
+        snprintf(text, size, "%lld:%02lld:%02lld", (long long)(whole / 3600), (long long)(whole % 3600 / 60),
+                 (long long)(whole % 60));
+    else if (seconds > 60)
+        snprintf(text, size, "%lld:%02lld", (long long)(whole / 60), (long long)(whole % 60));
+    else
+        snprintf(text, size, "%llds", (long long)whole);
+}
+
+/* ---- values ---- */
+
+/* Keras sorts the values of training, then those of validation; then come those that callbacks have added. */
+static bool comes_before(const iso_logs *logs, int own, int a, int b)
+{
+    bool a_last = strncmp(logs->name[a], "val_", 4) == 0, b_last = strncmp(logs->name[b], "val_", 4) == 0;
+    if (a >= own || b >= own)
+        return a < b;
+    return a_last != b_last ? b_last : strcmp(logs->name[a], logs->name[b]) < 0;
+}
+
+static void values_text(const iso_logs *logs, int own, char *text, size_t size)
 {
     size_t at = 0;
-    const char *last = NULL;
+    int last = -1;
     text[0] = 0;
     for (int printed = 0; printed < logs->count && at < size; printed++) {
         int next = -1;
-        for (int i = 0; i < logs->count; i++) {
-            bool left = !last || comes_before(last, logs->name[i]);
-            if (left && (next < 0 || comes_before(logs->name[i], logs->name[next])))
+        for (int i = 0; i < logs->count; i++)
+            if ((last < 0 || comes_before(logs, own, last, i)) &&
+                (next < 0 || comes_before(logs, own, i, next)))
                 next = i;
-        }
         if (next < 0)
             break;
-        last = logs->name[next];
+        last = next;
         double value = logs->value[next];
-        const char *format = fabs(value) > 1e-3 || value == 0 ? " - %s: %.4f" : " - %s: %.4e";
-        at += (size_t)snprintf(text + at, size - at, format, last, value);
+        at += (size_t)snprintf(text + at, size - at, fabs(value) > 1e-3 ? " - %s: %.4f" : " - %s: %.4e",
+                               logs->name[next], value);
     }
-    return at;
 }
 
-static void bar_text(const iso_progress *progress, char *text)
+/* ---- lines ---- */
+
+/* A line in its parts. */
+typedef struct line {
+    char steps[64], time[64], values[8192];
+    int bar, full; /* characters of the bar; 0: none */
+    int width;     /* of the line, in characters */
+} line;
+
+static int digits_of(int64_t number)
 {
-    int64_t full = progress->steps > 0 ? BAR_WIDTH * progress->done / progress->steps : 0;
-    text[0] = 0;
-    for (int i = 0; i < BAR_WIDTH; i++)
-        strcat(text, i < full ? "━" : "─");
+    return snprintf(NULL, 0, "%lld", (long long)number);
+}
+
+/* Characters of UTF-8, not bytes. */
+static int characters(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xC0) != 0x80;
+    return count;
+}
+
+static void measure(line *l)
+{
+    l->width =
+        characters(l->steps) + 1 + (l->bar ? l->bar + 1 : 0) + characters(l->time) + characters(l->values);
+}
+
+static void fill(const iso_progress *progress, const iso_logs *logs, int own, bool last, line *l)
+{
+    double time = progress->clock(), each = seconds_each(progress, time);
+    char left[40], step[40];
+    int64_t steps = progress->steps > 0 ? progress->steps : last ? progress->done : 0;
+    each_text(each, step, sizeof step);
+    values_text(logs, own, l->values, sizeof l->values);
+    if (steps > 0)
+        snprintf(l->steps, sizeof l->steps, "%*lld/%lld", digits_of(steps), (long long)progress->done,
+                 (long long)steps);
+    else
+        snprintf(l->steps, sizeof l->steps, "%7lld/Unknown", (long long)progress->done);
+    if (steps > 0 && !last)
+        left_text(each * (double)(steps - progress->done), left, sizeof left);
+    else
+        snprintf(left, sizeof left, "%.0fs", time - progress->begin);
+    snprintf(l->time, sizeof l->time, progress->bar ? "%s %s" : "- %s - %s", left, step);
+    l->bar = progress->bar && steps > 0 ? BAR_WIDTH : 0;
+    l->full = l->bar ? (int)(BAR_WIDTH * progress->done / steps) : 0;
+    measure(l);
+}
+
+/* A line that is redrawn must not be wrapped: its bar gets shorter, then the values are cut. */
+static void fit_into(line *l, int columns)
+{
+    enum { SHORTEST_BAR = 5 };
+    int room = columns - 1, most = l->bar;
+    if (columns <= 0 || l->width <= room)
+        return;
+    l->bar -= l->width - room;
+    l->bar = l->bar < SHORTEST_BAR ? 0 : l->bar;
+    l->full = most ? l->full * l->bar / most : 0;
+    measure(l);
+    for (size_t at = strlen(l->values); l->width > room && at > 0;) {
+        do
+            at--;
+        while (at > 0 && ((unsigned char)l->values[at] & 0xC0) == 0x80);
+        l->values[at] = 0;
+        l->width--;
+    }
+}
+
+/* Keras's colours: what is done is green, the rest white; numbers are bold. */
+typedef struct colors {
+    const char *bold, *green, *white, *end;
+} colors;
+
+static void print_bar(const line *l, const colors *c)
+{
+    bool colored = c->end[0];
+    if (!l->bar)
+        return;
+    if (l->full)
+        printf("%s", c->green);
+    for (int i = 0; i < l->full; i++)
+        printf("━");
+    printf("%s%s", l->full ? c->end : "", c->white);
+    for (int i = l->full; i < l->bar; i++)
+        printf(colored ? "━" : "─");
+    printf("%s ", c->end);
 }
 
 /* "12/938 <bar> 1s 12ms/step - loss: 0.6034" */
-static void print_line(iso_progress *progress, const iso_logs *logs)
+static void draw(iso_progress *progress, const iso_logs *logs, int own, bool last)
 {
-    char steps[64], bar[BAR_WIDTH * 4 + 1] = "", time[64], values[2048];
-    time_text(progress, time, sizeof time);
-    values_text(logs, values, sizeof values);
-    if (progress->steps > 0)
-        snprintf(steps, sizeof steps, "%lld/%lld", (long long)progress->done, (long long)progress->steps);
-    else
-        snprintf(steps, sizeof steps, "%lld/Unknown", (long long)progress->done);
+    static const colors plain = {"", "", "", ""}, bright = {"\033[1m", "\033[32m", "\033[37m", "\033[0m"};
+    const colors *c = progress->colored ? &bright : &plain;
+    line l;
+    fill(progress, logs, own, last, &l);
     if (!progress->bar) {
-        printf("%s %s%s\n", steps, time, values);
+        printf("%s %s%s\n", l.steps, l.time, l.values);
         return;
     }
-    bar_text(progress, bar);
-    int width = (int)(strlen(steps) + strlen(time) + strlen(values)) + BAR_WIDTH + 2;
-    printf("\r%s %s %s%s%*s", steps, bar, time, values, progress->width > width ? progress->width - width : 0,
-           "");
-    progress->width = width;
+    if (!last)
+        fit_into(&l, iso_terminal_width(stdout));
+    int before = (int)strcspn(l.time, " ");
+    bool known = progress->steps > 0 || last;
+    printf("\r%s%s%s ", known ? c->bold : "", l.steps, known ? c->end : "");
+    print_bar(&l, c);
+    printf("%s%.*s%s%s%s", c->bold, before, l.time, c->end, l.time + before, l.values);
+    printf("%*s", progress->width > l.width ? progress->width - l.width : 0, "");
+    progress->width = l.width;
 }
 
 void iso_progress_draw(iso_progress *progress, const iso_logs *logs)
 {
     if (!progress->bar)
         return;
-    print_line(progress, logs);
+    draw(progress, logs, progress->values ? 0 : logs->count, false);
     fflush(stdout);
-    progress->drawn = now();
+    progress->drawn = progress->clock();
 }
 
 void iso_progress_break(iso_progress *progress)
@@ -169,14 +287,15 @@ void iso_progress_break(iso_progress *progress)
     progress->width = 0;
 }
 
-void iso_progress_end(iso_progress *progress, const iso_logs *logs)
+void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own)
 {
     if (!progress->prints)
         return;
-    print_line(progress, logs);
+    draw(progress, logs, progress->values ? 0 : own, true);
     if (progress->bar)
         printf("\n");
     fflush(stdout);
+    progress->width = 0;
 }
 
 /* ---- for one's own loops ---- */
@@ -202,6 +321,6 @@ void iso_progress_update(iso_progress *progress, const double *values)
 void iso_progress_finish(iso_progress *progress)
 {
     iso_logs logs = shown(progress);
-    iso_progress_end(progress, &logs);
+    iso_progress_end(progress, &logs, 0);
     iso_progress_begin(progress, NULL, progress->steps, 0);
 }
