@@ -94,13 +94,15 @@ bool iso_progress_step(iso_progress *progress)
 
 /* ---- times ---- */
 
-/* Of a step, in seconds: the first one, which is slow, counts only while it is the only one. */
+/* Of a step, in seconds. As in Keras a bar leaves out the first one, which is slow, once there are others. */
 static double seconds_each(const iso_progress *progress, double time)
 {
     int64_t done = progress->done - progress->earlier;
     if (done == 0)
         return 0;
-    return done == 1 ? time - progress->begin : (time - progress->first) / (double)(done - 1);
+    if (done == 1 || !progress->bar)
+        return (time - progress->begin) / (double)done;
+    return (time - progress->first) / (double)(done - 1);
 }
 
 /* "13ms/step" */
