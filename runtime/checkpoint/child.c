@@ -16,7 +16,7 @@
 
 /* Limits: of seconds on a processor, of seconds in all, and of memory beyond what the process has already. A
  * file of n bytes may take n / SLOWEST seconds and n * EXPANSION bytes more. */
-enum { PROCESSOR_SECONDS = 20, SECONDS = 120, SLOWEST = 10 << 20, EXPANSION = 64 };
+enum { PROCESSOR_SECONDS = 5, SECONDS = 120, SLOWEST = 10 << 20, EXPANSION = 64 };
 static const uint64_t least_memory = (uint64_t)1 << 30, most_memory = (uint64_t)4 << 30;
 
 /* AddressSanitizer reserves more addresses than there is memory. */
