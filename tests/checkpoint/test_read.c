@@ -1,0 +1,570 @@
+/* Checkpoints that were saved are read: the same tensors whole, in parts and by pieces, from any number of
+ * ranks; what was changed, cut off or put together wrongly is refused by all ranks alike; of a folder the newest
+ * that is whole is found. Ranks: 1, 3, 5 Timeout: 300 */
+#include <fcntl.h>
+#include <hdf5.h>
+#include <sys/stat.h>
+
+#include "runtime/base/lock.h"
+#include "runtime/checkpoint/mark.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/dice.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+static char folder[64];
+static iso_saver *saver;
+static made_state state;
+
+static void set_up(void)
+{
+    make_test_folder(ctx, folder);
+    check_ok(iso_saver_create(ctx, &saver));
+    made_state_begin(&state, ctx, 0);
+}
+
+static void tear_down(void)
+{
+    made_state_end(&state);
+    iso_saver_destroy(saver);
+    remove_test_folder(ctx, folder);
+}
+
+static bool is_chief(void)
+{
+    return iso_rank(ctx) == 0;
+}
+
+/* Before and behind what one rank does to files alone. */
+static void meet(void)
+{
+    check_ok(iso_agree(ctx, ISO_OK));
+}
+
+static const char *save(const char *name, const iso_saved_contents *contents, const iso_pieces *pieces)
+{
+    const char *path = in_folder(folder, name);
+    check_ok(iso_saver_save(saver, path, contents, pieces, false, NULL));
+    check_ok(iso_saver_wait(saver));
+    return path;
+}
+
+/* A version of the state under a name, with its number. */
+static const char *save_version(const char *name, int version)
+{
+    made_state other;
+    made_state_begin(&other, ctx, version);
+    const char *path = save(name, &other.contents, &other.pieces);
+    made_state_end(&other);
+    return path;
+}
+
+/* ---- what was saved ---- */
+
+static void check_whole(iso_saved_file *file, int t, int version)
+{
+    const iso_saved_tensor *expected = &state.tensor[t];
+    int tensor = iso_saved_file_at(file, expected->place);
+    ck_assert_msg(tensor >= 0, "'%s' is missing", expected->place);
+    const iso_saved_tensor *found = iso_saved_file_tensor(file, tensor);
+    ck_assert(found->dtype == expected->dtype && iso_shape_equal(&found->shape, &expected->shape));
+    if (expected->path) {
+        ck_assert_str_eq(found->path, expected->path);
+        ck_assert_int_eq(iso_saved_file_of(file, expected->path), tensor);
+    } else {
+        ck_assert_ptr_null(found->path);
+    }
+    iso_box box = iso_box_whole(&expected->shape);
+    void *values = made_values(expected, t, version), *out = malloc(made_bytes(expected) + 1);
+    check_ok(iso_saved_file_read(file, tensor, &box, expected->dtype, out));
+    ck_assert_msg(memcmp(out, values, made_bytes(expected)) == 0, "'%s' has other bytes", expected->place);
+    free(out);
+    free(values);
+}
+
+/* Any boxes, any ranges of them. */
+static void check_parts(iso_saved_file *file, int t, dice *d)
+{
+    const iso_saved_tensor *expected = &state.tensor[t];
+    int tensor = iso_saved_file_at(file, expected->place);
+    size_t size = iso_dtype_size(expected->dtype);
+    char *values = made_values(expected, t, 0), *out = malloc(made_bytes(expected) + 1);
+    for (int k = 0; k < 20; k++) {
+        iso_box box = {.rank = expected->shape.rank};
+        for (int i = 0; i < box.rank; i++) {
+            box.offset[i] = throw_dice(d, (int)expected->shape.dim[i] + 1);
+            box.extent[i] = throw_dice(d, (int)(expected->shape.dim[i] - box.offset[i]) + 1);
+        }
+        int64_t all = iso_box_count(&box), begin = throw_dice(d, (int)all + 1);
+        int64_t count = k % 2 ? throw_dice(d, (int)(all - begin) + 1) : all - begin;
+        iso_piece piece = {expected->path, expected->dtype, expected->shape, box, begin, count, out, false};
+        check_ok(iso_saved_file_read_piece(file, tensor, &piece));
+        for (int64_t i = 0; i < count; i++) {
+            int64_t global = iso_box_global_index(&box, &expected->shape, begin + i);
+            ck_assert(memcmp(out + (size_t)i * size, values + (size_t)global * size, size) == 0);
+        }
+    }
+    free(out);
+    free(values);
+}
+
+static void check_contents(iso_saved_file *file, int version)
+{
+    uint64_t number = 0;
+    ck_assert_str_eq(iso_saved_file_state(file), state.contents.state);
+    ck_assert(iso_saved_file_committed(file, &number));
+    ck_assert_uint_eq(number, 1000 + (uint64_t)version);
+    ck_assert_int_eq(iso_saved_file_tensors(file), MADE_TENSORS);
+    for (int t = 0; t < MADE_TENSORS; t++)
+        check_whole(file, t, version);
+    for (int g = 0; g < MADE_GROUPS; g++) {
+        const char *name = iso_saved_file_name(file, state.group[g].place);
+        ck_assert(state.group[g].name ? name && !strcmp(name, state.group[g].name) : !name);
+    }
+}
+
+START_TEST(test_what_was_saved)
+{
+    iso_saved_file *file = NULL;
+    dice d = dice_for(iso_rank(ctx));
+    check_ok(iso_saved_file_open(ctx, save("a.weights.h5", &state.contents, &state.pieces), &file));
+    check_contents(file, 0);
+    for (int t = 0; t < MADE_TENSORS; t++)
+        check_parts(file, t, &d);
+    check_ok(iso_saved_file_verify(file));
+    iso_saved_file_close(file);
+}
+END_TEST
+
+/* A file stays what it is for who has it open, whatever comes in its place. */
+START_TEST(test_replaced_while_open)
+{
+    iso_saved_file *file = NULL;
+    check_ok(iso_saved_file_open(ctx, save_version("a.weights.h5", 1), &file));
+    save_version("a.weights.h5", 2);
+    check_contents(file, 1);
+    check_ok(iso_saved_file_verify(file));
+    iso_saved_file_close(file);
+}
+END_TEST
+
+/* ---- a small file, every byte of it ---- */
+
+enum { SMALL = 3, MOST_BYTES = 64 << 10 };
+static char original[MOST_BYTES + 100];
+static const iso_saved_tensor small_tensor[SMALL] = {
+    {"/layers/dense/vars/0", "d/kernel", ISO_F32, {2, {3, 4}}},
+    {"/layers/dense/vars/1", "d/bias", ISO_F64, {1, {5}}},
+    {"/vars/0", "n", ISO_I64, {0, {0}}},
+};
+static const char *small_path;
+static size_t small_bytes;
+
+static const void *small_values(int t)
+{
+    static const float kernel[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const double bias[5] = {0.5, 1, 2, 3, 4};
+    static const int64_t n[1] = {77};
+    return t == 0 ? (const void *)kernel : t == 1 ? (const void *)bias : (const void *)n;
+}
+
+static void write_small(const char *bytes, size_t count)
+{
+    meet(); /* nobody reads any more */
+    if (is_chief()) {
+        int file = open(small_path, O_WRONLY | O_TRUNC | O_CREAT, 0666);
+        ck_assert(file >= 0 && write(file, bytes, count) == (ssize_t)count);
+        close(file);
+    }
+    meet();
+}
+
+/* One byte of it. */
+static void change_small(size_t at, char byte)
+{
+    meet();
+    if (is_chief()) {
+        int file = open(small_path, O_WRONLY);
+        ck_assert(file >= 0 && pwrite(file, &byte, 1, (off_t)at) == 1);
+        close(file);
+    }
+    meet();
+}
+
+static void save_small(void)
+{
+    iso_saved_group group = {"/layers/dense/vars", "d"};
+    iso_piece piece[SMALL];
+    for (int t = 0; t < SMALL; t++) {
+        iso_box box = iso_box_whole(&small_tensor[t].shape);
+        piece[t] = (iso_piece){small_tensor[t].path, small_tensor[t].dtype, small_tensor[t].shape,    box, 0,
+                               iso_box_count(&box),  (void *)(uintptr_t)small_values(t), is_chief()};
+    }
+    iso_saved_contents contents = {.tensors = SMALL, .groups = 1, .tensor = small_tensor, .group = &group,
+                                   .state = "{\"step\": 3}", .number = 3};
+    small_path = save("small.weights.h5", &contents, &(iso_pieces){SMALL, piece});
+    int file = open(small_path, O_RDONLY);
+    small_bytes = (size_t)read(file, original, MOST_BYTES);
+    ck_assert(small_bytes > 0 && small_bytes < MOST_BYTES);
+    memset(original + small_bytes, 0, 100);
+    close(file);
+}
+
+/* All ranks: the same. */
+static void check_alike(iso_status status)
+{
+    uint8_t mine = (uint8_t)status, all[64];
+    check_ok(iso_gather_all(ctx, &mine, 1, all));
+    for (int i = 0; i < iso_ranks(ctx); i++)
+        ck_assert_int_eq(all[i], mine);
+}
+
+/* Refused, with a message that names the file, or the very tensors. Returns whether it was refused. */
+static bool refused_or_same(const char *what, size_t where)
+{
+    iso_saved_file *file = NULL;
+    double out[12];
+    iso_status status = iso_saved_file_open(ctx, small_path, &file);
+    if (status == ISO_OK)
+        status = iso_saved_file_verify(file);
+    check_alike(status);
+    for (int t = 0; t < SMALL && status == ISO_OK; t++) {
+        const iso_saved_tensor *expected = &small_tensor[t];
+        int tensor = iso_saved_file_at(file, expected->place);
+        ck_assert_msg(tensor >= 0, "%s at %zu: '%s' is missing", what, where, expected->place);
+        ck_assert(iso_shape_equal(&iso_saved_file_tensor(file, tensor)->shape, &expected->shape));
+        iso_box box = iso_box_whole(&expected->shape);
+        check_ok(iso_saved_file_read(file, tensor, &box, expected->dtype, out));
+        ck_assert_msg(
+            !memcmp(out, small_values(t), (size_t)iso_box_count(&box) * iso_dtype_size(expected->dtype)),
+            "%s at %zu: '%s' has other bytes", what, where, expected->place);
+    }
+    if (status == ISO_OK)
+        ck_assert_int_eq(iso_saved_file_tensors(file), SMALL);
+    else
+        ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), small_path), "%s at %zu: %d, %s", what,
+                      where, (int)status, iso_error_message());
+    iso_saved_file_close(file);
+    return status != ISO_OK;
+}
+
+START_TEST(test_flipped_bits)
+{
+    size_t kept = 0;
+    save_small();
+    for (size_t i = 0; i < small_bytes; i += (size_t)(iso_ranks(ctx) > 1 ? 37 : 1)) {
+        change_small(i, (char)(original[i] ^ 1 << i % 8));
+        kept += !refused_or_same("a flipped bit", i);
+        change_small(i, original[i]);
+    }
+    ck_assert_uint_le(kept, 8); /* of the characters that tell of a mark: it is then a file without one */
+}
+END_TEST
+
+START_TEST(test_cut_off)
+{
+    size_t kept = 0;
+    save_small();
+    for (size_t i = 0; i < small_bytes; i += (size_t)(iso_ranks(ctx) > 1 ? 211 : 17)) {
+        write_small(original, i);
+        kept += !refused_or_same("cut off", i);
+    }
+    ck_assert_uint_le(kept, (ISO_MARK_TAIL + SMALL * ISO_MARK_ENTRY) / 17 + 1); /* nothing is missing but the mark */
+    write_small(original, small_bytes + 100);
+    refused_or_same("grown", small_bytes);
+}
+END_TEST
+
+/* ---- put together wrongly ---- */
+
+static void expect_refused(const char *path, const char *reason)
+{
+    iso_saved_file *file = NULL;
+    iso_status status = iso_saved_file_open(ctx, path, &file);
+    check_alike(status);
+    check_refused(status, reason);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), folder));
+}
+
+/* A mark that is sound, but tells of other places than HDF5: here two tensors have changed theirs. */
+START_TEST(test_mark_of_another_file)
+{
+    const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+    if (is_chief()) {
+        iso_mark mark;
+        bool found = false;
+        int file = open(path, O_RDWR);
+        check_ok(iso_mark_read(file, path, &found, &mark));
+        uint64_t place = mark.tensor[0].offset;
+        ck_assert(found && mark.tensor[0].bytes == mark.tensor[6].bytes);
+        mark.tensor[0].offset = mark.tensor[6].offset;
+        mark.tensor[6].offset = place;
+        check_ok(iso_mark_write(file, path, &mark));
+        iso_mark_free(&mark);
+        close(file);
+    }
+    meet();
+    expect_refused(path, "disagree about '/layers/dense/vars/0'");
+}
+END_TEST
+
+/* What other programs do to a file takes its mark away, and then what they did counts. */
+static void edit(const char *path, void (*change)(hid_t file))
+{
+    if (is_chief()) {
+        iso_hdf5_lock();
+        hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+        ck_assert(file >= 0);
+        change(file);
+        ck_assert(H5Fclose(file) >= 0);
+        iso_hdf5_unlock();
+    }
+    meet();
+}
+
+static void delete_dataset(hid_t file)
+{
+    ck_assert(H5Ldelete(file, "/layers/dense/vars/1", H5P_DEFAULT) >= 0);
+}
+
+static void delete_index(hid_t file)
+{
+    ck_assert(H5Ldelete(file, "/isogrid/index", H5P_DEFAULT) >= 0);
+}
+
+static void link_index(hid_t file)
+{
+    delete_index(file);
+    ck_assert(H5Lcreate_soft("/isogrid/state", file, "/isogrid/index", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+}
+
+static void change_index(hid_t file, const char *text)
+{
+    delete_index(file);
+    hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    H5Tset_size(type, strlen(text) + 1);
+    hid_t dataset = H5Dcreate2(file, "/isogrid/index", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    ck_assert(dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) >= 0);
+    H5Dclose(dataset);
+    H5Tclose(type);
+    H5Sclose(space);
+}
+
+static void index_no_json(hid_t file)
+{
+    change_index(file, "[{");
+}
+
+static void index_no_list(hid_t file)
+{
+    change_index(file, "{}");
+}
+
+static void index_no_place(hid_t file)
+{
+    change_index(file, "[{\"path\": \"a\"}]");
+}
+
+static void index_place_twice(hid_t file)
+{
+    change_index(file, "[{\"place\": \"/isogrids/flags\", \"path\": null}, {\"place\": \"/isogrids/flags\", \"path\": "
+                       "\"a\"}]");
+}
+
+static void index_path_twice(hid_t file)
+{
+    change_index(file, "[{\"place\": \"/isogrids/flags\", \"path\": \"a\"}, {\"place\": \"/isogrids/blocks\", "
+                       "\"path\": \"a\"}]");
+}
+
+START_TEST(test_edited)
+{
+    static const struct {
+        void (*change)(hid_t file);
+        const char *reason;
+    } edits[] = {
+        {delete_dataset, "dataset '/layers/dense/vars/1' is missing"},
+        {link_index, "'/isogrid/index' is a soft link"},
+        {index_no_json, "/isogrid/index, line 1"},
+        {index_no_list, "is no list"},
+        {index_no_place, "entry 0 without place and path"},
+        {index_place_twice, "the place '/isogrids/flags' twice"},
+        {index_path_twice, "the path 'a' twice"},
+    };
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+        edit(path, edits[i].change);
+        expect_refused(path, edits[i].reason);
+    }
+}
+END_TEST
+
+/* Without index and mark it is what Keras would have: tensors at places. */
+START_TEST(test_without_mark)
+{
+    const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+    iso_saved_file *file = NULL;
+    edit(path, delete_index);
+    check_ok(iso_saved_file_open(ctx, path, &file));
+    ck_assert(!iso_saved_file_committed(file, NULL));
+    ck_assert_int_eq(iso_saved_file_tensors(file), MADE_TENSORS);
+    ck_assert_int_eq(iso_saved_file_of(file, "dense/kernel"), -1);
+    check_ok(iso_saved_file_verify(file));
+    iso_saved_file_close(file);
+}
+END_TEST
+
+START_TEST(test_ranks_with_other_files)
+{
+    char paths[2][256];
+    snprintf(paths[0], sizeof paths[0], "%s", save_version("a.weights.h5", 0));
+    snprintf(paths[1], sizeof paths[1], "%s", save_version("b.weights.h5", 1));
+    iso_saved_file *file = NULL;
+    bool other = iso_rank(ctx) == 1;
+    iso_status status = iso_saved_file_open(ctx, paths[other], &file);
+    if (iso_ranks(ctx) == 1)
+        check_ok(status);
+    else
+        check_refused(status, "is another file here than on rank 0");
+    iso_saved_file_close(file);
+    status = iso_saved_file_open(ctx, other ? in_folder(folder, "none") : paths[0], &file);
+    ck_assert_int_eq(status, iso_ranks(ctx) == 1 ? ISO_OK : ISO_IO);
+    if (status == ISO_OK)
+        iso_saved_file_close(file);
+}
+END_TEST
+
+/* ---- the newest that is whole ---- */
+
+static void expect_found(const char *pattern, const char *name, const char *passed_over)
+{
+    char *path = NULL;
+    iso_text text = {0};
+    check_ok(iso_checkpoint_find(ctx, folder, pattern, &path, &text));
+    if (name)
+        ck_assert_msg(path && !strcmp(path, in_folder(folder, name)), "found %s, not %s; passed over: %s", path, name,
+                      iso_text_get(&text));
+    else
+        ck_assert_ptr_null(path);
+    if (passed_over)
+        ck_assert_msg(strstr(iso_text_get(&text), passed_over), "'%s' is not in '%s'", passed_over,
+                      iso_text_get(&text));
+    else
+        ck_assert_str_eq(iso_text_get(&text), "");
+    iso_free(path);
+    iso_text_free(&text);
+}
+
+/* Changes a file by the chief: a byte, or its length. */
+static void harm(const char *name, size_t offset, bool cut)
+{
+    if (is_chief()) {
+        int file = open(in_folder(folder, name), O_RDWR);
+        char byte;
+        ck_assert_int_eq(pread(file, &byte, 1, (off_t)offset), 1);
+        byte = (char)(byte ^ 1);
+        ck_assert(cut ? ftruncate(file, (off_t)offset) == 0 : pwrite(file, &byte, 1, (off_t)offset) == 1);
+        close(file);
+    }
+    meet();
+}
+
+/* The first byte of a tensor in the file. */
+static size_t place_of(const char *name, int tensor)
+{
+    iso_mark mark;
+    bool found = false;
+    int file = open(in_folder(folder, name), O_RDONLY);
+    check_ok(iso_mark_read(file, name, &found, &mark));
+    size_t place = (size_t)mark.tensor[tensor].offset;
+    iso_mark_free(&mark);
+    close(file);
+    meet();
+    return place;
+}
+
+START_TEST(test_find)
+{
+    expect_found(NULL, NULL, NULL);
+    for (int i = 1; i <= 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d-%d.weights.h5", i, 10 - i);
+        save_version(name, i);
+    }
+    save_version("other.weights.h5", 7);
+    expect_found(NULL, "other.weights.h5", NULL);
+    expect_found("{epoch}-{loss:.2f}.weights.h5", "5-5.weights.h5", NULL);
+    harm("5-5.weights.h5", place_of("5-5.weights.h5", 2) + 5, false);
+    expect_found("{epoch}-{loss}.weights.h5", "4-6.weights.h5",
+                 "5-5.weights.h5': tensor '/layers/dense_1/vars/0' (dense_1/kernel) is not what was written");
+    harm("4-6.weights.h5", 5000, true);
+    expect_found("{epoch}-{loss}.weights.h5", "3-7.weights.h5", "4-6.weights.h5' does not end with a commit mark");
+    harm("3-7.weights.h5", 9, false);
+    expect_found("{epoch}-{loss}.weights.h5", "2-8.weights.h5", "3-7.weights.h5'");
+    expect_found("{}-9.weights.h5", "1-9.weights.h5", NULL);
+    expect_found("none{}", NULL, NULL);
+}
+END_TEST
+
+/* By number first; among equals the youngest; and files without a mark never. */
+START_TEST(test_order_of_time)
+{
+    struct timespec old[2] = {{1000, 0}, {1000, 0}};
+    save_version("b.weights.h5", 4);
+    save_version("a.weights.h5", 4);
+    save_version("late.weights.h5", 3);
+    expect_found(NULL, "a.weights.h5", NULL);
+    if (is_chief()) {
+        ck_assert_int_eq(utimensat(AT_FDCWD, in_folder(folder, "a.weights.h5"), old, 0), 0);
+        ck_assert_int_eq(mkfifo(in_folder(folder, "pipe.weights.h5"), 0600), 0);
+        ck_assert_int_eq(mkdir(in_folder(folder, "folder.weights.h5"), 0700), 0);
+        char command[512];
+        snprintf(command, sizeof command, "cp tests/keras/weights/types.weights.h5 '%s/keras.weights.h5'", folder);
+        ck_assert_int_eq(system(command), 0);
+    }
+    meet();
+    expect_found(NULL, "b.weights.h5", "keras.weights.h5' does not end with a commit mark");
+    expect_found(NULL, "b.weights.h5", "pipe.weights.h5' is no file");
+    expect_found(NULL, "b.weights.h5", "folder.weights.h5' is no file");
+}
+END_TEST
+
+START_TEST(test_no_folder)
+{
+    char *path = NULL;
+    check_ok(iso_checkpoint_find(ctx, in_folder(folder, "none"), NULL, &path, NULL));
+    ck_assert_ptr_null(path);
+    save("a.weights.h5", &state.contents, &state.pieces);
+    ck_assert_int_eq(iso_checkpoint_find(ctx, in_folder(folder, "a.weights.h5"), NULL, &path, NULL), ISO_IO);
+    ck_assert_ptr_null(path);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    Suite *suite = suite_create("reading");
+    TCase *all = tcase_create("reading");
+    tcase_set_timeout(all, 300);
+    tcase_add_checked_fixture(all, set_up, tear_down);
+    tcase_add_test(all, test_what_was_saved);
+    tcase_add_test(all, test_replaced_while_open);
+    tcase_add_test(all, test_flipped_bits);
+    tcase_add_test(all, test_cut_off);
+    tcase_add_test(all, test_mark_of_another_file);
+    tcase_add_test(all, test_edited);
+    tcase_add_test(all, test_without_mark);
+    tcase_add_test(all, test_ranks_with_other_files);
+    tcase_add_test(all, test_find);
+    tcase_add_test(all, test_order_of_time);
+    tcase_add_test(all, test_no_folder);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    size_t held = iso_memory_held();
+    if (status == ISO_OK)
+        srunner_run_all(runner, CK_ENV);
+    if (status == ISO_OK && (srunner_ntests_failed(runner) || iso_memory_held() != held))
+        status = iso_error(ISO_FAILED, "a test failed, or %zu bytes are left", iso_memory_held() - held);
+    srunner_free(runner);
+    return iso_finish(ctx, status);
+}
