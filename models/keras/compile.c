@@ -5,7 +5,6 @@
 
 #include "models/keras/keras_impl.h"
 #include "runtime/base/options.h"
-#include "runtime/train/places.h"
 
 /* The rule of an optimizer that is left out: iso_compile refuses it, unless options take its place. */
 #define NO_OPTIMIZER "of the file, which is not supported"
@@ -199,7 +198,7 @@ static const char *identifier(const json_t *value, char *room, size_t size)
     else if (custom)
         return NULL;
     if (text || type)
-        iso_snake_case(text ? text : type, room, size);
+        iso_text_snake_case(text ? text : type, room, size);
     return text || type ? room : NULL;
 }
 

@@ -37,6 +37,15 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     iso_keras_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
 
+/* Writes a compiled model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
+ * they are connected, weights, what it is compiled with and the optimizer's state, so that it predicts the
+ * same there and can be trained on. All ranks write the weights, beside the final place; the chief joins
+ * everything, and gives it the name when it is whole: what had the name before is as it was until then.
+ * Ops outside of layers become the layers that do the same. ISO_INVALID names the op or layer that Keras does
+ * not have, and nothing is written then; ISO_IO. Functions of one's own (losses, metrics) are left out, with
+ * a warning. Collective. */
+iso_status iso_keras_save(iso_model *model, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 #include "runtime/base/text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,4 +113,18 @@ char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
         value /= 1000;
     snprintf(text, size, i ? "%.3g %s%s" : "%.0f %s%s", value, prefix[i], unit);
     return text;
+}
+
+void iso_text_snake_case(const char *name, char *text, size_t size)
+{
+    /* A capital begins a word where a small letter stands before it, or where small ones follow it. */
+    size_t at = 0;
+    for (size_t i = 0; name[i] && at + 2 < size; i++) {
+        bool begins = i > 0 && isupper((unsigned char)name[i]) &&
+                      (islower((unsigned char)name[i - 1]) || islower((unsigned char)name[i + 1]));
+        if (begins)
+            text[at++] = '_';
+        text[at++] = (char)tolower((unsigned char)name[i]);
+    }
+    text[at] = 0;
 }

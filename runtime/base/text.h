@@ -29,6 +29,10 @@ const char *iso_text_get(const iso_text *text);
 /* "1.50 GB" and the like into text, for bytes and for operations; returns text. */
 char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 
+/* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in snake case as Keras has it
+ * (to_snake_case of keras/src/utils/naming.py); cut off where `size` ends. */
+void iso_text_snake_case(const char *name, char *text, size_t size);
+
 /* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one
  * contains the other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
 bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,

@@ -157,7 +157,8 @@ typedef struct iso_layer_record {
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
                 */
     int block; /* filled in by iso_graph_add_layer: the block that it was called in, or -1 */
-    int ops;   /* and how many ops the graph had then */
+    int ops;   /* and how many ops the graph had then, */
+    bool frozen; /* and whether layers were frozen then */
 } iso_layer_record;
 /* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);

@@ -26,6 +26,8 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     model->optimizer = optimizer;
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
+    for (int i = 0; i < model->outputs; i++)
+        model->objective[i] = iso_objective_of(options, i);
     ISO_TRY(iso_graph_error(model->graph));
     model->results = results->count;
 done:

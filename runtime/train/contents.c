@@ -238,13 +238,66 @@ static iso_status check_all_known(const iso_saved_file *file, const iso_places *
     return ISO_OK;
 }
 
-/* Whether the file has the state of such an optimizer as the model's. */
-static bool has_optimizer(const iso_saved_file *file, const iso_places *places)
+static bool is_optimizers(const char *place)
 {
-    const char *theirs = iso_saved_file_name(file, "/optimizer/vars");
+    return starts_with(place, "/optimizer/vars/");
+}
+
+/* Whether optimizers of these names can be of one kind. Keras numbers them ("adam_1"), and users name them as
+ * they like; but what is called as another of its classes is that. */
+static bool names_agree(const char *theirs, const char *ours)
+{
+    static const char *const classes[] = {"sgd",
+                                          "rm_sprop",
+                                          "adam",
+                                          "adam_w",
+                                          "adagrad",
+                                          "adamax",
+                                          "nadam",
+                                          "ftrl",
+                                          "lion",
+                                          "muon",
+                                          "loss_scale_optimizer",
+                                          "schedule_free_adam_w",
+                                          "lamb",
+                                          "adafactor",
+                                          "adadelta"};
+    size_t length = strlen(theirs);
+    while (length > 0 && theirs[length - 1] >= '0' && theirs[length - 1] <= '9')
+        length--;
+    if (length > 0 && length < strlen(theirs) && theirs[length - 1] == '_')
+        length--;
+    else
+        length = strlen(theirs);
+    if (strlen(ours) == length && strncmp(theirs, ours, length) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strlen(classes[i]) == length && strncmp(theirs, classes[i], length) == 0)
+            return false;
+    return true;
+}
+
+/* Whether the file has the state of such an optimizer as the model's: of that name, and as Keras asks
+ * (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many variables. One that has never
+ * been used has an iteration and a learning rate; else the chief warns of what is left out. */
+static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_places *places)
+{
+    const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
+    int in_file = 0, in_model = 0;
+    for (int i = 0; i < iso_saved_file_tensors(file); i++)
+        in_file += is_optimizers(iso_saved_file_tensor(file, i)->place);
+    for (int i = 0; i < places->tensors; i++)
+        in_model += is_optimizers(places->tensor[i].place);
     for (int i = 0; i < places->groups; i++)
         if (strcmp(places->group[i].place, "/optimizer/vars") == 0)
-            return theirs && places->group[i].name && strcmp(theirs, places->group[i].name) == 0;
+            ours = places->group[i].name;
+    if (!theirs || !ours)
+        return false;
+    if (in_file == in_model && names_agree(theirs, ours))
+        return true;
+    if (in_file > 2 && (!ctx || iso_is_chief(ctx)))
+        iso_warn("%s: the state of its optimizer '%s' (%d variables) is left out: the model's is '%s' (%d)",
+                 file_name(file), theirs, in_file, ours, in_model);
     return false;
 }
 
@@ -297,7 +350,7 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
     iso_places places = {0};
     iso_context *ctx = iso_graph_context(model->graph);
     iso_status status = iso_places_create(model, &places);
-    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(file, &places);
+    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &places);
     if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
                            model->optimizer.rule);

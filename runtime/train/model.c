@@ -142,6 +142,16 @@ iso_variable *iso_model_variable(iso_model *model, const char *path)
     return model->graph ? iso_graph_find_variable(model->graph, path) : NULL;
 }
 
+const iso_optimizer *iso_model_optimizer(const iso_model *model)
+{
+    return model->compiled ? &model->optimizer : NULL;
+}
+
+const iso_output_options *iso_model_compiled_output(const iso_model *model, int index)
+{
+    return model->compiled && index >= 0 && index < model->outputs ? &model->objective[index] : NULL;
+}
+
 iso_function *iso_model_training_function(iso_model *model)
 {
     return model->training;

@@ -100,6 +100,11 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *options
 #define iso_compile(model, ...)                                                                              \
     iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
 
+/* What a model was compiled with, Keras's defaults filled in: the optimizer (its no_decay is not kept) and
+ * what output `index` is trained for. NULL before iso_compile. Lent. */
+const iso_optimizer *iso_model_optimizer(const iso_model *model);
+const iso_output_options *iso_model_compiled_output(const iso_model *model, int index);
+
 /* Instead of compiling: builds losses, metrics and updates into the model's graph, and says what the training
  * function would be, for iso_function_plan and iso_function_suggest. The model is of no other use then.
  * Local. */

@@ -25,9 +25,10 @@ struct iso_model {
     /* what iso_compile made */
     bool compiled;
     iso_optimizer optimizer; /* with its rule's name; its no_decay is not kept */
-    int targets;             /* outputs that have a loss or metrics */
-    bool weighted;           /* they have sample weights */
-    int parts; /* what the functions take: inputs, targets, and where `weighted` a weight for each */
+    iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
+    int targets;   /* outputs that have a loss or metrics */
+    bool weighted; /* they have sample weights */
+    int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
     iso_tensor *part[ISO_MAX_COMPONENTS];
     char *initial; /* a checkpoint that compiling reads the weights of; NULL: none */
     iso_function *training, *evaluation;

@@ -1,5 +1,4 @@
 /* The places of a model's state in a file of Keras. */
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,20 +27,6 @@ typedef struct finder {
 } finder;
 
 /* ---- names ---- */
-
-void iso_snake_case(const char *name, char *text, size_t size)
-{
-    /* A capital begins a word where a small letter stands before it, or where small ones follow it. */
-    size_t at = 0;
-    for (size_t i = 0; name[i] && at + 2 < size; i++) {
-        bool begins = i > 0 && isupper((unsigned char)name[i]) &&
-                      (islower((unsigned char)name[i - 1]) || islower((unsigned char)name[i + 1]));
-        if (begins)
-            text[at++] = '_';
-        text[at++] = (char)tolower((unsigned char)name[i]);
-    }
-    text[at] = 0;
-}
 
 static const char *last_part(const char *path)
 {
@@ -231,7 +216,7 @@ static void count_name(counter *counters, const char *type, char *name, size_t s
     while (counters[i].type && strcmp(counters[i].type, type) != 0)
         i++;
     counters[i].type = type;
-    iso_snake_case(type, snake, sizeof snake);
+    iso_text_snake_case(type, snake, sizeof snake);
     snprintf(name, size, counters[i].count ? "%s_%d" : "%s", snake, counters[i].count);
     counters[i].count++;
 }
@@ -388,7 +373,7 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     char name[64];
     int at = 0;
     iso_status status = ISO_OK;
-    iso_snake_case(keras_class(optimizer), name, sizeof name);
+    iso_text_snake_case(keras_class(optimizer), name, sizeof name);
     ISO_TRY(add_group(f->out, "/optimizer/vars", name));
     ISO_TRY(add_own(f, "iteration", &at));
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
@@ -440,7 +425,7 @@ static iso_status find(finder *f, iso_model *model)
         return status;
     const char *name = iso_graph_name(f->graph);
     char usual[32];
-    iso_snake_case(net.type, usual, sizeof usual);
+    iso_text_snake_case(net.type, usual, sizeof usual);
     ISO_TRY(add_group(f->out, "/vars", name ? name : usual));
     ISO_TRY(add_network(f, &net, ""));
     if (model->compiled)

@@ -28,7 +28,4 @@ void iso_places_free(iso_places *places);
 /* The number of the tensor at a place, -1: none. So a file that Keras wrote is read. */
 int iso_places_find(const iso_places *places, const char *place);
 
-/* "GlobalAveragePooling2D" -> "global_average_pooling2d", as keras/src/utils/naming.py has it. */
-void iso_snake_case(const char *name, char *text, size_t size);
-
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/json.h"
+#include "runtime/base/text.h"
 #include "runtime/isogrid.h"
 #include "runtime/train/places.h"
 #include "tests/support/once.h"
@@ -290,10 +291,10 @@ START_TEST(snake_case)
                                            {"AdamW", "adam_w"}};
     char text[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        iso_snake_case(names[i][0], text, sizeof text);
+        iso_text_snake_case(names[i][0], text, sizeof text);
         ck_assert_str_eq(text, names[i][1]);
     }
-    iso_snake_case("GlobalAveragePooling2D", text, 8);
+    iso_text_snake_case("GlobalAveragePooling2D", text, 8);
     ck_assert_int_lt(strlen(text), 8);
 }
 END_TEST

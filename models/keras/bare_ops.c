@@ -1,0 +1,99 @@
+/* Ops of a graph that no layer made, as the layers of Keras that do the same. */
+#include <string.h>
+
+#include "models/keras/writer_impl.h"
+#include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/network.h"
+
+/* Activations under their names in Keras. */
+static const struct {
+    const char *op, *activation;
+} activations[] = {{"relu", "relu"},         {"sigmoid", "sigmoid"}, {"tanh", "tanh"}, {"silu", "silu"},
+                   {"softplus", "softplus"}, {"exp", "exponential"}, {"gelu", "gelu"}};
+
+static const char *activation_of(const iso_op *op)
+{
+    const iso_unary_attrs *attrs = op->attrs;
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strcmp(activations[i].op, op->type->name) == 0)
+            return strcmp(op->type->name, "gelu") == 0 && attrs->kind == ISO_UNARY_GELU_APPROXIMATE
+                       ? NULL
+                       : activations[i].activation;
+    return NULL;
+}
+
+/* A reshape that keeps the batch. */
+static json_t *target_shape(const iso_op *op)
+{
+    const iso_shape *shape = iso_tensor_shape(op->output[0]);
+    json_t *list = json_array();
+    if (shape->rank == 0 || shape->dim[0] != ISO_BATCH) {
+        json_decref(list);
+        return NULL;
+    }
+    for (int i = 1; i < shape->rank; i++)
+        json_array_append_new(list, json_integer(shape->dim[i]));
+    return json_pack("{s: o}", "target_shape", list);
+}
+
+static json_t *dims(const iso_op *op)
+{
+    const iso_transpose_attrs *attrs = op->attrs;
+    json_t *list = json_array();
+    for (int i = 1; i < iso_tensor_shape(op->output[0])->rank; i++)
+        json_array_append_new(list, json_integer(attrs->permutation[i]));
+    return json_pack("{s: o}", "dims", list);
+}
+
+static json_t *layer_of(const iso_op *op, const char **type)
+{
+    const char *name = op->type->name, *activation = activation_of(op);
+    if (activation) {
+        *type = "Activation";
+        return json_pack("{s: s}", "activation", activation);
+    }
+    if (strcmp(name, "leaky_relu") == 0) {
+        *type = "LeakyReLU";
+        return json_pack("{s: f}", "negative_slope", ((const iso_unary_attrs *)op->attrs)->alpha);
+    }
+    if (strcmp(name, "elu") == 0) {
+        *type = "ELU";
+        return json_pack("{s: f}", "alpha", ((const iso_unary_attrs *)op->attrs)->alpha);
+    }
+    if (strcmp(name, "softmax") == 0) {
+        *type = "Softmax";
+        return json_pack("{s: i}", "axis", ((const iso_softmax_attrs *)op->attrs)->axis);
+    }
+    if (strcmp(name, "affine") == 0) {
+        const iso_affine_attrs *attrs = op->attrs;
+        *type = "Rescaling";
+        return json_pack("{s: f, s: f}", "scale", attrs->scale, "offset", attrs->shift);
+    }
+    if (strcmp(name, "add") == 0 || strcmp(name, "multiply") == 0) {
+        *type = *name == 'a' ? "Add" : "Multiply";
+        return json_object();
+    }
+    if (strcmp(name, "concat") == 0) {
+        *type = "Concatenate";
+        return json_pack("{s: i}", "axis", ((const iso_axis_attrs *)op->attrs)->axis);
+    }
+    if (strcmp(name, "reshape") == 0) {
+        *type = "Reshape";
+        return target_shape(op);
+    }
+    if (strcmp(name, "transpose") == 0) {
+        *type = "Permute";
+        return dims(op);
+    }
+    return NULL;
+}
+
+iso_status iso_keras_layer_of_op(const iso_op *op, const char **type, json_t **config)
+{
+    *config = layer_of(op, type);
+    return *config ? ISO_OK
+                   : iso_error(ISO_INVALID,
+                               "the network uses the op '%s' (its result is '%s') outside of layers, and no "
+                               "layer of Keras does the same",
+                               op->type->name, iso_tensor_name(op->output[0]));
+}

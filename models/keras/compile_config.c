@@ -1,0 +1,247 @@
+/* What a model is compiled with, in Keras's words: keras/src/optimizers, losses, metrics of Keras 3.15. */
+#include <string.h>
+
+#include "models/keras/writer_impl.h"
+#include "runtime/base/log.h"
+#include "runtime/session/session.h"
+
+/* ---- optimizers ---- */
+
+static json_t *number_or_null(double value)
+{
+    return value != 0 ? json_real(value) : json_null();
+}
+
+static json_t *piecewise(const iso_schedule *schedule)
+{
+    json_t *boundaries = json_array(), *values = json_array();
+    for (int i = 0; i < schedule->boundaries; i++)
+        json_array_append_new(boundaries, json_integer(schedule->boundary[i]));
+    for (int i = 0; i <= schedule->boundaries; i++)
+        json_array_append_new(values, json_real(schedule->value[i]));
+    return json_pack("{s: o, s: o, s: s}", "boundaries", boundaries, "values", values, "name",
+                     "PiecewiseConstant");
+}
+
+static json_t *schedule_json(const iso_schedule *s)
+{
+    static const char module[] = "keras.optimizers.schedules";
+    if (s->kind == ISO_SCHEDULE_EXPONENTIAL)
+        return iso_keras_object(module, "ExponentialDecay",
+                                json_pack("{s: f, s: I, s: f, s: b, s: s}", "initial_learning_rate",
+                                          s->initial, "decay_steps", (json_int_t)s->decay_steps, "decay_rate",
+                                          s->rate, "staircase", s->staircase, "name", "ExponentialDecay"));
+    if (s->kind == ISO_SCHEDULE_PIECEWISE)
+        return iso_keras_object(module, "PiecewiseConstantDecay", piecewise(s));
+    return iso_keras_object(module, "CosineDecay",
+                            json_pack("{s: f, s: I, s: f, s: s, s: o, s: I}", "initial_learning_rate",
+                                      s->initial, "decay_steps", (json_int_t)s->decay_steps, "alpha",
+                                      s->alpha, "name", "CosineDecay", "warmup_target",
+                                      s->warmup_steps ? json_real(s->warmup_target) : json_null(),
+                                      "warmup_steps", (json_int_t)s->warmup_steps));
+}
+
+/* A rule's own settings: their names in Keras and places in `hyper`. */
+typedef struct setting {
+    const char *name;
+    int place;
+    bool flag;
+} setting;
+
+static const struct {
+    const char *rule, *type, *name;
+    setting own[5];
+} optimizers[] = {
+    {"sgd", "SGD", "sgd", {{"momentum", ISO_SGD_MOMENTUM, false}, {"nesterov", ISO_SGD_NESTEROV, true}}},
+    {"rmsprop",
+     "RMSprop",
+     "rm_sprop",
+     {{"rho", ISO_RMSPROP_RHO, false},
+      {"momentum", ISO_RMSPROP_MOMENTUM, false},
+      {"epsilon", ISO_RMSPROP_EPSILON, false},
+      {"centered", ISO_RMSPROP_CENTERED, true}}},
+    {"adam",
+     "Adam",
+     "adam",
+     {{"beta_1", ISO_ADAM_BETA_1, false},
+      {"beta_2", ISO_ADAM_BETA_2, false},
+      {"epsilon", ISO_ADAM_EPSILON, false},
+      {"amsgrad", ISO_ADAM_AMSGRAD, true}}},
+    {"adamw",
+     "AdamW",
+     "adam_w",
+     {{"beta_1", ISO_ADAM_BETA_1, false},
+      {"beta_2", ISO_ADAM_BETA_2, false},
+      {"epsilon", ISO_ADAM_EPSILON, false},
+      {"amsgrad", ISO_ADAM_AMSGRAD, true}}},
+    {"adagrad",
+     "Adagrad",
+     "adagrad",
+     {{"initial_accumulator_value", ISO_ADAGRAD_INITIAL, false}, {"epsilon", ISO_ADAGRAD_EPSILON, false}}},
+};
+
+static json_t *common_settings(const iso_optimizer *o, const char *name)
+{
+    json_t *rate =
+        o->schedule.kind == ISO_SCHEDULE_CONSTANT ? json_real(o->learning_rate) : schedule_json(&o->schedule);
+    /* AdamW must have a number */
+    json_t *decay =
+        strcmp(o->rule, "adamw") == 0 ? json_real(o->weight_decay) : number_or_null(o->weight_decay);
+    return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: b, s: f, s: n, s: n, s: o}", "name", name,
+                     "learning_rate", rate, "weight_decay", decay, "clipnorm", number_or_null(o->clip_norm),
+                     "global_clipnorm", number_or_null(o->global_clip_norm), "clipvalue",
+                     number_or_null(o->clip_value), "use_ema", 0, "ema_momentum", 0.99,
+                     "ema_overwrite_frequency", "loss_scale_factor", "gradient_accumulation_steps",
+                     o->accumulation > 1 ? json_integer(o->accumulation) : json_null());
+}
+
+static json_t *optimizer_json(const iso_optimizer *optimizer)
+{
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (strcmp(optimizers[i].rule, optimizer->rule) != 0)
+            continue;
+        json_t *config = common_settings(optimizer, optimizers[i].name);
+        for (const setting *own = optimizers[i].own; config && own->name; own++)
+            json_object_set_new(config, own->name,
+                                own->flag ? json_boolean(optimizer->hyper[own->place] != 0)
+                                          : json_real(optimizer->hyper[own->place]));
+        return iso_keras_object("keras.optimizers", optimizers[i].type, config);
+    }
+    return NULL;
+}
+
+/* ---- losses and metrics ---- */
+
+/* class, name; the arguments it has besides */
+static const struct {
+    const char *type, *name;
+    bool logits, has_logits, smoothing;
+} losses[ISO_LOSS_COUNT] = {
+    [ISO_LOSS_MSE] = {"MeanSquaredError", "mean_squared_error", false, false, false},
+    [ISO_LOSS_MAE] = {"MeanAbsoluteError", "mean_absolute_error", false, false, false},
+    [ISO_LOSS_HUBER] = {"Huber", "huber_loss", false, false, false},
+    [ISO_LOSS_SPARSE_CROSSENTROPY] = {"SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
+                                      false, true, false},
+    [ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS] = {"SparseCategoricalCrossentropy",
+                                             "sparse_categorical_crossentropy", true, true, false},
+    [ISO_LOSS_CROSSENTROPY] = {"CategoricalCrossentropy", "categorical_crossentropy", false, true, true},
+    [ISO_LOSS_CROSSENTROPY_LOGITS] = {"CategoricalCrossentropy", "categorical_crossentropy", true, true,
+                                      true},
+    [ISO_LOSS_BINARY_CROSSENTROPY] = {"BinaryCrossentropy", "binary_crossentropy", false, true, true},
+    [ISO_LOSS_BINARY_CROSSENTROPY_LOGITS] = {"BinaryCrossentropy", "binary_crossentropy", true, true, true},
+};
+
+static json_t *loss_json(const iso_output_options *output)
+{
+    iso_loss loss = output->loss;
+    if (loss == ISO_LOSS_NONE || (int)loss >= ISO_LOSS_COUNT || !losses[loss].type)
+        return json_null();
+    json_t *config = json_pack("{s: s, s: s}", "name", losses[loss].name, "reduction", "sum_over_batch_size");
+    if (losses[loss].has_logits)
+        json_object_set_new(config, "from_logits", json_boolean(losses[loss].logits));
+    if (losses[loss].smoothing)
+        json_object_set_new(config, "label_smoothing", json_real(output->label_smoothing));
+    if (loss == ISO_LOSS_HUBER)
+        json_object_set_new(config, "delta", json_real(output->huber_delta != 0 ? output->huber_delta : 1));
+    return iso_keras_object("keras.losses", losses[loss].type, config);
+}
+
+static const struct {
+    const char *type, *name;
+} metrics[ISO_METRIC_COUNT] = {
+    [ISO_METRIC_SPARSE_ACCURACY] = {"SparseCategoricalAccuracy", "accuracy"},
+    [ISO_METRIC_CATEGORICAL_ACCURACY] = {"CategoricalAccuracy", "accuracy"},
+    [ISO_METRIC_BINARY_ACCURACY] = {"BinaryAccuracy", "accuracy"},
+    [ISO_METRIC_SPARSE_TOP_K] = {"SparseTopKCategoricalAccuracy", NULL},
+    [ISO_METRIC_TOP_K] = {"TopKCategoricalAccuracy", NULL},
+    [ISO_METRIC_MSE] = {"MeanSquaredError", NULL},
+    [ISO_METRIC_MAE] = {"MeanAbsoluteError", NULL},
+};
+
+static json_t *metric_json(iso_metric metric, const iso_output_options *output)
+{
+    if (metric == ISO_METRIC_ACCURACY)
+        return json_string("accuracy");
+    if ((int)metric >= ISO_METRIC_COUNT || !metrics[metric].type)
+        return NULL;
+    const char *name = metrics[metric].name ? metrics[metric].name : iso_metric_name(metric);
+    json_t *config = json_pack("{s: s, s: s}", "name", name, "dtype", "float32");
+    if (metric == ISO_METRIC_SPARSE_TOP_K || metric == ISO_METRIC_TOP_K)
+        json_object_set_new(config, "k", json_integer(output->top_k ? output->top_k : 5));
+    if (metric == ISO_METRIC_BINARY_ACCURACY)
+        json_object_set_new(config, "threshold", json_real(iso_option_number(output->threshold, 0.5)));
+    return iso_keras_object("keras.metrics", metrics[metric].type, config);
+}
+
+static json_t *metric_list(const iso_metric *list, const iso_output_options *output)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < ISO_MAX_METRICS && list[i] != ISO_METRIC_NONE; i++) {
+        json_t *metric = metric_json(list[i], output);
+        if (metric)
+            json_array_append_new(out, metric);
+    }
+    return out;
+}
+
+/* ---- all of it ---- */
+
+static void warn_of_functions(iso_model *model)
+{
+    iso_context *ctx = iso_graph_context(iso_model_graph(model));
+    bool loss = false, metric = false;
+    for (int i = 0; i < iso_model_output_count(model); i++) {
+        const iso_output_options *output = iso_model_compiled_output(model, i);
+        loss = loss || output->loss_function;
+        metric = metric || output->custom_metrics[0].function;
+    }
+    if ((loss || metric) && ctx && iso_is_chief(ctx))
+        iso_warn("Keras's files cannot hold functions: %s of one's own %s left out",
+                 loss ? "a loss" : "metrics", loss ? "is" : "are");
+}
+
+/* One value for each output; with one output that value itself. */
+static json_t *for_each_output(iso_model *model, json_t *(*of)(const iso_output_options *output))
+{
+    int count = iso_model_output_count(model);
+    if (count == 1)
+        return of(iso_model_compiled_output(model, 0));
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, of(iso_model_compiled_output(model, i)));
+    return list;
+}
+
+static json_t *weight_of(const iso_output_options *output)
+{
+    return json_real(output->loss_weight);
+}
+
+static json_t *metrics_of(const iso_output_options *output)
+{
+    return metric_list(output->metrics, output);
+}
+
+static json_t *weighted_metrics_of(const iso_output_options *output)
+{
+    return metric_list(output->weighted_metrics, output);
+}
+
+static bool weighs(iso_model *model)
+{
+    for (int i = 0; i < iso_model_output_count(model); i++)
+        if (iso_model_compiled_output(model, i)->loss_weight != 1)
+            return true;
+    return false;
+}
+
+json_t *iso_keras_compile_config(iso_model *model)
+{
+    warn_of_functions(model);
+    return json_pack("{s: o, s: o, s: o, s: o, s: o, s: b, s: i, s: s}", "optimizer",
+                     optimizer_json(iso_model_optimizer(model)), "loss", for_each_output(model, loss_json),
+                     "loss_weights", weighs(model) ? for_each_output(model, weight_of) : json_null(),
+                     "metrics", for_each_output(model, metrics_of), "weighted_metrics",
+                     for_each_output(model, weighted_metrics_of), "run_eagerly", 0, "steps_per_execution", 1,
+                     "jit_compile", "auto");
+}

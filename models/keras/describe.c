@@ -1,0 +1,433 @@
+/* config.json: a model's layers and how they are connected, in the form of Keras 3's get_config()
+ * (keras/src/models/functional.py, sequential.py, keras/src/saving/serialization_lib.py). */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/keras/writer_impl.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+
+/* A network while it is being written. */
+typedef struct writer {
+    const iso_graph *graph;
+    const iso_network *net;
+    const char *type; /* "Functional", "Sequential" */
+    char **name;      /* [operations] within the network */
+} writer;
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for the config of a model");
+}
+
+static iso_status describe_network(const iso_graph *graph, const iso_network *net, const char *name,
+                                   json_t **out);
+
+/* ---- names ---- */
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_used(const writer *w, const char *name)
+{
+    for (int i = 0; i < w->net->operations; i++)
+        if (w->name[i] && strcmp(w->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* "base", or with a number where that is used; what a name cannot have becomes '_'. */
+static char *free_name(const writer *w, const char *base)
+{
+    char text[300];
+    snprintf(text, sizeof text, "%.250s", *base ? base : "input_layer");
+    for (char *at = text; *at; at++)
+        if (*at == '/')
+            *at = '_';
+    size_t length = strlen(text);
+    for (int k = 1; is_used(w, text); k++)
+        snprintf(text + length, sizeof text - length, "_%d", k);
+    return iso_strdup(text);
+}
+
+/* The layer that stands for an operation; config NULL: not asked. */
+static iso_status bare_op(const iso_operation *operation, const iso_network *net, const char **type,
+                          json_t **config)
+{
+    json_t *found = NULL;
+    iso_status status =
+        iso_keras_layer_of_op(net->call[operation->call[0]].output[0]->producer, type, &found);
+    if (status == ISO_OK && config)
+        *config = found;
+    else
+        json_decref(found);
+    return status;
+}
+
+/* Layers and blocks have their names; inputs and bare ops get what is left. */
+static iso_status choose_names(writer *w)
+{
+    iso_status status = ISO_OK;
+    char snake[64];
+    for (int i = 0; i < w->net->operations; i++) {
+        const iso_operation *o = &w->net->operation[i];
+        if ((o->kind == ISO_OPERATION_LAYER || o->kind == ISO_OPERATION_BLOCK) &&
+            !(w->name[i] = iso_strdup(last_part(o->name))))
+            return no_memory();
+    }
+    for (int i = 0; i < w->net->operations; i++) {
+        const iso_operation *o = &w->net->operation[i];
+        const char *base = o->name, *type;
+        if (o->kind == ISO_OPERATION_OP) {
+            ISO_TRY(bare_op(o, w->net, &type, NULL));
+            iso_text_snake_case(type, snake, sizeof snake);
+            base = snake;
+        }
+        if (!w->name[i] &&
+            !(w->name[i] = free_name(w, o->kind == ISO_OPERATION_INPUT ? last_part(base) : base)))
+            return no_memory();
+    }
+done:
+    return status;
+}
+
+/* ---- values ---- */
+
+json_t *iso_keras_object(const char *module, const char *type, json_t *config)
+{
+    return config ? json_pack("{s: s, s: s, s: o, s: n}", "module", module, "class_name", type, "config",
+                              config, "registered_name")
+                  : NULL;
+}
+
+static json_t *shape_json(const iso_shape *shape)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < shape->rank; i++)
+        json_array_append_new(list, shape->dim[i] == ISO_BATCH ? json_null() : json_integer(shape->dim[i]));
+    return list;
+}
+
+static const char *dtype_name(iso_dtype dtype)
+{
+    return dtype == ISO_U8 ? "uint8" : dtype == ISO_BOOL ? "bool" : iso_dtype_name(dtype);
+}
+
+static json_t *policy(const iso_graph *graph)
+{
+    const char *name = dtype_name(iso_graph_precision(graph));
+    return iso_keras_object("keras", "DTypePolicy", json_pack("{s: s}", "name", name));
+}
+
+/* ---- how operations are connected ---- */
+
+/* The number of a call among those of its operation. */
+static int node_of(const writer *w, int call)
+{
+    const iso_operation *operation = &w->net->operation[w->net->call[call].operation];
+    int node = 0;
+    while (operation->call[node] != call)
+        node++;
+    return node;
+}
+
+static json_t *history(const writer *w, const iso_call_output *from, int first)
+{
+    return json_pack("[s, i, i]", w->name[w->net->call[from->call].operation], node_of(w, from->call) + first,
+                     from->output);
+}
+
+static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_call_output *from)
+{
+    json_t *config = json_pack("{s: o, s: s, s: o}", "shape", shape_json(iso_tensor_shape(tensor)), "dtype",
+                               dtype_name(iso_tensor_dtype(tensor)), "keras_history", history(w, from, 0));
+    return json_pack("{s: s, s: o}", "class_name", "__keras_tensor__", "config", config);
+}
+
+/* What the call of a layer is given by name: members of its noted config that begin with "call.". */
+static json_t *call_arguments(const json_t *config)
+{
+    json_t *out = json_object(), *value;
+    const char *key;
+    json_object_foreach((json_t *)(uintptr_t)config, key, value) if (strncmp(key, "call.", 5) == 0)
+        json_object_set(out, key + 5, value);
+    return out;
+}
+
+/* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, but those of attention. */
+static iso_status describe_call(const writer *w, const iso_call *call, const char *type, const json_t *config,
+                                json_t **out)
+{
+    const iso_operation *operation = &w->net->operation[call->operation];
+    json_t *list = json_array();
+    bool apart = strcmp(type, "MultiHeadAttention") == 0 || call->inputs == 1;
+    for (int i = 0; i < call->inputs; i++) {
+        if (call->from[i].call < 0) {
+            json_decref(list);
+            return iso_error(ISO_INVALID,
+                             "input %d of %s '%s' is the tensor '%s', which no layer made; Keras's files do "
+                             "not have such",
+                             i, operation->kind == ISO_OPERATION_OP ? "the op" : "layer", operation->name,
+                             iso_tensor_name(call->input[i]));
+        }
+        json_array_append_new(list, tensor_json(w, call->input[i], &call->from[i]));
+    }
+    if (!apart)
+        list = json_pack("[o]", list);
+    *out = json_pack("{s: o, s: o}", "args", list, "kwargs", call_arguments(config));
+    return *out ? ISO_OK : no_memory();
+}
+
+static iso_status describe_calls(const writer *w, const iso_operation *operation, const char *type,
+                                 const json_t *config, json_t *layer)
+{
+    json_t *nodes = json_array();
+    iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
+    for (int i = 0; status == ISO_OK && i < operation->calls; i++) {
+        json_t *node = NULL;
+        const iso_call *call = &w->net->call[operation->call[i]];
+        if (operation->kind == ISO_OPERATION_INPUT)
+            continue;
+        status = describe_call(w, call, type, config, &node);
+        if (status == ISO_OK && json_array_append_new(nodes, node))
+            status = no_memory();
+    }
+    return status;
+}
+
+/* ---- operations ---- */
+
+static json_t *describe_input(const writer *w, int number)
+{
+    const iso_tensor *tensor = w->net->call[w->net->operation[number].call[0]].output[0];
+    return iso_keras_object("keras.layers", "InputLayer",
+                            json_pack("{s: o, s: s, s: b, s: b, s: s, s: b}", "batch_shape",
+                                      shape_json(iso_tensor_shape(tensor)), "dtype",
+                                      dtype_name(iso_tensor_dtype(tensor)), "sparse", 0, "ragged", 0, "name",
+                                      w->name[number], "optional", 0));
+}
+
+/* Keras has no name for GELU by tanh. */
+static iso_status check_activation(const char *layer, const json_t *config)
+{
+    const char *activation = json_string_value(json_object_get(config, "activation"));
+    if (activation && strcmp(activation, "gelu_tanh") == 0)
+        return iso_error(ISO_INVALID,
+                         "layer '%s' has the activation gelu_tanh, which Keras's files cannot hold", layer);
+    return ISO_OK;
+}
+
+/* A layer's config; the arguments of its calls are taken out by describe_calls. */
+static iso_status layer_config(const writer *w, int number, const char **type, json_t **out)
+{
+    const iso_operation *operation = &w->net->operation[number];
+    json_error_t error;
+    *type = operation->type;
+    if (operation->kind == ISO_OPERATION_OP)
+        return bare_op(operation, w->net, type, out);
+    const iso_layer_record *record = iso_graph_layer(w->graph, operation->record);
+    *out = record->config ? json_loads(record->config, 0, &error) : NULL;
+    if (!*out || json_object_size(*out) == 0) {
+        json_decref(*out);
+        *out = json_object();
+    }
+    return check_activation(operation->name, *out);
+}
+
+static iso_status describe_layer(const writer *w, int number, const char **type, json_t **noted, json_t **out)
+{
+    const iso_operation *operation = &w->net->operation[number];
+    const char *key;
+    json_t *value;
+    bool trainable =
+        operation->kind == ISO_OPERATION_OP || !iso_graph_layer(w->graph, operation->record)->frozen;
+    iso_status status = layer_config(w, number, type, noted);
+    if (status != ISO_OK)
+        return status;
+    json_t *config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
+                               policy(w->graph));
+    json_object_foreach(*noted, key, value) if (strncmp(key, "call.", 5) != 0)
+        json_object_set(config, key, value);
+    *out = iso_keras_object("keras.layers", *type, config);
+    return *out ? ISO_OK : no_memory();
+}
+
+static iso_status describe_block(const writer *w, int number, json_t **out)
+{
+    iso_network inside;
+    const iso_operation *operation = &w->net->operation[number];
+    iso_status status = iso_network_create_block(w->graph, &w->net->call[operation->call[0]], &inside);
+    if (status != ISO_OK)
+        return status;
+    status = describe_network(w->graph, &inside, w->name[number], out);
+    iso_network_free(&inside);
+    return status;
+}
+
+static iso_status describe_operation(const writer *w, int number, json_t **out)
+{
+    const iso_operation *operation = &w->net->operation[number];
+    const char *type = operation->type;
+    json_t *noted = NULL;
+    iso_status status = ISO_OK;
+    *out = NULL;
+    if (operation->kind == ISO_OPERATION_INPUT)
+        *out = describe_input(w, number);
+    else if (operation->kind == ISO_OPERATION_BLOCK)
+        ISO_TRY(describe_block(w, number, out));
+    else
+        ISO_TRY(describe_layer(w, number, &type, &noted, out));
+    if (!*out)
+        ISO_TRY(no_memory());
+    if (strcmp(w->type, "Functional") == 0) {
+        if (json_object_set_new(*out, "name", json_string(w->name[number])))
+            ISO_TRY(no_memory());
+        ISO_TRY(describe_calls(w, operation, type, noted, *out));
+    }
+done:
+    json_decref(noted);
+    if (status != ISO_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- networks ---- */
+
+/* A list of one stands for itself. */
+static json_t *ends(const writer *w, const iso_call_output *list, int count)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < count; i++) {
+        const iso_operation *operation = &w->net->operation[w->net->call[list[i].call].operation];
+        /* Keras counts the calls of a functional model from 1 here: it had one when it was built. */
+        bool functional =
+            operation->kind == ISO_OPERATION_BLOCK && strcmp(operation->type, "Functional") == 0;
+        json_array_append_new(out, history(w, &list[i], functional));
+    }
+    if (count != 1)
+        return out;
+    json_t *only = json_incref(json_array_get(out, 0));
+    json_decref(out);
+    return only;
+}
+
+/* Whether each operation takes the result of the one before and nothing else, as in a Sequential. */
+static bool is_chain(const iso_network *net)
+{
+    int outer = net->inputs == 1 && net->outputs == 1 ? net->output[0].call : -1;
+    for (int i = net->operations - 1; i >= 0; i--) {
+        const iso_operation *operation = &net->operation[i];
+        if (outer < 0 || operation->calls != 1 || operation->call[0] != outer)
+            return false;
+        const iso_call *call = &net->call[outer];
+        if (i == 0)
+            return operation->kind == ISO_OPERATION_INPUT;
+        if (call->inputs != 1 || call->outputs != 1)
+            return false;
+        outer = call->from[0].call;
+    }
+    return false;
+}
+
+static iso_status check_ends(const iso_network *net)
+{
+    for (int i = 0; i < net->outputs; i++)
+        if (net->output[i].call < 0)
+            return iso_error(ISO_INVALID, "output %d of the network is a constant or a variable's value", i);
+    return ISO_OK;
+}
+
+static json_t *finish(const writer *w, const char *name, json_t *layers)
+{
+    const iso_network *net = w->net;
+    json_t *out;
+    if (strcmp(w->type, "Sequential") == 0) {
+        const iso_tensor *x = net->call[net->input[0].call].output[0];
+        json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "dtype",
+                                   policy(w->graph), "layers", layers, "build_input_shape",
+                                   shape_json(iso_tensor_shape(x)));
+        return iso_keras_object("keras", "Sequential", config);
+    }
+    json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "layers",
+                               layers, "input_layers", ends(w, net->input, net->inputs), "output_layers",
+                               ends(w, net->output, net->outputs));
+    out = iso_keras_object("keras.src.models.functional", "Functional", config);
+    if (out)
+        json_object_set_new(out, "registered_name", json_string("Functional"));
+    return out;
+}
+
+static iso_status describe(writer *w, const char *name, json_t **out)
+{
+    json_t *layers = json_array();
+    iso_status status = ISO_OK;
+    ISO_TRY(check_ends(w->net));
+    ISO_TRY(choose_names(w));
+    for (int i = 0; i < w->net->operations; i++) {
+        json_t *layer;
+        ISO_TRY(describe_operation(w, i, &layer));
+        if (json_array_append_new(layers, layer))
+            ISO_TRY(no_memory());
+    }
+    *out = finish(w, name, layers);
+    layers = NULL;
+    status = *out ? ISO_OK : no_memory();
+done:
+    json_decref(layers);
+    return status;
+}
+
+static iso_status describe_network(const iso_graph *graph, const iso_network *net, const char *name,
+                                   json_t **out)
+{
+    bool sequential = strcmp(net->type, "Sequential") == 0;
+    if (sequential && !is_chain(net))
+        return iso_error(ISO_INVALID, "'%s' is noted as a Sequential and is no chain of layers", name);
+    writer w = {.graph = graph,
+                .net = net,
+                .type = sequential ? "Sequential" : "Functional",
+                .name = iso_new((size_t)(net->operations + 1) * sizeof *w.name)};
+    iso_status status = w.name ? describe(&w, name, out) : no_memory();
+    for (int i = 0; w.name && i < net->operations; i++)
+        iso_free(w.name[i]);
+    iso_free(w.name);
+    return status;
+}
+
+iso_status iso_keras_describe(iso_model *model, json_t **out)
+{
+    iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
+    iso_graph *graph = iso_model_graph(model);
+    iso_network net;
+    char usual[32];
+    json_t *config = NULL, *compile = NULL;
+    iso_status status = iso_graph_error(graph);
+    if (status != ISO_OK)
+        return status;
+    for (int i = 0; i < iso_model_input_count(model); i++)
+        input[i] = iso_model_input_at(model, i);
+    for (int i = 0; i < iso_model_output_count(model); i++)
+        output[i] = iso_model_output_at(model, i);
+    status = iso_network_create(graph, input, iso_model_input_count(model), output,
+                                iso_model_output_count(model), &net);
+    if (status != ISO_OK)
+        return status;
+    iso_text_snake_case(net.type, usual, sizeof usual);
+    ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : usual, &config));
+    if (iso_model_optimizer(model)) {
+        compile = iso_keras_compile_config(model);
+        if (!compile || json_object_set_new(config, "compile_config", compile))
+            ISO_TRY(no_memory());
+    }
+    *out = config;
+    config = NULL;
+done:
+    json_decref(config);
+    iso_network_free(&net);
+    return status;
+}

@@ -1,0 +1,207 @@
+/* .keras: a zip, stored without compression, of metadata.json, config.json and model.weights.h5.
+ *
+ * The parts stand in a folder ".NAME.saving" beside the final name while they are made. Who makes them holds
+ * a lock on it; one that a killed job left behind is emptied by the next save of that name. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include "collectives/control/control.h"
+#include "models/keras/keras.h"
+#include "models/keras/writer_impl.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/session/session.h"
+
+#define VERSION "3.15.1" /* of Keras, whose format this is */
+
+typedef struct saving {
+    const char *path;
+    iso_text folder;                /* where `path` lies */
+    iso_text parts, weights, whole; /* the folder of the parts; in it the weights, and the zip */
+    iso_text config, metadata;
+    int lock; /* the open folder of the parts; -1: none */
+} saving;
+
+static iso_status failed(const char *path, const char *what)
+{
+    return iso_error(ISO_IO, "'%s': %s: %s", path, what, strerror(errno));
+}
+
+/* ---- what is written ---- */
+
+static iso_status name_parts(saving *s)
+{
+    const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
+    size_t length = strlen(name);
+    if (length <= 6 || strcmp(name + length - 6, ".keras") != 0)
+        return iso_error(ISO_INVALID, "'%s': a name that ends in .keras is wanted", s->path);
+    iso_text_add(&s->folder, "%.*s", slash ? (int)(slash - s->path) + 1 : 2, slash ? s->path : "./");
+    iso_text_add(&s->parts, "%s.%s.saving", iso_text_get(&s->folder), name);
+    iso_text_add(&s->weights, "%s/model.weights.h5", iso_text_get(&s->parts));
+    iso_text_add(&s->whole, "%s/whole.zip", iso_text_get(&s->parts));
+    return s->folder.failed || s->parts.failed || s->weights.failed || s->whole.failed
+               ? iso_error(ISO_NO_MEMORY, "no memory for the name of '%s'", s->path)
+               : ISO_OK;
+}
+
+static iso_status make_texts(iso_model *model, saving *s)
+{
+    json_t *config;
+    char date[64] = "";
+    time_t now = time(NULL);
+    struct tm local;
+    iso_status status = iso_keras_describe(model, &config);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "'%s': ", s->path);
+    char *text = json_dumps(config, JSON_REAL_PRECISION(17));
+    json_decref(config);
+    if (text)
+        iso_text_add(&s->config, "%s", text);
+    free(text);
+    if (localtime_r(&now, &local))
+        strftime(date, sizeof date, "%Y-%m-%d@%H:%M:%S", &local);
+    iso_text_add(&s->metadata, "{\"keras_version\": \"%s\", \"date_saved\": \"%s\"}", VERSION, date);
+    return !text || s->config.failed || s->metadata.failed
+               ? iso_error(ISO_NO_MEMORY, "no memory for the config of '%s'", s->path)
+               : ISO_OK;
+}
+
+/* ---- the folder of the parts ---- */
+
+static void empty(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    while (list && (entry = readdir(list)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(list), entry->d_name, 0);
+    if (list)
+        closedir(list);
+}
+
+static iso_status begin(saving *s)
+{
+    const char *parts = iso_text_get(&s->parts);
+    if (mkdir(parts, 0777) && errno != EEXIST)
+        return failed(s->path, "no room beside it could be made");
+    s->lock = open(parts, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock < 0)
+        return failed(parts, "it cannot be opened");
+    if (flock(s->lock, LOCK_EX | LOCK_NB)) {
+        close(s->lock);
+        s->lock = -1;
+        return failed(s->path, "another job saves it now");
+    }
+    empty(parts);
+    return ISO_OK;
+}
+
+static void end(saving *s)
+{
+    if (s->lock < 0)
+        return;
+    empty(iso_text_get(&s->parts));
+    rmdir(iso_text_get(&s->parts));
+    close(s->lock);
+}
+
+/* ---- the zip ---- */
+
+static iso_status zip_failed(const saving *s, zip_t *zip, zip_source_t *source)
+{
+    iso_status status = iso_error(ISO_IO, "'%s': %s", s->path, zip_strerror(zip));
+    zip_source_free(source);
+    return status;
+}
+
+/* Takes over the source. */
+static iso_status add(const saving *s, zip_t *zip, const char *name, zip_source_t *source)
+{
+    zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
+    if (index < 0)
+        return zip_failed(s, zip, source);
+    return zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) ? zip_failed(s, zip, NULL)
+                                                                               : ISO_OK;
+}
+
+static iso_status fill(const saving *s, zip_t *zip)
+{
+    iso_status status = ISO_OK;
+    const iso_text *text[] = {&s->metadata, &s->config};
+    const char *name[] = {"metadata.json", "config.json"};
+    for (int i = 0; i < 2; i++)
+        ISO_TRY(add(s, zip, name[i], zip_source_buffer(zip, text[i]->data, text[i]->length, 0)));
+    ISO_TRY(add(s, zip, "model.weights.h5", zip_source_file(zip, iso_text_get(&s->weights), 0, -1)));
+done:
+    return status;
+}
+
+static iso_status write_zip(const saving *s)
+{
+    int code = 0;
+    zip_t *zip = zip_open(iso_text_get(&s->whole), ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!zip) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        iso_status status = iso_error(ISO_IO, "'%s': %s", s->path, zip_error_strerror(&error));
+        zip_error_fini(&error);
+        return status;
+    }
+    iso_status status = fill(s, zip);
+    if (status == ISO_OK && zip_close(zip)) /* here everything is written */
+        status = zip_failed(s, zip, NULL);
+    else if (status == ISO_OK)
+        return ISO_OK;
+    zip_discard(zip);
+    return status;
+}
+
+static iso_status sync_path(const char *path, int flags)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+    iso_status status =
+        file < 0 || fsync(file) ? failed(path, "it could not be written to the disk") : ISO_OK;
+    if (file >= 0)
+        close(file);
+    return status;
+}
+
+static iso_status commit(const saving *s)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(write_zip(s));
+    ISO_TRY(sync_path(iso_text_get(&s->whole), 0));
+    if (rename(iso_text_get(&s->whole), s->path))
+        return failed(s->path, "it cannot be replaced");
+    ISO_TRY(sync_path(iso_text_get(&s->folder), O_DIRECTORY));
+done:
+    return status;
+}
+
+iso_status iso_keras_save(iso_model *model, const char *path)
+{
+    saving s = {.path = path, .lock = -1};
+    iso_context *ctx = iso_graph_context(iso_model_graph(model));
+    bool chief = !ctx || iso_is_chief(ctx);
+    iso_status status = path ? name_parts(&s) : iso_error(ISO_INVALID, "a model's file needs a name");
+    if (status == ISO_OK)
+        status = make_texts(model, &s);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, chief ? begin(&s) : ISO_OK));
+    ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
+    ISO_TRY(iso_agree(ctx, chief ? commit(&s) : ISO_OK));
+done:
+    end(&s);
+    iso_text *text[] = {&s.folder, &s.parts, &s.weights, &s.whole, &s.config, &s.metadata};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        iso_text_free(text[i]);
+    return status;
+}

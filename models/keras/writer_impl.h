@@ -1,0 +1,24 @@
+/* What writing Keras's files consists of. For models/keras only. */
+#ifndef ISO_MODELS_KERAS_WRITER_IMPL_H
+#define ISO_MODELS_KERAS_WRITER_IMPL_H
+
+#include "runtime/base/json.h"
+#include "runtime/graph/calls.h"
+#include "runtime/graph/op.h"
+#include "runtime/train/train.h"
+
+/* config.json of a model: its network and, where it is compiled, what it is compiled with. *config is freed
+ * with json_decref(). ISO_INVALID names the op or layer that Keras does not have. Local. */
+iso_status iso_keras_describe(iso_model *model, json_t **config);
+
+/* {"module": ..., "class_name": ..., "config": ..., "registered_name": null}; takes over `config`. NULL where
+ * memory ends or config is NULL. */
+json_t *iso_keras_object(const char *module, const char *type, json_t *config);
+/* The layer of Keras that does what a bare op does: its class and the arguments (the caller's). ISO_INVALID
+ * names the op where there is none. */
+iso_status iso_keras_layer_of_op(const iso_op *op, const char **type, json_t **config);
+/* "compile_config": optimizer, losses, metrics. NULL where memory ends. The chief warns of what cannot be
+ * said in Keras's words. */
+json_t *iso_keras_compile_config(iso_model *model);
+
+#endif

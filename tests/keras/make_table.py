@@ -1,0 +1,341 @@
+"""table/*.keras and table.json: real Keras's networks, what they predict, and how 5 training steps go.
+
+    python make_table.py [NAME...]      (all, or some; see README.md for the format)
+
+table/NAME.keras is saved by Keras before training, table/NAME.trained.keras by Keras after 5 steps. Inputs and
+targets are not stored: they come from make_training.py's hash of the element's index.
+"""
+
+import io
+import json
+import sys
+import zipfile
+
+import common
+
+keras = common.keras_on_jax("float32")
+import numpy as np
+from keras import initializers as I
+from keras import layers as L
+from keras import losses as lo
+from keras import optimizers as O
+from keras import regularizers as R
+from make_training import hashed
+
+ROWS, STEPS = 12, 5
+FOLDER = common.HERE / "table"
+MODELS = {}  # name -> (function, compile settings, options)
+
+
+def model(optimizer="adam", loss="mse", train=True, classes=None, tokens=None, stored=False, **settings):
+    """train: whether training is the same everywhere (no dropout). classes: targets are labels below it. tokens:
+    inputs are integers below it. stored: the zip stays as Keras wrote it; others are packed again, deflated."""
+    def add(function):
+        MODELS[function.__name__] = (function, {"optimizer": optimizer, "loss": loss, **settings},
+                                     {"train": train, "classes": classes, "tokens": tokens, "stored": stored})
+        return function
+    return add
+
+
+def x_of(shape, name="x", dtype="float32"):
+    return keras.Input(shape, name=name, dtype=dtype)
+
+
+# ---- core layers, activations ----
+
+@model("sgd", stored=True, metrics=["mae"])
+def dense():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="relu", name="hidden"), L.Dense(2)], name="mlp")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"])
+def dense_softmax():
+    return keras.Sequential([x_of((4,)), L.Dense(6, activation="tanh", use_bias=False),
+                             L.Dense(3, activation="softmax")])
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9, nesterov=True), lo.SparseCategoricalCrossentropy(from_logits=True), classes=3)
+def activations():
+    x = x_of((5,))
+    y = [L.Dense(3, activation=a)(x) for a in
+         ("sigmoid", "tanh", "gelu", "silu", "elu", "softplus", "leaky_relu", "linear", "softmax")]
+    return keras.Model(x, L.Dense(3)(L.Concatenate()(y)))
+
+
+@model(lambda: O.RMSprop(0.01))
+def activation_layers():
+    x = x_of((5,))
+    y = [L.ReLU()(x), L.ReLU(negative_slope=0.1)(x), L.LeakyReLU()(x), L.LeakyReLU(0.05)(x), L.ELU()(x), L.ELU(0.5)(x),
+         L.Softmax()(x), L.Activation("tanh")(x), L.Activation("gelu")(x)]
+    return keras.Model(x, L.Dense(2)(L.Concatenate()(y)))
+
+
+@model(lambda: O.RMSprop(0.01, momentum=0.5, centered=True))
+def regularized():
+    return keras.Sequential([x_of((4,)), L.Dense(4, kernel_regularizer=R.L2(0.1), bias_regularizer=R.L2(0.2),
+                                                 activation="relu"), L.Dense(2, kernel_regularizer="l2")])
+
+
+@model(lambda: O.Adam(0.01, amsgrad=True))
+def initializers():
+    kinds = [I.Zeros(), I.Ones(), I.Constant(0.3), "glorot_normal", "he_uniform", "he_normal", "lecun_uniform",
+             "lecun_normal", I.RandomUniform(-1, 1), I.RandomNormal(0.1, 0.2), I.TruncatedNormal(stddev=0.5)]
+    x = x_of((3,))
+    return keras.Model(x, L.Concatenate()([L.Dense(2, kernel_initializer=k, bias_initializer=I.RandomUniform(-1, 1))(x)
+                                           for k in kinds]))
+
+
+@model("adagrad")
+def dense_on_sequences():
+    return keras.Sequential([x_of((3, 4)), L.Dense(5, activation="relu"), L.Flatten(), L.Dense(2)])
+
+
+@model(lambda: O.Adagrad(0.1, initial_accumulator_value=0.5))
+def reshape():
+    return keras.Sequential([x_of((12,)), L.Rescaling(0.5, offset=-0.25), L.Reshape((3, 4)), L.Dense(2),
+                             L.Reshape((6,)), L.Dense(1)])
+
+
+@model(train=False)
+def dropout():
+    return keras.Sequential([x_of((6,)), L.Dropout(0.3), L.Dense(4, activation="relu"), L.Dropout(0.0), L.Dense(2)])
+
+
+# ---- images ----
+
+@model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"], stored=True)
+def convnet():
+    return keras.Sequential([x_of((8, 8, 1)), L.Conv2D(4, 3, activation="relu"), L.MaxPooling2D(), L.Flatten(),
+                             L.Dense(3, activation="softmax")], name="convnet")
+
+
+@model(lambda: O.Adam(0.01, clipnorm=0.5))
+def conv_options():
+    return keras.Sequential([x_of((9, 7, 4)), L.Conv2D(4, (3, 2), strides=(2, 1), padding="same", use_bias=False),
+                             L.Conv2D(6, 2, dilation_rate=2, activation="tanh"), L.Conv2D(4, 1, groups=2),
+                             L.GlobalMaxPooling2D(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01, global_clipnorm=0.5))
+def pooling():
+    x = x_of((7, 6, 2))
+    y = [L.Flatten()(p(x)) for p in
+         (L.MaxPooling2D(), L.MaxPooling2D(3, strides=2, padding="same"), L.MaxPooling2D((2, 3), (1, 2)),
+          L.AveragePooling2D(2), L.AveragePooling2D(3, strides=2, padding="same"))]
+    y += [L.GlobalAveragePooling2D()(x), L.Flatten()(L.GlobalMaxPooling2D(keepdims=True)(x))]
+    return keras.Model(x, L.Dense(2)(L.Concatenate()(y)))
+
+
+@model(lambda: O.SGD(0.05, clipvalue=0.01))
+def batch_norm():
+    return keras.Sequential([x_of((5, 5, 2)), L.Conv2D(3, 2, use_bias=False), L.BatchNormalization(), L.ReLU(),
+                             L.BatchNormalization(momentum=0.8, epsilon=1e-2, center=False),
+                             L.GlobalAveragePooling2D(), L.Dense(2), L.BatchNormalization(scale=False)])
+
+
+@model(lambda: O.AdamW(0.01, weight_decay=0.1))
+def layer_norm():
+    return keras.Sequential([x_of((3, 4)), L.LayerNormalization(), L.Dense(4), L.LayerNormalization(epsilon=1e-2),
+                             L.LayerNormalization(axis=[1, 2]), L.LayerNormalization(center=False), L.Flatten(),
+                             L.LayerNormalization(scale=False), L.Dense(2)])
+
+
+@model(lambda: O.Adam(O.schedules.ExponentialDecay(0.02, 2, 0.5)), "sparse_categorical_crossentropy", classes=4)
+def residual():
+    x = x_of((6, 6, 3))
+    y = L.Conv2D(4, 3, padding="same")(x)
+    for _ in range(2):
+        z = L.Conv2D(4, 3, padding="same", use_bias=False)(L.ReLU()(L.BatchNormalization()(y)))
+        y = L.Add()([y, z])
+    return keras.Model(x, L.Dense(4, activation="softmax")(L.GlobalAveragePooling2D()(y)), name="residual")
+
+
+# ---- text ----
+
+@model(lambda: O.Adam(O.schedules.CosineDecay(0.0, 4, warmup_target=0.05, warmup_steps=2)), tokens=10)
+def embedding():
+    return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(10, 3), L.Flatten(), L.Dense(2)])
+
+
+# ---- graphs ----
+
+@model(lambda: O.SGD(O.schedules.PiecewiseConstantDecay([2, 4], [0.1, 0.05, 0.01])))
+def branches():
+    x = x_of((4,))
+    a, b = L.Dense(3, activation="relu")(x), L.Dense(3)(x)
+    y = L.Multiply()([L.Add()([a, b]), b, a])
+    return keras.Model(x, L.Dense(2)(L.Concatenate()([y, x])), name="branches")
+
+
+@model(lambda: O.Adam(0.01, gradient_accumulation_steps=2))
+def shared():
+    a, b = x_of((4,), "a"), x_of((4,), "b")
+    dense, norm = L.Dense(4, name="shared"), L.LayerNormalization(name="norm")
+    y = L.Add()([norm(dense(a)), dense(norm(dense(b)))])
+    return keras.Model([a, b], L.Dense(1)(y))
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def nested():
+    x = x_of((4,))
+    inner = keras.Sequential([x_of((4,), "i"), L.Dense(4, activation="relu"), L.Dense(3)], name="inner")
+    i = x_of((3,), "i")
+    deep = keras.Sequential([x_of((3,), "i"), L.Dense(3, name="d")], name="deep")
+    graph = keras.Model(i, L.Add()([deep(L.Dense(3)(i)), i]), name="graph")
+    return keras.Model(x, L.Dense(2)(graph(inner(x))), name="outer")
+
+
+@model(lambda: O.Adam(0.02))
+def siamese():
+    a, b = x_of((5,), "left"), x_of((5,), "right")
+    tower = keras.Sequential([x_of((5,), "i"), L.Dense(4, activation="tanh"), L.Dense(3)], name="tower")
+    return keras.Model([a, b], L.Dense(1, activation="sigmoid")(L.Multiply()([tower(a), tower(b)])))
+
+
+@model(lambda: O.Adam(0.01), {"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.25},
+       metrics={"a": ["mae"], "b": ["mse"]})
+def two_outputs():
+    x = x_of((4,))
+    y = L.Dense(5, activation="relu")(x)
+    return keras.Model(x, [L.Dense(2, name="a")(y), L.Dense(3, name="b")(y)])
+
+
+@model(lambda: O.RMSprop(0.01), ["mse", "mae"])
+def two_in_two_out():
+    a, b = x_of((3, 4), "sequence"), x_of((2,), "flat")
+    s = L.Flatten()(L.Dense(2)(a))
+    y = L.Concatenate()([s, b])
+    return keras.Model([a, b], [L.Dense(2)(y), L.Dense(1)(b)])
+
+
+@model(lambda: O.Adam(0.01))
+def nested_twice_called():
+    x = x_of((4,))
+    i = x_of((4,), "i")
+    block = keras.Model(i, L.Add()([L.Dense(4, activation="relu")(i), i]), name="block")
+    return keras.Model(x, L.Dense(2)(block(block(x))))
+
+
+@model(lambda: O.Adam(0.02))
+def nested_two_ends():
+    """A model within, with two inputs and two outputs."""
+    i, j = x_of((3,), "i"), x_of((2,), "j")
+    both = L.Concatenate()([L.Dense(2)(i), j])
+    block = keras.Model([i, j], [L.Dense(3, name="p")(both), L.Dense(2, name="q")(both)], name="block")
+    a, b = x_of((3,), "a"), x_of((2,), "b")
+    p, q = block([a, b])
+    return keras.Model([a, b], L.Concatenate()([p, q]))
+
+
+@model(lambda: O.Adam(0.02))
+def frozen():
+    x = x_of((5,))
+    y = L.Dense(4, trainable=False, name="fixed")(x)
+    y = L.BatchNormalization(trainable=False)(y)
+    return keras.Model(x, L.Dense(2)(y))
+
+
+@model(lambda: O.AdamW(0.01))
+def dense_chain_functional():
+    x = x_of((4,), "features")
+    return keras.Model(x, L.Dense(2, name="out")(L.Dense(3, activation="elu", name="mid")(x)), name="chain")
+
+
+@model(lambda: O.Adam(0.01), lo.BinaryCrossentropy(from_logits=True, label_smoothing=0.1))
+def binary():
+    return keras.Sequential([x_of((4,)), L.Dense(3, activation="relu"), L.Dense(1)])
+
+
+@model(lambda: O.Adam(0.01), lo.Huber())
+def huber():
+    return keras.Sequential([x_of((4,)), L.Dense(3, activation="silu"), L.Dense(2)])
+
+
+# ---- data ----
+
+def integers(v, shape, below):
+    """The hash of make_training.py, as whole numbers below a bound."""
+    value = (hashed(v, shape, 1.0).astype(np.float64) + 1) / 2 * below
+    return np.minimum(np.floor(value), below - 1).astype(np.int32)
+
+
+def data(net, options):
+    x, y = [], []
+    for i, tensor in enumerate(net.inputs):
+        shape = (ROWS,) + tuple(tensor.shape[1:])
+        x.append(integers(1000 + i, shape, options["tokens"]) if options["tokens"] else hashed(1000 + i, shape, 1.0))
+    for i, tensor in enumerate(net.outputs):
+        shape = (ROWS,) + tuple(tensor.shape[1:])
+        if options["classes"]:
+            y.append(integers(2000 + i, shape[:-1], options["classes"]))
+        else:
+            y.append(hashed(2000 + i, shape, 1.0))
+    return x, y
+
+
+def one(values):
+    return values[0] if len(values) == 1 else values
+
+
+def pack(path):
+    """The zip once more, deflated, without dates."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "metadata.json":
+                content = json.dumps({**json.loads(content), "date_saved": "2026-01-01@00:00:00"}).encode()
+            new.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
+    path.write_bytes(out.getvalue())
+
+
+def numbers(values):
+    return [[float(f"{v:.9g}") for v in np.asarray(a, np.float64).ravel()] for a in values]
+
+
+def listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def make(name):
+    build, settings, options = MODELS[name]
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(sum(map(ord, name)))
+    net = build()
+    settings = dict(settings)
+    if callable(settings["optimizer"]):
+        settings["optimizer"] = settings["optimizer"]()
+    net.compile(**settings)
+    for v in net.variables:  # what is zero or one at first would hide a mistake
+        if v.name in ("bias", "beta", "moving_mean", "gamma", "moving_variance"):
+            near = 1.0 if v.name in ("gamma", "moving_variance") else 0.0
+            v.assign(near + hashed(len(v.path), tuple(v.shape), 0.3))
+    x, y = data(net, options)
+    entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(one(x), training=False)))}
+    path = FOLDER / f"{name}.keras"
+    net.save(path)
+    entry["losses"] = []
+    for _ in range(STEPS if options["train"] else 0):
+        loss = net.train_on_batch(one(x), one(y), return_dict=True)
+        net.reset_metrics()
+        entry["losses"].append(float(f"{float(loss['loss']):.9g}"))
+    if options["train"]:
+        entry["trained_y"] = numbers(listed(net(one(x), training=False)))
+        net.save(FOLDER / f"{name}.trained.keras")
+        pack(FOLDER / f"{name}.trained.keras")
+    if not options["stored"]:
+        pack(path)
+    return entry
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    listing = common.HERE / "table.json"
+    chosen = sys.argv[1:]
+    entries = json.loads(listing.read_text()) if chosen else {}
+    for name in chosen or MODELS:
+        entries[name] = make(name)
+    entries = {name: entries[name] for name in MODELS if name in entries}
+    listing.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(e)}" for n, e in entries.items()) + "\n}\n")
+    size = sum(f.stat().st_size for f in FOLDER.iterdir()) + listing.stat().st_size
+    print(f"table.json and table/: {len(entries)} models, {size} bytes")
