@@ -46,6 +46,16 @@ static void add_move(const tracer *t, const iso_move *move, iso_text *text)
                  iso_tensor_name(t->plan->program->value[move->from].tensor));
 }
 
+/* "matmul dense", "matmul dense, gradient", "equal": by the layer that an op belongs to. */
+static void name_kernel(const iso_report_op *op, iso_text *name)
+{
+    iso_text_add(name, "%s", op->origin.op);
+    if (op->origin.layer[0])
+        iso_text_add(name, " %s", op->origin.layer);
+    if (op->origin.backward)
+        iso_text_add(name, ", gradient");
+}
+
 /* What an instruction is called: its op and tensor, or its first collective. */
 static void name_instruction(const tracer *t, const iso_event *event, iso_text *name)
 {
@@ -58,11 +68,11 @@ static void name_instruction(const tracer *t, const iso_event *event, iso_text *
             iso_text_add(name, " and %d more", instruction->moves - 1);
         return;
     }
-    iso_text_add(name, "%s %s",
-                 instruction->kind == ISO_READ   ? "read"
-                 : instruction->kind == ISO_COPY ? "copy"
-                                                 : op->origin.op,
-                 op->tensor ? op->tensor : "");
+    if (instruction->kind == ISO_READ || instruction->kind == ISO_COPY)
+        iso_text_add(name, "%s %s", instruction->kind == ISO_READ ? "read" : "copy",
+                     op->tensor ? op->tensor : "");
+    else
+        name_kernel(op, name);
 }
 
 typedef struct event_words {
@@ -92,39 +102,61 @@ static event_words words_of(const tracer *t, const iso_event *event)
 
 /* ---- events ---- */
 
+static void add_item(iso_text *list, int before, const char *kind, const char *tensor)
+{
+    iso_text both = {0};
+    iso_text_add(&both, "%s %s", kind, tensor);
+    iso_text_add(list, "%s", before ? ", " : "");
+    iso_json_add_text(list, iso_text_get(&both));
+    list->failed |= both.failed;
+    iso_text_free(&both);
+}
+
 static void add_moves(const tracer *t, int first, int count)
 {
-    iso_text name = {0};
     iso_text_add(t->text, ", \"moves\": [");
-    for (int i = first; i < first + count; i++) {
-        name.length = 0;
-        add_move(t, &t->plan->move[i], &name);
-        iso_text_add(t->text, "%s", i > first ? ", " : "");
-        iso_json_add_text(t->text, iso_text_get(&name));
-    }
+    for (int i = first; i < first + count; i++)
+        add_item(t->text, i - first, move_name(t, &t->plan->move[i]),
+                 iso_tensor_name(t->plan->program->value[t->plan->move[i].from].tensor));
     iso_text_add(t->text, "]");
-    t->text->failed |= name.failed;
-    iso_text_free(&name);
+}
+
+/* What the end of a step exchanges: scalars, gradients, new weights. */
+static void add_last_moves(const tracer *t)
+{
+    int found = 0;
+    iso_text_add(t->text, "\"moves\": [");
+    for (int i = 0; i < t->report->collectives; i++)
+        if (t->report->collective[i].begin == t->report->ops - 1)
+            add_item(t->text, found++, t->report->collective[i].kind, t->report->collective[i].tensor);
+    iso_text_add(t->text, "]");
+}
+
+static void add_layer(const tracer *t, const iso_report_op *op)
+{
+    if (op->origin.layer[0]) {
+        iso_text_add(t->text, ", \"layer\": ");
+        iso_json_add_text(t->text, op->origin.layer);
+    }
+    if (op->kernel) {
+        iso_text_add(t->text, ", \"kernel\": ");
+        iso_json_add_text(t->text, op->kernel);
+    }
 }
 
 static void add_arguments(const tracer *t, const iso_event *event)
 {
-    const iso_plan *plan = t->plan;
     iso_text_add(t->text, ", \"args\": {");
     if (event->kind == ISO_EVENT_STEP) {
         iso_text_add(t->text, "\"step\": %" PRIu64 ", \"rows\": %" PRId64 "", t->recorder->step,
                      t->recorder->rows);
     } else if (event->kind == ISO_EVENT_FINISH) {
-        iso_text_add(t->text, "\"buckets\": %d", plan->buckets->count);
-        add_moves(t, plan->finish_first_move, plan->finish_moves);
+        add_last_moves(t);
     } else if (event->instruction >= 0) {
-        const iso_instruction *instruction = &plan->instruction[event->instruction];
-        const char *kernel = t->report->op[event->instruction].kernel;
+        const iso_instruction *instruction = &t->plan->instruction[event->instruction];
         iso_text_add(t->text, "\"instruction\": %d", event->instruction);
-        if (event->kind == ISO_EVENT_OP && kernel) {
-            iso_text_add(t->text, ", \"kernel\": ");
-            iso_json_add_text(t->text, kernel);
-        }
+        if (event->kind == ISO_EVENT_OP)
+            add_layer(t, &t->report->op[event->instruction]);
         if (event->kind == ISO_EVENT_BEGIN)
             iso_text_add(t->text, ", \"ends_with\": %d", instruction->end);
         if (event->kind == ISO_EVENT_EXCHANGE)
