@@ -269,6 +269,18 @@ static void check_message(const char *message, const char *rank, const char *how
         lost("the message does not tell the error: %s", message);
 }
 
+/* What was only interrupted, or done by half, is gone on with. */
+static void check_failure(attempt what, const char *how, const char *message)
+{
+    static const char *const gone_on[] = {"write", "pwrite",    "read",     "pread",
+                                          "fsync", "fallocate", "ftruncate"};
+    const char *hit = faults_hit();
+    bool half = !strcmp(how, "short"), interrupted = !strcmp(how, "EINTR");
+    for (int i = 0; hit && what == attempt_save && (half || interrupted) && i < 7; i++)
+        if (!strncmp(hit, gone_on[i], strlen(gone_on[i])))
+            lost("'%s' was only interrupted, and the save failed: %s", hit, message);
+}
+
 /* Data that may not have reached the disk is not committed; what failed after the commit is told. */
 static void check_success(attempt what, const char *how, const char *message)
 {
@@ -298,6 +310,8 @@ static bool try_fault(attempt what, const char *rank, const char *how, int at)
     bool met = faults_calls() >= at && (!strcmp(rank, "all") || atoi(rank) == run.rank);
     if (status == ISO_OK)
         check_success(what, how, message);
+    else
+        check_failure(what, how, message);
     if (faults_arm)
         faults_arm("");
     if (most((int)status) != -most(-(int)status))
