@@ -39,14 +39,6 @@ static iso_status reserve(const iso_saver *saver)
     return ISO_OK;
 }
 
-static iso_status sync_file(const iso_saver *saver)
-{
-    while (fsync(saver->file))
-        if (errno != EINTR)
-            return failed(saver, "syncing failed");
-    return ISO_OK;
-}
-
 iso_status iso_save_begin_file(iso_saver *saver)
 {
     iso_status status = iso_temporary_open(saver->path.temporary, &saver->file);
@@ -54,8 +46,8 @@ iso_status iso_save_begin_file(iso_saver *saver)
         status = reserve(saver);
     if (status == ISO_OK)
         status = iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary);
-    if (status == ISO_OK && ftruncate(saver->file, (off_t)saver->layout.mark.hdf5_bytes))
-        status = failed(saver, "its end cannot be set");
+    if (status == ISO_OK)
+        status = iso_file_end_at(saver->file, saver->path.temporary, saver->layout.mark.hdf5_bytes);
     return status;
 }
 
@@ -65,7 +57,7 @@ iso_status iso_save_sync(iso_saver *saver)
     if (saver->file < 0)
         status = iso_temporary_open(saver->path.temporary, &saver->file);
     if (status == ISO_OK)
-        status = sync_file(saver);
+        status = iso_file_sync(saver->file, saver->path.temporary);
     if (saver->rank != 0 && saver->file >= 0) {
         if (close(saver->file) && status == ISO_OK)
             status = failed(saver, "closing failed");
@@ -107,7 +99,7 @@ static iso_status commit(iso_saver *saver)
     iso_file_layout_set_crcs(&saver->layout);
     ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
     ISO_TRY(iso_mark_write(saver->file, saver->path.temporary, mark));
-    ISO_TRY(sync_file(saver));
+    ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
     if (rename(saver->path.temporary, saver->path.whole))
         ISO_TRY(failed(saver, "it cannot be given its name"));
     /* From here on it is there to be rotated away, also where its name may not last yet. */

@@ -50,6 +50,22 @@ iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes
     return ISO_OK;
 }
 
+iso_status iso_file_end_at(int file, const char *name, uint64_t bytes)
+{
+    while (ftruncate(file, (off_t)bytes))
+        if (errno != EINTR)
+            return iso_error(ISO_IO, "'%s': its end cannot be set: %s", name, strerror(errno));
+    return ISO_OK;
+}
+
+iso_status iso_file_sync(int file, const char *name)
+{
+    while (fsync(file))
+        if (errno != EINTR)
+            return iso_error(ISO_IO, "'%s': syncing failed: %s", name, strerror(errno));
+    return ISO_OK;
+}
+
 bool iso_file_name_fits(const char *name, const char *pattern)
 {
     const char *begin = pattern ? pattern : "{}.weights.h5";

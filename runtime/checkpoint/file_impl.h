@@ -12,6 +12,10 @@
 iso_status iso_file_write_at(int file, const char *name, const void *data, size_t bytes, uint64_t offset);
 /* ISO_IO where it fails; ISO_INVALID where the file ends before. */
 iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes, uint64_t offset);
+/* Ends the file at so many bytes. ISO_IO. */
+iso_status iso_file_end_at(int file, const char *name, uint64_t bytes);
+/* Returns when what was written is on the disk. ISO_IO: it may not be; nobody can tell later. */
+iso_status iso_file_sync(int file, const char *name);
 
 /* Whether a file's name is one that a pattern gives, {...} standing for anything: "3-0.25.weights.h5" and
  * "{epoch}-{val_loss:.2f}.weights.h5". Hidden files fit nothing. NULL: any name that ends in ".weights.h5".

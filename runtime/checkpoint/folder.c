@@ -73,7 +73,11 @@ iso_status iso_folder_sync(const char *folder)
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
         return failed(folder, "it cannot be opened to be synced");
-    iso_status status = fsync(file) && errno != EINVAL ? failed(folder, "it cannot be synced") : ISO_OK;
+    int result;
+    do
+        result = fsync(file);
+    while (result && errno == EINTR);
+    iso_status status = result && errno != EINVAL ? failed(folder, "it cannot be synced") : ISO_OK;
     close(file);
     return status;
 }
@@ -185,8 +189,8 @@ static iso_status replace(const iso_path *pointer, const char *line)
     if (status != ISO_OK)
         return status;
     ISO_TRY(iso_file_write_at(file, pointer->whole, line, bytes, 0));
-    if (ftruncate(file, (off_t)bytes) || fsync(file))
-        ISO_TRY(failed(pointer->whole, "writing failed"));
+    ISO_TRY(iso_file_end_at(file, pointer->whole, bytes));
+    ISO_TRY(iso_file_sync(file, pointer->whole));
     if (rename(pointer->temporary, pointer->whole))
         ISO_TRY(failed(pointer->whole, "it cannot be replaced"));
 done:

@@ -54,9 +54,7 @@ iso_status iso_mark_write(int file, const char *name, const iso_mark *mark)
     put(tail + 36, 4, iso_crc(0, all, bytes - 4));
     iso_status status = iso_file_write_at(file, name, all, bytes, mark->hdf5_bytes);
     iso_free(all);
-    if (status == ISO_OK && ftruncate(file, (off_t)(mark->hdf5_bytes + bytes)))
-        status = iso_error(ISO_IO, "'%s': its end cannot be set: %s", name, strerror(errno));
-    return status;
+    return status == ISO_OK ? iso_file_end_at(file, name, mark->hdf5_bytes + bytes) : status;
 }
 
 /* ---- reading ---- */
