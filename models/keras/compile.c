@@ -170,6 +170,8 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
         .reader = reader, .members = json_object_get(value, "config"), .config.type = type};
     int rule = type && !custom ? find_rule(type) : -1;
     iso_optimizer read = {0};
+    if (custom)
+        return iso_keras_refuse(reader, "the optimizer %.80s is the user's own, not Keras's", type);
     if (rule < 0)
         return unknown_optimizer(reader, type ? type : "?");
     iso_status status = iso_keras_arguments_begin(&arguments);
@@ -181,6 +183,20 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
     if (status == ISO_OK)
         *optimizer = read;
     return status;
+}
+
+/* ---- what is left out ---- */
+
+/* Warns with the message of the error, whose place in the file is said once. */
+static void leave_out(const iso_keras_reader *reader, const char *what)
+{
+    const char *message = iso_error_message();
+    size_t file = strlen(reader->file), place = strlen(reader->place);
+    if (strncmp(message, reader->file, file) == 0 && message[file] == ':')
+        message += file + 2;
+    if (strncmp(message, reader->place, place) == 0 && message[place] == ':')
+        message += place + 2;
+    iso_keras_warn(reader, "%s is left out: %s", what, message);
 }
 
 /* ---- losses and metrics ---- */
@@ -280,7 +296,7 @@ static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_outpu
         iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
     else if (read_metric(reader, value, output, &output->metrics[count]) != ISO_OK) {
         output->metrics[count] = ISO_METRIC_NONE;
-        iso_keras_warn(reader, "a metric is left out: %s", iso_error_message());
+        leave_out(reader, "a metric");
     }
 }
 
@@ -307,7 +323,7 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     if (json_is_array(weight))
         weight = json_array_get(weight, 0);
     if (loss && !json_is_null(loss) && read_loss(reader, loss, read) != ISO_OK)
-        iso_keras_warn(reader, "the loss is left out (--loss says another): %s", iso_error_message());
+        leave_out(reader, "the loss (--loss says another)");
     if (json_is_number(weight))
         read->loss_weight = wish(json_number_value(weight));
     add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), read);
@@ -337,8 +353,7 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
     const json_t *optimizer = json_object_get(compile, "optimizer");
     if (optimizer && !json_is_null(optimizer) &&
         read_optimizer(reader, optimizer, &read.optimizer) != ISO_OK) {
-        iso_keras_warn(reader, "the optimizer is left out (--optimizer says another): %s",
-                       iso_error_message());
+        leave_out(reader, "the optimizer (--optimizer says another)");
         read.optimizer = (iso_optimizer){.rule = NO_OPTIMIZER};
     }
     for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)

@@ -1,0 +1,67 @@
+/* The inside of networks while they are built. For models/keras only. */
+#ifndef ISO_MODELS_KERAS_NETWORK_IMPL_H
+#define ISO_MODELS_KERAS_NETWORK_IMPL_H
+
+#include "models/keras/keras_impl.h"
+
+/* A call of a layer: its outputs. */
+typedef struct iso_keras_call {
+    int count;
+    iso_tensor **output;
+} iso_keras_call;
+
+typedef struct iso_keras_layer {
+    const json_t *entry, *config; /* {"class_name", "config", "inbound_nodes"}; its "config" */
+    const char *type, *name;
+    int node, nodes;       /* of its calls in the file, so many are done */
+    iso_keras_call *calls; /* [nodes]; of a Sequential's layer one */
+} iso_keras_layer;
+
+typedef struct iso_keras_network {
+    iso_keras_reader *reader;
+    iso_graph *graph;
+    const json_t *config;
+    const iso_keras_list *given; /* the tensors that a model within is called with; NULL: the whole model */
+    iso_keras_list *made;        /* the whole model: its inputs go here as they are made */
+    int layers;
+    iso_keras_layer *layer;
+    json_t *index; /* name -> number of the layer */
+} iso_keras_network;
+
+/* Appends a tensor. */
+iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const char *name);
+/* Functional, by either of its names; Functional or Sequential. */
+bool iso_keras_is_model(const char *type);
+bool iso_keras_is_network(const char *type);
+/* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
+const char *iso_keras_next_key(const json_t *object, const char *last);
+/* What went wrong in the graph, with its place in the file. */
+iso_status iso_keras_graph_error(const iso_keras_network *net);
+/* Whether the file has written down another shape than the tensor's. */
+bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have);
+/* Takes a call as made. */
+iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outputs);
+
+/* ---- references.c ---- */
+/* The inputs of a call of the file, and what else it is given by name (the caller's); *ready is false where
+ * they are not all there yet. */
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *node, iso_keras_list *list,
+                               json_t **others, bool *ready);
+/* The tensors of input_layers or output_layers, which may be lists or dictionaries. */
+iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const char *key,
+                             iso_keras_list *list, bool *ready);
+/* The names of input_layers, with their numbers. */
+iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *value, json_t *numbers);
+
+/* ---- inputs.c ---- */
+/* Makes an input of the whole model. */
+iso_status iso_keras_make_input(iso_keras_network *net, const char *name, const json_t *shape,
+                                iso_dtype dtype, iso_tensor **x);
+/* The tensor that a model within is called with, number `number`, as what the file says of its input; name:
+ * of its InputLayer, NULL: it has none. */
+iso_status iso_keras_take_input(iso_keras_network *net, const char *name, const json_t *shape, int number,
+                                iso_tensor **x);
+/* An InputLayer; number: of the inputs of a model within. */
+iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int number);
+
+#endif

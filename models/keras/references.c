@@ -1,0 +1,224 @@
+/* What a config.json calls tensors by: ["dense", 0, 0], the first output of the first call of dense. */
+#include <string.h>
+
+#include "models/keras/network_impl.h"
+#include "runtime/base/memory.h"
+
+/* ---- lists of tensors ---- */
+
+void iso_keras_list_free(iso_keras_list *list)
+{
+    iso_free(list->tensor);
+    iso_free(list->name);
+    *list = (iso_keras_list){0};
+}
+
+iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const char *name)
+{
+    if (list->count == list->capacity) {
+        size_t old = (size_t)list->capacity, wanted = old ? 2 * old : 8;
+        iso_tensor **tensors = iso_grow(list->tensor, old, wanted, sizeof *tensors);
+        if (tensors)
+            list->tensor = tensors;
+        const char **names = tensors ? iso_grow(list->name, old, wanted, sizeof *names) : NULL;
+        if (!names)
+            return iso_error(ISO_NO_MEMORY, "no memory for the tensors of a network");
+        list->name = names;
+        list->capacity = (int)wanted;
+    }
+    list->tensor[list->count] = tensor;
+    list->name[list->count++] = name;
+    return ISO_OK;
+}
+
+/* ---- tensors by name ---- */
+
+/* The tensor of ["dense", 0, 0]; *tensor NULL where that call has not been made yet. `ends`: one of the lists
+ * input_layers and output_layers, in which the calls of functional models are counted from 1. */
+static iso_status find_tensor(iso_keras_network *net, const json_t *history, bool ends, iso_tensor **tensor)
+{
+    const char *name = json_string_value(json_array_get(history, 0));
+    const json_t *node = json_array_get(history, 1), *output = json_array_get(history, 2);
+    char text[120];
+    *tensor = NULL;
+    if (json_array_size(history) != 3 || !name || !json_is_integer(node) || !json_is_integer(output))
+        return iso_keras_refuse(net->reader, "%s is no tensor: [\"layer\", call, output] is wanted",
+                                iso_keras_value(history, text, sizeof text));
+    const json_t *number = json_object_get(net->index, name);
+    if (!number)
+        return iso_keras_refuse(net->reader, "there is no layer '%.80s', whose output is wanted here", name);
+    const iso_keras_layer *from = &net->layer[json_integer_value(number)];
+    json_int_t at = json_integer_value(node) - (ends && iso_keras_is_model(from->type)),
+               of = json_integer_value(output);
+    if (at < 0 || at >= from->nodes)
+        return iso_keras_refuse(net->reader, "%s: the layer is called %d times",
+                                iso_keras_value(history, text, sizeof text), from->nodes);
+    if (at >= from->node)
+        return ISO_OK;
+    if (of < 0 || of >= from->calls[at].count)
+        return iso_keras_refuse(net->reader, "%s: the layer has %d outputs",
+                                iso_keras_value(history, text, sizeof text), from->calls[at].count);
+    *tensor = from->calls[at].output[of];
+    return ISO_OK;
+}
+
+/* Whether the file has written down another shape than the tensor's. */
+bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have)
+{
+    if (!json_is_array(shape))
+        return false;
+    if ((int)json_array_size(shape) != have->rank)
+        return true;
+    for (int i = 1; i < have->rank; i++) {
+        const json_t *dim = json_array_get(shape, (size_t)i);
+        if (json_is_integer(dim) && json_integer_value(dim) != have->dim[i])
+            return true;
+    }
+    return false;
+}
+
+static iso_status check_shape(const iso_keras_network *net, const json_t *tensor, const iso_tensor *built)
+{
+    char have[160], want[160];
+    const json_t *shape = json_object_get(tensor, "shape");
+    if (!iso_keras_shape_differs(shape, iso_tensor_shape(built)))
+        return ISO_OK;
+    return iso_keras_refuse(net->reader, "its input has the shape %s here, the file says %s",
+                            iso_shape_text(iso_tensor_shape(built), have, sizeof have),
+                            iso_keras_value(shape, want, sizeof want));
+}
+
+/* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
+const char *iso_keras_next_key(const json_t *object, const char *last)
+{
+    const char *key, *next = NULL;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if ((!last || strcmp(key, last) > 0) && (!next || strcmp(key, next) < 0))
+            next = key;
+    }
+    return next;
+}
+
+/* The tensors of an argument of a call, in order; others than tensors are refused. */
+static iso_status add_argument(iso_keras_network *net, const json_t *value, const char *key,
+                               iso_keras_list *list, bool *ready)
+{
+    iso_status status = ISO_OK;
+    iso_tensor *tensor;
+    char text[120];
+    if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            ISO_TRY(add_argument(net, json_array_get(value, i), NULL, list, ready));
+        return ISO_OK;
+    }
+    const char *type = iso_keras_text(value, "class_name");
+    if (json_is_object(value) && !type) {
+        for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+            ISO_TRY(add_argument(net, json_object_get(value, k), k, list, ready));
+        return ISO_OK;
+    }
+    if (json_is_null(value))
+        return ISO_OK;
+    if (!type || strcmp(type, "__keras_tensor__") != 0)
+        return iso_keras_refuse(net->reader, "it is called with %s, which is no tensor",
+                                iso_keras_value(value, text, sizeof text));
+    const json_t *config = json_object_get(value, "config");
+    ISO_TRY(find_tensor(net, json_object_get(config, "keras_history"), false, &tensor));
+    if (!tensor) {
+        *ready = false;
+        return ISO_OK;
+    }
+    ISO_TRY(check_shape(net, config, tensor));
+    ISO_TRY(iso_keras_list_add(list, tensor, key));
+done:
+    return status;
+}
+
+/* ---- calls ---- */
+
+/* The names under which layers of several inputs may be called with each of them, in order. */
+static const char *const parameters[] = {"inputs", "x", "query", "value", "key"};
+
+static bool is_tensor(const json_t *value)
+{
+    const char *type = iso_keras_text(value, "class_name");
+    return type && strcmp(type, "__keras_tensor__") == 0;
+}
+
+/* What a call is given by name: tensors that are inputs go into the list, in the order of `parameters`, and
+ * out of `others`. */
+static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_list *list, bool *ready)
+{
+    iso_status status = ISO_OK;
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        const json_t *value = json_object_get(others, parameters[i]);
+        if (!is_tensor(value) && !json_is_array(value))
+            continue;
+        ISO_TRY(add_argument(net, value, parameters[i], list, ready));
+        json_object_del(others, parameters[i]);
+    }
+done:
+    return status;
+}
+
+/* The inputs of a call of the file, and what else it is given by name (the caller's). */
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *node, iso_keras_list *list,
+                               json_t **others, bool *ready)
+{
+    iso_status status = ISO_OK;
+    const json_t *args = json_object_get(node, "args"), *kwargs = json_object_get(node, "kwargs");
+    if (!json_is_array(args) || (kwargs && !json_is_object(kwargs)))
+        return iso_keras_refuse(net->reader, "its inbound_nodes are not those of a file of Keras 3");
+    *ready = true;
+    ISO_TRY(add_argument(net, args, NULL, list, ready));
+    *others = kwargs ? json_copy((json_t *)kwargs) : json_object();
+    if (!*others)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
+    ISO_TRY(add_named(net, *others, list, ready));
+done:
+    return status;
+}
+
+/* ---- the ends of a network ---- */
+
+/* The tensors of input_layers or output_layers, which may be lists or dictionaries. */
+iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const char *key,
+                             iso_keras_list *list, bool *ready)
+{
+    iso_status status = ISO_OK;
+    iso_tensor *tensor;
+    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+        ISO_TRY(iso_keras_add_end(net, json_object_get(value, k), k, list, ready));
+    if (json_is_object(value))
+        return ISO_OK;
+    if (json_is_string(json_array_get(value, 0))) {
+        ISO_TRY(find_tensor(net, value, true, &tensor));
+        *ready = *ready && tensor;
+        return tensor ? iso_keras_list_add(list, tensor, key) : ISO_OK;
+    }
+    if (!json_is_array(value))
+        return iso_keras_refuse(net->reader, "its input_layers or output_layers are missing");
+    for (size_t i = 0; i < json_array_size(value); i++)
+        ISO_TRY(iso_keras_add_end(net, json_array_get(value, i), key, list, ready));
+done:
+    return status;
+}
+
+/* The names of input_layers, in order. */
+iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *value, json_t *numbers)
+{
+    iso_status status = ISO_OK;
+    const char *name = json_string_value(json_array_get(value, 0));
+    if (name) {
+        json_object_set_new_nocheck(numbers, name, json_integer((json_int_t)json_object_size(numbers)));
+        return ISO_OK;
+    }
+    for (size_t i = 0; i < json_array_size(value); i++)
+        ISO_TRY(iso_keras_number_inputs(net, json_array_get(value, i), numbers));
+    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+        ISO_TRY(iso_keras_number_inputs(net, json_object_get(value, k), numbers));
+done:
+    return status;
+}

@@ -1,0 +1,394 @@
+/* config.json of Keras: what is built from it, and that whatever is not supported is refused by its name and
+ * place. Keras's own files are in test_keras_files.c; here are texts that Keras does not write, or that
+ * Isogrid does not take. Ranks: 1 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/keras/keras_impl.h"
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+static iso_model *model;
+static iso_compile_options compiled;
+
+static iso_status parse(const char *text)
+{
+    iso_keras_load_options options = {.model = &model, .compile = &compiled};
+    return iso_keras_parse(ctx, "net.keras: config.json", text, strlen(text), &options);
+}
+
+static void built(const char *text)
+{
+    check_ok(parse(text));
+    check_ok(iso_graph_error(iso_model_graph(model)));
+}
+
+static void done(void)
+{
+    iso_model_destroy(model);
+    model = NULL;
+}
+
+#define INPUT                                                                                                \
+    "{\"module\": \"keras.layers\", \"class_name\": \"InputLayer\", \"config\": {\"batch_shape\": [null, "   \
+    "6, 6, 2], "                                                                                             \
+    "\"dtype\": \"float32\", \"name\": \"x\"}, \"registered_name\": null}"
+#define LAYER(type, arguments)                                                                               \
+    "{\"module\": \"keras.layers\", \"class_name\": \"" type "\", \"config\": {\"name\": \"l\"" arguments    \
+    "}, \"registered_name\": null}"
+#define SEQUENTIAL(layers)                                                                                   \
+    "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"name\": \"net\", \"layers\": "   \
+    "[" INPUT ", " layers "]}, \"registered_name\": null, \"compile_config\": {}}"
+#define CONV ", \"filters\": 4, \"kernel_size\": [3, 3]"
+
+/* Each argument of a layer that is not supported, with what the message says of it. */
+START_TEST(arguments)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"data_format\": \"channels_first\"")),
+         "net.keras: config.json: layers[1] (Conv2D 'l'): data_format is \"channels_first\"; supported: "
+         "\"channels_last\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"padding\": \"causal\"")),
+         "padding is \"causal\"; supported: 'valid', 'same'"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"padding\": 3")), "padding is 3; supported: a text"},
+        {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": \"four\", \"kernel_size\": 3")),
+         "filters is \"four\"; supported: numbers"},
+        {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4.5, \"kernel_size\": 3")),
+         "filters is 4.5; supported: whole numbers"},
+        {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [3, 3, 3]")),
+         "kernel_size is [3, 3, 3]"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\", \"config\": "
+                                         "{}}")),
+         "kernel_constraint is {\"class_name\": \"MaxNorm\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": \"l2\"")),
+         "activity_regularizer is \"l2\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activation\": \"sine\"")),
+         "activation is \"sine\"; supported: 'linear', "},
+        {SEQUENTIAL(LAYER("Conv2D",
+                          CONV ", \"activation\": {\"module\": \"builtins\", \"class_name\": "
+                               "\"function\", \"config\": \"mine\", \"registered_name\": \"function\"}")),
+         "\"mine\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_initializer\": \"magic\"")),
+         "kernel_initializer is \"magic\"; supported: Zeros, Ones"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_initializer\": {\"class_name\": \"GlorotUniform\", "
+                                         "\"config\": {\"luck\": 7}}")),
+         "kernel_initializer.luck is 7"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_regularizer\": {\"class_name\": "
+                                         "\"OrthogonalRegularizer\", \"config\": {}}")),
+         "kernel_regularizer is {"},
+        {SEQUENTIAL(LAYER("Conv2D",
+                          CONV ", \"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": "
+                               "\"mixed_bfloat16\"}}")),
+         "dtype is {"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"float16\"")), "dtype is \"float16\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"lora_rank\": 4")), "lora_rank is 4"},
+        {SEQUENTIAL(LAYER("Conv2D",
+                          CONV ", \"kernel_initializer\": {\"module\": \"my.pack\", \"class_name\": "
+                               "\"Zeros\", \"config\": {}, \"registered_name\": \"mine>Zeros\"}")),
+         "nothing that a file brings is ever executed"},
+        {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [9, 9]")),
+         "net.keras: config.json: layers[1] (Conv2D 'l'): layer 'l' (Conv2D): its kernel reaches over 9 "
+         "pixels"},
+        {SEQUENTIAL(LAYER("LSTM", ", \"units\": 4")),
+         "layers[1] (LSTM 'l'): the layer LSTM is not supported; there are: InputLayer, Functional, "
+         "Sequential, "},
+        {SEQUENTIAL("{\"module\": \"my.pack\", \"class_name\": \"Dense\", \"config\": {\"name\": \"l\", "
+                    "\"units\": 3}, "
+                    "\"registered_name\": \"mine>Dense\"}"),
+         "the class mine>Dense is the user's own"},
+        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Multiply\", \"config\": "
+                    "{\"name\": \"l\"}, "
+                    "\"registered_name\": \"Multiply\"}"),
+         "Multiply"},
+        {SEQUENTIAL(LAYER("Flatten", "") ", " LAYER("Flatten", "")), "two layers are named 'l'"},
+        {SEQUENTIAL(LAYER("Embedding", ", \"input_dim\": 3, \"output_dim\": 2, \"mask_zero\": true")),
+         "mask_zero is true"},
+        {SEQUENTIAL("{\"class_name\": \"Dense\"}"), "layers[1] has no class_name, or no config with a name"},
+        {SEQUENTIAL("7"), "layers[1] has no class_name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_refused(parse(cases[i].text), cases[i].part);
+}
+END_TEST
+
+/* What Keras takes where nothing is said need not be looked up by a layer. */
+START_TEST(usual_values)
+{
+    built(SEQUENTIAL(LAYER(
+        "Conv2D", CONV
+        ", \"trainable\": true, \"dtype\": \"float32\", \"data_format\": \"channels_last\", \"activation\": "
+        "null, \"kernel_initializer\": \"he_normal\", \"kernel_regularizer\": null, \"bias_constraint\": "
+        "null, "
+        "\"quantization_config\": null")));
+    ck_assert_ptr_nonnull(iso_model_variable(model, "l/kernel"));
+    done();
+    built(SEQUENTIAL(LAYER("Conv2D", CONV ", \"trainable\": false")));
+    ck_assert(!iso_variable_trainable(iso_model_variable(model, "l/kernel")));
+    done();
+}
+END_TEST
+
+/* ---- functional ---- */
+
+#define TENSOR(layer, node, output)                                                                          \
+    "{\"class_name\": \"__keras_tensor__\", \"config\": {\"shape\": [null, 4], \"dtype\": \"float32\", "     \
+    "\"keras_history\": [\"" layer "\", " node ", " output "]}}"
+#define NODE(args, kwargs) "{\"args\": [" args "], \"kwargs\": {" kwargs "}}"
+#define ENTRY(type, name, arguments, nodes)                                                                  \
+    "{\"module\": \"keras.layers\", \"class_name\": \"" type "\", \"config\": {\"name\": \"" name            \
+    "\"" arguments "}, \"registered_name\": null, \"name\": \"" name "\", \"inbound_nodes\": [" nodes "]}"
+#define IN ENTRY("InputLayer", "x", ", \"batch_shape\": [null, 4]", "")
+#define FUNCTIONAL(layers, outputs)                                                                          \
+    "{\"module\": \"keras.src.models.functional\", \"class_name\": \"Functional\", \"config\": {\"name\": "  \
+    "\"f\", "                                                                                                \
+    "\"layers\": [" layers "], \"input_layers\": [[\"x\", 0, 0]], \"output_layers\": " outputs               \
+    "}, \"registered_name\": \"Functional\"}"
+#define DENSE(name, nodes) ENTRY("Dense", name, ", \"units\": 4", nodes)
+
+/* A(B(A(B(x)))): calls wait for each other. */
+START_TEST(calls_in_any_order)
+{
+    built(FUNCTIONAL(
+        DENSE("a", NODE(TENSOR("b", "0", "0"), "") ", " NODE(TENSOR("b", "1", "0"), "")) ", " DENSE(
+            "b", NODE(TENSOR("x", "0", "0"), "") ", " NODE(TENSOR("a", "0", "0"), "")) ", " IN,
+        "[\"a\", 1, 0]"));
+    ck_assert_int_eq(iso_graph_variable_count(iso_model_graph(model)), 4);
+    ck_assert_str_eq(iso_tensor_name(iso_model_output(model)), "a/output");
+    done();
+}
+END_TEST
+
+START_TEST(networks)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("b", "0", "0"), "")) ", " DENSE(
+                        "b", NODE(TENSOR("a", "0", "0"), "")),
+                    "[\"a\", 0, 0]"),
+         "layers[1] ('a') waits for its own output, or for none"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("c", "0", "0"), "")), "[\"a\", 0, 0]"),
+         "layers[1] (Dense 'a'): there is no layer 'c'"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "1", "0"), "")), "[\"a\", 0, 0]"),
+         "[\"x\", 1, 0]: the layer is called 1 times"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "3"), "")), "[\"a\", 0, 0]"),
+         "[\"x\", 0, 3]: the layer has 1 outputs"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "-1", "0"), "")), "[\"a\", 0, 0]"),
+         "the layer is called 1 times"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE("3.5", "")), "[\"a\", 0, 0]"),
+         "it is called with 3.5, which is no tensor"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE("", "")), "[\"a\", 0, 0]"), "it is called with 0 tensors"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE("[" TENSOR("x", "0", "0") ", " TENSOR("x", "0", "0") "]", "")),
+                    "[\"a\", 0, 0]"),
+         "it is called with 2 tensors"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "\"mask\": " TENSOR("x", "0", "0"))),
+                    "[\"a\", 0, 0]"),
+         "mask is {"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "\"twice\": true")), "[\"a\", 0, 0]"),
+         "twice is true"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")), "[\"a\", 1, 0]"),
+         "the layer is called 1 times"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")), "[]"),
+         "its output_layers name no outputs"},
+        {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")), "null"),
+         "output_layers are missing"},
+        {FUNCTIONAL(IN ", " ENTRY("Dense", "a", ", \"units\": 5", NODE(TENSOR("x", "0", "0"), "")) ", " DENSE(
+                        "b", NODE(TENSOR("a", "0", "0"), "")),
+                    "[\"b\", 0, 0]"),
+         "its input has the shape [batch, 5] here, the file says [null, 4]"},
+        {FUNCTIONAL(IN ", " ENTRY("InputLayer", "y", ", \"batch_shape\": [null, 4]", ""), "[\"x\", 0, 0]"),
+         "its input_layers name 1 of its 2 inputs"},
+        {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_shape\": [null, null, 3]", ""), "[\"x\", 0, 0]"),
+         "only the batch may be of any length"},
+        {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_shape\": [null, 3], \"dtype\": \"string\"", ""),
+                    "[\"x\", 0, 0]"),
+         "dtype is \"string\""},
+        {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_shape\": [null, 3], \"sparse\": true", ""),
+                    "[\"x\", 0, 0]"),
+         "sparse is true"},
+        {"{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", \"layers\": []}}",
+         "it has 0 layers"},
+        {"{\"class_name\": \"Dense\", \"config\": {\"name\": \"f\"}}", "the model is of the class Dense"},
+        {"{\"module\": \"my\", \"class_name\": \"Net\", \"config\": {}, \"registered_name\": \"my>Net\"}",
+         "of the class Net"},
+        {"{\"class_name\": \"Sequential\", \"config\": {\"name\": \"s\", \"layers\": [" LAYER("Flatten",
+                                                                                              "") "]}}",
+         "it has no input shape: the model was not built before it was saved"},
+        {"[1, 2]", "it is not the config of a model of Keras"},
+        {"{\"class_name\": ", "net.keras: config.json, line 1, column"},
+        {"", "net.keras: config.json, line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_refused(parse(cases[i].text), cases[i].part);
+}
+END_TEST
+
+/* A model that calls a model twice that calls a model twice, ...: the file is small, the graph would not be.
+ */
+START_TEST(a_bomb_of_models)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "%s", DENSE("d", NODE(TENSOR("x", "0", "0"), "")));
+    for (int level = 0; level < 30; level++) {
+        iso_text next = {0};
+        iso_text_add(
+            &next,
+            "{\"module\": \"keras\", \"class_name\": \"Functional\", \"registered_name\": \"Functional\", "
+            "\"name\": \"m%d\", \"inbound_nodes\": [%s, %s], \"config\": {\"name\": \"m%d\", "
+            "\"input_layers\": [\"x\", 0, 0], \"layers\": [" IN ", %s], \"output_layers\": [\"%s\", %d, 0]}}",
+            level, NODE(TENSOR("x", "0", "0"), ""), NODE(TENSOR("x", "0", "0"), ""), level, text.data,
+            level ? "m" : "d", level ? 2 : 0);
+        iso_text_free(&text);
+        text = next;
+        if (level) { /* its own layer's name */
+            char *name = strstr(text.data + text.length - 40, "[\"m\"");
+            ck_assert_ptr_nonnull(name);
+            iso_text named = {0};
+            iso_text_add(&named, "%.*s[\"m%d\"%s", (int)(name - text.data), text.data, level - 1, name + 4);
+            iso_text_free(&text);
+            text = named;
+        }
+    }
+    iso_text whole = {0};
+    iso_text_add(&whole,
+                 "{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", \"layers\": [" IN
+                 ", %s], \"input_layers\": [\"x\", 0, 0], \"output_layers\": [\"m29\", 1, 0]}}",
+                 text.data);
+    check_refused(parse(whole.data), "more than 20000 calls of layers");
+    iso_text_free(&text);
+    iso_text_free(&whole);
+}
+END_TEST
+
+/* ---- compile settings ---- */
+
+#define COMPILED(settings)                                                                                   \
+    "{\"class_name\": \"Sequential\", \"config\": {\"name\": \"net\", \"layers\": [" INPUT                   \
+    ", " LAYER("Flatten", "") "]}, \"compile_config\": {" settings "}}"
+#define OBJECT(type, config) "{\"module\": \"keras\", \"class_name\": \"" type "\", \"config\": {" config "}}"
+
+START_TEST(settings)
+{
+    built(COMPILED("\"optimizer\": " OBJECT(
+        "SGD",
+        "\"learning_rate\": " OBJECT(
+            "PiecewiseConstantDecay",
+            "\"boundaries\": [3, 5], \"values\": [0.1, 0.2, 0.3]") ", \"momentum\": 0.5, \"nesterov\": true, "
+                                                                   "\"clipvalue\": 2.0, \"weight_decay\": "
+                                                                   "0.25, "
+                                                                   "\"gradient_accumulation_steps\": 4, "
+                                                                   "\"use_ema\": false, \"ema_momentum\": "
+                                                                   "0.99") ", \"loss\": " OBJECT("Categorical"
+                                                                                                 "Crossentrop"
+                                                                                                 "y",
+                                                                                                 "\"from_"
+                                                                                                 "logits\": "
+                                                                                                 "true, "
+                                                                                                 "\"label_"
+                                                                                                 "smoothing\""
+                                                                                                 ": 0.1, "
+                                                                                                 "\"axis\": "
+                                                                                                 "-1, "
+                                                                                                 "\"reduction"
+                                                                                                 "\": "
+                                                                                                 "\"sum_over_"
+                                                                                                 "batch_"
+                                                                                                 "size\", "
+                                                                                                 "\"name\": "
+                                                                                                 "\"c\"") ", "
+                                                                                                          "\""
+                                                                                                          "lo"
+                                                                                                          "ss"
+                                                                                                          "_w"
+                                                                                                          "ei"
+                                                                                                          "gh"
+                                                                                                          "ts"
+                                                                                                          "\""
+                                                                                                          ": "
+                                                                                                          "[0"
+                                                                                                          ".5"
+                                                                                                          "],"
+                                                                                                          " "
+                                                                                                          "\""
+                                                                                                          "me"
+                                                                                                          "tr"
+                                                                                                          "ic"
+                                                                                                          "s"
+                                                                                                          "\""
+                                                                                                          ": "
+                                                                                                          "["
+                                                                                                          "\""
+                                                                                                          "ac"
+                                                                                                          "c"
+                                                                                                          "\""
+                                                                                                          ","
+                                                                                                          " " OBJECT(
+                                                                                                              "TopKCategoricalAccuracy",
+                                                                                                              "\"k\": 3, \"dtype\": "
+                                                                                                              "\"float32\"") "]"));
+    const iso_optimizer *o = &compiled.optimizer;
+    ck_assert_str_eq(o->rule, "sgd");
+    ck_assert_int_eq(o->schedule.kind, ISO_SCHEDULE_PIECEWISE);
+    ck_assert_int_eq(o->schedule.boundary[1], 5);
+    ck_assert(o->schedule.value[2] == 0.3 && o->hyper[ISO_SGD_MOMENTUM] == 0.5 &&
+              o->hyper[ISO_SGD_NESTEROV] == 1);
+    ck_assert(o->clip_value == 2 && o->weight_decay == 0.25 && o->accumulation == 4);
+    ck_assert_int_eq(compiled.loss, ISO_LOSS_CROSSENTROPY_LOGITS);
+    ck_assert(compiled.label_smoothing == 0.1 && compiled.loss_weight == 0.5);
+    ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
+    ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_TOP_K);
+    ck_assert_int_eq(compiled.top_k, 3);
+    done();
+}
+END_TEST
+
+/* What is not supported is left out (the chief warns), and compiling says so unless it is replaced. */
+START_TEST(settings_that_are_left_out)
+{
+    static const char *const optimizers[] = {
+        OBJECT("Lion", "\"learning_rate\": 0.1"),
+        OBJECT("Adam", "\"use_ema\": true"),
+        OBJECT("Adam", "\"novelty\": 3"),
+        OBJECT("Adam", "\"learning_rate\": -1"),
+        OBJECT("Adam", "\"learning_rate\": " OBJECT("PolynomialDecay", "\"decay_steps\": 4")),
+        "{\"module\": \"my\", \"class_name\": \"Adam\", \"config\": {}, \"registered_name\": \"my>Adam\"}",
+    };
+    for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
+        iso_text text = {0};
+        iso_text_add(&text, COMPILED("\"optimizer\": %s, \"loss\": \"mse\""), optimizers[i]);
+        built(text.data);
+        ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
+        check_refused(iso_compile_with(model, &compiled, sizeof compiled),
+                      "of the file, which is not supported");
+        iso_text_free(&text);
+        done();
+    }
+    built(
+        COMPILED("\"optimizer\": \"adam\", \"loss\": \"my_loss\", \"metrics\": [\"mse\", \"auc\", \"mae\"]"));
+    ck_assert_str_eq(compiled.optimizer.rule, "adam");
+    ck_assert_int_eq(compiled.loss, ISO_LOSS_NONE);
+    ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_MSE);
+    ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_MAE);
+    check_refused(iso_compile_with(model, &compiled, sizeof compiled), "compile needs a loss");
+    done();
+    built(COMPILED("\"loss\": " OBJECT("MeanSquaredError", "\"reduction\": \"sum\"")));
+    ck_assert_int_eq(compiled.loss, ISO_LOSS_NONE);
+    done();
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, calls_in_any_order, networks,
+                           a_bomb_of_models, settings, settings_that_are_left_out);
+    return iso_finish(ctx, ISO_OK) || failed;
+}
