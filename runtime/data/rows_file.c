@@ -93,19 +93,27 @@ static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_s
     return good;
 }
 
-static bool lay_out(iso_rows_file *file, const iso_rows_array *arrays)
+static bool add_datasets(iso_rows_file *file, hid_t h5, const iso_rows_array *arrays)
 {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), h5 = -1;
-    bool good = access >= 0 && H5Pset_fapl_sec2(access) >= 0 &&
-                (h5 = H5Fcreate(file->beside, H5F_ACC_TRUNC, H5P_DEFAULT, access)) >= 0;
-    file->made = good;
+    bool good = true;
     for (int i = 0; i < file->count && good; i++)
         good = add_dataset(h5, arrays[i].name, arrays[i].dtype, &arrays[i].shape, &file->at.offset[i]);
-    if (h5 >= 0)
-        good = H5Fclose(h5) >= 0 && good;
+    return good;
+}
+
+static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), h5 = -1;
+    iso_status status = ISO_OK;
+    if (access < 0 || H5Pset_fapl_sec2(access) < 0 ||
+        (h5 = H5Fcreate(file->beside, H5F_ACC_TRUNC, H5P_DEFAULT, access)) < 0 ||
+        !add_datasets(file, h5, arrays))
+        status = iso_hdf5_error(ISO_IO, file->path, "it cannot be laid out");
+    if (h5 >= 0 && H5Fclose(h5) < 0 && status == ISO_OK)
+        status = iso_hdf5_error(ISO_IO, file->path, "it cannot be laid out");
     if (access >= 0)
         H5Pclose(access);
-    return good;
+    return status;
 }
 
 /* The bytes of an array; those of all must fit into a file. */
@@ -123,11 +131,12 @@ static iso_status reserve(iso_rows_file *file)
         uint64_t end = file->at.offset[i] + bytes_of(file, i);
         file->at.bytes = end > file->at.bytes ? end : file->at.bytes;
     }
-    if (fallocate(file->fd, 0, 0, (off_t)file->at.bytes) == 0)
+    if (TEMP_FAILURE_RETRY(fallocate(file->fd, 0, 0, (off_t)file->at.bytes)) == 0)
         return ISO_OK;
     if (errno == EOPNOTSUPP || errno == ENOSYS)
-        return ftruncate(file->fd, (off_t)file->at.bytes) == 0 ? ISO_OK
-                                                               : failed(file, "its space cannot be had");
+        return TEMP_FAILURE_RETRY(ftruncate(file->fd, (off_t)file->at.bytes)) == 0
+                   ? ISO_OK
+                   : failed(file, "its space cannot be had");
     return failed(file, "its space cannot be had");
 }
 
@@ -138,14 +147,14 @@ static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
     if (stat(file->path, &there) == 0 && !S_ISREG(there.st_mode))
         return iso_error(ISO_IO, "'%s' is there and not a file", file->path);
     /* HDF5 would say less of a folder that is missing or not to be written. */
-    file->fd = open(file->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file->fd = TEMP_FAILURE_RETRY(open(file->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (file->fd < 0)
         return failed(file, "it cannot be written");
     file->made = true;
     iso_hdf5_enter(&scope);
-    bool good = lay_out(file, arrays);
+    iso_status status = lay_out(file, arrays);
     iso_hdf5_leave(&scope);
-    return good ? reserve(file) : iso_error(ISO_IO, "'%s': HDF5 cannot lay it out", file->path);
+    return status == ISO_OK ? reserve(file) : status;
 }
 
 /* ---- making and ending ---- */
@@ -187,7 +196,7 @@ static iso_status join(iso_rows_file *file)
 {
     if (file->made)
         return ISO_OK;
-    file->fd = open(file->beside, O_WRONLY | O_CLOEXEC);
+    file->fd = TEMP_FAILURE_RETRY(open(file->beside, O_WRONLY | O_CLOEXEC));
     if (file->fd >= 0)
         return ISO_OK;
     if (errno == ENOENT)
@@ -235,16 +244,17 @@ done:
 /* The name is given when every byte is on the disk; then the folder, which has the name, is synced too. */
 static iso_status commit(iso_rows_file *file)
 {
-    if (rename(file->beside, file->path) != 0)
+    if (TEMP_FAILURE_RETRY(rename(file->beside, file->path)) != 0)
         return failed(file, "it cannot be given its name");
     file->made = false;
     char *slash = strrchr(file->beside, '/');
     if (slash)
         slash[1] = '\0';
-    int folder = open(slash ? file->beside : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = TEMP_FAILURE_RETRY(open(slash ? file->beside : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder < 0)
         return failed(file, "its folder cannot be synced");
-    iso_status status = fsync(folder) == 0 ? ISO_OK : failed(file, "its folder cannot be synced");
+    iso_status status =
+        TEMP_FAILURE_RETRY(fsync(folder)) == 0 ? ISO_OK : failed(file, "its folder cannot be synced");
     close(folder);
     return status;
 }
@@ -252,7 +262,7 @@ static iso_status commit(iso_rows_file *file)
 iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
 {
     iso_context *ctx = file->ctx;
-    if (status == ISO_OK && fsync(file->fd) != 0)
+    if (status == ISO_OK && TEMP_FAILURE_RETRY(fsync(file->fd)) != 0)
         status = failed(file, "writing failed");
     status = iso_data_agree(ctx, status);
     if (status == ISO_OK)
@@ -266,9 +276,8 @@ iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
 static iso_status write_run(const iso_rows_file *file, const char *data, size_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
-        ssize_t written = pwrite(file->fd, data, bytes < 1 << 30 ? bytes : 1 << 30, (off_t)offset);
-        if (written < 0 && errno == EINTR)
-            continue;
+        size_t most = bytes < 1 << 30 ? bytes : 1 << 30; /* Linux takes less than 2 GiB in a call */
+        ssize_t written = TEMP_FAILURE_RETRY(pwrite(file->fd, data, most, (off_t)offset));
         if (written == 0)
             errno = ENOSPC;
         if (written <= 0)

@@ -25,8 +25,8 @@ iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_ro
  * call it at once. */
 iso_status iso_rows_file_write(iso_rows_file *file, int array, const iso_box *box, const void *data);
 /* Ends the file, and frees it: where `status` is ISO_OK on all ranks, all bytes are on the disk and the file
- * has its name, in the place of what had it; else it is removed and nothing has changed. The status, agreed.
- * Collective. */
+ * has its name, in the place of what had it; else it is removed and nothing has changed (but where the folder
+ * alone cannot be synced: then the file is there, and the status says so). The status, agreed. Collective. */
 iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status);
 
 #ifdef __cplusplus

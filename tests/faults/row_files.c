@@ -1,0 +1,223 @@
+/* Writes the same file of rows again and again, with what the injector does meanwhile.
+ *
+ *   row_files sweep FOLDER RANK HOW    lets each call fail so, one after the other; RANK: 0, 1, ... or all
+ *   row_files once FOLDER FAULTS       writes one file with these faults: to be killed
+ *   row_files after FOLDER             as the job that comes next: what is there is whole, and can be
+ * replaced
+ *
+ * FOLDER/y.h5 holds a [ROWS, 3] float32 and deep/b [ROWS] int64, whose values tell which write made them.
+ * Exit codes: 0 all was well, 9 (once) no fault was met, else something was lost. */
+#include <dirent.h>
+#include <mpi.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/data/data.h"
+#include "runtime/data/rows_file.h"
+#include "runtime/session/session.h"
+#include "tests/faults/faults.h"
+
+enum { ROWS = 11, WIDTH = 3, NOT_MET = 9 };
+
+static iso_context *ctx;
+static char path[4096];
+static const char *fault = "";
+
+static void lost(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void lost(const char *format, ...)
+{
+    va_list arguments;
+    char text[4096];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "row_files: rank %d, faults '%s': %s\n", iso_rank(ctx), fault, text);
+    fflush(NULL);
+    _exit(1);
+}
+
+/* The largest of all ranks' values. */
+static int most(int value)
+{
+    int all = value;
+    MPI_Comm *workers = iso_communicator(ctx);
+    if (workers)
+        MPI_Allreduce(&value, &all, 1, MPI_INT, MPI_MAX, *workers);
+    return all;
+}
+
+static void arm(const char *spec)
+{
+    fault = spec;
+    if (faults_arm)
+        faults_arm(spec);
+}
+
+/* ---- writing ---- */
+
+/* This rank's rows; of `a` in two parts that are cut in both dimensions. */
+static iso_status write_rows(iso_rows_file *file, int number)
+{
+    int64_t begin, count;
+    float a[ROWS * WIDTH];
+    int64_t b[ROWS];
+    iso_status status = ISO_OK;
+    iso_cut(ROWS, iso_ranks(ctx), iso_rank(ctx), &begin, &count);
+    for (int64_t i = 0; i < ROWS * WIDTH; i++)
+        a[i] = (float)number;
+    for (int64_t i = 0; i < ROWS; i++)
+        b[i] = number;
+    ISO_TRY(iso_rows_file_write(file, 0, &(iso_box){2, {begin, 0}, {count, 2}}, a));
+    ISO_TRY(iso_rows_file_write(file, 0, &(iso_box){2, {begin, 2}, {count, 1}}, a));
+    ISO_TRY(iso_rows_file_write(file, 1, &(iso_box){1, {begin}, {count}}, b));
+done:
+    return status;
+}
+
+static iso_status write_file(int number)
+{
+    const iso_rows_array arrays[] = {{"a", ISO_F32, ISO_SHAPE(ROWS, WIDTH)},
+                                     {"deep/b", ISO_I64, ISO_SHAPE(ROWS)}};
+    iso_rows_file *file = NULL;
+    iso_status status = iso_rows_file_create(ctx, path, arrays, 2, &file);
+    return status == ISO_OK ? iso_rows_file_finish(file, write_rows(file, number)) : status;
+}
+
+/* ---- what must hold ---- */
+
+/* The number of the file that is there, with every value; 0: there is none. */
+static int read_file(void)
+{
+    iso_dataset *data = NULL;
+    const iso_batch *batch = NULL;
+    double a[ROWS * WIDTH], b[ROWS];
+    if (most(access(path, F_OK) != 0))
+        return 0;
+    if (iso_dataset_open(ctx, path, ISO_TRAIN, &data, .x = "a,deep/b", .no_targets = true) ||
+        iso_dataset_batch(data, ROWS) || iso_dataset_next(data, &batch) ||
+        batch->read(batch, 0, 0, ROWS, ISO_F64, a) || batch->read(batch, 1, 0, ROWS, ISO_F64, b))
+        lost("what is there cannot be read: %s", iso_error_message());
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        if (a[i] != b[0] || b[i % ROWS] != b[0])
+            lost("the file is of writes %g and %g", a[i], b[0]);
+    iso_dataset_destroy(data);
+    return (int)b[0];
+}
+
+/* At most so many files besides y.h5. */
+static void check_tidy(const char *folder, int others)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    while (list && (entry = readdir(list)))
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "y.h5") &&
+            others-- == 0)
+            lost("left behind: %s", entry->d_name);
+    if (list)
+        closedir(list);
+    most(0); /* nobody goes on while others look */
+}
+
+static void write_well(int number)
+{
+    if (write_file(number))
+        lost("after the fault: %s", iso_error_message());
+    if (read_file() != number)
+        lost("the file is not that of the write before");
+}
+
+static void check_message(const char *rank, const char *how)
+{
+    char who[32];
+    const char *message = iso_error_message(), *words = !strcmp(how, "EIO")     ? "Input/output error"
+                                                        : !strcmp(how, "EROFS") ? "Read-only file system"
+                                                                                : "No space left on device";
+    snprintf(who, sizeof who, "rank %s: ", rank);
+    if (iso_ranks(ctx) > 1 && strcmp(rank, "all") && !strstr(message, who))
+        lost("the message does not name the rank: %s", message);
+    bool tells = strstr(message, words) || !strcmp(how, "short") || !strcmp(how, "EINTR") ||
+                 strstr(message, "laid out"); /* HDF5's own words */
+    if (!strstr(message, path) || !tells)
+        lost("the message does not name the file and the error: %s", message);
+}
+
+/* ---- the commands ---- */
+
+/* One fault. Returns whether it was met. */
+static bool try_fault(const char *folder, const char *rank, const char *how, int at)
+{
+    static char spec[128];
+    snprintf(spec, sizeof spec, "rank=%s at=%d how=%s", rank, at, how);
+    arm(spec);
+    iso_status status = write_file(2 * at);
+    bool met = faults_calls() >= at;
+    const char *hit = faults_hit();
+    bool undone = hit && strcmp(how, "short") && strcmp(how, "EINTR") &&
+                  (!strncmp(hit, "pwrite", 6) || !strncmp(hit, "fsync", 5) || !strncmp(hit, "rename", 6));
+    if (status == ISO_OK && undone)
+        lost("'%s' failed, and success is reported", hit);
+    if (status != ISO_OK)
+        check_message(rank, how);
+    if (faults_arm)
+        faults_arm("");
+    if (most((int)status) != -most(-(int)status))
+        lost("ranks have different statuses; here: %d", (int)status);
+    bool folder_alone = status != ISO_OK && strstr(iso_error_message(), "its folder cannot be synced");
+    int found = read_file(), wanted = status == ISO_OK || folder_alone ? 2 * at : 2 * at - 1;
+    if (found != wanted)
+        lost("write %d is found instead of %d", found, wanted);
+    check_tidy(folder, 1);
+    return most(met);
+}
+
+static int sweep(const char *folder, const char *rank, const char *how)
+{
+    int at = 1;
+    for (;; at++) {
+        write_well(2 * at - 1);
+        check_tidy(folder, 0);
+        if (!try_fault(folder, rank, how, at))
+            break;
+    }
+    if (iso_rank(ctx) == 0)
+        printf("rank %s, %s: %d calls\n", rank, how, at - 1);
+    return 0;
+}
+
+static int once(const char *spec)
+{
+    write_well(read_file() + 1);
+    arm(spec);
+    if (write_file(read_file() + 1))
+        lost("%s", iso_error_message());
+    bool met = most(faults_hit && faults_hit());
+    arm("");
+    return met ? 0 : NOT_MET;
+}
+
+static int after(const char *folder)
+{
+    check_tidy(folder, 1);
+    if (read_file() == 0)
+        lost("there is no file");
+    write_well(read_file() + 1);
+    check_tidy(folder, 0);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3 || iso_init(NULL, NULL, &ctx))
+        return 2;
+    snprintf(path, sizeof path, "%s/y.h5", argv[2]);
+    int code = !strcmp(argv[1], "sweep") && argc > 4  ? sweep(argv[2], argv[3], argv[4])
+               : !strcmp(argv[1], "once") && argc > 3 ? once(argv[3])
+               : !strcmp(argv[1], "after")            ? after(argv[2])
+                                                      : 2;
+    iso_finish(ctx, ISO_OK);
+    return code;
+}
