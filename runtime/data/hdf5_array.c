@@ -29,11 +29,11 @@ static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
     return 1;
 }
 
-iso_status iso_hdf5_error(iso_status status, const char *path, const char *what)
+static iso_status hdf5_error(const char *path, const char *what)
 {
     iso_text why = {0};
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &why);
-    iso_error(status, "'%s': %s: %s", path, what, iso_text_get(&why));
+    iso_status status = iso_error(ISO_INVALID, "'%s': %s: %s", path, what, iso_text_get(&why));
     iso_text_free(&why);
     return status;
 }
@@ -43,11 +43,11 @@ iso_status iso_hdf5_open(const char *path, hid_t *file)
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     iso_status status = ISO_OK;
     if (access < 0 || H5Pset_fapl_sec2(access) < 0)
-        status = iso_hdf5_error(ISO_INVALID, path, "HDF5 does not start");
+        status = hdf5_error(path, "HDF5 does not start");
     else if (H5Fis_hdf5(path) == 0)
         status = iso_error(ISO_INVALID, "'%s' is no HDF5 file", path);
     else if ((*file = H5Fopen(path, H5F_ACC_RDONLY, access)) < 0)
-        status = iso_hdf5_error(ISO_INVALID, path, "HDF5 cannot open it");
+        status = hdf5_error(path, "HDF5 cannot open it");
     if (access >= 0)
         H5Pclose(access);
     return status;
@@ -102,7 +102,7 @@ static iso_status open_dataset(hid_t file, const char *path, const char *name, h
     hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
     if (access < 0 || H5Pset_elink_cb(access, refuse_link, &left_file) < 0 ||
         H5Pset_chunk_cache(access, CHUNK_CACHE_SLOTS, CHUNK_CACHE_BYTES, 0) < 0)
-        status = iso_hdf5_error(ISO_INVALID, path, "HDF5 does not start");
+        status = hdf5_error(path, "HDF5 does not start");
     else
         *dataset = H5Dopen2(file, name, access);
     if (access >= 0)
@@ -146,7 +146,7 @@ static iso_status check_storage(hid_t dataset, hid_t type, const char *path, con
     hid_t create = H5Dget_create_plist(dataset);
     iso_status status = ISO_OK;
     if (create < 0)
-        return iso_hdf5_error(ISO_INVALID, path, name);
+        return hdf5_error(path, name);
     H5D_layout_t layout = H5Pget_layout(create);
     if (H5Pget_external_count(create) > 0)
         status = iso_error(ISO_INVALID, "'%s': '%s' keeps its values in other files, which are not read",
@@ -232,7 +232,7 @@ iso_status iso_hdf5_array_open(hid_t file, const char *path, const char *name, s
     ISO_TRY(open_dataset(file, path, name, &array->dataset));
     type = H5Dget_type(array->dataset);
     if (type < 0)
-        ISO_TRY(iso_hdf5_error(ISO_INVALID, path, name));
+        ISO_TRY(hdf5_error(path, name));
     ISO_TRY(check_storage(array->dataset, type, path, name, chunk_limit));
     ISO_TRY(take_type(array, type, path, name));
     ISO_TRY(take_shape(array, path, name));
@@ -269,7 +269,7 @@ iso_status iso_hdf5_array_read(const iso_hdf5_array *array, const char *path, in
         char what[96];
         snprintf(what, sizeof what, "cannot read rows [%" PRId64 ", %" PRId64 " + %" PRId64 ")", begin, begin,
                  count);
-        status = iso_hdf5_error(ISO_INVALID, path, what);
+        status = hdf5_error(path, what);
     }
     if (memory >= 0)
         H5Sclose(memory);

@@ -23,9 +23,6 @@ typedef struct iso_hdf5_scope {
 void iso_hdf5_enter(iso_hdf5_scope *scope);
 void iso_hdf5_leave(const iso_hdf5_scope *scope);
 
-/* Records what HDF5 says of its last failure, with the words of whoever called it; returns the status. */
-iso_status iso_hdf5_error(iso_status status, const char *path, const char *what);
-
 /* Opens a file to be read, with the plain driver. */
 iso_status iso_hdf5_open(const char *path, hid_t *file);
 bool iso_hdf5_has(hid_t file, const char *name);

@@ -5,7 +5,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
-#include "runtime/data/rows_file.h"
+#include "runtime/checkpoint/rows_file.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/checkpoint/rows_file.h"
 #include "runtime/data/data.h"
-#include "runtime/data/rows_file.h"
 #include "runtime/session/session.h"
 #include "tests/faults/faults.h"
 
@@ -166,7 +166,8 @@ static bool try_fault(const char *folder, const char *rank, const char *how, int
         faults_arm("");
     if (most((int)status) != -most(-(int)status))
         lost("ranks have different statuses; here: %d", (int)status);
-    bool folder_alone = status != ISO_OK && strstr(iso_error_message(), "its folder cannot be synced");
+    bool folder_alone = status != ISO_OK && (strstr(iso_error_message(), "to be synced") ||
+                                             strstr(iso_error_message(), "it cannot be synced"));
     int found = read_file(), wanted = status == ISO_OK || folder_alone ? 2 * at : 2 * at - 1;
     if (found != wanted)
         lost("write %d is found instead of %d", found, wanted);

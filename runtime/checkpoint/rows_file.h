@@ -1,6 +1,6 @@
 /* HDF5 files of arrays [rows, ...] that all ranks write together, each the parts that it has. */
-#ifndef ISO_DATA_ROWS_FILE_H
-#define ISO_DATA_ROWS_FILE_H
+#ifndef ISO_CHECKPOINT_ROWS_FILE_H
+#define ISO_CHECKPOINT_ROWS_FILE_H
 
 #include "runtime/base/batch.h"
 
@@ -16,9 +16,9 @@ typedef struct iso_rows_array {
     iso_shape shape;  /* all of it */
 } iso_rows_array;
 
-/* Lays a file out beside `path` (hidden, until it is committed; what a run that was killed left there is
- * overwritten) and reserves its space. At most ISO_MAX_COMPONENTS arrays. Every rank must see the folder.
- * ISO_IO names the path. Collective. */
+/* Lays a file out beside `path` (hidden, until it is committed) and reserves its space; removes from the
+ * folder what runs that were killed left there. At most ISO_MAX_COMPONENTS arrays. Every rank must see the
+ * folder. ISO_IO names the path. Collective. */
 iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_rows_array *arrays, int count,
                                 iso_rows_file **file);
 /* Writes a box of an array from `data`, dense. Parts that no rank writes are zero. Local; threads must not
