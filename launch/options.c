@@ -109,7 +109,8 @@ static const iso_argument table[] = {
     TEXT(profile, "profile", "FILE",
          "a Chrome trace of one step of every slot: ops, collectives, waits; chrome://tracing and "
          "ui.perfetto.dev show it"),
-    COUNT(profile_step, "profile-step", "N", 1, many, "which step of this run; default: one in its middle"),
+    COUNT(profile_step, "profile-step", "N", 1, many,
+          "which step of this run; default: in the middle of its second epoch, or only one"),
     TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
          "ends training when a value does not improve any more: monitor=val_loss,patience=3,min_delta=0.001,"
          "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),

@@ -105,5 +105,5 @@ iso_callback *iso_timings_file(iso_context *ctx, const char *path, double readin
     if (t)
         *t = (timings){.ctx = ctx, .path = path, .reading = reading};
     return iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                               .batch_end = batch_end, .user = t, .destroy = destroy);
+                               .batch_end = batch_end, .alike = true, .user = t, .destroy = destroy);
 }

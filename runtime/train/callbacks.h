@@ -188,7 +188,8 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_
 typedef struct iso_profile_options {
     char begin_;
     const char *path;
-    int64_t step; /* of those that this run makes, from 1; 0: one in their middle */
+    int64_t
+        step; /* of those that this run makes, from 1; 0: in the middle of their second epoch, or only one */
 } iso_profile_options;
 iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
 #define iso_profile(...)                                                                                     \

@@ -1,6 +1,7 @@
 #include "runtime/train/line_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -76,6 +77,17 @@ iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
     return ISO_OK;
 }
 
+/* Whether a line ends there: else it is another file that has got the name. */
+static bool line_ends_at(const iso_line_file *file, off_t bytes)
+{
+    char last = '\n';
+    int reader = bytes > 0 ? open(file->path, O_RDONLY) : -1;
+    bool read = bytes == 0 || (reader >= 0 && pread(reader, &last, 1, bytes - 1) == 1);
+    if (reader >= 0)
+        close(reader);
+    return read && last == '\n';
+}
+
 iso_status iso_line_file_restore(iso_line_file *file, const char *json)
 {
     json_t *state = NULL;
@@ -85,7 +97,8 @@ iso_status iso_line_file_restore(iso_line_file *file, const char *json)
         status = iso_error(ISO_INVALID, "'bytes' should be a whole number from 0 on");
     if (status == ISO_OK && file->file) {
         file->keep = true;
-        if (size_of(file) > json_integer_value(bytes) && !cut(file, (off_t)json_integer_value(bytes)))
+        off_t kept = (off_t)json_integer_value(bytes);
+        if (size_of(file) > kept && line_ends_at(file, kept) && !cut(file, kept))
             status = failed(file);
     }
     json_decref(state);

@@ -2,15 +2,13 @@
 
 #include "runtime/train/training_impl.h"
 
-/* The middle step of the middle epoch: a batch that is not full would be a plan of its own. */
+/* The middle of the run's second epoch, or of its only one: everything is warm, and a training that stops
+ * early gets there. An epoch's last batch may not be full, it would be a plan of its own. */
 static int64_t middle_step(const iso_training *t)
 {
-    int epochs = t->options.epochs - t->place.epoch;
-    int64_t first = t->place.batch, whole = t->steps > 0 ? t->steps : 1;
-    if (epochs <= 1)
-        return (whole - first) / 2 + 1;
-    int64_t before = whole - first + (int64_t)(epochs / 2 - 1) * whole;
-    return before + whole / 2 + 1;
+    int64_t whole = t->steps > 0 ? t->steps : 1, left = whole - t->place.batch;
+    bool only = t->options.epochs - t->place.epoch <= 1;
+    return only ? left / 2 + 1 : left + whole / 2 + 1;
 }
 
 iso_status iso_step_trace_begin(iso_step_trace *trace, const iso_fit_state *state)

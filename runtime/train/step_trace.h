@@ -5,7 +5,7 @@
 #include "runtime/train/callbacks.h"
 
 typedef struct iso_step_trace {
-    int64_t step; /* of those that this run makes, from 1; 0: one in their middle */
+    int64_t step; /* of those that this run makes, from 1; 0: the middle of their second epoch, or only one */
     int64_t begun;
     bool done;
 } iso_step_trace;
