@@ -193,6 +193,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
     ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
+    ISO_TRY(iso_agree(ctx, iso_recipe_check(&options.train, &p.named.compile)));
     if (options.suggest) {
         ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));

@@ -72,6 +72,16 @@ static iso_status replace_metrics(const char *text, iso_compile_options *compile
     return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics);
 }
 
+iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_options *compile)
+{
+    bool loss = compile->loss != ISO_LOSS_NONE || compile->loss_function;
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        loss = loss || compile->outputs[i].loss != ISO_LOSS_NONE || compile->outputs[i].loss_function;
+    return loss ? ISO_OK
+                : iso_error(ISO_INVALID, "--loss is missing: '%s' does not say what it is trained for",
+                            options->model);
+}
+
 iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile)
 {
     iso_compile_options replaced = *compile;

@@ -76,6 +76,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(iso_agree(ctx, check(options)));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));
+    ISO_TRY(iso_agree(ctx, iso_recipe_check(options, &run.named.compile)));
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;

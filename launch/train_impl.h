@@ -11,6 +11,8 @@
 
 /* Puts what options say of optimizer, loss and metrics in the place of a model's own choices. Local. */
 iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile);
+/* ISO_INVALID where nothing says what the model's loss is. */
+iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_options *compile);
 
 /* What --model names: a built-in network, or a file of Keras's, its .keras or its config.json. */
 typedef struct iso_named_model {

@@ -101,6 +101,7 @@ static iso_status compile(iso_trained *t)
     int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
     options.sample_weights = iso_dataset_components(t->data) > known;
     options.distribution = t->place.distribution;
+    options.optimizer = iso_sgd(0.01); /* it has no state, and is not used */
     return iso_compile_with(t->named.model, &options, sizeof options);
 }
 
@@ -113,9 +114,12 @@ static iso_status build(iso_context *ctx, bool compiles, const iso_train_options
     return ISO_OK;
 }
 
-/* Trained weights must come from somewhere. */
-static iso_status check_weights(const iso_train_options *options, const iso_named_model *named)
+/* Trained weights must come from somewhere, and what is evaluated is a loss. */
+static iso_status check_model(const iso_train_options *options, bool compiles, const iso_named_model *named)
 {
+    iso_status status = compiles ? iso_recipe_check(options, &named->compile) : ISO_OK;
+    if (status != ISO_OK)
+        return status;
     if (options->weights || named->weights)
         return ISO_OK;
     return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .keras or .weights.h5 of Keras");
@@ -128,7 +132,7 @@ iso_status iso_trained_make(iso_context *ctx, const iso_trained_command *command
     iso_part which = options->part[1] == 'r' ? ISO_TRAIN : ISO_TEST;
     iso_status status;
     ISO_TRY(iso_named_model_find(ctx, train, &t->named));
-    ISO_TRY(iso_agree(ctx, check_weights(train, &t->named)));
+    ISO_TRY(iso_agree(ctx, check_model(train, command->compiles, &t->named)));
     ISO_TRY(iso_place_make(ctx, train, &t->place));
     if (!options->json)
         iso_head_print(ctx, train, &t->place);
