@@ -14,6 +14,7 @@
 #include "runtime/isogrid.h"
 #include "runtime/train/tensorboard/event_file.h"
 #include "runtime/train/tensorboard/events.pb-c.h"
+#include "runtime/train/tensorboard/planes.pb-c.h"
 #include "runtime/train/tensorboard/record.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -477,7 +478,17 @@ END_TEST
 
 /* ---- traces ---- */
 
-static void check_packed_trace(const char *path)
+static size_t count_events(const json_t *root)
+{
+    size_t count = 0, i;
+    const json_t *e;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e) count +=
+        strcmp(json_string_value(json_object_get(e, "ph")), "X") == 0;
+    return count;
+}
+
+/* The trace as text, packed; how many events it has. */
+static size_t check_text_trace(const char *path)
 {
     static char text[1 << 20];
     json_t *root = NULL;
@@ -487,9 +498,38 @@ static void check_packed_trace(const char *path)
     ck_assert_int_gt(bytes, 0);
     gzclose(file);
     check_ok(iso_json_parse(path, text, (size_t)bytes, &root));
-    ck_assert_int_gt((int)json_array_size(json_object_get(root, "traceEvents")), 10);
+    size_t in_all = count_events(root);
     ck_assert_int_eq((int)json_integer_value(json_object_get(json_object_get(root, "otherData"), "step")), 5);
     json_decref(root);
+    return in_all;
+}
+
+/* The same as planes (a rank each) of lines (a slot each). */
+static void check_planes(const char *path, size_t expected)
+{
+    static uint8_t packed[1 << 20];
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s cannot be read", path);
+    size_t bytes = fread(packed, 1, sizeof packed, file), lines = 0, found = 0;
+    fclose(file);
+    Isogrid__Tensorboard__Space *space = isogrid__tensorboard__space__unpack(NULL, bytes, packed);
+    ck_assert_ptr_nonnull(space);
+    ck_assert_int_eq((int)space->n_planes, iso_ranks(ctx));
+    ck_assert_str_eq(space->planes[0]->name, "/device:CUSTOM:rank 0");
+    for (size_t p = 0; p < space->n_planes; p++)
+        for (size_t l = 0; l < space->planes[p]->n_lines; l++, lines++) {
+            const Isogrid__Tensorboard__Line *line = space->planes[p]->lines[l];
+            found += line->n_events;
+            for (size_t i = 0; i < line->n_events; i++) {
+                int64_t number = line->events[i]->metadata_id;
+                ck_assert(number >= 1 && number <= (int64_t)space->planes[p]->n_event_metadata);
+                ck_assert_str_ne(space->planes[p]->event_metadata[number - 1]->value->name, "");
+                ck_assert(line->events[i]->offset_ps >= 0 && line->events[i]->duration_ps >= 0);
+            }
+        }
+    ck_assert_uint_eq(lines, 4);
+    ck_assert_uint_eq(found, expected);
+    isogrid__tensorboard__space__free_unpacked(space, NULL);
 }
 
 /* The only entry of a folder, its path put behind. */
@@ -508,15 +548,18 @@ static void descend(char *path, size_t size)
 
 START_TEST(a_trace_lies_where_the_plugin_looks)
 {
-    char path[600];
+    char path[600], host[200] = "", name[900];
     iso_model *model = compiled("data=4", NULL, NULL);
     check_ok(fit(model, 2, iso_tensorboard(folder, .profile_batch = 6), NULL, NULL));
     if (iso_is_chief(ctx)) {
+        gethostname(host, sizeof host - 1);
         snprintf(path, sizeof path, "%s/train/plugins/profile", folder);
         descend(path, sizeof path);
-        descend(path, sizeof path);
-        ck_assert_str_eq(path + strlen(path) - 14, ".trace.json.gz");
-        check_packed_trace(path);
+        snprintf(name, sizeof name, "%s/%s.trace.json.gz", path, host);
+        size_t traced = check_text_trace(name);
+        ck_assert_uint_gt(traced, 4 * 10);
+        snprintf(name, sizeof name, "%s/%s.xplane.pb", path, host);
+        check_planes(name, traced);
     }
     discard(model);
     remove_folder();

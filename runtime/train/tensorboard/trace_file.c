@@ -11,6 +11,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/train/tensorboard/planes.h"
 
 /* <folder>/plugins/profile/<date and time>, made. */
 static iso_status make_folder(const char *folder, char *path, size_t size)
@@ -55,15 +56,20 @@ static iso_status pack(const iso_text *json, unsigned char **packed, size_t *byt
 iso_status iso_trace_file_write(const char *folder, const iso_text *json)
 {
     char path[4096], host[256] = "localhost";
-    unsigned char *packed = NULL;
-    size_t bytes = 0;
+    unsigned char *packed = NULL, *planes = NULL;
+    size_t bytes = 0, plane_bytes = 0;
     iso_status status = ISO_OK;
     ISO_TRY(make_folder(folder, path, sizeof path - sizeof host - 32));
     gethostname(host, sizeof host - 1);
-    snprintf(path + strlen(path), sizeof host + 32, "/%s.trace.json.gz", host);
+    size_t length = strlen(path);
     ISO_TRY(pack(json, &packed, &bytes));
+    snprintf(path + length, sizeof host + 32, "/%s.trace.json.gz", host);
     ISO_TRY(iso_file_replace(path, packed, bytes));
+    ISO_TRY(iso_planes_pack(json, host, &planes, &plane_bytes));
+    snprintf(path + length, sizeof host + 32, "/%s.xplane.pb", host);
+    ISO_TRY(iso_file_replace(path, planes, plane_bytes));
 done:
     iso_free(packed);
+    iso_free(planes);
     return status;
 }

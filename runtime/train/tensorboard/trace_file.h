@@ -5,7 +5,8 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
-/* Writes <folder>/plugins/profile/<date and time>/<host>.trace.json.gz. ISO_IO. Local. */
+/* Writes <folder>/plugins/profile/<date and time>/<host>.xplane.pb, which today's plugin reads, and beside it
+ * <host>.trace.json.gz, which earlier ones and other viewers do. ISO_IO. Local. */
 iso_status iso_trace_file_write(const char *folder, const iso_text *json);
 
 #endif
