@@ -198,6 +198,16 @@ START_TEST(test_several_arrays)
     ck_assert(got[0] == 1 && got[1] == 2);
     iso_dataset_destroy(ds);
     ds = NULL;
+    OK(iso_dataset_arrays(ctx, &ds, .inputs = {{x, ISO_F32, ISO_SHAPE(4)}, {x, ISO_F32, ISO_SHAPE(4)}},
+                          .targets = {{x, ISO_F32, ISO_SHAPE(4)}}));
+    iso_dataset *last = NULL;
+    OK(iso_dataset_cache(ds, NULL));
+    OK(iso_dataset_split(ds, 1, &last)); /* stages keep what is what */
+    ck_assert_int_eq(iso_dataset_inputs(last), 2);
+    ck_assert_int_eq(iso_dataset_targets(last), 1);
+    iso_dataset_destroy(last);
+    iso_dataset_destroy(ds);
+    ds = NULL;
     FAILS(iso_dataset_arrays(ctx, &ds, .inputs = {{x, ISO_F32, ISO_SHAPE(2)}, {x, ISO_F32, ISO_SHAPE(3)}}),
           "x 1 has 3 rows");
     FAILS(
