@@ -1,4 +1,5 @@
 /* Boxes of tensors: straight from the file into memory where they lie in it as they are wanted. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,9 +10,11 @@
 #include "runtime/checkpoint/saved_file_impl.h"
 
 enum {
-    WINDOW =
-        1 << 20, /* bytes that are read at once where they are not read into place: they stay in the cache */
-    WIDEST_GAP = 16384 /* bytes between two runs that are sooner read than skipped by another call */
+    WINDOW = 1 << 20,   /* bytes read at once where they are not read into place: they stay in the cache */
+    NEAR = 4096,        /* runs that begin so close to each other are read together: copying what lies between
+                           takes no longer than another call */
+    STRIDE = 128 << 10, /* where they begin so close, the kernel is asked to read everything */
+    AHEAD = 16,         /* so many windows before they are needed */
 };
 static const size_t most_of_a_child = (size_t)1 << 30; /* bytes at once */
 
@@ -26,6 +29,7 @@ typedef struct reader {
     int64_t run, gap;           /* elements */
     int64_t next, end;          /* of the box's elements: those still wanted */
     char *window;               /* NULL until it is needed */
+    uint64_t asked;             /* the kernel was asked for what lies before */
     uint64_t window_at, filled; /* what it holds: bytes [window_at, window_at + filled) of the file */
 } reader;
 
@@ -84,12 +88,17 @@ static iso_status take(reader *r, const void *from, int64_t n)
     return ISO_OK;
 }
 
+static bool are_near(const reader *r)
+{
+    return (size_t)(r->run + r->gap) * r->size <= NEAR;
+}
+
 /* Fills the window from `at` on, with `bytes` or, where what follows is wanted soon, with as much as it
  * takes. */
 static iso_status fill(reader *r, uint64_t at, size_t bytes)
 {
     uint64_t end = place_of(r, r->end - 1) + r->size;
-    size_t more = (size_t)r->gap * r->size <= WIDEST_GAP ? WINDOW : bytes;
+    size_t more = are_near(r) ? WINDOW : bytes;
     r->window_at = at;
     r->filled = end - at < more ? end - at : more;
     if (!r->window) {
@@ -117,6 +126,21 @@ done:
     return status;
 }
 
+/* Columns of a matrix: all ranks read in all of its rows, each little at a time, which the kernel does not
+ * see coming. */
+static void ask_ahead(reader *r, uint64_t at)
+{
+    uint64_t end = place_of(r, r->end - 1) + r->size;
+    if (r->gap == 0 || (size_t)(r->run + r->gap) * r->size > STRIDE)
+        return;
+    if (r->asked < at)
+        r->asked = at;
+    while (r->asked < end && r->asked - at < (uint64_t)AHEAD * WINDOW) {
+        posix_fadvise(r->file->file, (off_t)r->asked, WINDOW, POSIX_FADV_WILLNEED);
+        r->asked += WINDOW;
+    }
+}
+
 static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
 {
     size_t bytes = (size_t)n * r->size;
@@ -133,9 +157,10 @@ static iso_status read_direct(reader *r)
     find_runs(r);
     while (r->next < r->end && status == ISO_OK) {
         int64_t left = r->run - r->next % r->run, n = r->end - r->next < left ? r->end - r->next : left;
-        bool whole =
-            n == r->end - r->next || (size_t)r->gap * r->size > WIDEST_GAP || (size_t)n * r->size > WINDOW;
+        bool whole = n == r->end - r->next || !are_near(r);
         uint64_t at = place_of(r, r->next);
+        if (at >= r->asked || r->asked - at < (uint64_t)(AHEAD - 1) * WINDOW)
+            ask_ahead(r, at);
         status = as_wanted && whole ? read_into_place(r, at, n) : read_through(r, at, n);
     }
     iso_free(r->window);

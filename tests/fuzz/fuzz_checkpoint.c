@@ -1,6 +1,6 @@
-/* libFuzzer: any bytes as what is read of a checkpoint before HDF5 is trusted with it. The first byte chooses: a
- * file with its commit mark, a mark whose checksum is right whatever it says, the list of tensors that a child
- * hands over, /isogrid/index. */
+/* libFuzzer: any bytes as what is read of a checkpoint before HDF5 is trusted with it. The first byte
+ * chooses: a file with its commit mark, a mark whose checksum is right whatever it says, the list of tensors
+ * that a child hands over, /isogrid/index. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,7 +87,8 @@ static void fuzz_index(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const targets[])(const uint8_t *, size_t) = {fuzz_file, fuzz_fields, fuzz_manifest, fuzz_index};
+    static void (*const targets[])(const uint8_t *, size_t) = {fuzz_file, fuzz_fields, fuzz_manifest,
+                                                               fuzz_index};
     if (size > 0)
         targets[data[0] % 4](data + 1, size - 1);
     return 0;
