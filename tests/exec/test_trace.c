@@ -110,6 +110,21 @@ static bool is_instruction(const event *e)
                                    !strcmp(e->category, "collective"));
 }
 
+/* What an exchange holds: two waits, and the taking of parts. */
+static void check_exchange(const slot_trace *trace, const event *exchange, const char *what)
+{
+    int waits = 0, moves = 0;
+    for (int i = 0; i < trace->count; i++) {
+        const event *e = &trace->event[i];
+        bool inside = e->instruction == exchange->instruction && e->begin >= exchange->begin - rounding &&
+                      e->end <= exchange->end + rounding;
+        waits += inside && is_wait(e);
+        moves += inside && strcmp(e->category, "move") == 0;
+    }
+    ck_assert_msg(waits >= 2 && moves >= 1, "%s: '%s' holds %d waits and takes parts %d times", what,
+                  exchange->name, waits, moves);
+}
+
 static void check_slot(int slot, const iso_plan_facts *facts, const char *what)
 {
     const slot_trace *trace = &traces[slot];
@@ -124,7 +139,10 @@ static void check_slot(int slot, const iso_plan_facts *facts, const char *what)
         ck_assert_int_eq(e->pid, trace->event[0].pid);
         ck_assert(e->begin >= -rounding && e->end >= e->begin);
         waits += is_wait(e) ? e->end - e->begin : 0;
-        exchanges += !strcmp(e->category, "collective") && strncmp(e->name, "begin ", 6) != 0;
+        if (!strcmp(e->category, "collective") && strncmp(e->name, "begin ", 6) != 0) {
+            exchanges++;
+            check_exchange(trace, e, what);
+        }
         if (!is_instruction(e))
             continue;
         ck_assert_int_lt(e->instruction, facts->instructions);

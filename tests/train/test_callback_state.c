@@ -237,6 +237,7 @@ END_TEST
 int main(void)
 {
     int failed = 1;
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status == ISO_OK)
         failed = RUN_TESTS("callback_state", 0, states_go_by_kind_and_number, no_callbacks_keep_nothing,

@@ -262,6 +262,7 @@ int main(void)
 {
     int failed = 1;
     json_error_t error;
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(NULL, NULL, &ctx);
     file = json_load_file("tests/keras/callbacks.json", 0, &error);
     if (status == ISO_OK && !file)

@@ -640,6 +640,7 @@ END_TEST
 int main(void)
 {
     int failed = 1;
+    setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(NULL, NULL, &ctx);
     snprintf(folder, sizeof folder, "/tmp/isogrid-tensorboard-%d", (int)getpid());
     for (int i = 0; i < ROWS * FEATURES; i++)
