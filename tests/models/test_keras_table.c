@@ -269,6 +269,19 @@ static void compare_with_keras(const net_case *c)
     drop(&keras);
 }
 
+/* For Python: the predictions as text, and the checkpoint. */
+static void keep_for_python(net_case *c, double *const *y)
+{
+    check_ok(iso_model_save_weights(c->model, path_of(c->name, ".weights.h5")));
+    FILE *out = iso_is_chief(ctx) ? fopen(path_of(c->name, ".txt"), "w") : NULL;
+    ck_assert(out || !iso_is_chief(ctx));
+    for (int i = 0; out && i < iso_model_output_count(c->model); i++)
+        for (int64_t k = 0; k < count_elements(iso_model_output_at(c->model, i), ROWS); k++)
+            fprintf(out, "%.17g\n", y[i][k]);
+    if (out)
+        fclose(out);
+}
+
 /* The file that is saved gives the same model: to the last bit what was saved. */
 static void save_and_load(net_case *c)
 {
@@ -280,6 +293,8 @@ static void save_and_load(net_case *c)
     compare_states(c, again.model, c->model, 0);
     predict(c, a);
     predict(&again, b);
+    if (getenv("ISOGRID_TEST_KEEP"))
+        keep_for_python(c, a);
     for (int i = 0; i < iso_model_output_count(c->model); i++) {
         int64_t count = count_elements(iso_model_output_at(c->model, i), ROWS);
         check_near("predictions of the saved file", b[i], a[i], count, 0);
