@@ -311,6 +311,22 @@ START_TEST(models_that_cannot_be)
 }
 END_TEST
 
+/* Eight outputs with eight metrics each, of two sums: more than a step can give. */
+START_TEST(more_values_than_there_is_room_for)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2)), *y[ISO_MAX_MODEL_OUTPUTS];
+    iso_compile_options options = {.loss = ISO_LOSS_MSE, .sample_weights = true};
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        y[i] = iso_dense(x, 1);
+    for (int i = 0; i < ISO_MAX_METRICS; i++)
+        options.weighted_metrics[i] = ISO_METRIC_MAE;
+    iso_model *model = iso_model_create_several(graph, &x, 1, y, ISO_MAX_MODEL_OUTPUTS);
+    check_refused_by(iso_compile_with(model, &options, sizeof options), "compile", "more losses and metrics");
+    iso_model_destroy(model);
+}
+END_TEST
+
 START_TEST(data_that_does_not_fit)
 {
     iso_model *model = two_ends_network(ctx, 0, ISO_F32);
@@ -351,7 +367,7 @@ int main(void)
     if (status == ISO_OK)
         failed = RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
                            random_data_of_several, maps_say_what_is_what, models_that_cannot_be,
-                           data_that_does_not_fit);
+                           more_values_than_there_is_room_for, data_that_does_not_fit);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
