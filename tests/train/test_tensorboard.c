@@ -566,12 +566,15 @@ START_TEST(a_trace_lies_where_the_plugin_looks)
 }
 END_TEST
 
-static json_t *read_profile(const char *path)
+static void check_profile(const char *path, int64_t step, int rows)
 {
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error);
     ck_assert_msg(root != NULL, "%s: %s", path, error.text);
-    return json_object_get(root, "otherData");
+    const json_t *facts = json_object_get(root, "otherData");
+    ck_assert_int_eq(json_integer_value(json_object_get(facts, "step")), step);
+    ck_assert_int_eq(json_integer_value(json_object_get(facts, "rows")), rows);
+    json_decref(root);
 }
 
 /* The file of iso_profile(): of a step in the middle of training, or of the one that was asked for. */
@@ -586,12 +589,8 @@ START_TEST(a_profile_of_a_step)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         iso_model *model = compiled("data=4", NULL, NULL);
         check_ok(fit(model, cases[i].epochs, iso_profile(path, .step = cases[i].asked), NULL, NULL));
-        if (iso_is_chief(ctx)) {
-            json_t *facts = read_profile(path);
-            ck_assert_int_eq(json_integer_value(json_object_get(facts, "step")), cases[i].step);
-            ck_assert_int_eq(json_integer_value(json_object_get(facts, "rows")),
-                             cases[i].step % 4 == 3 ? 2 : 8);
-        }
+        if (iso_is_chief(ctx))
+            check_profile(path, cases[i].step, cases[i].step % 4 == 3 ? 2 : 8);
         discard(model);
     }
     if (iso_is_chief(ctx))
