@@ -290,6 +290,41 @@ START_TEST(predictions_that_fail)
 }
 END_TEST
 
+/* A map that fails on the rank that reads row 17. */
+static iso_status failing_map(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    if (in->index == 17)
+        return iso_error(ISO_IO, "row 17 cannot be read");
+    memcpy(out[0], in->data[0], 5 * sizeof(double));
+    memcpy(out[1], in->data[1], 3 * sizeof(double));
+    return ISO_OK;
+}
+
+START_TEST(data_that_fails_on_one_rank)
+{
+    iso_mesh *mesh = NULL;
+    iso_layout_map *map = NULL;
+    iso_distribution *distribution;
+    iso_model *model = placed("data=8", &mesh, &map, &distribution);
+    iso_dataset *data = NULL;
+    const char *path = path_of("y.h5");
+    iso_dataset_arrays_options arrays = {.dataset = &data};
+    arrays.inputs[0] = two_ends_array(file, "loss_weights", "x0");
+    arrays.inputs[1] = two_ends_array(file, "loss_weights", "x1");
+    check_ok(iso_dataset_arrays_with(ctx, &arrays, sizeof arrays));
+    ck_assert_int_eq(iso_dataset_inputs(data), 2);
+    check_ok(iso_dataset_map(data, failing_map));
+    check_ok(iso_dataset_batch(data, 10));
+    ck_assert_int_ne(iso_predict(model, data, .file = path, .verbose = ISO_ZERO), ISO_OK);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "row 17 cannot be read"));
+    ck_assert_int_ne(access(path, F_OK), 0);
+    remove_with_folder(path);
+    iso_dataset_destroy(data);
+    release(model, mesh, map, distribution);
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -297,7 +332,8 @@ int main(void)
     file = oracle_open("several.h5");
     if (status == ISO_OK)
         failed = RUN_TESTS("predict", 0, predictions_come_in_parts_and_to_a_file, images_cut_in_space,
-                           predict_needs_no_compile, weights_without_compile, predictions_that_fail);
+                           predict_needs_no_compile, weights_without_compile, predictions_that_fail,
+                           data_that_fails_on_one_rank);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
