@@ -76,7 +76,7 @@ static iso_status check_piece(const iso_piece *piece, const iso_saved_tensor *te
     return ISO_OK;
 }
 
-static iso_status add_part(iso_save_parts *parts, iso_save_part fresh)
+iso_status iso_save_parts_add(iso_save_parts *parts, iso_save_part fresh)
 {
     if ((parts->count & (parts->count - 1)) == 0) {
         size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
@@ -86,7 +86,6 @@ static iso_status add_part(iso_save_parts *parts, iso_save_part fresh)
         parts->part = grown;
     }
     fresh.bytes = (size_t)fresh.piece.count * iso_dtype_size(fresh.piece.dtype);
-    parts->bytes += fresh.bytes;
     parts->part[parts->count++] = fresh;
     return ISO_OK;
 }
@@ -104,7 +103,7 @@ static iso_status add_pieces(const iso_saved_contents *contents, const iso_piece
             continue;
         status = check_piece(&pieces->piece[i], *found);
         if (status == ISO_OK && pieces->piece[i].writer && pieces->piece[i].count > 0)
-            status = add_part(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
+            status = iso_save_parts_add(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
                                                      .source = i,
                                                      .piece = pieces->piece[i]});
     }
@@ -121,7 +120,7 @@ static iso_status add_constants(const iso_saved_contents *contents, iso_save_par
         iso_piece whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                            iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
-            status = add_part(parts, (iso_save_part){.tensor = t, .source = -1, .piece = whole});
+            status = iso_save_parts_add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
     }
     return status;
 }
@@ -137,6 +136,12 @@ static int by_place(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
+void iso_save_parts_sort(iso_save_parts *parts)
+{
+    if (parts->count)
+        qsort(parts->part, (size_t)parts->count, sizeof *parts->part, by_place);
+}
+
 iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
                                iso_save_parts *parts, int64_t *covered)
 {
@@ -148,8 +153,7 @@ iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pie
         iso_save_parts_free(&fresh);
         return status;
     }
-    if (fresh.count)
-        qsort(fresh.part, (size_t)fresh.count, sizeof *fresh.part, by_place);
+    iso_save_parts_sort(&fresh);
     memset(covered, 0, (size_t)contents->tensors * sizeof *covered);
     for (int i = 0; i < fresh.count; i++)
         covered[fresh.part[i].tensor] += fresh.part[i].piece.count;
@@ -165,22 +169,34 @@ void iso_save_parts_free(iso_save_parts *parts)
 
 /* ---- copying ---- */
 
-void iso_save_parts_bind(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces)
+size_t iso_save_parts_room(const iso_save_parts *parts, bool all)
 {
-    for (int i = 0; i < parts->count; i++) {
-        iso_save_part *part = &parts->part[i];
-        part->piece.data = part->source >= 0 ? pieces->piece[part->source].data
-                                             : (void *)(uintptr_t)contents->constant[part->tensor];
-    }
+    size_t bytes = 0;
+    for (int i = 0; i < parts->count; i++)
+        bytes += all || parts->part[i].source == ISO_SAVE_EXCHANGED ? parts->part[i].bytes : 0;
+    return bytes;
 }
 
-void iso_save_parts_copy(iso_save_parts *parts, void *copy)
+static const void *data_of(const iso_save_part *part, const iso_saved_contents *contents, const iso_pieces *pieces)
 {
-    char *to = copy;
+    if (part->source == ISO_SAVE_EXCHANGED)
+        return NULL;
+    return part->source == ISO_SAVE_CONSTANT ? contents->constant[part->tensor] : pieces->piece[part->source].data;
+}
+
+void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces, void *room,
+                         bool all)
+{
+    char *to = room;
     for (int i = 0; i < parts->count; i++) {
-        memcpy(to, parts->part[i].piece.data, parts->part[i].bytes);
-        parts->part[i].piece.data = to;
-        to += parts->part[i].bytes;
+        iso_save_part *part = &parts->part[i];
+        const void *data = data_of(part, contents, pieces);
+        part->piece.data = data && !all ? (void *)(uintptr_t)data : to;
+        if (data && !all)
+            continue;
+        if (data)
+            memcpy(to, data, part->bytes);
+        to += part->bytes;
     }
 }
 

@@ -4,10 +4,13 @@
 
 #include "runtime/checkpoint/layout_impl.h"
 
+enum { ISO_SAVE_CONSTANT = -1, ISO_SAVE_EXCHANGED = -2 };
+
 /* A part of one tensor. Its piece's data is the state's, and after the copy the copy's. */
 typedef struct iso_save_part {
     int tensor;
-    int source; /* the number of the piece it comes from; -1: the contents' constant */
+    int source; /* the number of the piece it comes from, or where else (above): the contents' constant, what
+                   other ranks sent (exchange_impl.h) */
     iso_piece piece;
     size_t bytes;
 } iso_save_part;
@@ -16,7 +19,6 @@ typedef struct iso_save_parts {
     uint64_t made_for; /* iso_pieces_structure; 0: not made */
     int count;
     iso_save_part *part;
-    size_t bytes; /* of all */
 } iso_save_parts;
 
 /* A hash of all that is known of the pieces but where they are. Never 0. */
@@ -27,10 +29,15 @@ uint64_t iso_pieces_structure(const iso_pieces *pieces);
 iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
                                iso_save_parts *parts, int64_t *covered);
 void iso_save_parts_free(iso_save_parts *parts);
-/* Points the parts at these pieces, of the structure that they were made for. */
-void iso_save_parts_bind(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces);
-/* Copies the parts' data to `copy`, of parts->bytes, and points them there. */
-void iso_save_parts_copy(iso_save_parts *parts, void *copy);
+/* Adds one; sorts them as they lie in the file. */
+iso_status iso_save_parts_add(iso_save_parts *parts, iso_save_part fresh);
+void iso_save_parts_sort(iso_save_parts *parts);
+/* Bytes that a save needs memory for: of all parts, or of those alone that come from other ranks. */
+size_t iso_save_parts_room(const iso_save_parts *parts, bool all);
+/* Points the parts at these pieces, of the structure that they were made for, and at room: of
+ * iso_save_parts_room, to which the data of `all` or of none is copied. */
+void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces, void *room,
+                         bool all);
 /* Writes the parts' data where the mark has their tensors, and adds what they have of the tensors' checksums
  * to crc: [tensors]. ISO_IO. */
 iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,

@@ -93,6 +93,7 @@ void iso_saver_destroy(iso_saver *saver)
     }
     iso_file_layout_free(&saver->layout);
     iso_save_parts_free(&saver->parts);
+    iso_save_exchange_free(&saver->exchange);
     iso_kept_free(&saver->kept);
     iso_free(saver->copy);
     iso_free(saver);
@@ -272,9 +273,7 @@ static iso_status make_reports(iso_saver *saver, int tensors)
  * pages as it takes to copy into these. */
 static iso_status take_copy(iso_saver *saver)
 {
-    size_t bytes = saver->parts.bytes;
-    if (saver->options.waits) /* nothing changes before it is written */
-        return ISO_OK;
+    size_t bytes = iso_save_parts_room(&saver->parts, !saver->options.waits);
     if (saver->copy && saver->copy_bytes >= bytes)
         return ISO_OK;
     iso_free(saver->copy);
@@ -372,12 +371,14 @@ static iso_status share_out(iso_saver *saver, const iso_saved_contents *contents
         covered ? ISO_OK
                 : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", contents->tensors);
     iso_save_parts_free(&saver->parts);
+    iso_save_exchange_free(&saver->exchange);
     if (status == ISO_OK)
         status = iso_save_parts_make(contents, pieces, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
         MPI_Allreduce(MPI_IN_PLACE, covered, contents->tensors, MPI_INT64_T, MPI_SUM, saver->communicator);
-    status = check_covered(contents, covered);
+    ISO_TRY(check_covered(contents, covered));
+    status = iso_save_exchange_make(saver->ctx, saver->communicator, contents, &saver->parts, &saver->exchange);
 done:
     iso_free(covered);
     if (status != ISO_OK)
@@ -432,9 +433,8 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
     saver->layout.mark.number = number_of(saver, contents);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, contents->state);
-    iso_save_parts_bind(&saver->parts, contents, pieces);
-    if (!saver->options.waits)
-        iso_save_parts_copy(&saver->parts, saver->copy);
+    iso_save_parts_take(&saver->parts, contents, pieces, saver->copy, !saver->options.waits);
+    iso_save_exchange_run(&saver->exchange, &saver->parts, pieces);
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
         iso_save_by_mpio(saver, contents);

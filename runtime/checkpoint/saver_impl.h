@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "runtime/checkpoint/exchange_impl.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/parts_impl.h"
 #include "runtime/session/session.h"
@@ -42,6 +43,7 @@ struct iso_saver {
     uint32_t id; /* of its temporary files; the same on all ranks */
     iso_file_layout layout;
     iso_save_parts parts;
+    iso_save_exchange exchange;
     iso_kept kept;     /* the chief's */
     uint64_t numbered; /* added to the callers' numbers, so that they lie above all that it has adopted */
     void *copy;        /* of the parts' data */

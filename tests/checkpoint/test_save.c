@@ -179,7 +179,9 @@ START_TEST(test_a_save_that_waits)
     check_ok(
         iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, true, NULL));
     ck_assert_str_eq(names_in(folder), "a.weights.h5 best latest");
-    ck_assert_uint_lt(iso_memory_held(), before + made_bytes(&state.tensor[8]) / (size_t)iso_ranks(ctx));
+    /* Memory is only for the matrix that is cut into short runs, and a window of it. */
+    size_t exchanged = made_bytes(&state.tensor[2]) / (size_t)iso_ranks(ctx);
+    ck_assert_uint_lt(iso_memory_held(), before + exchanged + (5 << 18));
     check_file("a.weights.h5", 0);
 }
 END_TEST
@@ -209,7 +211,7 @@ START_TEST(test_same_bytes_from_any_ranks)
         ck_assert_int_eq(fstat(file, &about), 0);
         char *all = malloc((size_t)about.st_size);
         ck_assert_int_eq(read(file, all, (size_t)about.st_size), about.st_size);
-        ck_assert_msg(iso_crc(0, all, (size_t)about.st_size) == 0xbddf1bb0, "the file's checksum is %08x",
+        ck_assert_msg(iso_crc(0, all, (size_t)about.st_size) == 0x9e053d3e, "the file's checksum is %08x",
                       (unsigned)iso_crc(0, all, (size_t)about.st_size));
         free(all);
         close(file);

@@ -10,13 +10,13 @@ static const struct {
 } made[MADE_TENSORS] = {
     {{"/layers/dense/vars/0", "dense/kernel", ISO_F32, {2, {7, 10}}}, ROWS},
     {{"/layers/dense/vars/1", "dense/bias", ISO_F32, {1, {10}}}, SHARES},
-    {{"/layers/dense_1/vars/0", "dense_1/kernel", ISO_F32, {2, {301, 130}}}, COLUMNS},
+    {{"/layers/dense_1/vars/0", "dense_1/kernel", ISO_F32, {2, {3001, 330}}}, COLUMNS},
     {{"/layers/conv2d/vars/0", "conv/kernel", ISO_F64, {4, {3, 3, 5, 8}}}, COLUMNS},
     {{"/optimizer/vars/0", NULL, ISO_I32, {0, {0}}}, CONSTANT},
     {{"/optimizer/vars/1", NULL, ISO_F32, {0, {0}}}, CONSTANT},
     {{"/optimizer/vars/2", "optimizer/adam/dense/kernel/momentum", ISO_F32, {2, {7, 10}}}, FLAT},
     {{"/isogrids/empty", "empty", ISO_F32, {2, {0, 4}}}, ROWS},
-    {{"/isogrids/blocks", "blocks", ISO_I64, {2, {600, 501}}}, BLOCKS},
+    {{"/isogrids/blocks", "blocks", ISO_I64, {2, {600, 1101}}}, BLOCKS},
     {{"/isogrids/flags", "flags", ISO_BOOL, {1, {13}}}, LAST_RANK},
 };
 
