@@ -1,14 +1,15 @@
 /* What a checkpoint costs, beside the plainest thing that could do the same, in one run on one disk:
  *
  *   make build/tests/bench/checkpoint
- *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns]
+ *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns] [--width 4096]
  *
  * Every rank has its part of a state of so many MiB. Each round takes, one after the other:
  *   write    all ranks write their bytes into one file, at their offsets, and sync it, against a checkpoint
  * that is committed (layout, checksums, rename and all) copy     a copy of the rank's bytes into memory that
  * is there already, against what iso_saver_save lets the caller wait read     all ranks read their bytes of
  * the plain file, against those of the checkpoint; both from the disk and prints medians of the slowest
- * rank's times, and their ratios. --columns cuts matrices by columns. */
+ * rank's times, and their ratios. --columns cuts the
+ * matrices, which have so many columns, by them. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,11 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/session.h"
 
-enum { COLUMNS = 4096, TENSORS = 24, MOST_ROUNDS = 101, KINDS = 6, AT_ONCE = 8 << 20 };
+enum { TENSORS = 24, MOST_ROUNDS = 101, KINDS = 6, AT_ONCE = 8 << 20 };
 
 typedef struct bench {
     iso_context *ctx;
-    char plain[4096], saved[4096];
+    char folder[1024], plain[1100], saved[1100];
     int rounds;
     size_t bytes; /* this rank's */
     char *state, *spare;
@@ -63,13 +64,38 @@ static double slowest(bench *b, double seconds)
     return seconds;
 }
 
-static iso_status make_state(bench *b, size_t mib, bool columns)
+/* Of its own, below the one that was asked for. */
+static iso_status make_folder(bench *b, const char *parent)
+{
+    snprintf(b->folder, sizeof b->folder, "%.1000s/iso-bench-XXXXXX", parent);
+    bool good = iso_rank(b->ctx) != 0 || mkdtemp(b->folder);
+    iso_status status = iso_agree(b->ctx, good ? ISO_OK : iso_error(ISO_IO, "no folder in '%s'", parent));
+    if (status == ISO_OK)
+        status = iso_broadcast(b->ctx, b->folder, sizeof b->folder);
+    snprintf(b->plain, sizeof b->plain, "%s/plain", b->folder);
+    snprintf(b->saved, sizeof b->saved, "%s/saved.weights.h5", b->folder);
+    return status;
+}
+
+static void remove_folder(bench *b)
+{
+    char latest[sizeof b->folder + 16];
+    snprintf(latest, sizeof latest, "%s/latest", b->folder);
+    if (iso_rank(b->ctx) == 0) {
+        unlink(b->plain);
+        unlink(b->saved);
+        unlink(latest);
+        rmdir(b->folder);
+    }
+}
+
+static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
 {
     static char name[TENSORS][32];
-    int64_t rows = (int64_t)(mib << 20) / (TENSORS * COLUMNS * 4);
+    int64_t rows = (int64_t)(mib << 20) / (TENSORS * width * 4);
     iso_status status = ISO_OK;
     for (int t = 0; t < TENSORS; t++) {
-        iso_shape shape = ISO_SHAPE(rows, COLUMNS);
+        iso_shape shape = ISO_SHAPE(rows, width);
         iso_box box = iso_box_whole(&shape);
         iso_cut(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns],
                 &box.extent[columns]);
@@ -241,13 +267,12 @@ int main(int argc, char **argv)
 {
     static bench b;
     iso_status status = iso_init(&argc, &argv, &b.ctx);
-    const char *folder = option(argc, argv, "--folder", "/tmp");
     ISO_TRY(status);
     b.rounds = atoi(option(argc, argv, "--rounds", "5"));
     b.rounds = b.rounds < 1 ? 1 : b.rounds > MOST_ROUNDS ? MOST_ROUNDS : b.rounds;
-    snprintf(b.plain, sizeof b.plain, "%s/iso-bench-plain", folder);
-    snprintf(b.saved, sizeof b.saved, "%s/iso-bench-saved.weights.h5", folder);
+    ISO_TRY(make_folder(&b, option(argc, argv, "--folder", "/tmp")));
     ISO_TRY(iso_agree(b.ctx, make_state(&b, (size_t)atol(option(argc, argv, "--mib", "1024")),
+                                        atol(option(argc, argv, "--width", "4096")),
                                         flag(argc, argv, "--columns"))));
     ISO_TRY(iso_saver_create(b.ctx, &b.waiting, .waits = true, .mpio = flag(argc, argv, "--mpio")));
     ISO_TRY(iso_saver_create(b.ctx, &b.saver));
@@ -258,10 +283,8 @@ int main(int argc, char **argv)
 done:
     iso_saver_destroy(b.waiting);
     iso_saver_destroy(b.saver);
-    if (iso_rank(b.ctx) == 0) {
-        unlink(b.plain);
-        unlink(b.saved);
-    }
+    if (b.folder[0])
+        remove_folder(&b);
     iso_free(b.state);
     iso_free(b.spare);
     return iso_finish(b.ctx, status);
