@@ -48,8 +48,8 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     p->changes = iso_new((tensors + 1) * sizeof *p->changes);
     p->holder = iso_new(ranks * sizeof *p->holder);
     bool good = mine && p->flags && p->changes && p->holder;
-    iso_status status =
-        iso_agree(ctx, good ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share out %zu tensors", tensors));
+    iso_status status = iso_agree(
+        ctx, good ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share out %zu tensors", tensors));
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
         mine[parts->part[i].tensor] |= is_short(&parts->part[i].piece) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
@@ -73,8 +73,8 @@ static int find_holders(const planner *p, int tensor)
     return count;
 }
 
-/* Stretch number k of `holders`, [begin, end) of the tensor's elements; it is holder k's, counted from another
- * holder for each tensor, so that the first ones do not always have more. */
+/* Stretch number k of `holders`, [begin, end) of the tensor's elements; it is holder k's, counted from
+ * another holder for each tensor, so that the first ones do not always have more. */
 static void stretch_of(const planner *p, int tensor, int holders, int k, int64_t *begin, int64_t *end)
 {
     int64_t n = 0, unit = UNIT / (int64_t)element_of(p, tensor);
@@ -160,7 +160,8 @@ static iso_status change_parts(planner *p, iso_save_parts *parts)
                                                    : iso_save_parts_add(&kept, parts->part[i]);
     for (int t = 0; t < p->contents->tensors && status == ISO_OK; t++) {
         const iso_saved_tensor *tensor = &p->contents->tensor[t];
-        iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, iso_box_whole(&tensor->shape), 0, 0, NULL, true};
+        iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, iso_box_whole(&tensor->shape), 0, 0,
+                           NULL,         true};
         int holders = p->changes[t] ? find_holders(p, t) : 0;
         for (int k = 0; k < holders && status == ISO_OK; k++) {
             int64_t end;
@@ -240,7 +241,8 @@ static void free_traffic(traffic *t)
 static iso_status make_traffic(const iso_save_exchange *x, traffic *t)
 {
     size_t ranks = (size_t)x->ranks;
-    *t = (traffic){.out = iso_new(4 * ranks * sizeof *t->out), .told = iso_new(((size_t)x->out.count + 1) * sizeof *t->told)};
+    *t = (traffic){.out = iso_new(4 * ranks * sizeof *t->out),
+                   .told = iso_new(((size_t)x->out.count + 1) * sizeof *t->told)};
     if (!t->out || !t->told)
         return iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->ranks);
     if ((size_t)x->out.count > INT_MAX / sizeof *t->told)
@@ -275,7 +277,8 @@ static iso_status hear_counts(const iso_save_exchange *x, traffic *t)
         return iso_error(ISO_INVALID, "the parts of tensors that rank %d is to write are too many", x->rank);
     t->heard_count = bytes / (int)sizeof *t->heard;
     t->heard = iso_new((size_t)bytes + 1);
-    return t->heard ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->ranks);
+    return t->heard ? ISO_OK
+                    : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->ranks);
 }
 
 static iso_status take_notices(planner *p, const traffic *t)
@@ -287,7 +290,8 @@ static iso_status take_notices(planner *p, const traffic *t)
         while (rank + 1 < p->x->ranks && i * (int)sizeof *n >= t->in_at[rank + 1])
             rank++;
         const iso_saved_tensor *tensor = &p->contents->tensor[n->tensor];
-        iso_piece piece = {tensor->path, tensor->dtype, tensor->shape, n->box, n->begin, n->count, NULL, true};
+        iso_piece piece = {tensor->path, tensor->dtype, tensor->shape, n->box,
+                           n->begin,     n->count,      NULL,          true};
         status = add_item(&p->x->in, (iso_save_item){n->tensor, n->round, rank, 0, 0, piece});
     }
     return status;
@@ -307,7 +311,8 @@ static iso_status make_room(iso_save_exchange *x)
     x->request = iso_new((requests + 1) * sizeof *x->request);
     return x->fresh && x->request
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save", x->fresh_bytes);
+               : iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save",
+                           x->fresh_bytes);
 }
 
 /* Tells each rank what it gets from this one. */
@@ -374,7 +379,8 @@ static size_t bytes_of(const iso_save_item *item)
 }
 
 /* Puts an item's elements, dense at `from`, to their places in this rank's stretch. */
-static void put(const iso_save_exchange *x, const iso_save_parts *parts, const iso_save_item *item, const char *from)
+static void put(const iso_save_exchange *x, const iso_save_parts *parts, const iso_save_item *item,
+                const char *from)
 {
     const iso_piece *to = &parts->part[x->part[item->tensor]].piece;
     size_t element = iso_dtype_size(to->dtype);
@@ -394,13 +400,15 @@ static const char *data_of(const iso_save_item *item, const iso_pieces *pieces)
 
 static bool is_of(const iso_save_items *items, int at, const iso_save_item *round)
 {
-    return at < items->count && items->item[at].tensor == round->tensor && items->item[at].round == round->round;
+    return at < items->count && items->item[at].tensor == round->tensor &&
+           items->item[at].round == round->round;
 }
 
 /* The round that comes first of those that an item of either list is in. */
 static const iso_save_item *next_round(const iso_save_exchange *x, int out, int in)
 {
-    const iso_save_item *a = out < x->out.count ? &x->out.item[out] : NULL, *b = in < x->in.count ? &x->in.item[in] : NULL;
+    const iso_save_item *a = out < x->out.count ? &x->out.item[out] : NULL,
+                        *b = in < x->in.count ? &x->in.item[in] : NULL;
     if (!a || !b)
         return a ? a : b;
     bool first = a->tensor != b->tensor ? a->tensor < b->tensor : a->round <= b->round;
@@ -415,7 +423,8 @@ static void run_round(iso_save_exchange *x, const iso_save_parts *parts, const i
     char *to = x->fresh;
     for (; is_of(&x->in, *in, round); (*in)++) {
         const iso_save_item *item = &x->in.item[*in];
-        MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator, &x->request[requests++]);
+        MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
+                  &x->request[requests++]);
         to += bytes_of(item);
     }
     int begin = *out;

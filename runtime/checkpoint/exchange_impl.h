@@ -1,5 +1,5 @@
-/* Tensors that are cut into short runs (a matrix by its columns) change hands before they are written: each of
- * the ranks that have parts of one gets a stretch of its rows from the others, so that all write whole
+/* Tensors that are cut into short runs (a matrix by its columns) change hands before they are written: each
+ * of the ranks that have parts of one gets a stretch of its rows from the others, so that all write whole
  * stretches of the file and none writes a few bytes at a time between those of the others. */
 #ifndef ISO_CHECKPOINT_EXCHANGE_IMPL_H
 #define ISO_CHECKPOINT_EXCHANGE_IMPL_H
@@ -38,6 +38,7 @@ iso_status iso_save_exchange_make(iso_context *ctx, MPI_Comm communicator, const
                                   iso_save_parts *parts, iso_save_exchange *exchange);
 void iso_save_exchange_free(iso_save_exchange *exchange);
 /* Fills the stretches, where parts->part[...].piece.data points, from the pieces. Collective. */
-void iso_save_exchange_run(iso_save_exchange *exchange, const iso_save_parts *parts, const iso_pieces *pieces);
+void iso_save_exchange_run(iso_save_exchange *exchange, const iso_save_parts *parts,
+                           const iso_pieces *pieces);
 
 #endif

@@ -104,8 +104,8 @@ static iso_status add_pieces(const iso_saved_contents *contents, const iso_piece
         status = check_piece(&pieces->piece[i], *found);
         if (status == ISO_OK && pieces->piece[i].writer && pieces->piece[i].count > 0)
             status = iso_save_parts_add(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
-                                                     .source = i,
-                                                     .piece = pieces->piece[i]});
+                                                               .source = i,
+                                                               .piece = pieces->piece[i]});
     }
     iso_free(sorted);
     return status;
@@ -120,7 +120,8 @@ static iso_status add_constants(const iso_saved_contents *contents, iso_save_par
         iso_piece whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                            iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
-            status = iso_save_parts_add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
+            status = iso_save_parts_add(
+                parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
     }
     return status;
 }
@@ -177,15 +178,17 @@ size_t iso_save_parts_room(const iso_save_parts *parts, bool all)
     return bytes;
 }
 
-static const void *data_of(const iso_save_part *part, const iso_saved_contents *contents, const iso_pieces *pieces)
+static const void *data_of(const iso_save_part *part, const iso_saved_contents *contents,
+                           const iso_pieces *pieces)
 {
     if (part->source == ISO_SAVE_EXCHANGED)
         return NULL;
-    return part->source == ISO_SAVE_CONSTANT ? contents->constant[part->tensor] : pieces->piece[part->source].data;
+    return part->source == ISO_SAVE_CONSTANT ? contents->constant[part->tensor]
+                                             : pieces->piece[part->source].data;
 }
 
-void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces, void *room,
-                         bool all)
+void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
+                         void *room, bool all)
 {
     char *to = room;
     for (int i = 0; i < parts->count; i++) {

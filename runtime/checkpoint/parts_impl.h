@@ -36,8 +36,8 @@ void iso_save_parts_sort(iso_save_parts *parts);
 size_t iso_save_parts_room(const iso_save_parts *parts, bool all);
 /* Points the parts at these pieces, of the structure that they were made for, and at room: of
  * iso_save_parts_room, to which the data of `all` or of none is copied. */
-void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces, void *room,
-                         bool all);
+void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
+                         void *room, bool all);
 /* Writes the parts' data where the mark has their tensors, and adds what they have of the tensors' checksums
  * to crc: [tensors]. ISO_IO. */
 iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,

@@ -378,7 +378,8 @@ static iso_status share_out(iso_saver *saver, const iso_saved_contents *contents
     if (!is_alone(saver))
         MPI_Allreduce(MPI_IN_PLACE, covered, contents->tensors, MPI_INT64_T, MPI_SUM, saver->communicator);
     ISO_TRY(check_covered(contents, covered));
-    status = iso_save_exchange_make(saver->ctx, saver->communicator, contents, &saver->parts, &saver->exchange);
+    status =
+        iso_save_exchange_make(saver->ctx, saver->communicator, contents, &saver->parts, &saver->exchange);
 done:
     iso_free(covered);
     if (status != ISO_OK)

@@ -1,7 +1,8 @@
 /* What a checkpoint costs, beside the plainest thing that could do the same, in one run on one disk:
  *
  *   make build/tests/bench/checkpoint
- *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns] [--width 4096]
+ *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns]
+ * [--width 4096]
  *
  * Every rank has its part of a state of so many MiB. Each round takes, one after the other:
  *   write    all ranks write their bytes into one file, at their offsets, and sync it, against a checkpoint
