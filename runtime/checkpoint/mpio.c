@@ -1,6 +1,7 @@
-/* Writing through HDF5's parallel driver, for file systems that want their MPI-IO. Each rank writes on its own
- * (a rank that fails within a collective write leaves the others there for ever), into space that the chief
- * has reserved (else a full disk is found by H5Fclose, which is collective). */
+/* Writing through HDF5's parallel driver, for file systems that want their MPI-IO. Each rank opens the file
+ * and writes on its own, into space that the chief has reserved: a rank that fails within what HDF5 does
+ * collectively (opening, which broadcasts what one rank reads; a collective write; H5Fclose) leaves the
+ * others there for ever. HDF5 changes nothing but the tensors' bytes: the layout is complete. */
 #include <hdf5.h>
 
 #include "runtime/base/memory.h"
@@ -23,7 +24,7 @@ static iso_status open_file(const iso_saver *saver, hid_t *file)
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_ds_write", "disable");
-    if (access >= 0 && H5Pset_fapl_mpio(access, saver->communicator, info) >= 0)
+    if (access >= 0 && H5Pset_fapl_mpio(access, MPI_COMM_SELF, info) >= 0)
         *file = H5Fopen(saver->path.temporary, H5F_ACC_RDWR, access);
     iso_status status = *file < 0 ? failed(saver, "HDF5's parallel driver cannot open it") : ISO_OK;
     if (access >= 0)
@@ -32,7 +33,9 @@ static iso_status open_file(const iso_saver *saver, hid_t *file)
     return status;
 }
 
-static bool write_box(hid_t dataset, hid_t type, const iso_box *box, const void *data)
+/* What went wrong is said before handles are closed: that empties HDF5's stack of errors. */
+static iso_status write_box(const iso_saver *saver, hid_t dataset, hid_t type, const iso_box *box,
+                            const void *data)
 {
     hsize_t offset[ISO_MAX_RANK], extent[ISO_MAX_RANK];
     for (int i = 0; i < box->rank; i++) {
@@ -44,25 +47,27 @@ static bool write_box(hid_t dataset, hid_t type, const iso_box *box, const void 
     bool good = memory >= 0 && file >= 0 &&
                 (!box->rank || H5Sselect_hyperslab(file, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0) &&
                 H5Dwrite(dataset, type, memory, file, H5P_DEFAULT, data) >= 0;
+    iso_status status = good ? ISO_OK : failed(saver, "HDF5's parallel driver cannot write to it");
     if (memory >= 0)
         H5Sclose(memory);
     if (file >= 0)
         H5Sclose(file);
-    return good;
+    return status;
 }
 
-static bool write_range(hid_t dataset, hid_t type, const iso_piece *piece, int64_t begin, int64_t count)
+static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type, const iso_piece *piece,
+                              int64_t begin, int64_t count)
 {
     iso_box boxes[ISO_MOST_RANGE_BOXES];
     size_t element = iso_dtype_size(piece->dtype);
     const char *data = (const char *)piece->data + (size_t)(begin - piece->begin) * element;
     int n = iso_range_boxes(&piece->box, begin, count, boxes);
-    bool good = true;
-    for (int i = 0; i < n && good; i++) {
-        good = write_box(dataset, type, &boxes[i], data);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < n && status == ISO_OK; i++) {
+        status = write_box(saver, dataset, type, &boxes[i], data);
         data += (size_t)iso_box_count(&boxes[i]) * element;
     }
-    return good;
+    return status;
 }
 
 /* In the file's own type, so nothing is converted. */
@@ -70,10 +75,11 @@ static iso_status write_part(const iso_saver *saver, hid_t file, const char *pla
 {
     hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     int64_t end = piece->begin + piece->count;
-    bool good = type >= 0;
-    for (int64_t begin = piece->begin; begin < end && good; begin += MOST_AT_ONCE)
-        good = write_range(dataset, type, piece, begin, end - begin < MOST_AT_ONCE ? end - begin : MOST_AT_ONCE);
-    iso_status status = good ? ISO_OK : failed(saver, "HDF5's parallel driver cannot write to it");
+    iso_status status =
+        type < 0 ? failed(saver, "HDF5's parallel driver cannot find the place of a tensor") : ISO_OK;
+    for (int64_t begin = piece->begin; begin < end && status == ISO_OK; begin += MOST_AT_ONCE)
+        status = write_range(saver, dataset, type, piece, begin,
+                             end - begin < MOST_AT_ONCE ? end - begin : MOST_AT_ONCE);
     if (type >= 0)
         H5Tclose(type);
     if (dataset >= 0)
@@ -91,6 +97,10 @@ static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents
         const iso_save_part *part = &saver->parts.part[i];
         status = write_part(saver, file, contents->tensor[part->tensor].place, &part->piece);
     }
+    /* Synced before it is closed, so that closing has little left to fail at (HDF5 1.10 writes the superblock
+     * again, always): it keeps a file that it could not close, and crashes on it when the program ends. */
+    if (status == ISO_OK)
+        status = iso_save_sync(saver);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
         status = failed(saver, "HDF5's parallel driver cannot close it");
     iso_hdf5_quiet_end(&quiet);

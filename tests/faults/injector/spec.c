@@ -32,6 +32,7 @@ static struct spec {
     long at;
     bool lasts;
     unsigned kinds;
+    bool spares_close;
     double rate;
 } armed = {.kinds = ~0u};
 static long calls;
@@ -82,6 +83,8 @@ static bool parse_word(struct spec *s, const char *word)
         parse_how(s, word + 4);
     else if (!strncmp(word, "only=", 5))
         s->kinds = parse_kinds(word + 5);
+    else if (!strcmp(word, "spare=close"))
+        s->spares_close = true;
     else if (!strncmp(word, "rate=", 5))
         s->rate = strtod(word + 5, &end);
     else if (!strncmp(word, "at=", 3)) {
@@ -135,7 +138,7 @@ static struct spec decide(call *c)
     bool now = c->number && (s.lasts ? c->number >= s.at : c->number == s.at);
     if (s.how == SHORT && (!(c->kind & (READS | WRITES)) || c->bytes < 2))
         now = false;
-    if (s.how == FAIL && only_reads(c) && !strcmp(c->name, "close"))
+    if (s.how == FAIL && !strcmp(c->name, "close") && (s.spares_close || only_reads(c)))
         now = false;
     if (!now)
         s.how = PASS;
