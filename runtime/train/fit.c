@@ -82,6 +82,9 @@ iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
     int at = 0;
     if (!t->at_epoch_end)
         return iso_error(ISO_INVALID, "'%s' can be logged at the end of an epoch only", name);
+    if (strlen(name) >= ISO_MAX_NAME)
+        return iso_error(ISO_INVALID, "'%s' is too long a name for a value: at most %d characters", name,
+                         ISO_MAX_NAME - 1);
     while (at < logs->count && strcmp(logs->name[at], name) != 0)
         at++;
     if (at == logs->count) {

@@ -66,8 +66,13 @@ void iso_progress_set_clock(iso_progress *progress, double (*clock)(void))
     progress->clock = clock;
 }
 
+/* What follows a bar that was not ended, an error, begins a line of its own. */
 void iso_progress_destroy(iso_progress *progress)
 {
+    if (progress && progress->width > 0) {
+        iso_progress_break(progress);
+        fflush(stdout);
+    }
     iso_free(progress);
 }
 

@@ -324,10 +324,23 @@ START_TEST(messages_do_not_break_into_the_bar)
 }
 END_TEST
 
+START_TEST(an_error_begins_a_line)
+{
+    iso_progress *progress = NULL;
+    open_terminal(80);
+    ck_assert_int_eq(iso_progress_create(NULL, &progress, .steps = 2, .names = {"loss"}), ISO_OK);
+    iso_progress_update(progress, (double[]){0.5});
+    iso_progress_destroy(progress);
+    printf("error\n");
+    close_terminal();
+    ck_assert_ptr_nonnull(strstr(screen.text, "\nerror\n"));
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("progress", 0, a_line_an_epoch_with_means, the_latest_values_where_asked,
                      silence_where_asked, lines_are_those_of_keras, it_is_drawn_at_most_ten_times_a_second,
                      a_line_that_is_redrawn_fits, no_colours_where_they_are_not_wanted,
-                     messages_do_not_break_into_the_bar);
+                     messages_do_not_break_into_the_bar, an_error_begins_a_line);
 }

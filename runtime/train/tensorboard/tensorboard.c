@@ -18,7 +18,7 @@ typedef struct tensorboard {
     iso_event_file *train, *validation; /* of the chief; validation: once there is something */
     iso_step_trace trace;
     double epoch_begin, batch_begin; /* seconds */
-    int64_t steps_before;            /* the epoch, since the first of all */
+    int64_t steps_before;            /* the epoch, since the first of all; -1: it began in another run */
     iso_status failed;               /* of the chief between batches, told where the epoch ends */
     char message[512];
 } tensorboard;
@@ -55,7 +55,7 @@ static iso_status add_epoch(tensorboard *tb, const iso_fit_state *state, double 
         if (!of_validation(logs->name[i]) && strcmp(logs->name[i], "learning_rate") != 0)
             ISO_TRY(add_scalar(tb->train, "epoch_", logs->name[i], "", logs->value[i], state->epoch));
     ISO_TRY(add_scalar(tb->train, "epoch_", "learning_rate", "", rate, state->epoch));
-    if (tb->options.write_steps_per_second)
+    if (tb->options.write_steps_per_second && tb->steps_before >= 0)
         ISO_TRY(add_scalar(tb->train, "epoch_", "steps_per_second", "",
                            (double)steps / (now() - tb->epoch_begin), state->epoch));
 done:
@@ -142,6 +142,7 @@ static iso_status train_begin(void *user, iso_fit_state *state)
     ISO_TRY(check(&tb->options));
     tb->trace = (iso_step_trace){.step = tb->options.profile_batch};
     tb->failed = ISO_OK;
+    tb->steps_before = -1;
     if (!iso_fit_is_chief(state))
         return ISO_OK;
     ISO_TRY(iso_event_file_create(tb->train_folder, &tb->train));
