@@ -1,4 +1,4 @@
-/* isogrid inspect: what a checkpoint, or a file of Keras's weights, holds, and whether it is whole. */
+/* isogrid inspect: what a checkpoint, a file of weights or a .keras file holds, and whether it is whole. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,12 +63,6 @@ uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
     return bytes;
 }
 
-static iso_status parse_state(iso_inspection *inspection)
-{
-    const char *state = iso_saved_file_state(inspection->file);
-    return state ? iso_json_parse("/isogrid/state", state, strlen(state), &inspection->state) : ISO_OK;
-}
-
 /* Texts of a file that nothing vouches for are not to steer a terminal: no control characters, neither
  * ASCII's nor those that UTF-8 writes as C2 80 to C2 9F. */
 static void disarm(iso_text *text)
@@ -81,6 +75,15 @@ static void disarm(iso_text *text)
         if (wide)
             text->data[i + 1] = '?';
     }
+}
+
+static iso_status parse_state(iso_inspection *inspection)
+{
+    const char *state = iso_saved_file_state(inspection->file);
+    if (!state || inspection->state)
+        return ISO_OK;
+    iso_status status = iso_json_parse("/isogrid/state", state, strlen(state), &inspection->state);
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", inspection->path);
 }
 
 /* By the chief. */
@@ -98,7 +101,31 @@ static iso_status print(iso_inspection *inspection, bool json)
     fputs(iso_text_get(&text), stdout);
 done:
     iso_text_free(&text);
-    json_decref(inspection->state);
+    return status;
+}
+
+static iso_status inspect_keras(iso_inspection *inspection, bool json)
+{
+    inspection->keras = true;
+    iso_status status = iso_inspect_open_keras(inspection);
+    return status == ISO_OK ? print(inspection, json) : status;
+}
+
+/* A file whose checksums are wrong is shown all the same. */
+static iso_status inspect(iso_context *ctx, iso_inspection *inspection, bool json)
+{
+    char *problem = NULL;
+    iso_status status, verified;
+    ISO_TRY(iso_saved_file_open(ctx, inspection->path, &inspection->file));
+    verified = iso_saved_file_verify(inspection->file);
+    if (verified != ISO_OK)
+        problem = iso_strdup(iso_error_message());
+    inspection->problem = problem;
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? print(inspection, json) : ISO_OK));
+    if (verified != ISO_OK)
+        status = iso_error(ISO_FAILED, "%s", problem ? problem : "the checksums are not right");
+done:
+    iso_free(problem);
     return status;
 }
 
@@ -106,23 +133,18 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
     inspect_options options = {0};
     iso_inspection inspection = {0};
-    char *problem = NULL;
-    iso_status status, verified;
+    iso_status status;
     ISO_TRY(read_options(argc, argv, &options, &inspection.path));
-    ISO_TRY(iso_saved_file_open(ctx, inspection.path, &inspection.file));
-    verified = iso_saved_file_verify(inspection.file);
-    if (verified != ISO_OK)
-        problem = iso_strdup(iso_error_message());
-    inspection.problem = problem;
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? print(&inspection, options.json) : ISO_OK));
-    if (verified != ISO_OK)
-        status = iso_error(ISO_FAILED, "%s", problem ? problem : "the checksums are not right");
+    if (iso_inspect_is_keras(inspection.path))
+        status = iso_agree(ctx, iso_is_chief(ctx) ? inspect_keras(&inspection, options.json) : ISO_OK);
+    else
+        status = inspect(ctx, &inspection, options.json);
 done:
+    json_decref(inspection.state);
     iso_saved_file_close(inspection.file);
-    iso_free(problem);
     return status;
 }
 
 const iso_command iso_command_inspect = {
-    "inspect", "FILE [--json]", "what a checkpoint or a file of weights holds, and whether it is whole", run,
-    help};
+    "inspect", "FILE [--json]",
+    "what a checkpoint, a file of weights or a .keras file holds, and whether it is whole", run, help};

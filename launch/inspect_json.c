@@ -54,6 +54,10 @@ iso_status iso_inspect_json(const iso_inspection *inspection, iso_text *text)
     json_t *root = json_object();
     json_object_set_new(root, "file", json_string(inspection->path));
     json_object_set_new(root, "bytes", json_integer((json_int_t)inspection->bytes));
+    json_object_set_new(root, "kind",
+                        json_string(inspection->keras ? "keras"
+                                    : committed       ? "checkpoint"
+                                                      : "weights"));
     json_object_set_new(root, "committed", json_boolean(committed));
     json_object_set_new(root, "number", committed ? json_integer((json_int_t)number) : json_null());
     json_object_set_new(root, "verified", committed ? json_boolean(!inspection->problem) : json_null());

@@ -204,7 +204,9 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     if (!nodes)
         return iso_error(ISO_NO_MEMORY, "no memory for the tree of '%s'", inspection->path);
     iso_text_scaled((double)inspection->bytes, "B", size, sizeof size);
-    if (committed)
+    if (inspection->keras)
+        iso_text_add(text, "%s: a model of Keras, %s\n", inspection->path, size);
+    else if (committed)
         iso_text_add(text, "%s: checkpoint %" PRIu64 ", %s\n", inspection->path, number, size);
     else
         iso_text_add(text, "%s: weights without Isogrid's commit mark, %s\n", inspection->path, size);
@@ -214,6 +216,8 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     add_sum(inspection, text);
     if (inspection->problem)
         iso_text_add(text, "checksums: WRONG: %s\n", inspection->problem);
+    else if (inspection->keras)
+        iso_text_add(text, "checksums: those of the container are right\n");
     else
         iso_text_add(text, committed ? "checksums: everything is what was written\n"
                                      : "checksums: there are none in this file\n");

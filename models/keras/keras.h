@@ -37,6 +37,12 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     iso_keras_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
 
+/* For who only looks into a .keras file: a member ("metadata.json", "config.json") as a text of its own
+ * (iso_free) of *bytes and a zero; and its weights, in a file in TMPDIR, which is the caller's to unlink also
+ * after an error ("": there is none). ISO_INVALID, ISO_IO name the file. On one rank. */
+iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
+iso_status iso_keras_unpack_weights(const char *path, char *unpacked, size_t size);
+
 /* Writes a compiled model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
  * they are connected, weights, what it is compiled with and the optimizer's state, so that it predicts the
  * same there and can be trained on. All ranks write the weights, beside the final place; the chief joins

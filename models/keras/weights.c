@@ -47,6 +47,28 @@ done:
     return status;
 }
 
+iso_status iso_keras_unpack_weights(const char *path, char *unpacked, size_t size)
+{
+    char made[PATH_ROOM] = "";
+    iso_status status = unpack(path, made);
+    if (snprintf(unpacked, size, "%s", made) < (int)size)
+        return status;
+    unlink(made);
+    *unpacked = 0;
+    return iso_error(ISO_FAILED, "the path '%s' is too long", made);
+}
+
+iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes)
+{
+    iso_keras_archive *archive = NULL;
+    iso_status status;
+    ISO_TRY(iso_keras_archive_open(path, &archive));
+    ISO_TRY(iso_keras_archive_read(archive, member, text, bytes));
+done:
+    iso_keras_archive_close(archive);
+    return status;
+}
+
 /* ---- on every host ---- */
 
 static bool is_first_of_host(iso_context *ctx)

@@ -1,0 +1,82 @@
+/* isogrid inspect of a .keras file: what it says of itself, and the weights in it. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/inspect_impl.h"
+#include "models/keras/keras.h"
+#include "runtime/base/memory.h"
+
+bool iso_inspect_is_keras(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 6 && !strcmp(path + length - 6, ".keras");
+}
+
+/* A member's text as JSON. */
+static iso_status read_member(const char *path, const char *member, json_t **root)
+{
+    char *text = NULL, name[512];
+    size_t bytes = 0;
+    iso_status status = iso_keras_read_member(path, member, &text, &bytes);
+    snprintf(name, sizeof name, "'%s': %s", path, member);
+    if (status == ISO_OK)
+        status = iso_json_parse(name, text, bytes, root);
+    iso_free(text);
+    return status;
+}
+
+/* ["conv: Conv2D", ...] */
+static json_t *list_layers(const json_t *config)
+{
+    json_t *names = json_array(), *layer;
+    size_t i;
+    char text[300];
+    json_array_foreach(json_object_get(config, "layers"), i, layer)
+    {
+        const char *class = json_string_value(json_object_get(layer, "class_name"));
+        const char *name = json_string_value(json_object_get(json_object_get(layer, "config"), "name"));
+        snprintf(text, sizeof text, "%.140s: %.140s", name ? name : "?", class ? class : "?");
+        json_array_append_new(names, json_string_nocheck(text));
+    }
+    return names;
+}
+
+/* In the place of a checkpoint's state. */
+static iso_status describe(const char *path, json_t **state)
+{
+    json_t *metadata = NULL, *config = NULL, *made = json_object();
+    iso_status status = ISO_OK;
+    ISO_TRY(read_member(path, "metadata.json", &metadata));
+    ISO_TRY(read_member(path, "config.json", &config));
+    const json_t *inner = json_object_get(config, "config");
+    json_object_update(made, metadata);
+    json_object_set(made, "class", json_object_get(config, "class_name"));
+    json_object_set(made, "name", json_object_get(inner, "name"));
+    json_object_set_new(made, "layers", list_layers(inner));
+    *state = json_incref(made);
+done:
+    json_decref(made);
+    json_decref(metadata);
+    json_decref(config);
+    return status;
+}
+
+iso_status iso_inspect_open_keras(iso_inspection *inspection)
+{
+    char unpacked[4096] = "";
+    iso_status status = ISO_OK;
+    ISO_TRY(describe(inspection->path, &inspection->state));
+    ISO_TRY(iso_keras_unpack_weights(inspection->path, unpacked, sizeof unpacked));
+    ISO_TRY(iso_saved_file_open(NULL, unpacked, &inspection->file));
+done:
+    if (*unpacked)
+        unlink(unpacked);
+    if (status != ISO_OK && *unpacked && strstr(iso_error_message(), unpacked)) {
+        char *message = iso_strdup(iso_error_message());
+        const char *rest = message ? strstr(message, unpacked) + strlen(unpacked) : "";
+        iso_error(status, "'%s: the weights in it%s", inspection->path, rest);
+        iso_free(message);
+    }
+    return status;
+}
