@@ -216,7 +216,18 @@ static void fill(const iso_progress *progress, const iso_logs *logs, int own, bo
     measure(l);
 }
 
-/* A line that is redrawn must not be wrapped: its bar gets shorter, then the values are cut. */
+/* Takes the last value away; false where there is none. */
+static bool drop_value(line *l)
+{
+    char *last = NULL;
+    for (char *at = strstr(l->values, " - "); at; at = strstr(at + 1, " - "))
+        last = at;
+    if (last)
+        *last = 0;
+    return last != NULL;
+}
+
+/* A line that is redrawn must not be wrapped: its bar gets shorter, then it shows fewer values. */
 static void fit_into(line *l, int columns)
 {
     enum { SHORTEST_BAR = 5 };
@@ -226,14 +237,9 @@ static void fit_into(line *l, int columns)
     l->bar -= l->width - room;
     l->bar = l->bar < SHORTEST_BAR ? 0 : l->bar;
     l->full = most ? l->full * l->bar / most : 0;
-    measure(l);
-    for (size_t at = strlen(l->values); l->width > room && at > 0;) {
-        do
-            at--;
-        while (at > 0 && ((unsigned char)l->values[at] & 0xC0) == 0x80);
-        l->values[at] = 0;
-        l->width--;
-    }
+    do
+        measure(l);
+    while (l->width > room && drop_value(l));
 }
 
 /* Keras's colours: what is done is green, the rest white; numbers are bold. */
