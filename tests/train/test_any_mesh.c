@@ -15,6 +15,7 @@
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
 #include "tests/support/checkpoints.h"
+#include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -159,6 +160,8 @@ START_TEST(through_all_meshes)
     snprintf(last, sizeof last, "%s", first);
     pass_on(&stops[0], NULL, first);
     for (int i = 1; i < STOPS; i++) {
+        if (slots_of_mesh(stops[i].mesh) < iso_ranks(ctx))
+            continue; /* every rank hosts a slot */
         snprintf(next, sizeof next, "%s/%d.weights.h5", folder, i);
         pass_on(&stops[i], last, next);
         check_equal(first, next);
