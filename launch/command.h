@@ -20,6 +20,7 @@ extern const iso_command iso_command_predict;
 extern const iso_command iso_command_plan;
 extern const iso_command iso_command_visualize;
 extern const iso_command iso_command_inspect;
+extern const iso_command iso_command_convert;
 extern const iso_command iso_command_models;
 extern const iso_command iso_command_datasets;
 

@@ -99,6 +99,10 @@ static const iso_argument table[] = {
          "when training is done"),
     TEXT(weights, "weights", "FILE",
          "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
+    TEXT(save, "save", "FILE",
+         "when training is done: the whole model into a .keras, which Keras's load_model() opens, or weights "
+         "and "
+         "the optimizer's state into a .weights.h5"),
     TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
     TEXT(csv, "csv", "FILE", "a table with a line for each epoch, as Keras's CSVLogger writes it"),
     TEXT(tensorboard, "tensorboard", "DIR",
@@ -170,6 +174,16 @@ static iso_status check_checkpoint(const iso_train_options *options)
         return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
     if (!path && options->resume && !strcmp(options->resume, "auto"))
         return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it looks into");
+    return ISO_OK;
+}
+
+static iso_status check_save(const char *path)
+{
+    size_t length = path ? strlen(path) : 0;
+    if (path && !(length > 6 && !strcmp(path + length - 6, ".keras")) &&
+        !(length > 11 && !strcmp(path + length - 11, ".weights.h5")))
+        return iso_error(ISO_INVALID, "--save '%s': a name that ends in .keras or .weights.h5 is wanted",
+                         path);
     return ISO_OK;
 }
 
@@ -252,6 +266,7 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(parse_shuffle(options));
     ISO_TRY(parse_save_freq(options));
     ISO_TRY(check_checkpoint(options));
+    ISO_TRY(check_save(options->save));
     ISO_TRY(iso_watching_parse(options, &options->watching));
     ISO_TRY(check_together(options));
     ISO_TRY(check_layouts(options));

@@ -46,7 +46,7 @@ typedef struct iso_train_options {
     const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
     int64_t save_steps; /* from save_freq; 0: each epoch */
     int64_t keep;       /* 0: all */
-    const char *resume, *backup, *weights;
+    const char *resume, *backup, *weights, *save;
     bool help;
 } iso_train_options;
 

@@ -1,9 +1,11 @@
 /* isogrid train: a model on a data set, on a mesh. */
 #include <stdio.h>
+#include <string.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/train_impl.h"
+#include "models/keras/keras.h"
 
 /* What a run holds. */
 typedef struct run_state {
@@ -69,6 +71,20 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
     return ISO_OK;
 }
 
+static bool saves_model(const iso_train_options *options)
+{
+    const char *end = options->save ? strrchr(options->save, '.') : NULL;
+    return end && strcmp(end, ".keras") == 0;
+}
+
+static iso_status save(const iso_train_options *options, run_state *run)
+{
+    if (!options->save)
+        return ISO_OK;
+    return saves_model(options) ? iso_keras_save(run->named.model, options->save)
+                                : iso_model_save_weights(run->named.model, options->save);
+}
+
 static iso_status train(iso_context *ctx, const iso_train_options *options)
 {
     run_state run = {0};
@@ -84,11 +100,14 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_head_print(ctx, options, &run.place);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));
+    if (saves_model(options)) /* it shows now whether that can be done */
+        ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
     if (!run.from.path)
         ISO_TRY(iso_named_model_load_weights(options, false, &run.named));
     if (options->verbose)
         ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
+    ISO_TRY(save(options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:
     iso_named_model_free(&run.named);

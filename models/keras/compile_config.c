@@ -186,11 +186,11 @@ static json_t *metric_list(const iso_metric *list, const iso_output_options *out
 
 /* ---- all of it ---- */
 
-static void warn_of_functions(iso_model *model)
+void iso_keras_warn_of_functions(iso_model *model)
 {
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
     bool loss = false, metric = false;
-    for (int i = 0; i < iso_model_output_count(model); i++) {
+    for (int i = 0; iso_model_optimizer(model) && i < iso_model_output_count(model); i++) {
         const iso_output_options *output = iso_model_compiled_output(model, i);
         loss = loss || output->loss_function;
         metric = metric || output->custom_metrics[0].function;
@@ -237,7 +237,6 @@ static bool weighs(iso_model *model)
 
 json_t *iso_keras_compile_config(iso_model *model)
 {
-    warn_of_functions(model);
     return json_pack("{s: o, s: o, s: o, s: o, s: o, s: b, s: i, s: s}", "optimizer",
                      optimizer_json(iso_model_optimizer(model)), "loss", for_each_output(model, loss_json),
                      "loss_weights", weighs(model) ? for_each_output(model, weight_of) : json_null(),

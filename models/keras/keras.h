@@ -43,14 +43,16 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
 iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
 iso_status iso_keras_unpack_weights(const char *path, char *unpacked, size_t size);
 
-/* Writes a compiled model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
- * they are connected, weights, what it is compiled with and the optimizer's state, so that it predicts the
+/* Writes a model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
+ * they are connected, weights, and where it is compiled what with and the optimizer's state: it predicts the
  * same there and can be trained on. All ranks write the weights, beside the final place; the chief joins
  * everything, and gives it the name when it is whole: what had the name before is as it was until then.
  * Ops outside of layers become the layers that do the same. ISO_INVALID names the op or layer that Keras does
  * not have, and nothing is written then; ISO_IO. Functions of one's own (losses, metrics) are left out, with
  * a warning. Collective. */
 iso_status iso_keras_save(iso_model *model, const char *path);
+/* Whether a model, which need not be compiled, can be in such a file; its errors as above. Local. */
+iso_status iso_keras_save_check(iso_model *model, const char *path);
 
 #ifdef __cplusplus
 }

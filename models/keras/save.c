@@ -186,22 +186,40 @@ done:
     return status;
 }
 
+static iso_status prepare(iso_model *model, saving *s)
+{
+    iso_status status = s->path ? name_parts(s) : iso_error(ISO_INVALID, "a model's file needs a name");
+    return status == ISO_OK ? make_texts(model, s) : status;
+}
+
+static void free_texts(saving *s)
+{
+    iso_text *text[] = {&s->folder, &s->parts, &s->weights, &s->whole, &s->config, &s->metadata};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        iso_text_free(text[i]);
+}
+
+iso_status iso_keras_save_check(iso_model *model, const char *path)
+{
+    saving s = {.path = path, .lock = -1};
+    iso_status status = prepare(model, &s);
+    free_texts(&s);
+    return status;
+}
+
 iso_status iso_keras_save(iso_model *model, const char *path)
 {
     saving s = {.path = path, .lock = -1};
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
     bool chief = !ctx || iso_is_chief(ctx);
-    iso_status status = path ? name_parts(&s) : iso_error(ISO_INVALID, "a model's file needs a name");
-    if (status == ISO_OK)
-        status = make_texts(model, &s);
-    ISO_TRY(iso_agree(ctx, status));
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, prepare(model, &s)));
+    iso_keras_warn_of_functions(model);
     ISO_TRY(iso_agree(ctx, chief ? begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
     ISO_TRY(iso_agree(ctx, chief ? commit(&s) : ISO_OK));
 done:
     end(&s);
-    iso_text *text[] = {&s.folder, &s.parts, &s.weights, &s.whole, &s.config, &s.metadata};
-    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-        iso_text_free(text[i]);
+    free_texts(&s);
     return status;
 }

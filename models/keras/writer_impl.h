@@ -17,8 +17,9 @@ json_t *iso_keras_object(const char *module, const char *type, json_t *config);
 /* The layer of Keras that does what a bare op does: its class and the arguments (the caller's). ISO_INVALID
  * names the op where there is none. */
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **type, json_t **config);
-/* "compile_config": optimizer, losses, metrics. NULL where memory ends. The chief warns of what cannot be
- * said in Keras's words. */
+/* "compile_config" of a compiled model: optimizer, losses, metrics. NULL where memory ends. */
 json_t *iso_keras_compile_config(iso_model *model);
+/* The chief warns where a model is compiled with functions, which are left out. */
+void iso_keras_warn_of_functions(iso_model *model);
 
 #endif

@@ -40,10 +40,13 @@ iso_status iso_model_save_weights(iso_model *model, const char *path)
 {
     iso_model_contents *contents = NULL;
     iso_saver *saver = NULL;
-    iso_status status = check_compiled(model, "save_weights");
-    if (status != ISO_OK)
-        return status;
+    iso_function *predictor; /* as in iso_model_load_weights */
+    iso_status status;
+    if (!model || model->status != ISO_OK)
+        return check_compiled(model, "save_weights");
     iso_context *ctx = iso_graph_context(model->graph);
+    if (!model->compiled)
+        ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_agree(ctx, iso_model_contents_create(model, false, &contents)));
     ISO_TRY(iso_saver_create(ctx, &saver, .waits = true));
     ISO_TRY(iso_model_contents_save(contents, NULL, saver, path, false, NULL));

@@ -1,0 +1,160 @@
+/* isogrid convert: a model or its weights from one kind of file into another. */
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "launch/train_impl.h"
+#include "models/keras/keras.h"
+
+typedef struct convert_options {
+    iso_train_options train; /* those of a training that matter here */
+    const char *shape;
+    iso_shape row;         /* of a built-in model's input */
+    const char *from, *to; /* the files */
+} convert_options;
+
+/* ---- options ---- */
+
+static const struct {
+    const char *name, *help;
+} shared[] = {
+    {"model",
+     "where A holds weights alone: the model that they belong to, a built-in one or a file of Keras's"},
+    {"optimizer", "of the model, where its state is to be kept and its model does not say so"},
+    {"schedule", NULL},
+    {"loss", "of the model, for files of Keras's"},
+    {"metrics", NULL},
+    {"precision", NULL},
+    {"threads", NULL},
+    {"timeout", NULL},
+};
+enum { SHARED = sizeof shared / sizeof shared[0] };
+
+static const iso_argument shape_row = {"shape",
+                                       ISO_ARGUMENT_TEXT,
+                                       offsetof(convert_options, shape),
+                                       "N,N,...",
+                                       "of a row of a built-in model's input; default 28,28,1",
+                                       0,
+                                       0,
+                                       NULL};
+
+static int make_table(iso_argument rows[SHARED + 1])
+{
+    for (int i = 0; i < SHARED; i++) {
+        rows[i] = *iso_train_argument(shared[i].name);
+        rows[i].offset += offsetof(convert_options, train);
+        rows[i].help = shared[i].help ? shared[i].help : rows[i].help;
+    }
+    rows[SHARED] = shape_row;
+    return SHARED + 1;
+}
+
+static void help(iso_text *text)
+{
+    iso_argument rows[SHARED + 1];
+    iso_arguments_help(rows, make_table(rows), text);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool is_model(const char *path)
+{
+    return ends_with(path, ".keras");
+}
+
+static iso_status check_kind(const char *path)
+{
+    return is_model(path) || ends_with(path, ".weights.h5")
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "'%s': a name that ends in .keras or .weights.h5 is wanted", path);
+}
+
+static iso_status check(convert_options *options)
+{
+    iso_status status = ISO_OK;
+    if (!options->to)
+        return iso_error(ISO_INVALID, "two files are wanted: isogrid convert A B");
+    ISO_TRY(check_kind(options->from));
+    ISO_TRY(check_kind(options->to));
+    if (is_model(options->from) && options->train.model)
+        return iso_error(ISO_INVALID, "--model is for files of weights; '%s' is a model itself",
+                         options->from);
+    if (!is_model(options->from) && !options->train.model)
+        return iso_error(ISO_INVALID, "'%s' holds weights alone: --model must say what model they are of",
+                         options->from);
+    ISO_TRY(iso_argument_shape("--shape", options->shape ? options->shape : "28,28,1", 1, ISO_MAX_RANK - 1,
+                               &options->row));
+    if (is_model(options->from))
+        options->train.model = options->from;
+    else
+        options->train.weights = options->from;
+    ISO_TRY(iso_train_options_check(&options->train));
+done:
+    return status;
+}
+
+/* The files may stand before, between and behind the options. */
+static iso_status read_options(int argc, char *const *argv, convert_options *options)
+{
+    iso_argument rows[SHARED + 1];
+    char *rest[2 * ISO_MAX_ARGUMENTS] = {argv[0]};
+    int words = 1, count = make_table(rows);
+    for (int i = 1; i < argc && words < 2 * ISO_MAX_ARGUMENTS - 1; i++) {
+        bool option = strncmp(argv[i], "--", 2) == 0;
+        if (option)
+            rest[words++] = argv[i];
+        if (option && !strchr(argv[i], '=') && i + 1 < argc) /* none of them is a flag */
+            rest[words++] = argv[++i];
+        else if (!option && !options->from)
+            options->from = argv[i];
+        else if (!option && !options->to)
+            options->to = argv[i];
+        else if (!option)
+            return iso_error(ISO_INVALID, "'%s': two files are wanted, isogrid convert A B", argv[i]);
+    }
+    iso_status status = iso_arguments_parse(rows, count, words, rest, options);
+    return status == ISO_OK ? check(options) : status;
+}
+
+/* ---- converting ---- */
+
+/* Where nothing says what the model is trained for it is not compiled, and has no optimizer. */
+static bool is_compilable(const iso_compile_options *compile)
+{
+    bool has_loss = compile->loss != ISO_LOSS_NONE;
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        has_loss = has_loss || compile->outputs[i].loss != ISO_LOSS_NONE;
+    return compile->optimizer.rule && has_loss;
+}
+
+static iso_status convert(iso_context *ctx, const convert_options *options)
+{
+    iso_named_model named = {0};
+    iso_status status;
+    ISO_TRY(iso_named_model_find(ctx, &options->train, &named));
+    iso_named_model_make(ctx, &options->train, &options->row, &named);
+    if (is_compilable(&named.compile))
+        ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
+    ISO_TRY(iso_named_model_load_weights(&options->train, false, &named));
+    ISO_TRY(is_model(options->to) ? iso_keras_save(named.model, options->to)
+                                  : iso_model_save_weights(named.model, options->to));
+done:
+    iso_named_model_free(&named);
+    return status;
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    convert_options options = {.train = iso_train_options_default()};
+    iso_status status = iso_agree(ctx, read_options(argc, argv, &options));
+    return status == ISO_OK ? convert(ctx, &options) : status;
+}
+
+const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
+                                         "between checkpoints, .weights.h5 and .keras: B is made from A", run,
+                                         help};
