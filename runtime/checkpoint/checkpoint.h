@@ -55,6 +55,8 @@ typedef struct iso_saver_options {
     bool mpio;  /* through HDF5's parallel driver, before the call returns: for file systems that want it */
     bool waits; /* the call returns when the file is committed, and nothing is copied; else a thread writes a
                    copy, whose memory the saver keeps for the next, while the caller goes on */
+    bool no_latest; /* `latest` of the folder stays as it is: what is saved is no checkpoint in a row of them
+                     */
 } iso_saver_options;
 
 /* Collective. */

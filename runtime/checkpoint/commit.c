@@ -121,7 +121,8 @@ static void tidy(iso_saver *saver, iso_text *notes)
     const iso_path *path = &saver->path;
     if (saver->best)
         note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
-    note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
+    if (!saver->options.no_latest)
+        note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
     note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));
 }
 
