@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* Writes the weights of a model, its other variables and, where it is compiled, the optimizer's state into a
- * file that ends in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the name, when it is
- * whole. Collective. */
+ * file that ends in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the
+ * name, when it is whole. Collective. */
 iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
     const char *path;  /* positional */
