@@ -114,9 +114,25 @@ iso_tensor *iso_model_output_at(iso_model *model, int index)
     return index >= 0 && index < model->outputs ? model->output[index] : NULL;
 }
 
-/* The last call of a layer that gave this tensor: a layer may pass on what another made. */
-static const char *layer_of(const iso_graph *graph, const iso_tensor *tensor)
+/* The outermost block that gives a tensor; NULL: none does. Blocks begin before those within them. */
+static const char *block_of(const iso_graph *graph, const iso_tensor *tensor)
 {
+    for (int i = 0; i < iso_graph_block_count(graph); i++) {
+        const iso_block_record *block = iso_graph_block(graph, i);
+        for (int k = 0; k < block->outputs; k++)
+            if (block->output[k] == tensor)
+                return block->name;
+    }
+    return NULL;
+}
+
+/* Who made a tensor, as Keras sees it: a block, else the last layer that gave it (one may pass on what
+ * another made). */
+static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
+{
+    const char *block = block_of(graph, tensor);
+    if (block && *block)
+        return block;
     for (int i = iso_graph_layer_count(graph) - 1; i >= 0; i--)
         if (iso_graph_layer(graph, i)->output == tensor)
             return iso_graph_layer(graph, i)->name;
@@ -128,7 +144,7 @@ const char *iso_model_output_name(iso_model *model, int index)
     if (index < 0 || index >= model->outputs)
         return NULL;
     return *model->output_name[index] ? model->output_name[index]
-                                      : layer_of(model->graph, model->output[index]);
+                                      : maker_of(model->graph, model->output[index]);
 }
 
 void iso_model_set_output_name(iso_model *model, int index, const char *name)

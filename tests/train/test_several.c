@@ -221,6 +221,31 @@ START_TEST(placements_give_the_same_bits)
 }
 END_TEST
 
+/* ---- names ---- */
+
+/* A block is one operation to Keras; a name that comes twice gets a number; a name may be set. */
+START_TEST(outputs_are_called_after_their_maker)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2)), *y[4];
+    iso_name_scope_begin(graph, "encoder");
+    y[0] = iso_name_scope_end(graph, iso_dense(iso_dense(x, 3), 2));
+    y[1] = iso_relu(y[2] = iso_dense(x, 2));
+    y[3] = y[2];
+    iso_model *model = iso_model_create_several(graph, &x, 1, y, 4);
+    ck_assert_str_eq(iso_model_output_name(model, 0), "encoder");
+    ck_assert_str_eq(iso_model_output_name(model, 2), "dense");
+    iso_model_set_output_name(model, 1, "rectified");
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE));
+    static const char *const names[] = {"loss", "encoder_loss", "rectified_loss", "dense_loss",
+                                        "dense_loss_1"};
+    ck_assert_int_eq(iso_model_value_count(model), 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(iso_model_value_name(model, i), names[i]);
+    iso_model_destroy(model);
+}
+END_TEST
+
 /* ---- data sets ---- */
 
 START_TEST(random_data_of_several)
@@ -365,9 +390,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     file = oracle_open("several.h5");
     if (status == ISO_OK)
-        failed = RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
-                           random_data_of_several, maps_say_what_is_what, models_that_cannot_be,
-                           more_values_than_there_is_room_for, data_that_does_not_fit);
+        failed =
+            RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
+                      outputs_are_called_after_their_maker, random_data_of_several, maps_say_what_is_what,
+                      models_that_cannot_be, more_values_than_there_is_room_for, data_that_does_not_fit);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
