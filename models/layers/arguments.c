@@ -123,8 +123,7 @@ const char *iso_initializer_class(iso_initializer_kind kind)
 const char *const iso_fan_modes[] = {"fan_in", "fan_out", "fan_avg", NULL};
 const char *const iso_fan_distributions[] = {"truncated_normal", "untruncated_normal", "uniform", NULL};
 
-/* Which of several a text is, the first where it is missing; what is none of them is refused. */
-static int one_of(const iso_layer_config *config, const char *key, const char *const *names)
+int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names)
 {
     const char *text = config->text(config, key);
     iso_text supported = {0};
@@ -159,10 +158,10 @@ static iso_initializer with_numbers(const iso_layer_config *config, iso_initiali
     } else if (kind == ISO_INIT_VARIANCE_SCALING) {
         const char *distribution = config->text(config, "distribution");
         initializer.scale = iso_config_number(config, "scale", 1);
-        initializer.mode = (iso_fan_mode)one_of(config, "mode", iso_fan_modes);
+        initializer.mode = (iso_fan_mode)iso_config_choice(config, "mode", iso_fan_modes);
         if (!distribution || strcmp(distribution, "normal") != 0) /* an older name of the truncated one */
             initializer.distribution =
-                (iso_fan_distribution)one_of(config, "distribution", iso_fan_distributions);
+                (iso_fan_distribution)iso_config_choice(config, "distribution", iso_fan_distributions);
     }
     return initializer;
 }

@@ -41,6 +41,11 @@ static void note(iso_layer *layer, const char *key)
     iso_text_add(&layer->config, "%s\"%s\": ", layer->config.length ? ", " : "", key);
 }
 
+void iso_layer_note_call(iso_layer *layer, const char *key, const char *json)
+{
+    iso_text_add(&layer->call, "%s\"%s\": %s", layer->call.length ? ", " : "", key, json);
+}
+
 void iso_layer_note_json(iso_layer *layer, const char *key, const char *json)
 {
     note(layer, key);
@@ -100,18 +105,21 @@ static int first_call(const iso_layer *layer)
 /* The layer's call goes into its graph. */
 static void record(const iso_layer *layer, iso_tensor *y)
 {
-    iso_text config = {0};
+    iso_text config = {0}, call = {0};
     iso_text_add(&config, "{%s}", iso_text_get(&layer->config));
-    if (config.failed || layer->config.failed)
+    iso_text_add(&call, "{%s}", iso_text_get(&layer->call));
+    if (config.failed || layer->config.failed || call.failed || layer->call.failed)
         iso_layer_fail(layer, "no memory for its config");
     iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
                                                           .name = layer->name,
                                                           .config = iso_text_get(&config),
+                                                          .call = iso_text_get(&call),
                                                           .inputs = layer->inputs,
                                                           .input = layer->input,
                                                           .output = y,
                                                           .again = first_call(layer)});
     iso_text_free(&config);
+    iso_text_free(&call);
 }
 
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
@@ -119,6 +127,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     iso_text name = {0};
     if (!iso_tensor_good(y)) {
         iso_text_free(&layer->config);
+        iso_text_free(&layer->call);
         return iso_graph_bad_tensor(layer->graph);
     }
     if (!y->name) { /* else the layer passes on what came in */
@@ -128,6 +137,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     }
     record(layer, y);
     iso_text_free(&layer->config);
+    iso_text_free(&layer->call);
     return y;
 }
 
@@ -187,6 +197,16 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
         iso_variable_set_layout(variable, layout);
     else
         iso_layer_fail(layer, "it has a layout for its %s and no such variable", what);
+    iso_text_free(&path);
+}
+
+void iso_layer_set_place(const iso_layer *layer, const char *what, const char *place)
+{
+    iso_text path = {0};
+    iso_text_add(&path, "%s/%s", layer->name, what);
+    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_text_get(&path));
+    if (variable)
+        iso_variable_set_place(variable, place);
     iso_text_free(&path);
 }
 

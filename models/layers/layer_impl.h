@@ -15,6 +15,7 @@ typedef struct iso_layer {
     int inputs;
     iso_tensor *single; /* where `input` points for a layer of one input */
     iso_text config;    /* the members of a JSON object: what the notes below have added */
+    iso_text call;      /* likewise, of what the call was given by name */
 } iso_layer;
 
 /* A trainable weight, as a layer's options describe it. */
@@ -68,6 +69,8 @@ void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_ini
 void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
+/* An argument of the call, by name; a tensor is {"input": 2}, the number among the layer's inputs. */
+void iso_layer_note_call(iso_layer *layer, const char *key, const char *json);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -90,6 +93,8 @@ iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out,
                            iso_shape shape);
 /* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
 void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
+/* Its dataset within the layer's group in a file of Keras, where that is not a matter of course. */
+void iso_layer_set_place(const iso_layer *layer, const char *what, const char *place);
 /* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, where one is the
  * batch, there is none of that number, or two are the same. */
 uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count);
@@ -115,6 +120,9 @@ bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual
 void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2]);
 /* A list of whole numbers, or one; how many were there, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
+/* Which of several a text is, the first where it is missing; what is none of them is refused. The names end
+ * with NULL. */
+int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names);
 iso_padding iso_config_padding(const iso_layer_config *config);
 /* "fan_in", "uniform", ...: what the members of an iso_initializer are called; NULL behind the last. */
 extern const char *const iso_fan_modes[], *const iso_fan_distributions[];

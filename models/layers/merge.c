@@ -1,4 +1,4 @@
-/* Layers of several inputs: Add, Multiply, Concatenate. */
+/* Layers of several inputs: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
@@ -45,6 +45,39 @@ iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t siz
     return fold(options, size, "Multiply", "multiply", iso_multiply);
 }
 
+iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size)
+{
+    return fold(options, size, "Maximum", "maximum", iso_maximum);
+}
+
+iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size)
+{
+    return fold(options, size, "Minimum", "minimum", iso_minimum);
+}
+
+iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
+    iso_layer layer;
+    if (!begin(&layer, &options, "Subtract", "subtract"))
+        return broken(&options);
+    if (options.count != 2)
+        return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
+    return iso_layer_end(&layer, iso_subtract(options.x[0], options.x[1]));
+}
+
+iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
+    iso_layer layer;
+    if (!begin(&layer, &options, "Average", "average"))
+        return broken(&options);
+    iso_tensor *y = options.x[0];
+    for (int i = 1; i < options.count; i++)
+        y = iso_add(y, options.x[i]);
+    return iso_layer_end(&layer, iso_affine(y, 1.0 / options.count, 0));
+}
+
 iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
@@ -54,6 +87,26 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
     int axis = options.axis ? options.axis : -1;
     iso_layer_note_integer(&layer, "axis", axis);
     return iso_layer_end(&layer, iso_concat(options.x, options.count, axis));
+}
+
+static iso_tensor *build_subtract(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_subtract(x, count, .name = config->name);
+}
+
+static iso_tensor *build_average(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_average(x, count, .name = config->name);
+}
+
+static iso_tensor *build_maximum(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_maximum(x, count, .name = config->name);
+}
+
+static iso_tensor *build_minimum(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    return iso_merge_minimum(x, count, .name = config->name);
 }
 
 static iso_tensor *build_add(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -75,6 +128,10 @@ static iso_tensor *build_concatenate(const iso_layer_config *config, iso_tensor 
 }
 
 const iso_layer_type iso_layer_add = {.keras = "Add", .build = build_add, .several = true};
+const iso_layer_type iso_layer_subtract = {.keras = "Subtract", .build = build_subtract, .several = true};
 const iso_layer_type iso_layer_multiply = {.keras = "Multiply", .build = build_multiply, .several = true};
+const iso_layer_type iso_layer_average = {.keras = "Average", .build = build_average, .several = true};
+const iso_layer_type iso_layer_maximum = {.keras = "Maximum", .build = build_maximum, .several = true};
+const iso_layer_type iso_layer_minimum = {.keras = "Minimum", .build = build_minimum, .several = true};
 const iso_layer_type iso_layer_concatenate = {
     .keras = "Concatenate", .build = build_concatenate, .several = true};

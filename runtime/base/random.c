@@ -1,5 +1,7 @@
 #include "runtime/base/random.h"
 
+#include <math.h>
+
 #include "runtime/base/hash.h"
 
 enum { ROUNDS = 10 };
@@ -36,6 +38,18 @@ double iso_uniform_f64(uint32_t high, uint32_t low)
 uint32_t iso_random_word(uint64_t key, uint64_t step, uint64_t index)
 {
     return iso_philox_draw(key, index / 4, step).word[index % 4];
+}
+
+void iso_random_normals(uint64_t key, uint64_t step, uint64_t block, double normal[4])
+{
+    iso_philox draw = iso_philox_draw(key, block, step);
+    for (int i = 0; i < 4; i += 2) {
+        double u = ((double)draw.word[i] + 1) * 0x1p-32; /* in (0, 1] */
+        double angle = 2 * 3.14159265358979323846 * 0x1p-32 * (double)draw.word[i + 1];
+        double length = sqrt(-2 * log(u));
+        normal[i] = length * cos(angle);
+        normal[i + 1] = length * sin(angle);
+    }
 }
 
 /* A number in [0, bound) without modulo bias to speak of: the high half of a 64 x 64-bit product. */

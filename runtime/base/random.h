@@ -34,6 +34,9 @@ double iso_uniform_f64(uint32_t high, uint32_t low);
 /* The element `index` of the random sequence (key, step): word index % 4 of the block index / 4. */
 uint32_t iso_random_word(uint64_t key, uint64_t step, uint64_t index);
 
+/* Four standard normal numbers, those of the words of a block (key, step), by Box and Muller (1958). */
+void iso_random_normals(uint64_t key, uint64_t step, uint64_t block, double normal[4]);
+
 /* order[0..n): a permutation of 0..n-1 that depends on key and step alone (Fisher and Yates). */
 void iso_random_permutation(uint64_t key, uint64_t step, int64_t n, int64_t *order);
 

@@ -151,7 +151,9 @@ typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
     const char *name;
     const char *config; /* its arguments under Keras's names, a JSON object: "{\"units\": 10}"; NULL: none */
-    int inputs;         /* of its call */
+    const char *
+        call; /* likewise what its call was given by name; a tensor is {"input": 2}, the number of an input */
+    int inputs; /* of its call */
     iso_tensor *const *input;
     iso_tensor *output;
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
@@ -270,6 +272,8 @@ iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
 iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
 /* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
 iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
+/* zeros in front of and behind the elements of each dimension but the batch */
+iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after);
 iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
 iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);
 
@@ -293,6 +297,12 @@ typedef struct iso_pool_geometry {
 iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
 /* the mean over those elements of each window that lie inside x, as Keras and TensorFlow have it */
 iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
+/* x: [n, h, w, c] -> [n, h times[0], w times[1], c], linearly between the centres of x's elements, at the
+ * edges as these */
+iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2]);
+/* x: [..., t, s] where s is at most t's number (causal) and less than `window` from it (0: any distance),
+ * else `fill` */
+iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill);
 iso_tensor *iso_softmax(iso_tensor *x, int axis);
 iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
 /* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A
@@ -317,6 +327,9 @@ iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dtype);
 /* Each element is kept with probability 1 - rate and divided by it; which ones depends on seed, `path`, step
  * and global index. */
 iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path);
+/* x + stddev * z, z standard normal and for each element another, which depends on seed, `path`, step and
+ * global index. */
+iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path);
 /* training in functions made with .training = true, inference elsewhere; both of one shape and type */
 iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);
 

@@ -67,16 +67,19 @@ static bool offered(const chooser *c, int factor, int axis)
     return false;
 }
 
-/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. */
+/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. Beside a
+ * partial maximum it cannot where all must be partial together. */
 static uint32_t passing(const chooser *c, int axis)
 {
     uint32_t partial = 0;
+    bool maximum = false;
     for (int i = 0; i < c->op->inputs; i++) {
         const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
         if ((layout->partial & 1u << axis) && !layout->partial_max && (c->rule.linear & 1u << i))
             partial |= 1u << i;
+        maximum |= layout->partial && layout->partial_max;
     }
-    if (!partial)
+    if (!partial || (c->rule.jointly && maximum))
         return 0;
     return c->rule.jointly ? c->rule.linear & ((1u << c->op->inputs) - 1) : partial & (~partial + 1);
 }

@@ -47,6 +47,7 @@ typedef struct trial {
         iso_batch_norm_attrs batch_norm;
         iso_layer_norm_attrs layer_norm;
         iso_dropout_attrs dropout;
+        iso_noise_attrs noise;
         iso_embedding_attrs embedding;
     } attrs;
     iso_array in[MOST_ARRAYS], out[4];

@@ -350,7 +350,7 @@ static bool pool(trial *t, int index)
     return true;
 }
 
-/* ---- dropout ---- */
+/* ---- dropout and noise ---- */
 /* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
 static bool dropout(trial *t, int index)
 {
@@ -368,7 +368,10 @@ static bool dropout(trial *t, int index)
     };
     if (index == sizeof parts / sizeof *parts)
         return false;
-    t->attrs.dropout = (iso_dropout_attrs){0x123456789abcdefu, (1u << 24) / 5 * 2, 1 / 0.6};
+    if (strcmp(t->op, "gaussian_noise") == 0)
+        t->attrs.noise = (iso_noise_attrs){0x123456789abcdefu, 0.3};
+    else
+        t->attrs.dropout = (iso_dropout_attrs){0x123456789abcdefu, (1u << 24) / 5 * 2, 1 / 0.6};
     input(t, ISO_F32, -1, 1, parts[index].rank, parts[index].dim);
     memcpy(t->in[0].offset, parts[index].offset, sizeof parts[index].offset);
     memcpy(t->in[0].global, parts[index].global, sizeof parts[index].global);
@@ -415,6 +418,7 @@ static const struct {
     {"class_grad", class_parts},
     {"class_sparse_grad", class_parts},
     {"dropout", dropout},
+    {"gaussian_noise", dropout},
     {"layer_moments", layer_parts},
     {"layer_scale", layer_parts},
     {"layer_grad_sums", layer_parts},
@@ -450,6 +454,7 @@ static void check_all_kernels(void)
             continue;
         maker *make = maker_of(kernels[i]->op);
         ck_assert_msg(make != NULL, "op %s has a fast kernel and no case here", kernels[i]->op);
+        random_state = 1; /* whatever came before */
         for (int index = 0;; index++) {
             trial t = {.op = kernels[i]->op};
             if (!make(&t, index))

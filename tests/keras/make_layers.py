@@ -1,7 +1,10 @@
-"""layers.h5: output and gradients of Keras layers, computed in float64.
+"""layers.h5, layers_more.h5, layers_attention.h5: output and gradients of Keras layers, computed in
+float64.
 
-    KERAS_BACKEND=jax python make_layers.py        (see README.md for the format)
+    KERAS_BACKEND=jax python make_layers.py [FILE]    (see README.md for the format)
 """
+
+import sys
 
 import common
 
@@ -14,12 +17,13 @@ import numpy as np
 L = keras.layers
 
 
-def run(name, layer, inputs, training, positive=()):
+def run(name, layer, inputs, training, positive=(), call=None):
     """Random weights, one forward pass, gradients of sum(y * dy).
-    `positive`: names of weights that are variances or scales, kept near 1."""
+    `positive`: names of weights that are variances or scales, kept near 1.
+    `call`: how the layer is called with its inputs, where not with all as one argument."""
     generator = common.rng(name + "/weights")
-    arg = inputs if len(inputs) > 1 else inputs[0]
-    layer(arg)  # builds
+    call = call or (lambda layer, x: layer(x if len(x) > 1 else x[0]))
+    call(layer, inputs)  # builds
     weights = []
     for v in layer.weights:
         shape = tuple(v.shape)
@@ -36,8 +40,8 @@ def run(name, layer, inputs, training, positive=()):
     mode = {"training": training} if layer._call_has_training_arg else {}
 
     def forward(xs, ws):
-        x = list(xs) if len(xs) > 1 else xs[0]
-        return layer.stateless_call(ws, fixed, x, **mode)
+        return call(lambda *x, **named: layer.stateless_call(ws, fixed, *x, **named, **mode),
+                    list(xs))
 
     xs = [jnp.asarray(x, jnp.float64) if floating else jnp.asarray(x)
           for x in inputs]
@@ -81,13 +85,43 @@ ARGUMENTS = {
     "Activation": dict(activation=None),
     "LeakyReLU": dict(negative_slope=0.3),
     "ELU": dict(alpha=1.0),
-    "ReLU": dict(negative_slope=0.0),
+    "ReLU": dict(max_value=None, negative_slope=0.0, threshold=0.0),
     "Softmax": dict(axis=-1),
     "MaxPooling2D": dict(pool_size=(2, 2), strides=None, padding="valid"),
     "AveragePooling2D": dict(pool_size=(2, 2), strides=None, padding="valid"),
     "GlobalAveragePooling2D": dict(keepdims=False),
     "GlobalMaxPooling2D": dict(keepdims=False),
     "Dropout": dict(rate=None),
+    "Conv1D": dict(filters=None, kernel_size=None, strides=1, padding="valid",
+                   dilation_rate=1, groups=1, use_bias=True,
+                   activation="linear"),
+    "DepthwiseConv2D": dict(kernel_size=None, strides=(1, 1), padding="valid",
+                            depth_multiplier=1, dilation_rate=(1, 1),
+                            use_bias=True, activation="linear"),
+    "SeparableConv2D": dict(filters=None, kernel_size=None, strides=(1, 1),
+                            padding="valid", dilation_rate=(1, 1),
+                            depth_multiplier=1, use_bias=True,
+                            activation="linear"),
+    "ZeroPadding2D": dict(padding=1),
+    "Cropping2D": dict(cropping=0),
+    "UpSampling2D": dict(size=(2, 2), interpolation="nearest"),
+    "GroupNormalization": dict(groups=32, axis=-1, epsilon=1e-3, center=True,
+                               scale=True),
+    "MultiHeadAttention": dict(num_heads=None, key_dim=None, value_dim=None,
+                               dropout=0.0, use_bias=True, use_gate=False,
+                               output_shape=None, attention_axes=None,
+                               sliding_window=None),
+    "GaussianNoise": dict(stddev=None),
+    "PReLU": dict(shared_axes=None),
+    "Permute": dict(dims=None),
+    "MaxPooling1D": dict(pool_size=2, strides=None, padding="valid"),
+    "AveragePooling1D": dict(pool_size=2, strides=None, padding="valid"),
+    "GlobalAveragePooling1D": dict(keepdims=False),
+    "GlobalMaxPooling1D": dict(keepdims=False),
+    "Subtract": dict(),
+    "Average": dict(),
+    "Maximum": dict(),
+    "Minimum": dict(),
     "Add": dict(),
     "Multiply": dict(),
     "Concatenate": dict(axis=-1),
@@ -101,9 +135,9 @@ def attributes(layer_class, given):
     if out.get("strides", 0) is None:  # pooling: as the pool
         out["strides"] = out["pool_size"]
     for key in PAIRS:
-        if isinstance(out.get(key), int):
+        if isinstance(out.get(key), int) and not layer_class.endswith("1D"):
             out[key] = (out[key], out[key])
-    return out
+    return {key: value for key, value in out.items() if value is not None}
 
 
 class Writer:
@@ -111,16 +145,19 @@ class Writer:
         self.file = file
 
     def __call__(self, name, layer_class, *inputs, training=False, build=None,
-                 note=None, **given):
+                 note=None, call=None, called={}, **given):
         """One case. An input is a shape (normal random numbers) or an array.
-        `build` replaces the constructor where the stored arguments are not Keras's."""
+        `build` replaces the constructor where the stored arguments are not Keras's;
+        `call` calls the layer with its inputs; `called` are arguments of the call
+        that are stored beside the layer's."""
         arrays = [x if isinstance(x, np.ndarray) else
                   common.normal(common.rng(f"{name}/x{i}"), x)
                   for i, x in enumerate(inputs)]
         layer = build() if build else getattr(L, layer_class)(**given)
         data, weights, trainable = run(name, layer, arrays, training,
-                                       positive=("gamma", "moving_variance"))
-        head = attributes(layer_class, given)
+                                       positive=("gamma", "moving_variance"),
+                                       call=call)
+        head = dict(attributes(layer_class, given), **called)
         head.update(training=training, inputs=len(arrays), weights=weights,
                     trainable=trainable)
         if note:
@@ -210,6 +247,187 @@ def conv2d(case):
          strides=2, use_bias=False)
     case("conv2d/guide3", "Conv2D", (1, 6, 6, 24), filters=8, kernel_size=6,
          strides=2, padding="same")
+
+
+def more_convolutions(case):
+    for padding in ("same", "valid", "causal"):
+        for stride, dilation in ((1, 1), (2, 1), (1, 2)):
+            case(f"conv1d/{padding}_stride{stride}_dilation{dilation}",
+                 "Conv1D", (2, 9, 3), filters=5, kernel_size=3,
+                 strides=stride, dilation_rate=dilation, padding=padding)
+    case("conv1d/groups2_k4", "Conv1D", (2, 8, 4), filters=6, kernel_size=4,
+         groups=2, padding="same")
+    case("conv1d/no_bias_relu", "Conv1D", (3, 6, 2), filters=3, kernel_size=2,
+         use_bias=False, activation="relu")
+    case("conv1d/causal_over_input", "Conv1D", (2, 3, 2), filters=2,
+         kernel_size=5, padding="causal")
+    for padding in ("same", "valid"):
+        for stride in (1, 2):
+            for k in (3, (2, 4)):
+                for multiplier in (1, 3):
+                    n = k if isinstance(k, int) else "%dx%d" % k
+                    case(f"depthwise_conv2d/{padding}_stride{stride}_k{n}"
+                         f"_times{multiplier}", "DepthwiseConv2D",
+                         (2, 7, 6, 5), kernel_size=k, strides=stride,
+                         padding=padding, depth_multiplier=multiplier)
+        case(f"depthwise_conv2d/{padding}_dilation2", "DepthwiseConv2D",
+             (2, 8, 7, 4), kernel_size=3, dilation_rate=2, padding=padding)
+        case(f"depthwise_conv2d/{padding}_many", "DepthwiseConv2D",
+             (2, 6, 5, 37), kernel_size=3, padding=padding)
+        case(f"separable_conv2d/{padding}", "SeparableConv2D", (2, 7, 6, 3),
+             filters=5, kernel_size=3, padding=padding)
+        case(f"separable_conv2d/{padding}_stride2_times2", "SeparableConv2D",
+             (2, 7, 6, 3), filters=4, kernel_size=(3, 2), strides=2,
+             depth_multiplier=2, padding=padding, activation="relu")
+    case("depthwise_conv2d/no_bias_relu6", "DepthwiseConv2D", (2, 6, 5, 3),
+         kernel_size=3, use_bias=False, activation="relu6")
+    case("depthwise_conv2d/one_channel", "DepthwiseConv2D", (2, 6, 5, 1),
+         kernel_size=3, depth_multiplier=4, padding="same")
+    case("separable_conv2d/no_bias_dilation2", "SeparableConv2D", (2, 7, 8, 3),
+         filters=4, kernel_size=3, dilation_rate=2, use_bias=False)
+
+
+def images(case):
+    for name, padding in (("one", 1), ("pair", (2, 1)),
+                          ("sides", ((0, 1), (2, 3))), ("none", ((0, 0), (0, 0)))):
+        case(f"zero_padding2d/{name}", "ZeroPadding2D", (2, 4, 3, 2),
+             padding=padding)
+        case(f"cropping2d/{name}", "Cropping2D", (2, 6, 8, 2), cropping=padding)
+    for how in ("nearest", "bilinear"):
+        for size in (2, (3, 1), (1, 4), (2, 5)):
+            n = size if isinstance(size, int) else "%dx%d" % size
+            case(f"up_sampling2d/{how}_{n}", "UpSampling2D", (2, 4, 3, 3),
+                 size=size if isinstance(size, tuple) else (size, size),
+                 interpolation=how)
+        case(f"up_sampling2d/{how}_one_pixel", "UpSampling2D", (2, 1, 1, 3),
+             size=(3, 2), interpolation=how)
+
+
+def sequences(case):
+    for kind in ("Max", "Average"):
+        low = kind.lower()
+        for padding in ("same", "valid"):
+            for pool, strides in ((2, None), (3, 2), (2, 1), (2, 3)):
+                s = "" if strides is None else f"_stride{strides}"
+                case(f"{low}_pooling1d/{padding}_{pool}{s}", f"{kind}Pooling1D",
+                     (2, 7, 3), pool_size=pool, strides=strides,
+                     padding=padding)
+        case(f"{low}_pooling1d/global", f"Global{kind}Pooling1D", (2, 4, 5))
+        case(f"{low}_pooling1d/global_keepdims", f"Global{kind}Pooling1D",
+             (2, 4, 5), keepdims=True)
+    case("permute/rank3", "Permute", (2, 3, 4), dims=(2, 1))
+    case("permute/rank4", "Permute", (2, 3, 4, 5), dims=(3, 1, 2))
+    case("permute/none", "Permute", (2, 3, 4), dims=(1, 2))
+
+
+def group_norm(case):
+    for rank, shape in ((2, (4, 6)), (3, (2, 5, 6)), (4, (2, 3, 4, 6))):
+        for groups in (1, 2, 6, -1):
+            case(f"group_norm/rank{rank}_groups{groups}", "GroupNormalization",
+                 shape, groups=groups)
+    case("group_norm/axis1", "GroupNormalization", (2, 4, 3, 5), groups=2, axis=1)
+    case("group_norm/axis2", "GroupNormalization", (2, 3, 4, 5), groups=2, axis=-2)
+    case("group_norm/default_groups", "GroupNormalization", (2, 2, 64))
+    case("group_norm/plain", "GroupNormalization", (2, 3, 6), groups=3,
+         scale=False, center=False)
+    case("group_norm/no_scale_epsilon", "GroupNormalization", (2, 3, 6),
+         groups=3, scale=False, epsilon=1e-5)
+    case("group_norm/no_center", "GroupNormalization", (2, 3, 6), groups=3,
+         center=False)
+
+
+def other_axes(case):
+    for training in (True, False):
+        mode = "train" if training else "inference"
+        case(f"batch_norm/axis1_{mode}", "BatchNormalization", (3, 4, 3, 5),
+             axis=1, training=training)
+        case(f"batch_norm/axis2_{mode}", "BatchNormalization", (3, 4, 3, 5),
+             axis=-2, training=training)
+    case("layer_norm/axis1", "LayerNormalization", (3, 4, 5), axis=1)
+    case("layer_norm/axes_first", "LayerNormalization", (2, 3, 4, 5),
+         axis=(1, 2))
+    case("layer_norm/axes_apart", "LayerNormalization", (2, 3, 4, 5),
+         axis=(1, 3))
+    case("activation/softmax_axes", "Softmax", (2, 3, 4, 5), axis=(2, 3))
+    case("activation/softmax_axes_apart", "Softmax", (2, 3, 4, 5), axis=(1, 3))
+    case("activation/softmax_one_axis", "Softmax", (2, 3, 4, 5), axis=(2,))
+
+
+def more_merging(case):
+    case("subtract/two", "Subtract", (3, 5), (3, 5))
+    for name in ("Average", "Maximum", "Minimum"):
+        low = name.lower()
+        case(f"{low}/two", name, (3, 5), (3, 5))
+        case(f"{low}/three_rank4", name, *[(2, 3, 2, 4)] * 3)
+        case(f"{low}/broadcast", name, (3, 1, 4), (3, 5, 4))
+
+
+def more_activations(case):
+    wide = np.concatenate([
+        common.normal(common.rng("activation"), (6, 5)),
+        np.array([[-30, -9, -2.5, 2.5, 9, 30]], np.float32).T], 1)
+    for a in ("relu6", "selu", "softsign", "hard_sigmoid", "hard_silu", "mish",
+              "log_softmax", "swish"):
+        case(f"activation/{a}", "Activation", wide, activation=a)
+    case("activation/exponential", "Activation", (6, 5),
+         activation="exponential")
+    case("activation/relu_max", "ReLU", wide, max_value=6.0)
+    case("activation/relu_max_slope", "ReLU", wide, max_value=1.5,
+         negative_slope=0.1)
+    case("activation/relu_threshold", "ReLU", wide, threshold=0.5)
+    case("activation/relu_all", "ReLU", wide, threshold=0.5, max_value=3.0,
+         negative_slope=0.25)
+    case("activation/relu_slope", "ReLU", wide, negative_slope=0.125)
+    case("prelu/rank2", "PReLU", (4, 5))
+    case("prelu/rank4", "PReLU", (2, 3, 4, 5))
+    case("prelu/shared", "PReLU", (2, 3, 4, 5), shared_axes=(1, 2))
+    case("prelu/shared_one", "PReLU", (2, 3, 4), shared_axes=(2,))
+    case("gaussian_noise/inference", "GaussianNoise", (3, 5), stddev=0.5)
+
+
+def attention(case):
+    def call(**named):
+        return lambda layer, x: layer(*x, **named)
+
+    # With dropout 0 Keras 3.15.1 on JAX refuses a value_dim other than key_dim, and
+    # takes the softmax in float32 whatever the type.
+    small = dict(num_heads=2, key_dim=3, dropout=0.1)
+    plain = dict(num_heads=2, key_dim=3)
+    case("attention/plain", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), called=dict(tolerance=1e-6), **plain)
+    case("attention/plain_causal", "MultiHeadAttention", (2, 5, 6), (2, 5, 6),
+         call=call(use_causal_mask=True),
+         called=dict(use_causal_mask=True, tolerance=1e-6), **plain)
+    case("attention/cross", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), **small)
+    case("attention/key", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         (2, 5, 3), call=call(), value_dim=4, **small)
+    case("attention/no_bias", "MultiHeadAttention", (2, 4, 6), (2, 5, 6),
+         call=call(), use_bias=False, **small)
+    case("attention/gate", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), use_gate=True, value_dim=5, **small)
+    case("attention/output", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), output_shape=8, **small)
+    case("attention/output_2d", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), output_shape=(2, 3), **small)
+    case("attention/one_head", "MultiHeadAttention", (2, 4, 6), (2, 5, 7),
+         call=call(), num_heads=1, key_dim=5, dropout=0.1)
+    case("attention/heads3", "MultiHeadAttention", (3, 7, 8), (3, 7, 8),
+         call=call(), num_heads=3, key_dim=4, dropout=0.1)
+    causal = call(use_causal_mask=True)
+    case("attention/causal", "MultiHeadAttention", (2, 5, 6), (2, 5, 6),
+         call=causal, called=dict(use_causal_mask=True), **small)
+    case("attention/causal_cross", "MultiHeadAttention", (2, 4, 6), (2, 7, 6),
+         call=causal, called=dict(use_causal_mask=True), **small)
+    case("attention/window", "MultiHeadAttention", (2, 6, 6), (2, 6, 6),
+         call=call(), sliding_window=2, **small)
+    case("attention/window_causal", "MultiHeadAttention", (2, 6, 6), (2, 6, 6),
+         call=causal, called=dict(use_causal_mask=True), sliding_window=3,
+         **small)
+    case("attention/images", "MultiHeadAttention", (2, 3, 4, 6), (2, 2, 3, 6),
+         call=call(), **small)
+    case("attention/axes", "MultiHeadAttention", (2, 3, 4, 6), (2, 3, 5, 6),
+         call=call(), attention_axes=(2,), **small)
 
 
 def batch_norm(case):
@@ -303,8 +521,14 @@ def merging(case):
          axis=1)
 
 
-with common.File("layers.h5") as file:
-    writer = Writer(file)
-    for family in (simple, dense, conv2d, batch_norm, layer_norm, activations,
-                   pooling, merging):
-        family(writer)
+FILES = {
+    "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
+                  pooling, merging),
+    "layers_more.h5": (more_convolutions, images, sequences, group_norm,
+                       other_axes, more_activations, more_merging),
+    "layers_attention.h5": (attention,),
+}
+for name in sys.argv[1:] or FILES:
+    with common.File(name) as file:
+        for family in FILES[name]:
+            family(Writer(file))

@@ -75,6 +75,34 @@ START_TEST(names_are_keras)
 }
 END_TEST
 
+/* Variables of attention: Keras's names in Keras's order, and where a file of Keras has them. */
+START_TEST(attention_is_keras)
+{
+    static const char *const products[] = {"query", "key", "gate", "value", "attention_output"};
+    static const char *const groups[] = {"query_dense", "key_dense", "_gate_dense", "value_dense",
+                                         "output_dense"};
+    begin();
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(5, 6));
+    iso_tensor *y = iso_multi_head_attention(x, x, 2, 3, .use_gate = true, .causal = true);
+    ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
+    ck_assert_str_eq(iso_tensor_name(y), "multi_head_attention/output");
+    ck_assert_int_eq(iso_graph_variable_count(graph), 10);
+    for (int i = 0; i < 10; i++) {
+        char path[80], place[80];
+        iso_variable *variable = iso_graph_variable(graph, i);
+        snprintf(path, sizeof path, "multi_head_attention/%s/%s", products[i / 2], i % 2 ? "bias" : "kernel");
+        snprintf(place, sizeof place, "%s/vars/%d", groups[i / 2], i % 2);
+        ck_assert_str_eq(iso_variable_path(variable), path);
+        ck_assert_str_eq(iso_variable_place(variable), place);
+    }
+    const iso_layer_record *record = iso_graph_layer(graph, 0);
+    ck_assert_str_eq(record->type, "MultiHeadAttention");
+    ck_assert_str_eq(record->call, "{\"use_causal_mask\": true}");
+    ck_assert_ptr_nonnull(strstr(record->config, "\"num_heads\": 2, \"key_dim\": 3, \"value_dim\": 3"));
+    end();
+}
+END_TEST
+
 START_TEST(shapes)
 {
     begin();
@@ -93,6 +121,19 @@ START_TEST(shapes)
     check_shape(iso_layer_norm(x, .axes = 2), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
     check_shape(iso_concatenate(((iso_tensor *[]){x, x}), 2, .axis = 1), ISO_SHAPE(ISO_BATCH, 16, 6, 3));
     check_shape(iso_concatenate(((iso_tensor *[]){x, x}), 2), ISO_SHAPE(ISO_BATCH, 8, 6, 6));
+    check_shape(iso_zero_padding2d(x), ISO_SHAPE(ISO_BATCH, 10, 8, 3));
+    check_shape(iso_zero_padding2d(x, ISO_ZERO), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
+    check_shape(iso_cropping2d(x, .sides = {{1, 2}, {0, 3}}), ISO_SHAPE(ISO_BATCH, 5, 3, 3));
+    check_shape(iso_up_sampling2d(x, .size_hw = {2, 3}), ISO_SHAPE(ISO_BATCH, 16, 18, 3));
+    check_shape(iso_depthwise_conv2d(x, 3, .depth_multiplier = 2), ISO_SHAPE(ISO_BATCH, 6, 4, 6));
+    check_shape(iso_separable_conv2d(x, 5, 3, .strides = 2), ISO_SHAPE(ISO_BATCH, 3, 2, 5));
+    check_shape(iso_permute(x, ISO_SHAPE(3, 1, 2)), ISO_SHAPE(ISO_BATCH, 3, 8, 6));
+    iso_tensor *row = iso_input(graph, "row", ISO_F32, ISO_SHAPE(9, 4));
+    check_shape(iso_conv1d(row, 5, 3, .causal = true, .strides = 2), ISO_SHAPE(ISO_BATCH, 5, 5));
+    check_shape(iso_average_pooling1d(row), ISO_SHAPE(ISO_BATCH, 4, 4));
+    check_shape(iso_global_average_pooling1d(row, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 4));
+    check_shape(iso_multi_head_attention(row, row, 2, 3, .output_shape = ISO_SHAPE(2, 5)),
+                ISO_SHAPE(ISO_BATCH, 9, 2, 5));
     iso_tensor *words = iso_input(graph, "words", ISO_I32, ISO_SHAPE(7));
     check_shape(iso_embedding(words, 100, 4), ISO_SHAPE(ISO_BATCH, 7, 4));
     end();
@@ -134,6 +175,57 @@ START_TEST(errors_name_the_layer)
     check_refused("dense/bias", "orthogonal");
     iso_batch_norm(image(), .momentum = 2);
     check_refused("'batch_normalization'", "momentum 2");
+    iso_conv1d(image(), 4, 3);
+    check_refused("'conv1d'", "[batch, steps, channels]");
+    iso_conv1d(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3)), 4, 5);
+    check_refused("reaches over 5", "has 4");
+    iso_depthwise_conv2d(image(), 3, .depth_multiplier = -1);
+    check_refused("'depthwise_conv2d'", "depth_multiplier is -1");
+    iso_separable_conv2d(image(), 0, 3, .name = "s");
+    check_refused("'s' (SeparableConv2D)", "filters is 0");
+    iso_zero_padding2d(image(), .sides = {{1, -2}, {0, 0}});
+    check_refused("'zero_padding2d'", "padding of a side is -2");
+    iso_cropping2d(image(), 3);
+    check_refused("'cropping2d'", "3 and 3 of 6");
+    iso_up_sampling2d(image(), -2);
+    check_refused("'up_sampling2d'", "-2 x -2");
+    iso_permute(image(), ISO_SHAPE(1, 2));
+    check_refused("'permute'", "1 to 3");
+    iso_permute(image(), ISO_SHAPE(1, 2, 2));
+    check_refused("'permute'", "1 to 3");
+    iso_prelu(image(), .shared_axes = {1, 4}, .shared_axis_count = 2);
+    check_refused("'p_re_lu'", "axis 4");
+    iso_group_norm(image(), 2);
+    check_refused("'group_normalization'", "2 groups do not divide 3 channels");
+    iso_gaussian_noise(image(), 1.5);
+    check_refused("'gaussian_noise'", "stddev is 1.5");
+    iso_max_pooling1d(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3)), 5);
+    check_refused("'max_pooling1d'", "reaches over 5");
+    iso_activation(image(), ISO_RELU, .max_value = -1);
+    check_refused("'re_lu' (ReLU)", "max_value -1");
+    iso_tensor *three = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
+    iso_merge_subtract(((iso_tensor *const[]){three, three, three}), 3);
+    check_refused("'subtract'", "3 inputs");
+    iso_tensor *query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_multi_head_attention(query, query, 0, 3);
+    check_refused("'multi_head_attention'", "num_heads is 0");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .dropout = 1);
+    check_refused("dropout is 1", "sliding_window");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_multi_head_attention(query, iso_input(graph, "v", ISO_F32, ISO_SHAPE(4)), 2, 3);
+    check_refused("query [batch, 4, 3]", "value [batch, 4]");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .attention_mask = query);
+    check_refused("attention_mask", "[batch, 4, 4] is wanted");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .causal = true);
+    check_refused("multi_head_attention", "one dimension");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .attention_axes = {1}, .attention_axis_count = 1);
+    check_refused("multi_head_attention", "attention_axes");
+    iso_multi_head_attention(image(), NULL, 2, 3);
+    check_refused("multi_head_attention", "input 1 is NULL");
     iso_reshape(image(), ISO_SHAPE(7, 7));
     check_refused("[batch, 8, 6, 3]", "7");
     iso_flatten(image(), .name = "f");
@@ -214,6 +306,7 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("layers", 0, names_are_keras, shapes, errors_name_the_layer, a_broken_graph_goes_on,
-                     builtin_models_have_the_guides_parameters, summary_is_keras_table);
+    return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, shapes, errors_name_the_layer,
+                     a_broken_graph_goes_on, builtin_models_have_the_guides_parameters,
+                     summary_is_keras_table);
 }

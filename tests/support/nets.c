@@ -177,6 +177,58 @@ static void logic(net *n)
                       iso_cast(iso_sum(iso_multiply(mean, iso_affine(variance, 0.1, 0))), dtype));
 }
 
+/* Images as small networks for telephones take them. */
+static void mobile(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
+    x = iso_zero_padding2d(x, .sides = {{0, 1}, {2, 1}}, .name = "pad");
+    x = iso_conv2d(x, 6, 3, .strides = 2, .no_bias = true, .name = "stem");
+    x = iso_activation(iso_batch_norm(x, .name = "norm"), ISO_RELU, .max_value = 6, .name = "act");
+    x = iso_depthwise_conv2d(x, 3, .depth_multiplier = 2, .padding = ISO_SAME, .name = "depthwise");
+    x = iso_prelu(x, .shared_axes = {1, 2}, .shared_axis_count = 2, .name = "slopes");
+    x = iso_group_norm(x, 3, .name = "groups");
+    x = iso_separable_conv2d(x, 5, 3, .padding = ISO_SAME, .activation = ISO_HARD_SILU, .name = "apart");
+    iso_tensor *large[] = {iso_up_sampling2d(x, .size_hw = {2, 3}, .name = "blocks"),
+                           iso_up_sampling2d(x, .size_hw = {2, 3}, .bilinear = true, .name = "between")};
+    x = iso_merge_subtract(large, 2, .name = "difference");
+    x = iso_cropping2d(x, .sides = {{1, 0}, {2, 2}}, .name = "cut");
+    x = iso_depthwise_conv2d(x, .kernel_size_hw = {2, 3}, .strides = 2, .name = "last");
+    classify(n, iso_dense(iso_global_average_pooling2d(x, .name = "gap"), 4, .name = "d"), NULL);
+}
+
+/* Sequences: convolutions that do not look ahead, pools, noise. */
+static void sequence(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(9, 4));
+    x = iso_gaussian_noise(x, 0.3, .name = "noise");
+    x = iso_conv1d(x, 6, 3, .causal = true, .dilation = 2, .activation = ISO_SOFTSIGN, .name = "past");
+    x = iso_conv1d(x, 8, 4, .strides = 2, .groups = 2, .padding = ISO_SAME, .name = "both");
+    iso_tensor *parts[] = {iso_max_pooling1d(x, 2, .padding = ISO_SAME, .name = "max"),
+                           iso_average_pooling1d(x, 3, .strides = 2, .padding = ISO_SAME, .name = "mean"),
+                           iso_max_pooling1d(x, 3, .strides = 2, .padding = ISO_SAME, .name = "wide")};
+    x = iso_merge_average(parts, 3, .name = "average");
+    x = iso_group_norm(iso_permute(x, ISO_SHAPE(2, 1), .name = "turned"), 4, .axis = 1, .name = "groups");
+    x = iso_activation(x, ISO_SOFTMAX, .axis = {1, 2}, .axis_count = 2, .name = "share");
+    iso_tensor *ends[] = {iso_global_average_pooling1d(x, .name = "all"),
+                          iso_global_max_pooling1d(x, .name = "top")};
+    x = iso_batch_norm(iso_concatenate(ends, 2, .name = "ends"), .name = "norm");
+    classify(n, iso_dense(x, 3, .kernel_l1 = 1e-3, .name = "d"), NULL);
+}
+
+/* Attention in heads: of a sequence to itself, backwards alone, and to another. */
+static void heads(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 6)), *memory = numbers(n, "memory", ISO_SHAPE(4, 7));
+    iso_tensor *mask = add_input(n, "mask", ISO_F32, ISO_SHAPE(5, 4), 2);
+    iso_tensor *y = iso_multi_head_attention(x, x, 4, 3, .causal = true, .dropout = 0.2, .name = "self");
+    x = iso_layer_norm(iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum"), .name = "norm");
+    y = iso_multi_head_attention(x, memory, 3, 2, .value_dim = 4, .attention_mask = mask, .use_gate = true,
+                                 .output_shape = ISO_SHAPE(8), .name = "cross");
+    x = iso_multi_head_attention(y, y, 2, 4, .sliding_window = 2, .no_bias = true, .name = "near");
+    x = iso_layer_norm(x, .axis = {1}, .axis_count = 1, .name = "along");
+    classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
+}
+
 /* ---- the built-in models, on small images ---- */
 
 static void builtin(net *n, const char *name)
@@ -221,6 +273,9 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"ops", ops},
                               {"teacher", teacher},
                               {"logic", logic},
+                              {"mobile", mobile},
+                              {"sequence", sequence},
+                              {"heads", heads},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},
                               {"built-in dense", builtin_dense},

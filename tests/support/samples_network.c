@@ -103,6 +103,59 @@ SAMPLE(conv_groups_gradient)
     differentiate(s, convolve(s, 1, 1, 0, 2));
 }
 
+static iso_tensor *upsample(sample_graph *s, int64_t high, int64_t wide)
+{
+    return iso_upsample_linear_op(image(s, 3), (const int64_t[]){high, wide});
+}
+
+SAMPLE(upsample_2x3)
+{
+    upsample(s, 2, 3);
+}
+SAMPLE(upsample_1x4)
+{
+    upsample(s, 1, 4);
+}
+SAMPLE(upsample_2x3_gradient)
+{
+    differentiate(s, upsample(s, 2, 3));
+}
+SAMPLE(upsample_5x1_gradient)
+{
+    differentiate(s, upsample(s, 5, 1));
+}
+
+/* x: [batch, 2, 5, 6] */
+static iso_tensor *band(sample_graph *s, bool causal, int64_t window, double fill)
+{
+    return iso_band_op(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 5, 6)), causal, window, fill);
+}
+
+SAMPLE(band_causal)
+{
+    band(s, true, 0, -9);
+}
+SAMPLE(band_window)
+{
+    band(s, false, 2, 0);
+}
+SAMPLE(band_both)
+{
+    band(s, true, 3, 1);
+}
+SAMPLE(band_gradient)
+{
+    differentiate(s, band(s, true, 3, -9));
+}
+SAMPLE(noise)
+{
+    iso_gaussian_noise_op(image(s, 3), 0.4, "noise");
+}
+SAMPLE(noise_gradient)
+{
+    differentiate(s, iso_gaussian_noise_op(image(s, 3), 0.4, "noise"));
+}
+
 static const iso_pool_geometry windows = {{2, 3}, {2, 1}, {1, 0}, {0, 1}};
 /* Side by side, and with an element between them. */
 static const iso_pool_geometry tiles = {{2, 2}, {2, 2}, {0, 0}, {0, 0}},
@@ -327,6 +380,16 @@ const sample network_samples[] = {
     {"average_pool2d_grad", average_pool_gradient},
     {"average_pool2d_grad", average_pool_tiles_gradient},
     {"average_pool2d_grad", average_pool_gaps_gradient},
+    {"upsample_linear", upsample_2x3},
+    {"upsample_linear", upsample_1x4},
+    {"upsample_linear_grad", upsample_2x3_gradient},
+    {"upsample_linear_grad", upsample_5x1_gradient},
+    {"band", band_causal},
+    {"band", band_window},
+    {"band", band_both},
+    {"band", band_gradient},
+    {"gaussian_noise", noise},
+    {"gaussian_noise", noise_gradient},
     {"softmax", softmax},
     {"softmax", softmax_middle},
     {"log_softmax", log_softmax},

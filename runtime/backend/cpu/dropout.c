@@ -1,6 +1,7 @@
-/* The kernel of dropout in float32, by runs of elements whose global indices are consecutive. */
+/* The kernels of dropout and noise in float32, by runs of elements whose global indices are consecutive. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/base/random.h"
 #include "runtime/graph/ops/network.h"
 
 static bool fits(const iso_call *call)
@@ -42,3 +43,28 @@ static void run(const iso_call *call)
 
 const iso_kernel iso_cpu_dropout = {
     .op = "dropout", .name = "vector", .fits = fits, .run = run, .in_place = true};
+
+/* One run, four numbers at a time. */
+static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t first, int64_t length,
+                      const float *x, float *y)
+{
+    double normal[4];
+    for (int64_t i = 0; i < length; i++) {
+        uint64_t index = first + (uint64_t)i;
+        if (i == 0 || index % 4 == 0)
+            iso_random_normals(attrs->key, step, index / 4, normal);
+        y[i] = (float)((double)x[i] + attrs->stddev * normal[index % 4]);
+    }
+}
+
+static void run_noise(const iso_call *call)
+{
+    const iso_array *x = &call->in[0];
+    const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
+    for (int64_t i = 0; i < count; i += length)
+        add_noise(call->attrs, call->info->step, global_index(x, i), length, (const float *)x->data + i,
+                  (float *)call->out[0].data + i);
+}
+
+const iso_kernel iso_cpu_gaussian_noise = {
+    .op = "gaussian_noise", .name = "blocks", .fits = fits, .run = run_noise, .in_place = true};

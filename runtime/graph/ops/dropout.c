@@ -1,4 +1,4 @@
-/* Dropout: which elements stay depends on seed, path, step and global index alone. */
+/* Dropout and noise: random numbers that depend on seed, path, step and global index alone. */
 #include <math.h>
 
 #include "runtime/base/random.h"
@@ -33,4 +33,31 @@ iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
         .scale = rate < 1 ? 1 / (1 - rate) : 0,
     };
     return iso_op_1(&iso_op_dropout, x, &attrs);
+}
+
+/* ---- noise ---- */
+static void noise_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    (void)op;
+    dx[0] = dy[0];
+}
+
+const iso_op_type iso_op_gaussian_noise = {
+    .name = "gaussian_noise",
+    .attr_size = sizeof(iso_noise_attrs),
+    .infer = iso_infer_same_float,
+    .gradient = noise_gradient,
+    .rule = "...->...",
+    .in_place = 1 << 0,
+    .random = true,
+};
+
+iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path)
+{
+    if (!(stddev >= 0) || isinf(stddev)) {
+        iso_graph_fail(x->graph, "noise '%s': the standard deviation is %g", path, stddev);
+        return iso_graph_bad_tensor(x->graph);
+    }
+    iso_noise_attrs attrs = {.key = iso_random_key(iso_graph_seed(x->graph), path), .stddev = stddev};
+    return iso_op_1(&iso_op_gaussian_noise, x, &attrs);
 }

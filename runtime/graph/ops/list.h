@@ -67,6 +67,9 @@ OP(max_pool2d)
 OP(max_pool2d_grad)
 OP(average_pool2d)
 OP(average_pool2d_grad)
+OP(upsample_linear)
+OP(upsample_linear_grad)
+OP(band)
 OP(softmax)
 OP(log_softmax)
 OP(softmax_grad)
@@ -102,6 +105,7 @@ OP(layer_weight_sums)
 OP(embedding)
 OP(embedding_grad)
 OP(dropout)
+OP(gaussian_noise)
 
 // clang-format on
 #undef OP

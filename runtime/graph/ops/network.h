@@ -22,6 +22,16 @@
  *   average_pool2d      x -> y, the mean of the window's elements that lie inside x
  *   average_pool2d_grad dy [n, h', w', c] -> dx [n, h, w, c]
  *
+ * ---- images made larger (iso_upsample_attrs): s, t times; the last dimensions of y are joined by a reshape
+ *   upsample_linear      x [n, h, w, c] -> y [n, h, s*, w, t*, c]. Along the height element (i, j) lies at i + (j +
+ *                        0.5) / s - 0.5 among the centres of x's rows, between two of them, or beyond the first or
+ *                        last and is as that one; so along the width
+ *   upsample_linear_grad dy [n, h, s*, w, t*, c] -> dx [n, h, w, c]
+ *
+ * ---- a band of a matrix (iso_band_attrs)
+ *   band                x [..., t, s] -> y = x where s <= t if causal, and |t - s| < window if window > 0, by global
+ *                       indices; fill elsewhere
+ *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
  *   softmax             x -> y
  *   log_softmax         x -> y = x - max - log(sum(exp(x - max)))
@@ -94,7 +104,9 @@
  *                        the output's box; a wrong index adds nothing and is the same fault
  *   dropout              x -> y (iso_dropout_attrs). Element i, the row-major index in the GLOBAL tensor, is kept
  *                        iff iso_random_word(key, info->step, i) >> 8 >= threshold, and is then x * (type)scale;
- *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy */
+ *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy
+ *   gaussian_noise       x -> x + stddev * z (iso_noise_attrs); of element i, as above, z is number i % 4 of
+ *                        iso_random_normals(key, info->step, i / 4), computed in double */
 // clang-format on
 #ifndef ISO_GRAPH_OPS_NETWORK_H
 #define ISO_GRAPH_OPS_NETWORK_H
@@ -110,6 +122,21 @@ typedef struct iso_pool_attrs {
     iso_pool_geometry geometry;
     iso_shape shape; /* average_pool2d_grad: of x; global */
 } iso_pool_attrs;
+
+typedef struct iso_upsample_attrs {
+    int64_t times[2];
+} iso_upsample_attrs;
+
+typedef struct iso_band_attrs {
+    double fill;
+    int64_t window; /* 0: none */
+    int64_t causal; /* 0 or 1 */
+} iso_band_attrs;
+
+typedef struct iso_noise_attrs {
+    uint64_t key; /* iso_random_key(seed of the graph, path) */
+    double stddev;
+} iso_noise_attrs;
 
 typedef struct iso_softmax_attrs {
     int axis; /* not negative */

@@ -218,14 +218,36 @@ static void pad_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_op_1(&iso_op_slice, dy[0], &attrs);
 }
 
-/* Dimensions that are taken in full may be sharded. */
-static void slice_rule(const iso_op *op, iso_rule *rule)
+/* Every dimension may be sharded. The factor of one that is not taken in full counts the elements of the
+ * larger side, each a place that looks at one element of the smaller, or at none. */
+static void window_rule(const iso_op *op, const iso_shape *large, const iso_shape *small, int8_t *large_dims,
+                        int8_t *small_dims, uint8_t *small_windows, iso_rule *rule)
 {
+    const iso_slice_attrs *attrs = op->attrs;
     iso_rule_clear(op, rule);
     rule->linear = 1;
-    for (int i = 0; i < op->input[0]->shape.rank; i++)
-        if (op->input[0]->shape.dim[i] == op->output[0]->shape.dim[i])
-            rule->output[0][i] = rule->input[0][i] = iso_rule_factor(rule);
+    for (int i = 0; i < large->rank; i++) {
+        bool full = large->dim[i] == small->dim[i];
+        if (!full && (!iso_dtype_is_float(op->input[0]->dtype) || small->dim[i] == 0))
+            continue;
+        int8_t factor = large_dims[i] = small_dims[i] = iso_rule_factor(rule);
+        if (full)
+            continue;
+        rule->window[factor] = (iso_sliding_window){large->dim[i], 1, 1, 1, attrs->begin[i]};
+        *small_windows |= (uint8_t)(1u << i);
+    }
+}
+
+static void slice_rule(const iso_op *op, iso_rule *rule)
+{
+    window_rule(op, &op->input[0]->shape, &op->output[0]->shape, rule->input[0], rule->output[0],
+                &rule->output_windows[0], rule);
+}
+
+static void pad_rule(const iso_op *op, iso_rule *rule)
+{
+    window_rule(op, &op->output[0]->shape, &op->input[0]->shape, rule->output[0], rule->input[0],
+                &rule->input_windows[0], rule);
 }
 
 const iso_op_type iso_op_slice = {
@@ -241,7 +263,7 @@ const iso_op_type iso_op_pad = {
     .attr_size = sizeof(iso_slice_attrs),
     .infer = infer_pad,
     .gradient = pad_backward,
-    .rule_of = slice_rule,
+    .rule_of = pad_rule,
     .flops = no_flops,
 };
 
@@ -259,6 +281,22 @@ iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size)
         entry++;
     }
     return iso_op_1(&iso_op_slice, x, &attrs);
+}
+
+iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after)
+{
+    iso_slice_attrs attrs = {.shape = x->shape};
+    for (int i = 0, entry = 0; i < x->shape.rank; i++) {
+        if (x->shape.dim[i] == ISO_BATCH)
+            continue;
+        if (before[entry] < 0 || after[entry] < 0)
+            iso_graph_fail(x->graph, "pad: entry %d puts %lld elements in front and %lld behind", entry,
+                           (long long)before[entry], (long long)after[entry]);
+        attrs.begin[i] = before[entry];
+        attrs.shape.dim[i] += before[entry] + after[entry];
+        entry++;
+    }
+    return iso_op_1(&iso_op_pad, x, &attrs);
 }
 
 /* ---- concat ---- */

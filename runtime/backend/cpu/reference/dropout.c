@@ -1,4 +1,4 @@
-/* Dropout by global index. */
+/* Dropout and noise by global index. */
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/base/random.h"
 #include "runtime/graph/ops/network.h"
@@ -27,3 +27,18 @@ static void run(const iso_call *call)
 }
 
 const iso_kernel iso_reference_dropout = {.op = "dropout", .name = "reference", .run = run};
+
+static void run_noise(const iso_call *call)
+{
+    const iso_noise_attrs *attrs = call->attrs;
+    const iso_array *x = &call->in[0];
+    double normal[4];
+    for (int64_t i = 0; i < iso_array_count(x); i++) {
+        uint64_t index = global_index(x, i);
+        iso_random_normals(attrs->key, call->info->step, index / 4, normal);
+        iso_put(&call->out[0], i, iso_get(x, i) + attrs->stddev * normal[index % 4]);
+    }
+}
+
+const iso_kernel iso_reference_gaussian_noise = {
+    .op = "gaussian_noise", .name = "reference", .run = run_noise};

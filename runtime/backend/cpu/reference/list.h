@@ -66,6 +66,9 @@ KERNEL(max_pool2d)
 KERNEL(max_pool2d_grad)
 KERNEL(average_pool2d)
 KERNEL(average_pool2d_grad)
+KERNEL(upsample_linear)
+KERNEL(upsample_linear_grad)
+KERNEL(band)
 KERNEL(softmax)
 KERNEL(log_softmax)
 KERNEL(softmax_grad)
@@ -101,6 +104,7 @@ KERNEL(layer_weight_sums)
 KERNEL(embedding)
 KERNEL(embedding_grad)
 KERNEL(dropout)
+KERNEL(gaussian_noise)
 
 // clang-format on
 #undef KERNEL

@@ -67,30 +67,61 @@ static void run_transpose(const iso_call *call)
     move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
-static void run_slice(const iso_call *call)
+/* The local elements of the smaller of two arrays (`begin` lies in front of it in the larger, by global
+ * indices) that both hold: where they begin in each, and how many there are; false where there are none. */
+static bool overlap(const iso_array *small, const iso_array *large, const int64_t *begin, int64_t *small_at,
+                    int64_t *large_at, int64_t *extent)
+{
+    for (int d = 0; d < small->rank; d++) {
+        int64_t shift = small->offset[d] + begin[d] - large->offset[d]; /* large's index less small's */
+        int64_t first = shift < 0 ? -shift : 0, end = large->dim[d] - shift;
+        small_at[d] = first;
+        large_at[d] = first + shift;
+        extent[d] = (end < small->dim[d] ? end : small->dim[d]) - first;
+        if (extent[d] <= 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether something of an array lies outside what is written. */
+static bool leaves_some(const iso_array *y, const int64_t *extent)
+{
+    for (int d = 0; d < y->rank; d++)
+        if (extent[d] != y->dim[d])
+            return true;
+    return false;
+}
+
+/* Moves what both have from one to the other; the rest of `y` is 0. */
+static void move_overlap(const iso_call *call, bool to_larger)
 {
     const iso_slice_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0], *y = &call->out[0];
-    int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
+    const iso_array *x = &call->in[0], *y = &call->out[0], *small = to_larger ? x : y,
+                    *large = to_larger ? y : x;
+    int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK], small_at[ISO_MAX_RANK], large_at[ISO_MAX_RANK],
+        extent[ISO_MAX_RANK];
+    bool any = overlap(small, large, attrs->begin, small_at, large_at, extent);
     if (iso_array_count(y) == 0)
+        return;
+    if (!any || leaves_some(y, extent))
+        memset(y->data, 0, (size_t)iso_array_count(y) * iso_dtype_size(y->dtype));
+    if (!any)
         return;
     iso_strides(x, from);
     iso_strides(y, to);
-    move(y->rank, y->dim, iso_dtype_size(x->dtype), element(x, from, attrs->begin), from, y->data, to);
+    move(y->rank, extent, iso_dtype_size(x->dtype), element(x, from, to_larger ? small_at : large_at), from,
+         element(y, to, to_larger ? large_at : small_at), to);
+}
+
+static void run_slice(const iso_call *call)
+{
+    move_overlap(call, false);
 }
 
 static void run_pad(const iso_call *call)
 {
-    const iso_slice_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0], *y = &call->out[0];
-    int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
-    iso_strides(x, from);
-    iso_strides(y, to);
-    if (iso_array_count(y) == 0)
-        return;
-    memset(y->data, 0, (size_t)iso_array_count(y) * iso_dtype_size(y->dtype));
-    if (iso_array_count(x) > 0)
-        move(x->rank, x->dim, iso_dtype_size(x->dtype), x->data, from, element(y, to, attrs->begin), to);
+    move_overlap(call, true);
 }
 
 static void run_concat(const iso_call *call)

@@ -1,0 +1,365 @@
+/* MultiHeadAttention (Vaswani et al. 2017, arXiv 1706.03762), as Keras has it: products with a kernel for
+ * each of query, key and value; softmax of their products in each head; a product that joins the heads. Heads
+ * are free: a mesh axis that shards them needs one sum, after the last product. */
+#include <math.h>
+
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+/* The dimensions of x: [batch, lead..., attended..., features], the attended ones being the last but one. */
+typedef struct attention {
+    iso_layer *layer;
+    const iso_multi_head_attention_options *options;
+    int lead;     /* so many before the attended ones, with the batch */
+    int attended; /* so many */
+    int64_t heads, key_dim, value_dim;
+    const char *path; /* of dropout's random numbers */
+} attention;
+
+static bool is_positive(const iso_layer *layer, const char *what, int64_t value)
+{
+    if (value <= 0)
+        iso_layer_fail(layer, "%s is %lld, it must be positive", what, (long long)value);
+    return value > 0;
+}
+
+/* The numbers among the options. */
+static bool check_numbers(const attention *a)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    if (!is_positive(a->layer, "num_heads", a->heads) || !is_positive(a->layer, "key_dim", a->key_dim) ||
+        !is_positive(a->layer, "value_dim", a->value_dim))
+        return false;
+    for (int i = 0; i < o->output_shape.rank; i++)
+        if (!is_positive(a->layer, "a dimension of output_shape", o->output_shape.dim[i]))
+            return false;
+    if (!(o->dropout >= 0 && o->dropout < 1) || o->sliding_window < 0 || o->output_shape.rank < 0) {
+        iso_layer_fail(a->layer,
+                       "dropout is %g (from 0 to below 1), sliding_window %lld (0: none; else positive)",
+                       o->dropout, (long long)o->sliding_window);
+        return false;
+    }
+    return true;
+}
+
+/* Which dimensions are attended to: all between batch and features, or the last of them. */
+static bool find_axes(attention *a, const iso_shape *x)
+{
+    int count = a->options->attention_axis_count;
+    a->attended = count ? count : x->rank - 2;
+    a->lead = x->rank - 1 - a->attended;
+    bool fits = x->rank >= 3 && count >= 0 && a->attended >= 1 && a->lead >= 1;
+    for (int i = 0; fits && i < count; i++) {
+        int axis = a->options->attention_axes[i];
+        fits = (axis < 0 ? axis + x->rank : axis) == a->lead + i;
+    }
+    if (!fits)
+        iso_layer_fail(a->layer,
+                       "attention_axes must be the last dimensions before the features, in order; its "
+                       "query has %d dimensions with batch and features",
+                       x->rank);
+    return fits;
+}
+
+/* value and key have the query's rank and lead dimensions, and each other's but for the features. */
+static bool check_shapes(const attention *a, const iso_shape *query, const iso_shape *value,
+                         const iso_shape *key)
+{
+    char q[160], v[160], k[160];
+    bool fits = value->rank == query->rank && key->rank == query->rank &&
+                query->rank + a->options->output_shape.rank < ISO_MAX_RANK;
+    for (int d = 0; fits && d < query->rank - 1; d++)
+        fits = value->dim[d] == key->dim[d] && (d >= a->lead || value->dim[d] == query->dim[d]);
+    if (!fits)
+        iso_layer_fail(a->layer, "query %s, value %s and key %s do not fit together",
+                       iso_shape_text(query, q, sizeof q), iso_shape_text(value, v, sizeof v),
+                       iso_shape_text(key, k, sizeof k));
+    return fits;
+}
+
+/* ---- weights ---- */
+
+/* The kernel or bias of one of the products. */
+static iso_tensor *weight(const attention *a, const char *product, const char *group, bool bias,
+                          const char *layout, iso_shape shape)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    iso_text what = {0}, place = {0};
+    iso_text_add(&what, "%s/%s", product, bias ? "bias" : "kernel");
+    iso_text_add(&place, "%s/vars/%d", group, bias);
+    iso_weight_form form = {.what = iso_text_get(&what),
+                            .initializer = bias ? o->bias_initializer : o->kernel_initializer,
+                            .usual = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
+                            .l1 = bias ? o->bias_l1 : o->kernel_l1,
+                            .l2 = bias ? o->bias_l2 : o->kernel_l2,
+                            .layout = layout};
+    iso_tensor *value = iso_layer_weight(a->layer, &form, shape);
+    iso_layer_set_place(a->layer, form.what, iso_text_get(&place));
+    iso_text_free(&what);
+    iso_text_free(&place);
+    return value;
+}
+
+/* The attended dimensions of x as one. */
+static iso_tensor *join(const attention *a, iso_tensor *x)
+{
+    iso_shape shape = *iso_tensor_shape(x), joined = {.rank = a->lead + 2};
+    for (int d = 0; d < a->lead; d++)
+        joined.dim[d] = shape.dim[d];
+    joined.dim[a->lead] = -1;
+    joined.dim[a->lead + 1] = shape.dim[shape.rank - 1];
+    return iso_reshape_to(x, joined);
+}
+
+/* [lead..., s, heads, k] and [lead..., heads, s, k] into one another. */
+static iso_tensor *swap_heads(const attention *a, iso_tensor *x)
+{
+    int permutation[ISO_MAX_RANK];
+    for (int d = 0; d < ISO_MAX_RANK; d++)
+        permutation[d] = d;
+    permutation[a->lead] = a->lead + 1;
+    permutation[a->lead + 1] = a->lead;
+    return iso_transpose(x, permutation);
+}
+
+/* x: [lead..., s, d] -> [lead..., s, heads, k] */
+static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, const char *group,
+                           int64_t k, const char *layout)
+{
+    iso_shape shape = *iso_tensor_shape(x);
+    int64_t features = shape.dim[shape.rank - 1], columns = a->heads * k;
+    iso_tensor *kernel = weight(a, product, group, false, layout, ISO_SHAPE(features, a->heads, k));
+    iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(features, columns)));
+    if (!a->options->no_bias)
+        y = iso_add(y, iso_reshape_to(weight(a, product, group, true, NULL, ISO_SHAPE(a->heads, k)),
+                                      ISO_SHAPE(columns)));
+    shape.dim[shape.rank - 1] = a->heads;
+    shape.dim[shape.rank++] = k;
+    return iso_reshape_to(y, shape);
+}
+
+/* y: [lead..., t, heads, v] -> [lead..., attended..., output...] */
+static iso_tensor *join_heads(const attention *a, iso_tensor *y)
+{
+    iso_shape shape = *iso_tensor_shape(a->options->x), out = a->options->output_shape;
+    if (out.rank == 0)
+        out = ISO_SHAPE(shape.dim[shape.rank - 1]);
+    iso_shape kernel = {.rank = 2 + out.rank, .dim = {a->heads, a->value_dim}};
+    int64_t rows = a->heads * a->value_dim, columns = 1;
+    for (int i = 0; i < out.rank; i++) {
+        kernel.dim[2 + i] = shape.dim[shape.rank - 1 + i] = out.dim[i];
+        columns *= out.dim[i];
+    }
+    shape.rank += out.rank - 1;
+    iso_shape joined = *iso_tensor_shape(y);
+    joined.rank--;
+    joined.dim[joined.rank - 1] = rows;
+    iso_tensor *weights =
+        weight(a, "attention_output", "output_dense", false, a->options->output_layout, kernel);
+    y = iso_matmul(iso_reshape_to(y, joined), iso_reshape_to(weights, ISO_SHAPE(rows, columns)));
+    if (!a->options->no_bias)
+        y = iso_add(y, iso_reshape_to(weight(a, "attention_output", "output_dense", true, NULL, out),
+                                      ISO_SHAPE(columns)));
+    return iso_reshape_to(y, shape);
+}
+
+/* ---- attention ---- */
+
+enum { MASKED = -1000000000 }; /* what the softmax takes for nothing, as Keras has it */
+
+/* Where the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is none. */
+static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
+{
+    iso_tensor *mask = a->options->attention_mask;
+    char text[160];
+    if (!mask)
+        return NULL;
+    iso_shape shape = *iso_tensor_shape(mask);
+    bool by_heads = shape.rank == 4 && (shape.dim[1] == a->heads || shape.dim[1] == 1);
+    if (a->lead != 1 || (shape.rank != 3 && !by_heads) || shape.dim[shape.rank - 2] != t ||
+        shape.dim[shape.rank - 1] != s)
+        return iso_layer_fail(a->layer, "its attention_mask is %s where [batch, %lld, %lld] is wanted",
+                              iso_shape_text(&shape, text, sizeof text), (long long)t, (long long)s);
+    if (iso_tensor_dtype(mask) != ISO_BOOL)
+        mask = iso_not_equal(mask, iso_number(a->layer->graph, iso_tensor_dtype(mask), 0));
+    return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, t, s));
+}
+
+/* score: [lead..., heads, t, s] -> the weights of the values */
+static iso_tensor *attend(const attention *a, iso_tensor *score)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    const iso_shape *shape = iso_tensor_shape(score);
+    iso_graph *graph = a->layer->graph;
+    iso_dtype dtype = iso_tensor_dtype(score);
+    iso_tensor *mask = mask_of(a, shape->dim[shape->rank - 2], shape->dim[shape->rank - 1]);
+    if (o->causal || o->sliding_window)
+        score = iso_band_op(score, o->causal, o->sliding_window, MASKED);
+    if (mask)
+        score = iso_where(mask, score, iso_number(graph, dtype, MASKED));
+    iso_tensor *weights = iso_softmax(score, -1);
+    if (o->dropout == 0)
+        return weights;
+    if (mask) /* Keras then gives nothing to a place that attends to none */
+        weights = iso_where(mask, weights, iso_number(graph, dtype, 0));
+    return iso_by_mode(iso_dropout_op(weights, o->dropout, a->path), weights);
+}
+
+static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    iso_tensor *x = join(a, o->x), *gate = NULL;
+    iso_tensor *q = project(a, x, "query", "query_dense", a->key_dim, o->query_layout);
+    iso_tensor *k = project(a, join(a, key), "key", "key_dense", a->key_dim, o->key_layout);
+    if (o->use_gate)
+        gate = iso_sigmoid(project(a, x, "gate", "_gate_dense", a->value_dim, o->gate_layout));
+    iso_tensor *v = project(a, join(a, value), "value", "value_dense", a->value_dim, o->value_layout);
+    q = iso_affine(q, 1 / sqrt((double)a->key_dim), 0);
+    iso_tensor *score = iso_matmul_with(swap_heads(a, q), swap_heads(a, k), false, true);
+    if (!iso_tensor_good(score))
+        return score;
+    iso_tensor *y =
+        swap_heads(a, iso_matmul(attend(a, score), swap_heads(a, v))); /* [lead..., t, heads, v] */
+    return join_heads(a, gate ? iso_multiply(y, gate) : y);
+}
+
+/* ---- the layer ---- */
+
+static void note_axes(iso_layer *layer, const attention *a)
+{
+    int64_t axes[ISO_MAX_RANK];
+    for (int i = 0; i < a->attended; i++)
+        axes[i] = a->lead + i;
+    iso_layer_note_integers(layer, "attention_axes", axes, a->attended);
+}
+
+static void note(iso_layer *layer, const attention *a)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    iso_weight_form kernel_form = {.what = "kernel",
+                                   .initializer = o->kernel_initializer,
+                                   .usual = ISO_INIT_GLOROT_UNIFORM,
+                                   .l1 = o->kernel_l1,
+                                   .l2 = o->kernel_l2};
+    iso_weight_form bias_form = {.what = "bias",
+                                 .initializer = o->bias_initializer,
+                                 .usual = ISO_INIT_ZEROS,
+                                 .l1 = o->bias_l1,
+                                 .l2 = o->bias_l2};
+    iso_layer_note_integer(layer, "num_heads", a->heads);
+    iso_layer_note_integer(layer, "key_dim", a->key_dim);
+    iso_layer_note_integer(layer, "value_dim", a->value_dim);
+    iso_layer_note_real(layer, "dropout", o->dropout);
+    iso_layer_note_flag(layer, "use_bias", !o->no_bias);
+    iso_layer_note_flag(layer, "use_gate", o->use_gate);
+    if (o->output_shape.rank)
+        iso_layer_note_integers(layer, "output_shape", o->output_shape.dim, o->output_shape.rank);
+    else
+        iso_layer_note_json(layer, "output_shape", "null");
+    note_axes(layer, a);
+    if (o->sliding_window)
+        iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
+    else
+        iso_layer_note_json(layer, "sliding_window", "null");
+    iso_layer_note_weight(layer, &kernel_form);
+    iso_layer_note_weight(layer, &bias_form);
+    iso_layer_note_json(layer, "seed", "null");
+    if (o->causal)
+        iso_layer_note_call(layer, "use_causal_mask", "true");
+    if (o->attention_mask)
+        iso_layer_note_call(layer, "attention_mask", o->key ? "{\"input\": 3}" : "{\"input\": 2}");
+}
+
+/* The inputs that there are, in the order of the call. */
+static int list_inputs(const iso_multi_head_attention_options *o, iso_tensor *input[4])
+{
+    int count = 2;
+    input[0] = o->x;
+    input[1] = o->value;
+    if (o->key)
+        input[count++] = o->key;
+    if (o->attention_mask)
+        input[count++] = o->attention_mask;
+    return count;
+}
+
+static bool inputs_fit(const iso_layer *layer)
+{
+    for (int i = 0; i < layer->inputs; i++) {
+        if (!layer->input[i])
+            iso_layer_fail(layer, "its input %d is NULL", i);
+        else if (iso_tensor_graph(layer->input[i]) != layer->graph)
+            iso_layer_fail(layer, "its input %d belongs to another graph", i);
+    }
+    return iso_graph_error(layer->graph) == ISO_OK;
+}
+
+iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_multi_head_attention_options, options, given, size);
+    iso_layer layer;
+    iso_tensor *input[4];
+    iso_text path = {0};
+    int count = list_inputs(&options, input);
+    if (!iso_layer_begin_several(&layer, input, count, "MultiHeadAttention", "multi_head_attention",
+                                 options.name) ||
+        !inputs_fit(&layer))
+        return iso_layer_broken(options.x);
+    iso_tensor *key = options.key ? options.key : options.value;
+    attention a = {.layer = &layer,
+                   .options = &options,
+                   .heads = options.num_heads,
+                   .key_dim = options.key_dim,
+                   .value_dim = options.value_dim ? options.value_dim : options.key_dim};
+    if (!check_numbers(&a) || !find_axes(&a, iso_tensor_shape(options.x)) ||
+        !check_shapes(&a, iso_tensor_shape(options.x), iso_tensor_shape(options.value),
+                      iso_tensor_shape(key)))
+        return iso_layer_broken(options.x);
+    if ((options.causal || options.sliding_window) && iso_tensor_shape(options.x)->rank != 3)
+        return iso_layer_fail(&layer,
+                              "what is before and what behind is defined along one dimension; its query "
+                              "has %d with batch and features",
+                              iso_tensor_shape(options.x)->rank);
+    iso_layer_random_path(&layer, &path);
+    iso_text_add(&path, "/dropout");
+    a.path = iso_text_get(&path);
+    iso_tensor *y = build_attention(&a, options.value, key);
+    iso_text_free(&path);
+    note(&layer, &a);
+    return iso_layer_end(&layer, y);
+}
+
+/* x: query, value, then key and attention_mask where they are given. */
+static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    int64_t axes[ISO_MAX_RANK];
+    bool masked = iso_config_flag(config, "attention_mask", false);
+    int tensors = count - masked;
+    if (tensors < 2 || tensors > 3)
+        return iso_config_refuse(config, "inputs", "query, value, and perhaps key and attention_mask"), x[0];
+    iso_multi_head_attention_options options = {.x = x[0],
+                                                .value = x[1],
+                                                .key = tensors > 2 ? x[2] : NULL,
+                                                .attention_mask = masked ? x[count - 1] : NULL,
+                                                .name = config->name,
+                                                .num_heads = iso_config_count(config, "num_heads", 0),
+                                                .key_dim = iso_config_count(config, "key_dim", 0),
+                                                .value_dim = iso_config_count(config, "value_dim", 0),
+                                                .dropout = iso_config_number(config, "dropout", 0),
+                                                .no_bias = !iso_config_flag(config, "use_bias", true),
+                                                .use_gate = iso_config_flag(config, "use_gate", false),
+                                                .causal = iso_config_flag(config, "use_causal_mask", false),
+                                                .sliding_window =
+                                                    iso_config_count(config, "sliding_window", 0)};
+    options.output_shape.rank =
+        iso_config_counts(config, "output_shape", options.output_shape.dim, ISO_MAX_RANK);
+    options.attention_axis_count = iso_config_counts(config, "attention_axes", axes, ISO_MAX_RANK);
+    for (int i = 0; i < options.attention_axis_count; i++)
+        options.attention_axes[i] = (int)axes[i];
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_multi_head_attention_with(&options, sizeof options);
+}
+
+const iso_layer_type iso_layer_multi_head_attention = {
+    .keras = "MultiHeadAttention", .build = build, .several = true};

@@ -1,0 +1,112 @@
+/* Convolutions of each channel by itself: DepthwiseConv2D, and SeparableConv2D, which then mixes the channels
+ * at each place (Chollet 2016, arXiv 1610.02357). */
+#include "models/layers/convolution_impl.h"
+#include "models/layers/list.h"
+
+/* A kernel for each channel, `multiplier` of them: [height, width, c, multiplier]. False, and an error, where
+ * the options are wrong. */
+static bool fit(const iso_layer *layer, iso_tensor *x, int64_t multiplier, iso_conv_windows *conv)
+{
+    if (!iso_layer_check_rank(layer, x, 4, "[batch, height, width, channels]"))
+        return false;
+    conv->geometry.groups = iso_tensor_shape(x)->dim[3];
+    if (multiplier <= 0)
+        iso_layer_fail(layer, "depth_multiplier is %lld, it must be positive", (long long)multiplier);
+    return multiplier > 0 && iso_conv_windows_fit(layer, iso_tensor_shape(x), conv);
+}
+
+/* [batch, h, w, c] -> [batch, h', w', c * multiplier], where c * multiplier + j is kernel j of channel c */
+static iso_tensor *convolve(const iso_layer *layer, const iso_weight_form *form, iso_tensor *x,
+                            int64_t multiplier, const iso_conv_windows *conv)
+{
+    int64_t channels = conv->geometry.groups;
+    iso_shape shape = ISO_SHAPE(conv->window[0], conv->window[1], channels, multiplier);
+    iso_shape grouped = ISO_SHAPE(conv->window[0], conv->window[1], 1, channels * multiplier);
+    iso_tensor *kernel = iso_layer_weight(layer, form, shape);
+    return iso_conv2d_op(x, iso_reshape_to(kernel, grouped), &conv->geometry);
+}
+
+iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_depthwise_conv2d_options, options, given, size);
+    iso_layer layer;
+    iso_conv_windows conv = ISO_CONV_WINDOWS(options);
+    int64_t multiplier = options.depth_multiplier ? options.depth_multiplier : 1;
+    if (!iso_layer_begin(&layer, options.x, "DepthwiseConv2D", "depthwise_conv2d", options.name) ||
+        !fit(&layer, options.x, multiplier, &conv))
+        return iso_layer_broken(options.x);
+    iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, depthwise, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
+    kernel_form.argument = kernel_form.what;
+    kernel_form.what = "kernel";
+    iso_tensor *y = convolve(&layer, &kernel_form, options.x, multiplier, &conv);
+    y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(conv.geometry.groups * multiplier));
+    iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
+    iso_conv_note(&layer, &conv, 2);
+    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
+    iso_layer_note_weight(&layer, &kernel_form);
+    iso_layer_note_weight(&layer, &bias_form);
+    return iso_layer_end(&layer, iso_activate(y, options.activation));
+}
+
+iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_separable_conv2d_options, options, given, size);
+    iso_layer layer;
+    iso_conv_windows conv = ISO_CONV_WINDOWS(options);
+    const iso_conv_geometry each = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    int64_t multiplier = options.depth_multiplier ? options.depth_multiplier : 1;
+    if (!iso_layer_begin(&layer, options.x, "SeparableConv2D", "separable_conv2d", options.name) ||
+        !fit(&layer, options.x, multiplier, &conv))
+        return iso_layer_broken(options.x);
+    if (options.filters <= 0)
+        return iso_layer_fail(&layer, "filters is %lld, it must be positive", (long long)options.filters);
+    iso_weight_form depthwise_form = ISO_WEIGHT_FORM(options, depthwise, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form pointwise_form = ISO_WEIGHT_FORM(options, pointwise, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
+    depthwise_form.argument = depthwise_form.what;
+    depthwise_form.what = "depthwise_kernel";
+    pointwise_form.argument = pointwise_form.what;
+    pointwise_form.what = "pointwise_kernel";
+    iso_tensor *y = convolve(&layer, &depthwise_form, options.x, multiplier, &conv);
+    iso_shape shape = ISO_SHAPE(1, 1, conv.geometry.groups * multiplier, options.filters);
+    y = iso_conv2d_op(y, iso_layer_weight(&layer, &pointwise_form, shape), &each);
+    y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.filters));
+    iso_layer_note_integer(&layer, "filters", options.filters);
+    iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
+    iso_conv_note(&layer, &conv, 2);
+    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
+    iso_layer_note_weight(&layer, &depthwise_form);
+    iso_layer_note_weight(&layer, &pointwise_form);
+    iso_layer_note_weight(&layer, &bias_form);
+    return iso_layer_end(&layer, iso_activate(y, options.activation));
+}
+
+static iso_tensor *build_depthwise(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_depthwise_conv2d_options options = {.x = x[0], .name = config->name};
+    (void)count;
+    options.depth_multiplier = iso_config_count(config, "depth_multiplier", 1);
+    ISO_CONFIG_CONV(&options, config);
+    ISO_CONFIG_WEIGHT(&options, config, depthwise);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_depthwise_conv2d_with(&options, sizeof options);
+}
+
+static iso_tensor *build_separable(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_separable_conv2d_options options = {.x = x[0], .name = config->name};
+    (void)count;
+    options.filters = iso_config_count(config, "filters", 0);
+    options.depth_multiplier = iso_config_count(config, "depth_multiplier", 1);
+    ISO_CONFIG_CONV(&options, config);
+    ISO_CONFIG_WEIGHT(&options, config, depthwise);
+    ISO_CONFIG_WEIGHT(&options, config, pointwise);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_separable_conv2d_with(&options, sizeof options);
+}
+
+const iso_layer_type iso_layer_depthwise_conv2d = {.keras = "DepthwiseConv2D", .build = build_depthwise};
+const iso_layer_type iso_layer_separable_conv2d = {.keras = "SeparableConv2D", .build = build_separable};

@@ -1,0 +1,30 @@
+/* GaussianNoise: normal noise in training, by the counter-based generator. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_gaussian_noise_options, options, given, size);
+    iso_layer layer;
+    iso_text path = {0};
+    if (!iso_layer_begin(&layer, options.x, "GaussianNoise", "gaussian_noise", options.name))
+        return iso_layer_broken(options.x);
+    if (!(options.stddev >= 0 && options.stddev <= 1)) /* Keras's range */
+        return iso_layer_fail(&layer, "stddev is %g, it must be from 0 to 1", options.stddev);
+    iso_layer_note_real(&layer, "stddev", options.stddev);
+    iso_layer_note_json(&layer, "seed", "null");
+    if (options.stddev == 0)
+        return iso_layer_end(&layer, options.x);
+    iso_layer_random_path(&layer, &path);
+    iso_tensor *noisy = iso_gaussian_noise_op(options.x, options.stddev, iso_text_get(&path));
+    iso_text_free(&path);
+    return iso_layer_end(&layer, iso_by_mode(noisy, options.x));
+}
+
+static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    (void)count;
+    return iso_gaussian_noise(x[0], iso_config_number(config, "stddev", 0), .name = config->name);
+}
+
+const iso_layer_type iso_layer_gaussian_noise = {.keras = "GaussianNoise", .build = build};

@@ -1,0 +1,118 @@
+/* Pooling of sequences: windows, as those of images of one row, and the whole. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+static bool fill(const iso_layer *layer, const iso_pooling1d_options *options, int64_t steps,
+                 iso_pool_geometry *geometry)
+{
+    int64_t window = options->pool_size ? options->pool_size : 2;
+    int64_t stride = options->strides ? options->strides : window;
+    if (window <= 0 || stride <= 0 || window > INT32_MAX || stride > INT32_MAX)
+        iso_layer_fail(layer, "pool_size %lld, strides %lld: both must be positive", (long long)window,
+                       (long long)stride);
+    else if (options->padding == ISO_VALID && window > steps)
+        iso_layer_fail(layer, "its window reaches over %lld elements, its input has %lld (padding is valid)",
+                       (long long)window, (long long)steps);
+    if (iso_graph_error(layer->graph) != ISO_OK)
+        return false;
+    *geometry = (iso_pool_geometry){.size = {1, window}, .stride = {1, stride}};
+    iso_layer_pad(options->padding, steps, window, stride, &geometry->pad_before[1], &geometry->pad_after[1]);
+    return true;
+}
+
+static iso_tensor *pool(const iso_pooling1d_options *given, size_t size, const char *type, const char *base,
+                        iso_tensor *(*op)(iso_tensor *x, const iso_pool_geometry *geometry))
+{
+    ISO_LAYER_OPTIONS(iso_pooling1d_options, options, given, size);
+    iso_layer layer;
+    iso_pool_geometry geometry;
+    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+        !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]") ||
+        !fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
+        return iso_layer_broken(options.x);
+    const iso_shape *x = iso_tensor_shape(options.x);
+    iso_tensor *row = iso_reshape_to(options.x, ISO_SHAPE(x->dim[0], 1, x->dim[1], x->dim[2]));
+    iso_layer_note_integers(&layer, "pool_size", geometry.size + 1, 1);
+    iso_layer_note_integers(&layer, "strides", geometry.stride + 1, 1);
+    iso_layer_note_padding(&layer, options.padding);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
+    return iso_layer_end(&layer, iso_reshape_to(op(row, &geometry), ISO_SHAPE(x->dim[0], -1, x->dim[2])));
+}
+
+iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size)
+{
+    return pool(options, size, "MaxPooling1D", "max_pooling1d", iso_max_pool2d_op);
+}
+
+iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size)
+{
+    return pool(options, size, "AveragePooling1D", "average_pooling1d", iso_average_pool2d_op);
+}
+
+static iso_tensor *global(const iso_global_pooling1d_options *given, size_t size, const char *type,
+                          const char *base,
+                          iso_tensor *(*reduce)(iso_tensor *x, const int *axes, int count, bool keep))
+{
+    ISO_LAYER_OPTIONS(iso_global_pooling1d_options, options, given, size);
+    iso_layer layer;
+    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+        !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]"))
+        return iso_layer_broken(options.x);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
+    iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
+    return iso_layer_end(&layer, reduce(options.x, (const int[]){1}, 1, options.keep_dims));
+}
+
+iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options, size_t size)
+{
+    return global(options, size, "GlobalAveragePooling1D", "global_average_pooling1d", iso_reduce_mean);
+}
+
+iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size)
+{
+    return global(options, size, "GlobalMaxPooling1D", "global_max_pooling1d", iso_reduce_max);
+}
+
+static iso_pooling1d_options from_config(const iso_layer_config *config, iso_tensor *x)
+{
+    return (iso_pooling1d_options){.x = x,
+                                   .name = config->name,
+                                   .pool_size = iso_config_count(config, "pool_size", 2),
+                                   .strides = iso_config_count(config, "strides", 0),
+                                   .padding = iso_config_padding(config)};
+}
+
+static iso_tensor *build_max(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_pooling1d_options options = from_config(config, x[0]);
+    (void)count;
+    return iso_max_pooling1d_with(&options, sizeof options);
+}
+
+static iso_tensor *build_average(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_pooling1d_options options = from_config(config, x[0]);
+    (void)count;
+    return iso_average_pooling1d_with(&options, sizeof options);
+}
+
+static iso_tensor *build_global_average(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    (void)count;
+    return iso_global_average_pooling1d(x[0], .name = config->name,
+                                        .keep_dims = iso_config_flag(config, "keepdims", false));
+}
+
+static iso_tensor *build_global_max(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    (void)count;
+    return iso_global_max_pooling1d(x[0], .name = config->name,
+                                    .keep_dims = iso_config_flag(config, "keepdims", false));
+}
+
+const iso_layer_type iso_layer_max_pooling1d = {.keras = "MaxPooling1D", .build = build_max};
+const iso_layer_type iso_layer_average_pooling1d = {.keras = "AveragePooling1D", .build = build_average};
+const iso_layer_type iso_layer_global_average_pooling1d = {.keras = "GlobalAveragePooling1D",
+                                                           .build = build_global_average};
+const iso_layer_type iso_layer_global_max_pooling1d = {.keras = "GlobalMaxPooling1D",
+                                                       .build = build_global_max};

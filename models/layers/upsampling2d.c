@@ -1,0 +1,44 @@
+/* UpSampling2D: images made larger by whole numbers. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+
+static const char *const interpolations[] = {"nearest", "bilinear", NULL};
+
+/* Each element as a block of equal ones. */
+static iso_tensor *repeat(iso_tensor *x, const int64_t size[2])
+{
+    iso_shape s = *iso_tensor_shape(x); /* [n, h, w, c] */
+    x = iso_reshape_to(x, ISO_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2], 1, s.dim[3]));
+    x = iso_broadcast_to(x, ISO_SHAPE(s.dim[0], s.dim[1], size[0], s.dim[2], size[1], s.dim[3]));
+    return iso_reshape_to(x, ISO_SHAPE(s.dim[0], s.dim[1] * size[0], s.dim[2] * size[1], s.dim[3]));
+}
+
+iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_up_sampling2d_options, options, given, size);
+    iso_layer layer;
+    int64_t times[2];
+    iso_layer_pair(options.size_hw, options.size, 2, times);
+    if (!iso_layer_begin(&layer, options.x, "UpSampling2D", "up_sampling2d", options.name) ||
+        !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]"))
+        return iso_layer_broken(options.x);
+    if (times[0] <= 0 || times[1] <= 0 || times[0] > INT32_MAX || times[1] > INT32_MAX)
+        return iso_layer_fail(&layer, "size is %lld x %lld, both must be positive", (long long)times[0],
+                              (long long)times[1]);
+    iso_layer_note_integers(&layer, "size", times, 2);
+    iso_layer_note_text(&layer, "data_format", "channels_last");
+    iso_layer_note_text(&layer, "interpolation", interpolations[options.bilinear]);
+    return iso_layer_end(&layer, options.bilinear ? iso_upsample_linear_op(options.x, times)
+                                                  : repeat(options.x, times));
+}
+
+static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_up_sampling2d_options options = {.x = x[0], .name = config->name};
+    (void)count;
+    iso_config_pair(config, "size", 2, options.size_hw);
+    options.bilinear = iso_config_choice(config, "interpolation", interpolations) == 1;
+    return iso_up_sampling2d_with(&options, sizeof options);
+}
+
+const iso_layer_type iso_layer_up_sampling2d = {.keras = "UpSampling2D", .build = build};

@@ -1,0 +1,43 @@
+/* A band of a matrix along its diagonal: what attention may look at. */
+#include "runtime/graph/ops/network_impl.h"
+
+static bool infer(iso_op *op)
+{
+    const iso_shape *x = &op->input[0]->shape;
+    if (x->rank < 2 || x->dim[x->rank - 1] == ISO_BATCH || x->dim[x->rank - 2] == ISO_BATCH)
+        return iso_op_refuse(op, "takes [..., t, s]");
+    return iso_infer_same_float(op);
+}
+
+static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    iso_band_attrs attrs = *(const iso_band_attrs *)op->attrs;
+    attrs.fill = 0;
+    dx[0] = iso_op_1(&iso_op_band, dy[0], &attrs);
+}
+
+/* Linear where what lies outside the band is 0. */
+static void rule_of(const iso_op *op, iso_rule *rule)
+{
+    iso_rule_parse(op, "...->...", rule);
+    rule->linear = ((const iso_band_attrs *)op->attrs)->fill == 0;
+}
+
+const iso_op_type iso_op_band = {
+    .name = "band",
+    .attr_size = sizeof(iso_band_attrs),
+    .infer = infer,
+    .gradient = gradient,
+    .rule_of = rule_of,
+    .in_place = 1 << 0,
+};
+
+iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill)
+{
+    iso_band_attrs attrs = {.fill = fill, .window = window, .causal = causal};
+    if (window < 0) {
+        iso_graph_fail(x->graph, "band: the window is %lld", (long long)window);
+        return iso_graph_bad_tensor(x->graph);
+    }
+    return iso_op_1(&iso_op_band, x, &attrs);
+}
