@@ -157,6 +157,23 @@ static json_t *call_arguments(const json_t *config)
     return out;
 }
 
+/* Tensors among them are noted by the number of an input: {"input": 2}. Those go out of the list of the
+ * others. */
+static void name_tensors(json_t *named, json_t *list)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(named, key, value)
+    {
+        const json_t *input = json_object_get(value, "input");
+        size_t index = (size_t)json_integer_value(input);
+        if (input && index + 1 == json_array_size(list)) {
+            json_object_set(named, key, json_array_get(list, index));
+            json_array_remove(list, index);
+        }
+    }
+}
+
 /* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, but those of attention. */
 static iso_status describe_call(const writer *w, const iso_call *call, const char *type, const json_t *config,
                                 json_t **out)
@@ -175,9 +192,11 @@ static iso_status describe_call(const writer *w, const iso_call *call, const cha
         }
         json_array_append_new(list, tensor_json(w, call->input[i], &call->from[i]));
     }
+    json_t *named = call_arguments(config);
+    name_tensors(named, list);
     if (!apart)
         list = json_pack("[o]", list);
-    *out = json_pack("{s: o, s: o}", "args", list, "kwargs", call_arguments(config));
+    *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
     return *out ? ISO_OK : no_memory();
 }
 

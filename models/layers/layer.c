@@ -43,7 +43,7 @@ static void note(iso_layer *layer, const char *key)
 
 void iso_layer_note_call(iso_layer *layer, const char *key, const char *json)
 {
-    iso_text_add(&layer->call, "%s\"%s\": %s", layer->call.length ? ", " : "", key, json);
+    iso_text_add(&layer->config, "%s\"call.%s\": %s", layer->config.length ? ", " : "", key, json);
 }
 
 void iso_layer_note_json(iso_layer *layer, const char *key, const char *json)
@@ -105,21 +105,18 @@ static int first_call(const iso_layer *layer)
 /* The layer's call goes into its graph. */
 static void record(const iso_layer *layer, iso_tensor *y)
 {
-    iso_text config = {0}, call = {0};
+    iso_text config = {0};
     iso_text_add(&config, "{%s}", iso_text_get(&layer->config));
-    iso_text_add(&call, "{%s}", iso_text_get(&layer->call));
-    if (config.failed || layer->config.failed || call.failed || layer->call.failed)
+    if (config.failed || layer->config.failed)
         iso_layer_fail(layer, "no memory for its config");
     iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
                                                           .name = layer->name,
                                                           .config = iso_text_get(&config),
-                                                          .call = iso_text_get(&call),
                                                           .inputs = layer->inputs,
                                                           .input = layer->input,
                                                           .output = y,
                                                           .again = first_call(layer)});
     iso_text_free(&config);
-    iso_text_free(&call);
 }
 
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
@@ -127,7 +124,6 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     iso_text name = {0};
     if (!iso_tensor_good(y)) {
         iso_text_free(&layer->config);
-        iso_text_free(&layer->call);
         return iso_graph_bad_tensor(layer->graph);
     }
     if (!y->name) { /* else the layer passes on what came in */
@@ -137,7 +133,6 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     }
     record(layer, y);
     iso_text_free(&layer->config);
-    iso_text_free(&layer->call);
     return y;
 }
 

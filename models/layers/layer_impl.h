@@ -15,7 +15,6 @@ typedef struct iso_layer {
     int inputs;
     iso_tensor *single; /* where `input` points for a layer of one input */
     iso_text config;    /* the members of a JSON object: what the notes below have added */
-    iso_text call;      /* likewise, of what the call was given by name */
 } iso_layer;
 
 /* A trainable weight, as a layer's options describe it. */
@@ -69,7 +68,8 @@ void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_ini
 void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
-/* An argument of the call, by name; a tensor is {"input": 2}, the number among the layer's inputs. */
+/* An argument of the call, by name: "call.<key>" in the config; a tensor is {"input": 2}, the number among
+ * the layer's inputs. */
 void iso_layer_note_call(iso_layer *layer, const char *key, const char *json);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
