@@ -159,7 +159,8 @@ static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_li
         ISO_TRY(add_argument(net, value, parameters[i], list, ready));
         json_object_del(others, parameters[i]);
     }
-    const json_t *mask = json_object_get(others, "attention_mask"); /* of MultiHeadAttention: its last input */
+    const json_t *mask =
+        json_object_get(others, "attention_mask"); /* of MultiHeadAttention: its last input */
     if (is_tensor(mask)) {
         ISO_TRY(add_argument(net, mask, "attention_mask", list, ready));
         json_object_set_new(others, "attention_mask", json_true());
