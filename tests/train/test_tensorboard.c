@@ -366,6 +366,96 @@ START_TEST(scalars_of_a_training)
 }
 END_TEST
 
+/* ---- Keras's tags ---- */
+
+/* How often a value is there, in the files of a folder. */
+static int count_value(const events *list, const char *tag, int64_t step)
+{
+    int count = 0;
+    for (int i = 1; i < list->count; i++)
+        count += strcmp(value_of(list, i)->tag, tag) == 0 && list->event[i]->step == step;
+    return count;
+}
+
+static bool keras_writes(const json_t *written, const char *tag, int64_t step)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(written, i,
+                       entry) if (strcmp(json_string_value(json_array_get(entry, 1)), tag) == 0 &&
+                                  json_integer_value(json_array_get(entry, 2)) == step) return true;
+    return false;
+}
+
+/* All that Keras writes is there once. Where update_freq is more than one batch it leaves out the values of
+ * epochs whose last batch is not among them, and we do not. */
+static void check_tags(const json_t *test, const events *train, const events *validation)
+{
+    const json_t *written = json_object_get(test, "written"), *entry;
+    int64_t every = json_integer_value(json_object_get(json_object_get(test, "options"), "update_freq"));
+    size_t i;
+    json_array_foreach(written, i, entry)
+    {
+        const char *part = json_string_value(json_array_get(entry, 0)),
+                   *tag = json_string_value(json_array_get(entry, 1));
+        int64_t step = json_integer_value(json_array_get(entry, 2));
+        int count = count_value(strcmp(part, "train") == 0 ? train : validation, tag, step);
+        ck_assert_msg(count == 1, "%s, %s of step %d is there %d times", part, tag, (int)step, count);
+    }
+    for (int k = 1; k < train->count; k++) {
+        const char *tag = value_of(train, k)->tag;
+        bool ours = strcmp(tag, "hyperparameters") == 0 || (every > 1 && strncmp(tag, "batch_", 6) != 0);
+        ck_assert_msg(ours || keras_writes(written, tag, train->event[k]->step),
+                      "Keras does not write %s of step %d", tag, (int)train->event[k]->step);
+    }
+    if (every <= 1)
+        ck_assert_uint_eq(json_array_size(written),
+                          (size_t)(train->count - 2 + (validation->count ? validation->count - 1 : 0)));
+}
+
+static void check_case(const json_t *test)
+{
+    char path[2][300];
+    events train = {.count = 0}, validated = {.count = 0};
+    const json_t *options = json_object_get(test, "options");
+    iso_model *model = compiled("data=4", NULL, NULL);
+    iso_dataset *data = data_set(8),
+                *validation = json_is_true(json_object_get(test, "validation")) ? data_set(10) : NULL;
+    iso_callback *callback = iso_tensorboard(
+        folder, .update_freq = json_integer_value(json_object_get(options, "update_freq")),
+        .histogram_freq = (int)json_integer_value(json_object_get(options, "histogram_freq")),
+        .write_steps_per_second = json_is_true(json_object_get(options, "write_steps_per_second")));
+    check_ok(iso_fit(model, data, .epochs = 3, .validation = validation, .verbose = ISO_ZERO,
+                     .callbacks = (iso_callback *[]){callback, NULL}));
+    if (iso_is_chief(ctx)) {
+        ck_assert_int_eq(event_files("train", path, 2), 1);
+        read_events(path[0], &train);
+        if (event_files("validation", path, 2))
+            read_events(path[0], &validated);
+        ck_assert_int_eq(validated.count > 0, validation != NULL);
+        check_tags(test, &train, &validated);
+        free_events(&train);
+        free_events(&validated);
+    }
+    iso_dataset_destroy(validation);
+    iso_dataset_destroy(data);
+    discard(model);
+    remove_folder();
+}
+
+START_TEST(tags_are_those_of_keras)
+{
+    json_error_t error;
+    size_t i;
+    const json_t *test;
+    json_t *file = json_load_file("tests/keras/tensorboard.json", 0, &error);
+    ck_assert_msg(file != NULL, "tests/keras/tensorboard.json: %s", error.text);
+    json_array_foreach(json_object_get(file, "cases"), i, test) check_case(test);
+    ck_assert_uint_ge(i, 8);
+    json_decref(file);
+}
+END_TEST
+
 /* A second training of a folder adds a file; without validation and batches there is less in it. */
 START_TEST(a_folder_takes_several_trainings)
 {
@@ -647,10 +737,11 @@ int main(void)
     for (int i = 0; i < ROWS; i++)
         targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
     if (status == ISO_OK)
-        failed = RUN_TESTS(
-            "tensorboard", 0, checksums_are_those_of_rfc_3720, messages_are_those_of_tensorboard,
-            scalars_of_a_training, a_folder_takes_several_trainings, histograms_are_of_the_whole_tensor,
-            what_is_no_number_is_not_counted, a_trace_lies_where_the_plugin_looks, a_profile_of_a_step,
-            what_cannot_be_written_is_told_before_training, a_full_disk_ends_training_on_all_ranks);
+        failed =
+            RUN_TESTS("tensorboard", 0, checksums_are_those_of_rfc_3720, messages_are_those_of_tensorboard,
+                      scalars_of_a_training, tags_are_those_of_keras, a_folder_takes_several_trainings,
+                      histograms_are_of_the_whole_tensor, what_is_no_number_is_not_counted,
+                      a_trace_lies_where_the_plugin_looks, a_profile_of_a_step,
+                      what_cannot_be_written_is_told_before_training, a_full_disk_ends_training_on_all_ranks);
     return iso_finish(ctx, status) || failed;
 }
