@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "tests/faults/injector/injector.h"
@@ -361,6 +362,14 @@ DEFINE_FSTAT(fstat, stat)
 DEFINE_FSTAT(fstat64, stat64)
 DEFINE_FSTATAT(fstatat, stat)
 DEFINE_FSTATAT(fstatat64, stat64)
+PUBLIC int statfs(const char *path, struct statfs *out)
+{
+    STAND_IN(statfs, call_on_path("statfs", LOOKS, AT_FDCWD, path), (path, out));
+}
+PUBLIC int statfs64(const char *path, struct statfs64 *out)
+{
+    STAND_IN(statfs64, call_on_path("statfs", LOOKS, AT_FDCWD, path), (path, out));
+}
 PUBLIC int flock(int fd, int operation)
 {
     STAND_IN(flock, call_on_fd("flock", LOOKS, fd, 0, -1), (fd, operation));
