@@ -67,14 +67,11 @@ static iso_status check_policy(iso_keras_arguments *arguments, const json_t *con
 static iso_status unknown_layer(const iso_keras_network *net, const iso_keras_layer *l, bool custom)
 {
     iso_text text = {0};
-    const char *module = iso_keras_text(l->entry, "module");
     const char *registered = iso_keras_text(l->entry, "registered_name");
     if (custom)
         iso_text_add(
             &text, "the class %.100s is the user's own, not Keras's: nothing that a file brings is executed",
             registered ? registered : l->type);
-    else if (module && strncmp(module, "keras.src.ops", 13) == 0)
-        iso_text_add(&text, "the operation %.100s of keras.ops is no layer", l->type);
     else
         iso_text_add(&text, "the layer %.100s is not supported", l->type);
     iso_text_add(&text, "; there are: InputLayer, Functional, Sequential");
@@ -96,7 +93,7 @@ static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
 }
 
 /* A call of a layer that is no model. */
-static iso_status call_layer(iso_keras_network *net, iso_keras_layer *l, const iso_keras_list *in,
+static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_list *in,
                              const json_t *others, iso_keras_list *out)
 {
     bool custom;
@@ -144,9 +141,18 @@ static bool is_frozen(const iso_keras_layer *l)
     return strcmp(l->type, "Sequential") != 0 && json_is_false(json_object_get(l->config, "trainable"));
 }
 
+static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node,
+                       iso_keras_list *out)
+{
+    if (iso_keras_is_operation(l))
+        return iso_keras_call_operation(net, l, node, out);
+    if (iso_keras_is_network(l->type))
+        return call_network(net, l, &node->inputs, out);
+    return call_layer(net, l, &node->inputs, node->others, out);
+}
+
 /* One call of a layer, with what it shares with its calls before. */
-static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const iso_keras_list *in,
-                            const json_t *others)
+static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const iso_keras_node *node)
 {
     iso_keras_list out = {0};
     iso_status status;
@@ -158,8 +164,7 @@ static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const is
         iso_share_begin(net->graph);
     if (frozen)
         iso_freeze_begin(net->graph);
-    status =
-        iso_keras_is_network(l->type) ? call_network(net, l, in, &out) : call_layer(net, l, in, others, &out);
+    status = call(net, l, node, &out);
     net->reader->quiet -= again;
     if (again)
         iso_share_end(net->graph);
@@ -261,10 +266,10 @@ static iso_status build_sequential(iso_keras_network *net, iso_keras_list *outpu
     iso_tensor *x = NULL;
     ISO_TRY(begin_sequential(net, &x));
     for (int i = is_input(&net->layer[0]); i < net->layers; i++) {
-        iso_keras_list in = {.count = 1, .tensor = &x};
+        iso_keras_node in = {.inputs = {.count = 1, .tensor = &x}};
         iso_keras_layer *l = &net->layer[i];
         size_t place = enter_layer(net, l);
-        ISO_TRY(make_call(net, l, &in, NULL));
+        ISO_TRY(make_call(net, l, &in));
         if (l->calls[0].count != 1)
             ISO_TRY(iso_keras_refuse(net->reader, "it has %d outputs in a Sequential", l->calls[0].count));
         x = l->calls[0].output[0];
@@ -309,15 +314,15 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
     bool ready = true;
     size_t place = enter_layer(net, l);
     while (ready && l->node < l->nodes) {
-        iso_keras_list in = {0};
-        json_t *others = NULL;
-        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), &in, &others, &ready);
+        iso_keras_node node = {.ready = false};
+        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), iso_keras_is_operation(l),
+                                     &node);
+        ready = node.ready;
         if (status == ISO_OK && ready) {
-            status = make_call(net, l, &in, others);
+            status = make_call(net, l, &node);
             *progress = true;
         }
-        iso_keras_list_free(&in);
-        json_decref(others);
+        iso_keras_node_free(&node);
         ISO_TRY(status);
     }
     iso_keras_leave(net->reader, place);

@@ -42,16 +42,36 @@ bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have);
 /* Takes a call as made. */
 iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outputs);
 
+/* Numbers among the arguments of a call. */
+typedef struct iso_keras_numbers {
+    int count;
+    bool first; /* before all tensors */
+    double value;
+} iso_keras_numbers;
+
 /* ---- references.c ---- */
-/* The inputs of a call of the file, and what else it is given by name (the caller's); *ready is false where
- * they are not all there yet. */
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *node, iso_keras_list *list,
-                               json_t **others, bool *ready);
+/* What a call of the file is given: its inputs, numbers, and the rest by name (the caller's). */
+typedef struct iso_keras_node {
+    iso_keras_list inputs;
+    iso_keras_numbers numbers;
+    json_t *others;
+    bool ready; /* false: not all inputs are there yet */
+} iso_keras_node;
+/* node must be zero; what has been read is in it even after an error. numbers: whether there may be any. */
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool numbers,
+                               iso_keras_node *node);
+void iso_keras_node_free(iso_keras_node *node);
 /* The tensors of input_layers or output_layers, which may be lists or dictionaries. */
 iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const char *key,
                              iso_keras_list *list, bool *ready);
 /* The names of input_layers, with their numbers. */
 iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *value, json_t *numbers);
+
+/* ---- operations.c ---- */
+/* Whether it is no layer, but an operation of keras.ops. */
+bool iso_keras_is_operation(const iso_keras_layer *l);
+iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
+                                    const iso_keras_node *node, iso_keras_list *out);
 
 /* ---- inputs.c ---- */
 /* Makes an input of the whole model. */

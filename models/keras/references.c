@@ -148,9 +148,10 @@ static bool is_tensor(const json_t *value)
 }
 
 /* What a call is given by name: tensors that are inputs go into the list, in the order of `parameters`, and
- * out of `others`. */
+ * out of `others`. A mask comes last, and stays there as a flag: inputs may be left out before it. */
 static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_list *list, bool *ready)
 {
+    static const char mask[] = "attention_mask";
     iso_status status = ISO_OK;
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
         const json_t *value = json_object_get(others, parameters[i]);
@@ -159,32 +160,54 @@ static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_li
         ISO_TRY(add_argument(net, value, parameters[i], list, ready));
         json_object_del(others, parameters[i]);
     }
-    const json_t *mask =
-        json_object_get(others, "attention_mask"); /* of MultiHeadAttention: its last input */
-    if (is_tensor(mask)) {
-        ISO_TRY(add_argument(net, mask, "attention_mask", list, ready));
-        json_object_set_new(others, "attention_mask", json_true());
+    if (is_tensor(json_object_get(others, mask))) {
+        ISO_TRY(add_argument(net, json_object_get(others, mask), mask, list, ready));
+        if (json_object_set_new(others, mask, json_true()) != 0)
+            ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
     }
 done:
     return status;
 }
 
-/* The inputs of a call of the file, and what else it is given by name (the caller's). */
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *node, iso_keras_list *list,
-                               json_t **others, bool *ready)
+/* The arguments of an operation: tensors and numbers. */
+static iso_status add_operands(iso_keras_network *net, const json_t *args, iso_keras_node *node)
 {
     iso_status status = ISO_OK;
-    const json_t *args = json_object_get(node, "args"), *kwargs = json_object_get(node, "kwargs");
-    if (!json_is_array(args) || (kwargs && !json_is_object(kwargs)))
-        return iso_keras_refuse(net->reader, "its inbound_nodes are not those of a file of Keras 3");
-    *ready = true;
-    ISO_TRY(add_argument(net, args, NULL, list, ready));
-    *others = kwargs ? json_copy((json_t *)kwargs) : json_object();
-    if (!*others)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
-    ISO_TRY(add_named(net, *others, list, ready));
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const json_t *value = json_array_get(args, i);
+        if (json_is_number(value)) {
+            node->numbers.first = i == 0;
+            node->numbers.value = json_number_value(value);
+            node->numbers.count++;
+        } else {
+            ISO_TRY(add_argument(net, value, NULL, &node->inputs, &node->ready));
+        }
+    }
 done:
     return status;
+}
+
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool numbers, iso_keras_node *node)
+{
+    iso_status status = ISO_OK;
+    const json_t *args = json_object_get(json, "args"), *kwargs = json_object_get(json, "kwargs");
+    if (!json_is_array(args) || (kwargs && !json_is_object(kwargs)))
+        return iso_keras_refuse(net->reader, "its inbound_nodes are not those of a file of Keras 3");
+    node->ready = true;
+    ISO_TRY(numbers ? add_operands(net, args, node)
+                    : add_argument(net, args, NULL, &node->inputs, &node->ready));
+    node->others = kwargs ? json_copy((json_t *)kwargs) : json_object();
+    if (!node->others)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
+    ISO_TRY(add_named(net, node->others, &node->inputs, &node->ready));
+done:
+    return status;
+}
+
+void iso_keras_node_free(iso_keras_node *node)
+{
+    iso_keras_list_free(&node->inputs);
+    json_decref(node->others);
 }
 
 /* ---- the ends of a network ---- */

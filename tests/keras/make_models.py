@@ -75,6 +75,16 @@ def frozen(k, L):
     return k.Model(x, L.Softmax()(L.Dense(3)(y)), name="frozen")
 
 
+def operations(k, L):
+    """keras.ops between layers, as operators leave them."""
+    x, ops = k.Input((4,), name="x"), k.ops
+    y = L.Dense(4, activation="tanh")(x)
+    y = x + 2 * y - 0.5
+    z = 1 - L.Dense(4)(y) / 3 * ops.sigmoid(y)
+    z = ops.maximum(z, ops.relu(y)) + ops.square(z)
+    return k.Model(x, L.Dense(2)(-z * z), name="operations")
+
+
 def table(k):
     o, s, l = k.optimizers, k.optimizers.schedules, k.losses
     logits = l.SparseCategoricalCrossentropy(from_logits=True)
@@ -90,6 +100,7 @@ def table(k):
         "words": (words, dict(optimizer=o.Adam(0.02, amsgrad=True),
                               loss=l.BinaryCrossentropy(label_smoothing=0.1),
                               metrics=["accuracy"])),
+        "operations": (operations, dict(optimizer="sgd", loss="mse")),
         "frozen": (frozen, dict(optimizer=o.Adagrad(0.1),
                                 loss="sparse_categorical_crossentropy")),
     }
