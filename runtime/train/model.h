@@ -42,7 +42,8 @@ const char *iso_model_output_name(iso_model *model, int index);
 void iso_model_set_output_name(iso_model *model, int index, const char *name);
 /* By path ("d1/kernel"); NULL where there is none. Lent; read and assigned after iso_compile. */
 iso_variable *iso_model_variable(iso_model *model, const char *path);
-/* Keras's table of layers, output shapes and parameters. Any rank may print. */
+/* Keras's table of layers, output shapes and parameters, and where the model is no chain what is connected to
+ * what. Any rank may print. */
 void iso_model_summary(iso_model *model, FILE *out);
 
 enum { ISO_MAX_METRICS = 8, ISO_MAX_VALUES = 64 /* losses and metrics of all outputs together */ };

@@ -2,20 +2,29 @@
 #include <string.h>
 
 #include "runtime/base/text.h"
+#include "runtime/graph/calls.h"
 #include "runtime/train/model_impl.h"
 
-enum { LAYER_WIDTH = 33, SHAPE_WIDTH = 24, COUNT_WIDTH = 15 };
+enum { LAYER_WIDTH = 33, SHAPE_WIDTH = 24, COUNT_WIDTH = 15, FROM_WIDTH = 30, MOST_COLUMNS = 4 };
+static const int widths[MOST_COLUMNS] = {LAYER_WIDTH, SHAPE_WIDTH, COUNT_WIDTH, FROM_WIDTH};
 
-static void rule(FILE *out, const char *left, const char *line, const char *middle, const char *right)
+/* The model as it is printed. A chain has no column of what is connected to what. */
+typedef struct table {
+    FILE *out;
+    const iso_graph *graph;
+    iso_network net;
+    int columns;
+} table;
+
+static void rule(const table *t, const char *left, const char *line, const char *middle, const char *right)
 {
-    static const int width[] = {LAYER_WIDTH, SHAPE_WIDTH, COUNT_WIDTH};
-    fputs(left, out);
-    for (int column = 0; column < 3; column++) {
-        for (int i = 0; i < width[column]; i++)
-            fputs(line, out);
-        fputs(column < 2 ? middle : right, out);
+    fputs(left, t->out);
+    for (int column = 0; column < t->columns; column++) {
+        for (int i = 0; i < widths[column]; i++)
+            fputs(line, t->out);
+        fputs(column < t->columns - 1 ? middle : right, t->out);
     }
-    fputc('\n', out);
+    fputc('\n', t->out);
 }
 
 /* 1234567 as "1,234,567" */
@@ -31,10 +40,33 @@ static void with_commas(int64_t value, char text[32])
     text[at] = 0;
 }
 
-static void row(FILE *out, const char *bar, const char *layer, const char *shape, const char *count)
+/* How much of a text stands on its first line: what fits, up to the last ", " or else as it comes. */
+static int first_line(const char *text, int width)
 {
-    fprintf(out, "%s %-*.*s %s %-*.*s %s %*s %s\n", bar, LAYER_WIDTH - 2, LAYER_WIDTH - 2, layer, bar,
-            SHAPE_WIDTH - 2, SHAPE_WIDTH - 2, shape, bar, COUNT_WIDTH - 2, count, bar);
+    int length = (int)strlen(text), at = width;
+    if (length <= width)
+        return length;
+    while (at > 1 && !(text[at - 2] == ',' && text[at - 1] == ' '))
+        at--;
+    return at > 1 ? at : width;
+}
+
+/* One row, of as many lines as its longest cell needs. */
+static void row(const table *t, const char *bar, const char *const *cell)
+{
+    const char *left[MOST_COLUMNS];
+    bool more = true;
+    memcpy(left, cell, (size_t)t->columns * sizeof *left);
+    while (more) {
+        more = false;
+        for (int c = 0; c < t->columns; c++) {
+            int width = widths[c] - 2, count = first_line(left[c], width);
+            fprintf(t->out, c == 2 ? "%s %*.*s " : "%s %-*.*s ", bar, width, count, left[c]);
+            left[c] += count;
+            more = more || *left[c];
+        }
+        fprintf(t->out, "%s\n", bar);
+    }
 }
 
 /* "(None, 28, 28, 1)" */
@@ -74,13 +106,78 @@ static int64_t layer_parameters(const iso_graph *graph, const char *layer)
     return count;
 }
 
-static void layer_row(FILE *out, const char *name, const char *type, iso_tensor *output, int64_t parameters)
+/* ---- one operation of the network ---- */
+
+static void shapes_text(const iso_call *call, iso_text *text)
 {
-    char layer[200], shape[200], count[32];
-    snprintf(layer, sizeof layer, "%s (%s)", name, type);
-    shape_text(iso_tensor_shape(output), shape, sizeof shape);
-    with_commas(parameters, count);
-    row(out, "│", layer, shape, count);
+    char shape[200];
+    for (int i = 0; i < call->outputs; i++) {
+        shape_text(iso_tensor_shape(call->output[i]), shape, sizeof shape);
+        iso_text_add(text, "%s%s%s",
+                     i                   ? ", "
+                     : call->outputs > 1 ? "["
+                                         : "",
+                     shape, i > 0 && i == call->outputs - 1 ? "]" : "");
+    }
+}
+
+/* Which of its operation's calls a call is. */
+static int number_of_call(const iso_network *net, int call)
+{
+    const iso_operation *operation = &net->operation[net->call[call].operation];
+    int number = 0;
+    while (number < operation->calls - 1 && operation->call[number] != call)
+        number++;
+    return number;
+}
+
+/* "dense[0][0], flat[0][0]": layer, its call, that one's output. */
+static void connections_text(const iso_network *net, const iso_operation *operation, iso_text *text)
+{
+    for (int k = 0; k < operation->calls; k++) {
+        const iso_call *call = &net->call[operation->call[k]];
+        for (int i = 0; i < call->inputs; i++) {
+            const iso_call_output *from = &call->from[i];
+            if (from->call < 0)
+                continue;
+            iso_text_add(text, "%s%s[%d][%d]", text->length ? ", " : "",
+                         net->operation[net->call[from->call].operation].name,
+                         number_of_call(net, from->call), from->output);
+        }
+    }
+    if (text->length == 0)
+        iso_text_add(text, "-");
+}
+
+static void operation_row(const table *t, const iso_operation *operation)
+{
+    iso_text layer = {0}, shape = {0}, from = {0};
+    char count[32];
+    iso_text_add(&layer, "%s (%s)", operation->name, operation->type);
+    shapes_text(&t->net.call[operation->call[operation->calls - 1]], &shape);
+    connections_text(&t->net, operation, &from);
+    bool weights = operation->kind == ISO_OPERATION_LAYER || operation->kind == ISO_OPERATION_BLOCK;
+    with_commas(weights ? layer_parameters(t->graph, operation->name) : 0, count);
+    row(t, "│",
+        (const char *const[]){iso_text_get(&layer), iso_text_get(&shape), count, iso_text_get(&from)});
+    iso_text_free(&layer);
+    iso_text_free(&shape);
+    iso_text_free(&from);
+}
+
+/* Whether each operation is called once, with the result of one other that nobody else takes. */
+static bool is_chain(const iso_network *net)
+{
+    int taken = 0;
+    for (int k = 0; k < net->calls; k++) {
+        int from = 0;
+        for (int i = 0; i < net->call[k].inputs; i++)
+            from += net->call[k].from[i].call >= 0;
+        if (from > 1)
+            return false;
+        taken += from;
+    }
+    return net->calls == net->operations && net->inputs == 1 && net->outputs == 1 && taken == net->calls - 1;
 }
 
 static void total(FILE *out, const char *what, int64_t parameters, double bytes)
@@ -113,27 +210,30 @@ static void totals(FILE *out, const iso_graph *graph)
     total(out, "Non-trainable params", count[0], bytes[0]);
 }
 
+static void print_table(const table *t)
+{
+    rule(t, "┏", "━", "┳", "┓");
+    row(t, "┃", (const char *const[]){"Layer (type)", "Output Shape", "Param #", "Connected to"});
+    rule(t, "┡", "━", "╇", "┩");
+    for (int i = 0; i < t->net.operations; i++) {
+        if (i)
+            rule(t, "├", "─", "┼", "┤");
+        operation_row(t, &t->net.operation[i]);
+    }
+    rule(t, "└", "─", "┴", "┘");
+    totals(t->out, t->graph);
+}
+
 void iso_model_summary(iso_model *model, FILE *out)
 {
-    if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK) {
+    table t = {.out = out, .graph = model->graph};
+    if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK ||
+        iso_network_create(model->graph, model->input, model->inputs, model->output, model->outputs,
+                           &t.net) != ISO_OK) {
         fprintf(out, "a model that could not be built: %s\n", iso_error_message());
         return;
     }
-    rule(out, "┏", "━", "┳", "┓");
-    row(out, "┃", "Layer (type)", "Output Shape", "Param #");
-    rule(out, "┡", "━", "╇", "┩");
-    for (int i = 0; i < model->inputs; i++) {
-        if (i)
-            rule(out, "├", "─", "┼", "┤");
-        layer_row(out, iso_tensor_name(model->input[i]), "InputLayer", model->input[i], 0);
-    }
-    for (int i = 0; i < iso_graph_layer_count(model->graph); i++) {
-        const iso_layer_record *layer = iso_graph_layer(model->graph, i);
-        if (layer->again >= 0)
-            continue; /* a shared layer is one layer */
-        rule(out, "├", "─", "┼", "┤");
-        layer_row(out, layer->name, layer->type, layer->output, layer_parameters(model->graph, layer->name));
-    }
-    rule(out, "└", "─", "┴", "┘");
-    totals(out, model->graph);
+    t.columns = is_chain(&t.net) ? 3 : 4;
+    print_table(&t);
+    iso_network_free(&t.net);
 }

@@ -304,9 +304,55 @@ START_TEST(summary_is_keras_table)
 }
 END_TEST
 
+/* As Keras 3.15 prints it: a shared layer once, with all that it is connected to. */
+START_TEST(summary_of_several_inputs_tells_connections)
+{
+    static const char *const rows[] = {
+        "│ a (InputLayer)                  │ (None, 5)              │             0 │ -                      "
+        "      │\n",
+        "│ both (Dense)                    │ (None, 3)              │            18 │ a[0][0], b[0][0]       "
+        "      │\n",
+        "│ product (Multiply)              │ (None, 3)              │             0 │ both[0][0], both[1][0] "
+        "      │\n",
+        "│ kind (Dense)                    │ (None, 2)              │             8 │ product[0][0]          "
+        "      │\n",
+        /* a cell of two lines */
+        "│ all (Concatenate)               │ (None, 11)             │             0 │ both[0][0], "
+        "both[1][0],      │\n"
+        "│                                 │                        │               │ product[0][0], "
+        "kind[0][0]    │\n",
+    };
+    char text[16384] = "";
+    iso_graph *g = iso_graph_create(NULL);
+    iso_tensor *x[] = {iso_input(g, "a", ISO_F32, ISO_SHAPE(5)), iso_input(g, "b", ISO_F32, ISO_SHAPE(5))};
+    iso_tensor *h[2], *y[2];
+    h[0] = iso_dense(x[0], 3, .name = "both");
+    iso_share_begin(g);
+    h[1] = iso_dense(x[1], 3, .name = "both");
+    iso_share_end(g);
+    iso_tensor *product = iso_merge_multiply(h, 2, .name = "product");
+    y[0] = iso_dense(product, 2, .name = "kind");
+    y[1] = iso_concatenate((iso_tensor *[]){h[0], h[1], product, y[0]}, 4, .name = "all");
+    iso_model *model = iso_model_create_several(g, x, 2, y, 2);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    iso_model_summary(model, out);
+    fclose(out);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(strstr(text, rows[i]), "the summary lacks\n%sit is\n%s", rows[i], text);
+    ck_assert_ptr_nonnull(strstr(text, " Total params: 26 (104.00 B)\n"));
+    iso_model_destroy(model);
+}
+END_TEST
+
 int main(void)
 {
+<<<<<<< HEAD
     return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, shapes, errors_name_the_layer,
                      a_broken_graph_goes_on, builtin_models_have_the_guides_parameters,
                      summary_is_keras_table);
+=======
+    return RUN_TESTS("layers", 0, names_are_keras, shapes, errors_name_the_layer, a_broken_graph_goes_on,
+                     builtin_models_have_the_guides_parameters, summary_is_keras_table,
+                     summary_of_several_inputs_tells_connections);
+>>>>>>> df1460b (The summary of a model that is no chain is Keras's: blocks as layers, shared layers once, what is connected to what)
 }
