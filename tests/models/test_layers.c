@@ -346,13 +346,7 @@ END_TEST
 
 int main(void)
 {
-<<<<<<< HEAD
     return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, shapes, errors_name_the_layer,
                      a_broken_graph_goes_on, builtin_models_have_the_guides_parameters,
-                     summary_is_keras_table);
-=======
-    return RUN_TESTS("layers", 0, names_are_keras, shapes, errors_name_the_layer, a_broken_graph_goes_on,
-                     builtin_models_have_the_guides_parameters, summary_is_keras_table,
-                     summary_of_several_inputs_tells_connections);
->>>>>>> df1460b (The summary of a model that is no chain is Keras's: blocks as layers, shared layers once, what is connected to what)
+                     summary_is_keras_table, summary_of_several_inputs_tells_connections);
 }
