@@ -234,7 +234,7 @@ static bool same(const json_t *value, const char *wanted)
 /* `false` of a call's argument says nothing either: such switches are off unless they are on. */
 static bool says_nothing(const char *key, const json_t *value, bool of_call, const char **usual)
 {
-    *usual = "nothing";
+    *usual = "null";
     if (json_is_null(value) || (of_call && json_is_false(value)))
         return true;
     for (size_t i = 0; i < sizeof silent / sizeof silent[0]; i++) {

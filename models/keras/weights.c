@@ -18,13 +18,19 @@ enum { PATH_ROOM = 4096 };
 
 /* ---- the temporary file ---- */
 
-static iso_status make_file(char path[PATH_ROOM], int *file)
+/* "/tmp/isogrid-ab12cd-net.weights.h5" for "models/net.keras": messages may name it. */
+static iso_status make_file(const char *archive, char path[PATH_ROOM], int *file)
 {
-    static const char end[] = ".weights.h5";
-    const char *folder = getenv("TMPDIR");
+    char end[100];
+    const char *folder = getenv("TMPDIR"), *slash = strrchr(archive, '/'),
+               *name = slash ? slash + 1 : archive;
     folder = folder && *folder ? folder : "/tmp";
+    size_t length = strlen(name), tail = strlen(".keras");
+    if (length > tail && strcmp(name + length - tail, ".keras") == 0)
+        length -= tail;
+    snprintf(end, sizeof end, "-%.*s.weights.h5", length < 60 ? (int)length : 60, name);
     if (snprintf(path, PATH_ROOM, "%s/isogrid-XXXXXX%s", folder, end) < PATH_ROOM &&
-        (*file = mkostemps(path, sizeof end - 1, O_CLOEXEC)) >= 0)
+        (*file = mkostemps(path, (int)strlen(end), O_CLOEXEC)) >= 0)
         return ISO_OK;
     *path = 0;
     return iso_error(ISO_IO, "cannot make a file in '%s' (TMPDIR names another folder): %s", folder,
@@ -38,7 +44,7 @@ static iso_status unpack(const char *path, char unpacked[PATH_ROOM])
     int file = -1;
     iso_status status;
     ISO_TRY(iso_keras_archive_open(path, &archive));
-    ISO_TRY(make_file(unpacked, &file));
+    ISO_TRY(make_file(path, unpacked, &file));
     ISO_TRY(iso_keras_archive_unpack(archive, ISO_KERAS_WEIGHTS, file, unpacked));
 done:
     if (file >= 0 && close(file) != 0 && status == ISO_OK)
