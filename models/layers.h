@@ -38,6 +38,14 @@ typedef enum iso_activation_kind {
     ISO_LOG_SOFTMAX,  /* over the last dimension */
 } iso_activation_kind;
 
+/* The numbers of activations that have some; 0: those that the activation's name means. */
+typedef struct iso_activation_numbers {
+    double negative_slope; /* of ISO_RELU (0) and ISO_LEAKY_RELU (0.2) */
+    double max_value;      /* of ISO_RELU; none */
+    double threshold;      /* of ISO_RELU: what is not above it is 0; 0 */
+    double alpha;          /* of ISO_ELU; 1 */
+} iso_activation_numbers;
+
 typedef enum iso_padding {
     ISO_VALID = 0,
     ISO_SAME, /* ceil(size / stride) outputs; of an odd amount of padding the larger half comes after */
@@ -83,6 +91,7 @@ typedef struct iso_dense_options {
     iso_tensor *x;
     int64_t units;
     iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
@@ -110,6 +119,7 @@ typedef struct iso_conv2d_options {
     int64_t groups; /* 1 */
     iso_padding padding;
     iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
@@ -133,6 +143,7 @@ typedef struct iso_conv1d_options {
     iso_padding padding;
     bool causal; /* instead of padding: zeros in front alone, so that no place looks ahead */
     iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
@@ -158,6 +169,7 @@ typedef struct iso_depthwise_conv2d_options {
     int64_t depth_multiplier; /* 1 */
     iso_padding padding;
     iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
     iso_initializer depthwise_initializer; /* of the kernel; Glorot uniform */
     iso_initializer bias_initializer;      /* zeros */
@@ -186,6 +198,7 @@ typedef struct iso_separable_conv2d_options {
     int64_t depth_multiplier; /* 1 */
     iso_padding padding;
     iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
     iso_initializer depthwise_initializer, pointwise_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;                             /* zeros */

@@ -180,28 +180,35 @@ static iso_tensor *softmax_layer(iso_layer *layer, const iso_activation_options 
     return iso_layer_axes_back(iso_reshape_to(iso_softmax(iso_reshape_to(x, joined), -1), shape), back);
 }
 
+/* What a class makes of x, its numbers noted. */
+static iso_tensor *by_class(iso_layer *layer, const iso_activation_options *options, layer_class kind,
+                            iso_tensor *x)
+{
+    switch (kind) {
+    case RELU:
+        return relu_layer(layer, options, x);
+    case LEAKY_RELU:
+        return leaky_relu_layer(layer, options, x);
+    case ELU:
+        return elu_layer(layer, options, x);
+    case SOFTMAX:
+        return softmax_layer(layer, options, x);
+    case ACTIVATION:
+        break;
+    }
+    const char *name = iso_activation_name(options->kind);
+    if (name)
+        iso_layer_note_text(layer, "activation", name);
+    return iso_activate(x, options->kind);
+}
+
 static iso_tensor *activation_layer(const iso_activation_options *options, layer_class kind)
 {
     iso_layer layer;
     iso_tensor *x = options->x;
     if (!iso_layer_begin(&layer, x, classes[kind].type, classes[kind].base, options->name))
         return iso_layer_broken(x);
-    switch (kind) {
-    case RELU:
-        return iso_layer_end(&layer, relu_layer(&layer, options, x));
-    case LEAKY_RELU:
-        return iso_layer_end(&layer, leaky_relu_layer(&layer, options, x));
-    case ELU:
-        return iso_layer_end(&layer, elu_layer(&layer, options, x));
-    case SOFTMAX:
-        return iso_layer_end(&layer, softmax_layer(&layer, options, x));
-    case ACTIVATION:
-        break;
-    }
-    const char *name = iso_activation_name(options->kind);
-    if (name)
-        iso_layer_note_text(&layer, "activation", name);
-    return iso_layer_end(&layer, iso_activate(x, options->kind));
+    return iso_layer_end(&layer, by_class(&layer, options, kind, x));
 }
 
 /* Which class has the numbers that are given. */
@@ -216,6 +223,24 @@ static layer_class class_of(const iso_activation_options *options)
     return options->kind == ISO_SOFTMAX && options->axis_count ? SOFTMAX : ACTIVATION;
 }
 
+iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
+                               const iso_activation_numbers *numbers)
+{
+    iso_activation_options options = {.kind = kind,
+                                      .negative_slope = numbers->negative_slope,
+                                      .max_value = numbers->max_value,
+                                      .threshold = numbers->threshold,
+                                      .alpha = numbers->alpha};
+    layer_class class = class_of(&options);
+    if (class == ACTIVATION)
+        return by_class(layer, &options, class, y);
+    iso_layer inner = {.graph = layer->graph, .type = layer->type, .name = layer->name};
+    y = by_class(&inner, &options, class, y);
+    iso_layer_note_object(layer, "activation", "keras.layers", classes[class].type, &inner.config);
+    iso_text_free(&inner.config);
+    return y;
+}
+
 iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_activation_options, options, given, size);
@@ -224,8 +249,15 @@ iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size
 
 static iso_tensor *build_activation(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
+    iso_activation_numbers with;
+    iso_activation_options options = {.x = x[0], .name = config->name};
     (void)count;
-    return iso_activation(x[0], iso_config_activation(config, iso_tensor_graph(x[0])), .name = config->name);
+    options.kind = iso_config_activation(config, iso_tensor_graph(x[0]), &with);
+    options.negative_slope = with.negative_slope;
+    options.max_value = with.max_value;
+    options.threshold = with.threshold;
+    options.alpha = with.alpha;
+    return iso_activation_with(&options, sizeof options);
 }
 
 static iso_tensor *build_relu(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -50,11 +50,11 @@ iso_tensor *iso_conv1d_with(const iso_conv1d_options *given, size_t size)
     if (options.causal)
         iso_layer_note_text(&layer, "padding", "causal");
     iso_layer_note_integer(&layer, "groups", groups);
-    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
     iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
     iso_layer_note_weight(&layer, &kernel_form);
     iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, iso_activate(y, options.activation));
+    return iso_layer_end(&layer, y);
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -70,9 +70,9 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
                                   .groups = iso_config_count(config, "groups", 1),
                                   .padding = padding == 1 ? ISO_SAME : ISO_VALID,
                                   .causal = padding == 2,
-                                  .activation = iso_config_activation(config, iso_tensor_graph(x[0])),
                                   .no_bias = !iso_config_flag(config, "use_bias", true)};
     (void)count;
+    options.activation = iso_config_activation(config, iso_tensor_graph(x[0]), &options.activation_with);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_conv1d_with(&options, sizeof options);

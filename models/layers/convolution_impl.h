@@ -32,7 +32,8 @@ void iso_conv_note(iso_layer *layer, const iso_conv_windows *conv, int dims);
         iso_config_pair(config, "strides", 1, (options)->strides_hw);                                        \
         iso_config_pair(config, "dilation_rate", 1, (options)->dilation_hw);                                 \
         (options)->padding = iso_config_padding(config);                                                     \
-        (options)->activation = iso_config_activation(config, iso_tensor_graph((options)->x));               \
+        (options)->activation =                                                                              \
+            iso_config_activation(config, iso_tensor_graph((options)->x), &(options)->activation_with);      \
         (options)->no_bias = !iso_config_flag(config, "use_bias", true);                                     \
     } while (0)
 

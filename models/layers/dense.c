@@ -21,11 +21,11 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     iso_tensor *y = iso_matmul(options.x, kernel); /* [batch, ..., units] */
     y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.units));
     iso_layer_note_integer(&layer, "units", options.units);
-    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
     iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
     iso_layer_note_weight(&layer, &kernel_form);
     iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, iso_activate(y, options.activation));
+    return iso_layer_end(&layer, y);
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -33,9 +33,9 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     iso_dense_options options = {.x = x[0],
                                  .name = config->name,
                                  .units = iso_config_count(config, "units", 0),
-                                 .activation = iso_config_activation(config, iso_tensor_graph(x[0])),
                                  .no_bias = !iso_config_flag(config, "use_bias", true)};
     (void)count;
+    options.activation = iso_config_activation(config, iso_tensor_graph(x[0]), &options.activation_with);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_dense_with(&options, sizeof options);

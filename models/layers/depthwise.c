@@ -43,11 +43,11 @@ iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *given,
     y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(conv.geometry.groups * multiplier));
     iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
     iso_conv_note(&layer, &conv, 2);
-    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
     iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
     iso_layer_note_weight(&layer, &kernel_form);
     iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, iso_activate(y, options.activation));
+    return iso_layer_end(&layer, y);
 }
 
 iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given, size_t size)
@@ -76,12 +76,12 @@ iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given,
     iso_layer_note_integer(&layer, "filters", options.filters);
     iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
     iso_conv_note(&layer, &conv, 2);
-    iso_layer_note_text(&layer, "activation", iso_activation_name(options.activation));
+    y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
     iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
     iso_layer_note_weight(&layer, &depthwise_form);
     iso_layer_note_weight(&layer, &pointwise_form);
     iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, iso_activate(y, options.activation));
+    return iso_layer_end(&layer, y);
 }
 
 static iso_tensor *build_depthwise(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -63,6 +63,9 @@ void iso_layer_note_json(iso_layer *layer, const char *key, const char *json);
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
 /* Dimensions given as bits: a list, one alone as a number. */
 void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
+/* {"module": ..., "class_name": ..., "config": {...}} with these members. */
+void iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name,
+                           const iso_text *config);
 /* Initializers and penalties as the objects that Keras makes of them. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
 void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
@@ -88,6 +91,9 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form
 /* NULL where it is left out; then a layout for it is an error. */
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
                                     iso_shape shape);
+/* y after an activation, which is noted. */
+iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
+                               const iso_activation_numbers *numbers);
 /* y + the weight, or y where it is left out. */
 iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out, const iso_weight_form *form,
                            iso_shape shape);
@@ -136,7 +142,8 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
 #define ISO_CONFIG_WEIGHT(options, config, name)                                                             \
     iso_config_weight(config, #name, &(options)->name##_initializer, &(options)->name##_l1,                  \
                       &(options)->name##_l2)
-/* The argument "activation"; an unknown name is an error. */
-iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph);
+/* The argument "activation", a name or a layer with numbers; what is neither is an error. */
+iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph,
+                                          iso_activation_numbers *numbers);
 
 #endif

@@ -14,8 +14,8 @@ static void add_seed(iso_text *text)
     iso_text_add(text, "%s\"seed\": null", text->length ? ", " : "");
 }
 
-static void note_object(iso_layer *layer, const char *key, const char *module, const char *class_name,
-                        const iso_text *config)
+void iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name,
+                           const iso_text *config)
 {
     iso_text text = {0};
     iso_text_add(&text,
@@ -70,7 +70,8 @@ void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_ini
 {
     iso_text config = {0};
     add_arguments(&config, initializer);
-    note_object(layer, key, "keras.initializers", iso_initializer_class(initializer->kind), &config);
+    iso_layer_note_object(layer, key, "keras.initializers", iso_initializer_class(initializer->kind),
+                          &config);
     iso_text_free(&config);
 }
 
@@ -84,11 +85,11 @@ void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double
     if (config.length == 0)
         iso_layer_note_json(layer, key, "null");
     else
-        note_object(layer, key, "keras.regularizers",
-                    l1 > 0 && l2 > 0 ? "L1L2"
-                    : l1 > 0         ? "L1"
-                                     : "L2",
-                    &config);
+        iso_layer_note_object(layer, key, "keras.regularizers",
+                              l1 > 0 && l2 > 0 ? "L1L2"
+                              : l1 > 0         ? "L1"
+                                               : "L2",
+                              &config);
     iso_text_free(&config);
 }
 
