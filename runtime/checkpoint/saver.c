@@ -436,14 +436,14 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
         iso_file_layout_set_state(&saver->layout, contents->state);
     iso_save_parts_take(&saver->parts, contents, pieces, saver->copy, !saver->options.waits);
     iso_save_exchange_run(&saver->exchange, &saver->parts, pieces);
+    if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
+        MPI_Barrier(saver->communicator);
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
         iso_save_by_mpio(saver, contents);
         atomic_store(&saver->worked, true);
     } else
         begin_work(saver, iso_save_write);
-    if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
-        MPI_Barrier(saver->communicator);
     return saver->options.waits ? iso_saver_wait(saver) : ISO_OK;
 done:
     give_up(saver);

@@ -234,16 +234,33 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void print(bench *b)
+static double median(const double *values, int count)
 {
-    double median[KINDS], total = (double)b->bytes * iso_ranks(b->ctx);
+    double sorted[MOST_ROUNDS];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_size);
+    return sorted[count / 2];
+}
+
+/* The machine may be slower in one round than in another, so ratios are taken within rounds. */
+static double median_ratio(const bench *b, int kind)
+{
+    double ratio[MOST_ROUNDS];
+    for (int r = 0; r < b->rounds; r++)
+        ratio[r] = b->seconds[kind][r] / b->seconds[kind - 1][r];
+    return median(ratio, b->rounds);
+}
+
+static void print(const bench *b)
+{
+    double total = (double)b->bytes * iso_ranks(b->ctx);
     printf("%d ranks, %.0f MiB, %d rounds\n", iso_ranks(b->ctx), total / (1 << 20), b->rounds);
     for (int k = 0; k < KINDS; k++) {
-        qsort(b->seconds[k], (size_t)b->rounds, sizeof(double), by_size);
-        median[k] = b->seconds[k][b->rounds / 2];
-        printf("%-20s %8.3f s (%.3f to %.3f) %8.2f GB/s", kinds[k], median[k], b->seconds[k][0],
-               b->seconds[k][b->rounds - 1], total / median[k] * 1e-9);
-        printf(k % 2 ? "   %.2f times\n" : "\n", median[k] / median[k > 0 ? k - 1 : 0]);
+        double seconds = median(b->seconds[k], b->rounds);
+        printf("%-20s %8.3f s %8.2f GB/s", kinds[k], seconds, total / seconds * 1e-9);
+        if (k % 2)
+            printf("   %.2f times", median_ratio(b, k));
+        printf("\n");
     }
 }
 
