@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/train/callbacks/monitor_impl.h"
 
 struct iso_keeper {
     iso_context *ctx;
@@ -66,8 +67,8 @@ static iso_status tell(const iso_keeper *keeper, iso_status status, const char *
 iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const char *path, bool best)
 {
     iso_status last = ISO_OK;
-    if (keeper->options.verbose && (!keeper->ctx || iso_is_chief(keeper->ctx)))
-        printf("\nEpoch %d: saving %s\n", training->state.epoch + 1, path);
+    if (keeper->options.verbose)
+        iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
     iso_status status = iso_model_contents_save(keeper->contents, training, keeper->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
