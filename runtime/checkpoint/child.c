@@ -241,6 +241,9 @@ static iso_status run(const char *path, uint64_t file_bytes, iso_child_work work
     if (child < 0)
         return status;
     bool known = wait_for(child, &end);
+    if (status == ISO_NO_MEMORY && whole)
+        status = iso_error_prefix(
+            ISO_INVALID, "'%s': reading it takes more memory than a file of its size should: ", path);
     if (status != ISO_OK || whole)
         return status;
     iso_free(*answer);

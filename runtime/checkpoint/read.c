@@ -16,7 +16,7 @@ enum {
     STRIDE = 128 << 10, /* where they begin so close, the kernel is asked to read everything */
     AHEAD = 16,         /* so many windows before they are needed */
 };
-static const size_t most_of_a_child = (size_t)1 << 30; /* bytes at once */
+static const size_t most_of_a_child = (size_t)256 << 20; /* bytes at once */
 
 /* Elements of a box, in its row-major order, of which a run is what follows each other in the file too. */
 typedef struct reader {
