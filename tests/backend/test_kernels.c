@@ -195,8 +195,9 @@ static const struct {
     {2, 1, 1, 3, 4, 1, 1, {2, 4}, {3, 1}, {2, 4}},
 };
 
-/* Each of them in float32, in float64 where that is small, and with groups and dilation where these fit. */
-enum { PLAIN, DOUBLE, GROUPS, DILATION, FORMS };
+/* Each of them in float32, in float64 where that is small, with groups and dilation where these fit, and with
+ * one, two or three filters for each channel. */
+enum { PLAIN, DOUBLE, GROUPS, DILATION, CHANNELWISE, CHANNELWISE_DILATION, FORMS };
 
 static bool convolution(trial *t, int index)
 {
@@ -208,7 +209,12 @@ static bool convolution(trial *t, int index)
     int64_t n = convolutions[which].n, h = convolutions[which].h, w = convolutions[which].w;
     int64_t c = convolutions[which].c, f = convolutions[which].f;
     int64_t r = convolutions[which].r, s = convolutions[which].s;
-    int64_t groups = form == GROUPS && c % 4 == 0 && f % 4 == 0 ? 4 : 1, dilation = form == DILATION ? 2 : 1;
+    int64_t groups = form == GROUPS && c % 4 == 0 && f % 4 == 0 ? 4 : 1;
+    int64_t dilation = form == DILATION || form == CHANNELWISE_DILATION ? 2 : 1;
+    if (form >= CHANNELWISE) {
+        groups = c;
+        f = c * (1 + which % 3);
+    }
     h += (r - 1) * (dilation - 1);
     w += (s - 1) * (dilation - 1);
     iso_conv_geometry *geometry = &t->attrs.conv.geometry;

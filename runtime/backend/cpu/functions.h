@@ -7,6 +7,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
+#include "runtime/backend/cpu/depthwise.h"
 #include "runtime/backend/cpu/pool.h"
 #include "runtime/graph/ops/attrs.h"
 
@@ -60,6 +61,12 @@ typedef struct iso_row_moments {
     FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                       \
     FUNCTION(void, conv_grad_kernel,                                                                         \
              (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))         \
+    /* Convolutions of each channel by itself, one image; dkernel is added to */                             \
+    FUNCTION(void, depthwise_f32, (const iso_depthwise *d, const float *x, const float *kernel, float *y))   \
+    FUNCTION(void, depthwise_grad_input_f32,                                                                 \
+             (const iso_depthwise *d, const float *kernel, const float *dy, float *dx))                      \
+    FUNCTION(void, depthwise_grad_kernel_f32,                                                                \
+             (const iso_depthwise *d, const float *x, const float *dy, float *dkernel))                      \
     /* Optimizers: iso_rule_run */                                                                           \
     FUNCTION(void, sgd_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))    \
     FUNCTION(void, rmsprop_f32,                                                                              \

@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/depthwise_body.h"
