@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/layers/config.h"
 #include "runtime/isogrid.h"
 #include "tests/support/run_tests.h"
 
@@ -248,6 +249,25 @@ START_TEST(a_broken_graph_goes_on)
 }
 END_TEST
 
+/* The page on layers has them all. */
+START_TEST(every_type_is_documented)
+{
+    static char text[1 << 16];
+    FILE *file = fopen("docs/layers.md", "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    for (int i = 0; i < iso_layer_type_count(); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "`%s`", iso_layer_type_at(i)->keras);
+        ck_assert_msg(strstr(text, name), "docs/layers.md lacks %s", name);
+    }
+    for (int kind = 0; iso_activation_name((iso_activation_kind)kind); kind++)
+        ck_assert_msg(strstr(text, iso_activation_name((iso_activation_kind)kind)), "docs/layers.md lacks %s",
+                      iso_activation_name((iso_activation_kind)kind));
+}
+END_TEST
+
 /* ---- built-in models ---- */
 
 static int64_t trainable(iso_graph *g)
@@ -347,6 +367,7 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, shapes, errors_name_the_layer,
-                     a_broken_graph_goes_on, builtin_models_have_the_guides_parameters,
-                     summary_is_keras_table, summary_of_several_inputs_tells_connections);
+                     a_broken_graph_goes_on, every_type_is_documented,
+                     builtin_models_have_the_guides_parameters, summary_is_keras_table,
+                     summary_of_several_inputs_tells_connections);
 }
