@@ -251,6 +251,157 @@ def huber():
     return keras.Sequential([x_of((4,)), L.Dense(3, activation="silu"), L.Dense(2)])
 
 
+# ---- further layers ----
+
+@model(lambda: O.Adam(0.01))
+def conv1d():
+    return keras.Sequential([x_of((9, 4)), L.Conv1D(4, 3, padding="causal", activation="relu"),
+                             L.Conv1D(6, 2, strides=2, padding="same", use_bias=False),
+                             L.Conv1D(4, 2, dilation_rate=2, groups=2), L.GlobalAveragePooling1D(), L.Dense(2)])
+
+
+@model(lambda: O.RMSprop(0.01))
+def pooling1d():
+    x = x_of((7, 3))
+    y = [L.Flatten()(p(x)) for p in
+         (L.MaxPooling1D(), L.MaxPooling1D(3, strides=2, padding="same"), L.AveragePooling1D(2),
+          L.AveragePooling1D(3, strides=1, padding="same"))]
+    y += [L.GlobalAveragePooling1D()(x), L.GlobalMaxPooling1D()(x), L.Flatten()(L.GlobalMaxPooling1D(keepdims=True)(x))]
+    return keras.Model(x, L.Dense(2)(L.Concatenate()(y)))
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def padding_and_cropping():
+    return keras.Sequential([x_of((6, 5, 2)), L.ZeroPadding2D(), L.ZeroPadding2D((1, 2)), L.Conv2D(3, 3),
+                             L.ZeroPadding2D(((0, 1), (2, 0))), L.Cropping2D(1), L.Cropping2D(((1, 0), (0, 2))),
+                             L.GlobalAveragePooling2D(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def depthwise():
+    return keras.Sequential([x_of((7, 6, 3)), L.DepthwiseConv2D(3, padding="same", activation="relu"),
+                             L.DepthwiseConv2D((2, 1), depth_multiplier=2, use_bias=False),
+                             L.DepthwiseConv2D(2, strides=2), L.GlobalAveragePooling2D(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def separable():
+    return keras.Sequential([x_of((7, 6, 3)), L.SeparableConv2D(4, 3, padding="same", activation="relu"),
+                             L.SeparableConv2D(5, 2, strides=2, depth_multiplier=2, use_bias=False),
+                             L.GlobalAveragePooling2D(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def upsampling():
+    return keras.Sequential([x_of((3, 4, 2)), L.Conv2D(3, 2, padding="same"), L.UpSampling2D(),
+                             L.Conv2D(2, 3, padding="same"), L.UpSampling2D((1, 3)),
+                             L.UpSampling2D(2, interpolation="bilinear"), L.Conv2D(1, 1)])
+
+
+@model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3)
+def unet():
+    x = x_of((8, 8, 1))
+    a = L.Conv2D(3, 3, padding="same", activation="relu")(x)
+    b = L.Conv2D(4, 3, padding="same", activation="relu")(L.MaxPooling2D()(a))
+    c = L.Concatenate()([L.UpSampling2D()(b), a])
+    return keras.Model(x, L.Softmax()(L.Conv2D(3, 1)(c)), name="unet")
+
+
+@model(lambda: O.Adam(0.01))
+def group_norm():
+    return keras.Sequential([x_of((4, 5, 6)), L.GroupNormalization(3), L.Conv2D(4, 2), L.GroupNormalization(2, epsilon=1e-2),
+                             L.GroupNormalization(4, center=False), L.GroupNormalization(-1, scale=False), L.Flatten(),
+                             L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def prelu():
+    return keras.Sequential([x_of((4, 3, 2)), L.PReLU(alpha_initializer=I.RandomUniform(0, 0.5)),
+                             L.PReLU(shared_axes=[1, 2], alpha_initializer=I.Constant(0.2)), L.Flatten(),
+                             L.Dense(3), L.PReLU(alpha_initializer=I.Constant(0.1)), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def permute():
+    return keras.Sequential([x_of((3, 4, 2)), L.Permute((2, 1, 3)), L.Conv2D(3, 2), L.Permute((3, 1, 2)),
+                             L.Dense(3), L.Softmax(axis=1), L.Softmax(axis=-2), L.Flatten(), L.Dense(1)])
+
+
+@model(lambda: O.Adam(0.01))
+def merges():
+    x = x_of((4,))
+    a, b, c = (L.Dense(3)(x) for _ in range(3))
+    y = [L.Subtract()([a, b]), L.Average()([a, b, c]), L.Maximum()([a, b, c]), L.Minimum()([b, c]),
+         L.Add()([a, b, c]), L.Multiply()([a, c])]
+    return keras.Model(x, L.Dense(2)(L.Concatenate(axis=1)(y)))
+
+
+@model(train=False)
+def noise():
+    return keras.Sequential([x_of((6,)), L.GaussianNoise(0.2), L.Dense(4, activation="relu"), L.Dropout(0.5), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def attention():
+    x = x_of((5, 4))
+    y = L.MultiHeadAttention(2, 3, name="attention")(x, x)
+    return keras.Model(x, L.Dense(2)(L.GlobalAveragePooling1D()(y)))
+
+
+@model(lambda: O.Adam(0.01))
+def attention_options():
+    x, z = x_of((4, 6), "x"), x_of((3, 5), "z")
+    y = L.MultiHeadAttention(2, 3, value_dim=4, use_bias=False, output_shape=7)(x, z)
+    y = L.MultiHeadAttention(3, 2)(y, y, y, use_causal_mask=True)
+    y = L.MultiHeadAttention(1, 4, kernel_regularizer=R.L2(0.01))(y, z, L.Dense(3)(z))
+    return keras.Model([x, z], L.Dense(2)(L.Flatten()(y)))
+
+
+@model(lambda: O.AdamW(0.01, weight_decay=0.01), "sparse_categorical_crossentropy", tokens=12, classes=12)
+def transformer():
+    x = x_of((6,), dtype="int32")
+    y = L.Embedding(12, 8)(x)
+    for i in range(2):
+        z = L.LayerNormalization()(y)
+        y = L.Add()([y, L.MultiHeadAttention(2, 4, name=f"attention_{i}")(z, z, use_causal_mask=True)])
+        z = L.Dense(12, activation="gelu")(L.LayerNormalization()(y))
+        y = L.Add()([y, L.Dense(8)(z)])
+    return keras.Model(x, L.Dense(12, activation="softmax")(L.LayerNormalization()(y)), name="transformer")
+
+
+@model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=5)
+def mobile():
+    x = x_of((8, 8, 3))
+    y = L.Conv2D(4, 3, strides=2, padding="same", use_bias=False)(x)
+    y = L.ReLU(max_value=6)(L.BatchNormalization()(y))
+    z = L.Conv2D(8, 1, use_bias=False)(y)
+    z = L.DepthwiseConv2D(3, padding="same", use_bias=False)(L.ReLU(max_value=6)(L.BatchNormalization()(z)))
+    z = L.Conv2D(4, 1, use_bias=False)(L.ReLU(max_value=6)(L.BatchNormalization()(z)))
+    y = L.Add()([y, L.BatchNormalization()(z)])
+    return keras.Model(x, L.Dense(5, activation="softmax")(L.GlobalAveragePooling2D()(y)), name="mobile")
+
+
+@model(lambda: O.Adam(0.01))
+def autoencoder():
+    encoder = keras.Sequential([x_of((6, 6, 1), "e"), L.Conv2D(3, 3, strides=2, padding="same", activation="relu"),
+                                L.Flatten(), L.Dense(4)], name="encoder")
+    decoder = keras.Sequential([x_of((4,), "d"), L.Dense(27, activation="relu"), L.Reshape((3, 3, 3)), L.UpSampling2D(),
+                                L.Conv2D(1, 3, padding="same", activation="sigmoid")], name="decoder")
+    x = x_of((6, 6, 1))
+    return keras.Model(x, decoder(encoder(x)), name="autoencoder")
+
+
+@model(lambda: O.RMSprop(0.01, rho=0.8, momentum=0.3), lo.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1))
+def categorical():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="softplus"), L.Dense(3)])
+
+
+@model(lambda: O.Adam(0.01))
+def normalization_axes():
+    return keras.Sequential([x_of((3, 4, 2)), L.BatchNormalization(axis=1), L.BatchNormalization(axis=-2),
+                             L.LayerNormalization(axis=1), L.LayerNormalization(axis=[1, 3]), L.Flatten(), L.Dense(2)])
+
+
 # ---- data ----
 
 def integers(v, shape, below):
