@@ -13,4 +13,11 @@ static inline int64_t iso_local_padding(const iso_array *x, const iso_array *y, 
     return padding + x->offset[d] - y->offset[d] * stride;
 }
 
+/* The groups of a convolution that a slot has, from its parts of x [.., c] and of the kernel [r, s, c /
+ * groups, f]. */
+static inline int64_t iso_local_groups(const iso_array *x, const iso_array *kernel)
+{
+    return x->dim[3] > 0 && kernel->dim[2] > 0 ? x->dim[3] / kernel->dim[2] : 1;
+}
+
 #endif

@@ -90,6 +90,47 @@ SAMPLE(conv_groups)
 {
     convolve(s, 1, 1, 1, 2);
 }
+/* As many groups as channels, one filter each, or three; and three channels for each filter. */
+static iso_tensor *channelwise(sample_graph *s, int64_t channels, int64_t groups, int64_t filters)
+{
+    iso_conv_geometry geometry = {{1, 2}, {1, 1}, {1, 0}, {1, 1}, groups};
+    iso_tensor *x = image(s, channels);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3, 2, channels / groups, filters)),
+                         &geometry);
+}
+
+SAMPLE(conv_channelwise)
+{
+    channelwise(s, 5, 5, 5);
+}
+SAMPLE(conv_channelwise_times3)
+{
+    channelwise(s, 3, 3, 9);
+}
+SAMPLE(conv_few_groups)
+{
+    channelwise(s, 6, 2, 2);
+}
+SAMPLE(conv_blocks)
+{
+    channelwise(s, 6, 3, 6);
+}
+SAMPLE(conv_channelwise_gradient)
+{
+    differentiate(s, channelwise(s, 5, 5, 5));
+}
+SAMPLE(conv_channelwise_times3_gradient)
+{
+    differentiate(s, channelwise(s, 3, 3, 9));
+}
+SAMPLE(conv_few_groups_gradient)
+{
+    differentiate(s, channelwise(s, 6, 2, 2));
+}
+SAMPLE(conv_blocks_gradient)
+{
+    differentiate(s, channelwise(s, 6, 3, 6));
+}
 SAMPLE(conv_gradient)
 {
     differentiate(s, convolve(s, 1, 1, 1, 1));
@@ -354,18 +395,30 @@ const sample network_samples[] = {
     {"conv2d", conv_dilation},
     {"conv2d", conv_groups},
     {"conv2d", conv_gaps},
+    {"conv2d", conv_channelwise},
+    {"conv2d", conv_channelwise_times3},
+    {"conv2d", conv_few_groups},
+    {"conv2d", conv_blocks},
     {"conv2d", conv_shift},
     {"conv2d", conv_far},
     {"conv2d_grad_input", conv_gradient},
     {"conv2d_grad_input", conv_stride_gradient},
     {"conv2d_grad_input", conv_groups_gradient},
     {"conv2d_grad_input", conv_gaps_gradient},
+    {"conv2d_grad_input", conv_channelwise_gradient},
+    {"conv2d_grad_input", conv_channelwise_times3_gradient},
+    {"conv2d_grad_input", conv_few_groups_gradient},
+    {"conv2d_grad_input", conv_blocks_gradient},
     {"conv2d_grad_input", conv_shift_gradient},
     {"conv2d_grad_input", conv_far_gradient},
     {"conv2d_grad_kernel", conv_gradient},
     {"conv2d_grad_kernel", conv_stride_gradient},
     {"conv2d_grad_kernel", conv_groups_gradient},
     {"conv2d_grad_kernel", conv_gaps_gradient},
+    {"conv2d_grad_kernel", conv_channelwise_gradient},
+    {"conv2d_grad_kernel", conv_channelwise_times3_gradient},
+    {"conv2d_grad_kernel", conv_few_groups_gradient},
+    {"conv2d_grad_kernel", conv_blocks_gradient},
     {"conv2d_grad_kernel", conv_shift_gradient},
     {"conv2d_grad_kernel", conv_far_gradient},
     {"max_pool2d", max_pool},

@@ -30,7 +30,7 @@ static shape shape_of(const iso_call *call, const iso_array *x, const iso_array 
         s.taps[i] = kernel->dim[i];
         s.pad[i] = iso_local_padding(x, y, 1 + i, s.geometry->stride[i], s.geometry->pad_before[i]);
     }
-    s.groups = s.geometry->groups;
+    s.groups = iso_local_groups(x, kernel);
     s.all_c = x->dim[3];
     s.all_f = y->dim[3];
     s.c = kernel->dim[2];

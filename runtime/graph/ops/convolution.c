@@ -88,13 +88,33 @@ static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
     dx[1] = create(&iso_op_conv2d, x, d[0], geometry, NULL);
 }
 
-/* What the dimensions run over: x's height and width through the window, y's places directly; channels of
- * grouped convolutions stay whole. */
+/* What the dimensions run over, and which do so through a window: x's height and width; y's places directly.
+ * Without groups channels contract and filters are free. With groups these are one factor, of which channels
+ * and filters are blocks: windows side by side, where both have one size or one of them is 1; else they stay
+ * whole. */
 typedef struct conv_dims {
     int8_t x[4], kernel[4], y[4];
+    uint8_t x_windows, kernel_windows, y_windows;
 } conv_dims;
 
-enum { X_WINDOWS = 1 << 1 | 1 << 2 };
+enum { X_WINDOWS = 1 << 1 | 1 << 2, LAST = 1 << 3 };
+
+static void share_groups(const iso_shape *kernel, int64_t groups, conv_dims *dims, iso_rule *rule)
+{
+    enum { G = C };
+    int64_t channels = kernel->dim[2], filters = kernel->dim[3] / groups,
+            block = channels > filters ? channels : filters;
+    if (channels != filters && channels != 1 && filters != 1)
+        return;
+    rule->factors = G + 1;
+    dims->x[3] = dims->kernel[3] = dims->y[3] = G;
+    if (block > 1)
+        rule->window[G] = (iso_sliding_window){groups, block, block, 1, 0};
+    if (channels > 1)
+        dims->x_windows |= LAST;
+    if (filters > 1)
+        dims->kernel_windows = dims->y_windows = LAST;
+}
 
 static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso_shape *y, iso_rule *rule)
 {
@@ -104,17 +124,23 @@ static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso
     *rule = (iso_rule){.factors = grouped ? C : F + 1, .linear = 3};
     rule->window[H] = window_of(geometry, 0, kernel, y->dim[1]);
     rule->window[W] = window_of(geometry, 1, kernel, y->dim[2]);
-    return (conv_dims){
+    conv_dims dims = {
         .x = {N, H, W, c},
         .kernel = {ISO_WHOLE, ISO_WHOLE, c, f},
         .y = {N, H, W, f},
+        .x_windows = X_WINDOWS,
     };
+    if (grouped)
+        share_groups(kernel, geometry->groups, &dims, rule);
+    return dims;
 }
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
     conv_dims dims = begin_rule(op, &op->input[1]->shape, &op->output[0]->shape, rule);
-    rule->input_windows[0] = X_WINDOWS;
+    rule->input_windows[0] = dims.x_windows;
+    rule->input_windows[1] = dims.kernel_windows;
+    rule->output_windows[0] = dims.y_windows;
     memcpy(rule->input[0], dims.x, sizeof dims.x);
     memcpy(rule->input[1], dims.kernel, sizeof dims.kernel);
     memcpy(rule->output[0], dims.y, sizeof dims.y);
@@ -123,7 +149,9 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 {
     conv_dims dims = begin_rule(op, &op->input[0]->shape, &op->input[1]->shape, rule);
-    rule->output_windows[0] = X_WINDOWS;
+    rule->input_windows[0] = dims.kernel_windows;
+    rule->input_windows[1] = dims.y_windows;
+    rule->output_windows[0] = dims.x_windows;
     memcpy(rule->input[0], dims.kernel, sizeof dims.kernel);
     memcpy(rule->input[1], dims.y, sizeof dims.y);
     memcpy(rule->output[0], dims.x, sizeof dims.x);
@@ -132,7 +160,9 @@ static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 static void rule_of_kernel_gradient(const iso_op *op, iso_rule *rule)
 {
     conv_dims dims = begin_rule(op, &op->output[0]->shape, &op->input[1]->shape, rule);
-    rule->input_windows[0] = X_WINDOWS;
+    rule->input_windows[0] = dims.x_windows;
+    rule->input_windows[1] = dims.y_windows;
+    rule->output_windows[0] = dims.kernel_windows;
     memcpy(rule->input[0], dims.x, sizeof dims.x);
     memcpy(rule->input[1], dims.y, sizeof dims.y);
     memcpy(rule->output[0], dims.kernel, sizeof dims.kernel);

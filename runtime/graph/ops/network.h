@@ -9,7 +9,8 @@
  *
  * ---- convolutions (iso_conv_attrs) ----
  * Tap (i, j) of place (p, q) meets row p * stride - pad_before + i * dilation of x, and so the columns; outside
- * x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); with G > 1 c, f are whole.
+ * x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have some of the
+ * groups.
  *   conv2d              x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
  *   conv2d_grad_input   kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
  *   conv2d_grad_kernel  x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n

@@ -27,7 +27,7 @@ static conv conv_of(const iso_call *call, const iso_array *x, const iso_array *k
         .s = kernel->dim[1],
         .cg = kernel->dim[2],
         .f = kernel->dim[3],
-        .fg = kernel->dim[3] / geometry->groups,
+        .fg = kernel->dim[3] / iso_local_groups(x, kernel),
         .places_h = y->dim[1],
         .places_w = y->dim[2],
     };
