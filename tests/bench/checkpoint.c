@@ -2,6 +2,7 @@
  *
  *   make build/tests/bench/checkpoint
  *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5] [--columns]
+ * [--json]
  * [--width 4096]
  *
  * Every rank has its part of a state of so many MiB. Each round takes, one after the other:
@@ -264,6 +265,13 @@ static void print(const bench *b)
     }
 }
 
+static void print_json(const bench *b)
+{
+    for (int k = 0; k < KINDS; k++)
+        printf("%s\"%s\": %.6f", k ? ", " : "{", kinds[k], median(b->seconds[k], b->rounds));
+    printf("}\n");
+}
+
 /* --NAME VALUE */
 static const char *option(int argc, char **argv, const char *name, const char *fallback)
 {
@@ -297,7 +305,7 @@ int main(int argc, char **argv)
     for (int round = -1; round < b.rounds; round++) /* the first is not counted */
         ISO_TRY(run_round(&b, round));
     if (iso_rank(b.ctx) == 0)
-        print(&b);
+        (flag(argc, argv, "--json") ? print_json : print)(&b);
 done:
     iso_saver_destroy(b.waiting);
     iso_saver_destroy(b.saver);
