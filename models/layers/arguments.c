@@ -128,8 +128,10 @@ int iso_config_choice(const iso_layer_config *config, const char *key, const cha
     const char *text = config->text(config, key);
     iso_text supported = {0};
     for (int i = 0; names[i]; i++) {
-        if (!text || strcmp(text, names[i]) == 0)
+        if (!text || strcmp(text, names[i]) == 0) {
+            iso_text_free(&supported);
             return i;
+        }
         iso_text_add(&supported, "%s'%s'", i ? ", " : "", names[i]);
     }
     iso_config_refuse(config, key, iso_text_get(&supported));
