@@ -127,12 +127,15 @@ done:
 }
 
 /* Columns of a matrix: all ranks read in all of its rows, each little at a time, which the kernel does not
- * see coming. */
+ * see coming: it is told what comes, and not to guess. */
+static bool asks_ahead(const reader *r)
+{
+    return r->gap > 0 && (size_t)(r->run + r->gap) * r->size <= STRIDE;
+}
+
 static void ask_ahead(reader *r, uint64_t at)
 {
     uint64_t end = place_of(r, r->end - 1) + r->size;
-    if (r->gap == 0 || (size_t)(r->run + r->gap) * r->size > STRIDE)
-        return;
     if (r->asked < at)
         r->asked = at;
     while (r->asked < end && r->asked - at < (uint64_t)AHEAD * WINDOW) {
@@ -155,14 +158,19 @@ static iso_status read_direct(reader *r)
     bool as_wanted = r->tensor->element == iso_element_of(r->dtype) && r->dtype != ISO_BOOL;
     iso_status status = ISO_OK;
     find_runs(r);
+    bool ahead = asks_ahead(r);
+    if (ahead)
+        posix_fadvise(r->file->file, 0, 0, POSIX_FADV_RANDOM);
     while (r->next < r->end && status == ISO_OK) {
         int64_t left = r->run - r->next % r->run, n = r->end - r->next < left ? r->end - r->next : left;
         bool whole = n == r->end - r->next || !are_near(r);
         uint64_t at = place_of(r, r->next);
-        if (at >= r->asked || r->asked - at < (uint64_t)(AHEAD - 1) * WINDOW)
+        if (ahead && (at >= r->asked || r->asked - at < (uint64_t)(AHEAD - 1) * WINDOW))
             ask_ahead(r, at);
         status = as_wanted && whole ? read_into_place(r, at, n) : read_through(r, at, n);
     }
+    if (ahead)
+        posix_fadvise(r->file->file, 0, 0, POSIX_FADV_NORMAL);
     iso_free(r->window);
     return status;
 }
