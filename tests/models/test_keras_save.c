@@ -1,0 +1,205 @@
+/* Networks built in C as files of Keras's: bare ops, blocks, shared blocks; what cannot be saved, and that
+ * then nothing is written. (Whether real Keras reads such files: test_keras_table_python.) Ranks: 1, 3 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/isogrid.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+enum { ROWS = 5 };
+
+static iso_context *ctx;
+static char folder[200], path[300];
+
+static iso_tensor *block(iso_graph *g, iso_tensor *x, iso_tensor *z)
+{
+    iso_name_scope_begin(g, "block");
+    x = iso_relu(iso_dense(x, 4)); /* an op within a block, and an input from outside in the middle */
+    iso_tensor *both[] = {x, z};
+    return iso_name_scope_end(g, iso_dense(iso_concatenate(both, 2), 3));
+}
+
+/* Every op that stands for a layer; a block that is called twice, with several inputs. */
+static iso_model *mixed(void)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "in/put", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *z = iso_sigmoid(iso_dense(x, 2, .name = "re_lu")), *w = iso_affine(iso_tanh(x), 0.5, -0.25);
+    iso_tensor *y = block(g, w, z);
+    iso_share_begin(g);
+    iso_tensor *u = block(g, iso_multiply(iso_leaky_relu(x, 0.1), iso_elu(w, 0.7)), z);
+    iso_share_end(g);
+    iso_tensor *parts[] = {iso_silu(y), iso_softmax(iso_add(u, y), -1), iso_softplus(u)};
+    y = iso_concat(parts, 3, 1); /* [batch, 9] */
+    y = iso_transpose(iso_reshape_to(y, ISO_SHAPE(ISO_BATCH, 3, 3)), (const int[]){0, 2, 1});
+    y = iso_gelu(iso_dense(iso_flatten(y), 4), false);
+    return iso_model_create(g, x, iso_activation(y, ISO_LINEAR, .name = "same"));
+}
+
+static void predict(iso_model *model, float *y)
+{
+    static double rows[ROWS * 6];
+    iso_dataset *data;
+    for (int i = 0; i < ROWS * 6; i++)
+        rows[i] = (i * 7 % 11 - 5) / 4.0;
+    check_ok(
+        iso_dataset_arrays(ctx, &data, .x = {.data = rows, .shape = ISO_SHAPE(ROWS, 6), .dtype = ISO_F64}));
+    check_ok(iso_predict(model, data, .outputs = {y}, .verbose = ISO_ZERO));
+    iso_dataset_destroy(data);
+}
+
+static bool exists(const char *name)
+{
+    struct stat about;
+    char file[600];
+    snprintf(file, sizeof file, "%s/%s", folder, name);
+    return stat(file, &about) == 0;
+}
+
+START_TEST(ops_and_blocks)
+{
+    float a[ROWS * 4], b[ROWS * 4];
+    char stale[600];
+    iso_model *model = mixed(), *again;
+    iso_compile_options compile;
+    check_ok(iso_compile(model, iso_adam(0.01), ISO_LOSS_MSE));
+    predict(model, a);
+    /* what a killed job left is cleared away */
+    snprintf(stale, sizeof stale, "%s/.net.keras.saving", folder);
+    if (iso_is_chief(ctx)) {
+        ck_assert_int_eq(mkdir(stale, 0777), 0);
+        strcat(stale, "/model.weights.h5");
+        FILE *file = fopen(stale, "w");
+        fprintf(file, "half");
+        fclose(file);
+    }
+    check_ok(iso_keras_save(model, path));
+    ck_assert(exists("net.keras"));
+    ck_assert(!exists(".net.keras.saving"));
+    check_ok(iso_keras_load(ctx, path, &again, .compile = &compile));
+    check_ok(iso_compile_with(again, &compile, sizeof compile));
+    check_ok(iso_keras_load_weights(again, path));
+    predict(again, b);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert_str_eq(iso_model_optimizer(again)->rule, "adam");
+    iso_model_destroy(model);
+    iso_model_destroy(again);
+    check_ok(iso_agree(ctx, ISO_OK));
+    if (iso_is_chief(ctx))
+        unlink(path);
+}
+END_TEST
+
+/* A model that is not compiled has no optimizer in its file. */
+START_TEST(not_compiled)
+{
+    float a[ROWS * 4], b[ROWS * 4];
+    iso_model *model = mixed(), *again;
+    predict(model, a);
+    check_ok(iso_keras_save(model, path));
+    check_ok(iso_keras_load(ctx, path, &again));
+    check_ok(iso_keras_load_weights(again, path));
+    predict(again, b);
+    ck_assert_mem_eq(a, b, sizeof a);
+    iso_model_destroy(model);
+    iso_model_destroy(again);
+    check_ok(iso_agree(ctx, ISO_OK));
+    if (iso_is_chief(ctx))
+        unlink(path);
+}
+END_TEST
+
+static iso_tensor *log_of(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    return iso_dense(iso_log(x), 2);
+}
+
+static iso_tensor *constant_added(iso_graph *g, iso_tensor *x)
+{
+    static const double values[] = {1, 2, 3, 4, 5, 6};
+    return iso_dense(iso_add(x, iso_constant(g, ISO_F32, ISO_SHAPE(6), values)), 2);
+}
+
+static iso_tensor *own_variable(iso_graph *g, iso_tensor *x)
+{
+    iso_variable *scale = iso_variable_create(g, "scale", ISO_F32, ISO_SHAPE(6),
+                                              (iso_initializer){.kind = ISO_INIT_ONES}, true);
+    return iso_dense(iso_multiply(x, iso_variable_value(scale)), 2);
+}
+
+static iso_tensor *gelu_by_tanh(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    return iso_dense(x, 2, .activation = ISO_GELU_TANH, .name = "d");
+}
+
+static iso_tensor *no_chain(iso_graph *g, iso_tensor *x)
+{
+    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_tensor *both[] = {iso_dense(x, 2), iso_dense(x, 2)};
+    return iso_merge_add(both, 2);
+}
+
+START_TEST(refused)
+{
+    static const struct {
+        iso_tensor *(*build)(iso_graph *g, iso_tensor *x);
+        const char *part;
+    } cases[] = {{constant_added, "which no layer made"},
+                 {own_variable, "which no layer made"},
+                 {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
+                 {log_of, "the op 'log'"},
+                 {no_chain, "is no chain of layers"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_graph *g = iso_graph_create(ctx);
+        iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+        iso_model *model = iso_model_create(g, x, cases[i].build(g, x));
+        check_ok(iso_compile(model, iso_sgd(), ISO_LOSS_MSE));
+        check_refused(iso_keras_save_check(model, path), cases[i].part);
+        check_refused(iso_keras_save(model, path), cases[i].part);
+        iso_model_destroy(model);
+    }
+    ck_assert(!exists("net.keras"));
+    ck_assert(!exists(".net.keras.saving"));
+}
+END_TEST
+
+START_TEST(wrong_names)
+{
+    char missing[300];
+    iso_model *model = mixed();
+    check_ok(iso_compile(model, iso_sgd(), ISO_LOSS_MSE));
+    check_refused(iso_keras_save(model, "net.h5"), "a name that ends in .keras");
+    check_refused(iso_keras_save(model, ".keras"), "a name that ends in .keras");
+    check_refused(iso_keras_save(model, NULL), "needs a name");
+    snprintf(missing, sizeof missing, "%s/none/net.keras", folder);
+    ck_assert_int_eq(iso_keras_save(model, missing), ISO_IO);
+    ck_assert_msg(strstr(iso_error_message(), "none/net.keras") != NULL, "%s", iso_error_message());
+    iso_model_destroy(model);
+}
+END_TEST
+
+int main(void)
+{
+    iso_status status = iso_init(NULL, NULL, &ctx);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    snprintf(folder, sizeof folder, "/tmp/isogrid-save-XXXXXX");
+    if (iso_is_chief(ctx) && !mkdtemp(folder))
+        return iso_finish(ctx, iso_error(ISO_IO, "no folder for the test"));
+    status = iso_broadcast(ctx, folder, sizeof folder);
+    if (status != ISO_OK)
+        return iso_finish(ctx, status);
+    snprintf(path, sizeof path, "%s/net.keras", folder);
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, refused, wrong_names);
+    if (iso_is_chief(ctx))
+        rmdir(folder);
+    return iso_finish(ctx, ISO_OK) || failed;
+}
