@@ -111,6 +111,7 @@ static void end(saving *s)
     empty(iso_text_get(&s->parts));
     rmdir(iso_text_get(&s->parts));
     close(s->lock);
+    s->lock = -1;
 }
 
 /* ---- the zip ---- */
@@ -217,7 +218,9 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     iso_keras_warn_of_functions(model);
     ISO_TRY(iso_agree(ctx, chief ? begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
-    ISO_TRY(iso_agree(ctx, chief ? commit(&s) : ISO_OK));
+    status = chief ? commit(&s) : ISO_OK;
+    end(&s); /* whoever returns finds the file and nothing else */
+    ISO_TRY(iso_agree(ctx, status));
 done:
     end(&s);
     free_texts(&s);
