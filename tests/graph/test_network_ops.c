@@ -319,6 +319,55 @@ START_TEST(dropout_gradients)
 }
 END_TEST
 
+/* ---- noise ---- */
+
+/* What is added is normal: its moments, and how many numbers lie within one and two deviations; no step and
+ * no path has another's. */
+START_TEST(noise_is_normal)
+{
+    enum { ROWS = 500, COLUMNS = 20, N = ROWS * COLUMNS };
+    probe p;
+    double sum = 0, squares = 0, cubes = 0, products = 0, last = 0;
+    int within[2] = {0, 0};
+    probe_begin(&p, ROWS, ISO_F64);
+    iso_graph_set_seed(p.graph, 5);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(COLUMNS));
+    const double *y = probe_evaluate(&p, iso_gaussian_noise_op(x, 0.5, "noise"));
+    for (int64_t i = 0; i < N; i++) {
+        double z = (y[i] - p.values[0][i]) / 0.5;
+        sum += z;
+        squares += z * z;
+        cubes += z * z * z;
+        products += z * last;
+        last = z;
+        within[0] += fabs(z) < 1;
+        within[1] += fabs(z) < 2;
+    }
+    /* within five standard errors of 0, 1, 0, 0, and of 68.27% and 95.45% */
+    ck_assert_msg(fabs(sum) < 5 * sqrt(N), "mean %g", sum / N);
+    ck_assert_msg(fabs(squares - N) < 5 * sqrt(2.0 * N), "variance %g", squares / N);
+    ck_assert_msg(fabs(cubes) < 5 * sqrt(15.0 * N), "third moment %g", cubes / N);
+    ck_assert_msg(fabs(products) < 5 * sqrt(N), "neighbours go together by %g", products / N);
+    ck_assert_msg(fabs(within[0] - 0.6827 * N) < 5 * 0.4654 * sqrt(N), "%d within one", within[0]);
+    ck_assert_msg(fabs(within[1] - 0.9545 * N) < 5 * 0.2084 * sqrt(N), "%d within two", within[1]);
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(noise_differs)
+{
+    probe p;
+    probe_begin(&p, 4, ISO_F64);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(6));
+    double first = probe_evaluate(&p, iso_gaussian_noise_op(x, 0.5, "noise"))[0];
+    ck_assert(probe_evaluate(&p, iso_gaussian_noise_op(x, 0.5, "noise"))[0] == first);
+    ck_assert(probe_evaluate(&p, iso_gaussian_noise_op(x, 0.5, "other"))[0] != first);
+    p.step = 1;
+    ck_assert(probe_evaluate(&p, iso_gaussian_noise_op(x, 0.5, "noise"))[0] != first);
+    probe_end(&p);
+}
+END_TEST
+
 static bool same(const double *a, const double *b, int64_t n)
 {
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
@@ -446,6 +495,8 @@ static Suite *suite(void)
     tcase_add_test(tests, fault_names_global_row);
     tcase_add_test(tests, dropout_values);
     tcase_add_test(tests, dropout_gradients);
+    tcase_add_test(tests, noise_is_normal);
+    tcase_add_test(tests, noise_differs);
     tcase_add_test(tests, dropout_depends_on);
     tcase_add_test(tests, dropout_limits);
     tcase_add_test(tests, dropout_of_parts);
