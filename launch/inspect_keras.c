@@ -64,14 +64,14 @@ done:
 
 iso_status iso_inspect_open_keras(iso_inspection *inspection)
 {
-    char unpacked[4096] = "";
+    iso_keras_unpacked weights = {.file = -1};
+    const char *unpacked = weights.path;
     iso_status status = ISO_OK;
     ISO_TRY(describe(inspection->path, &inspection->state));
-    ISO_TRY(iso_keras_unpack_weights(inspection->path, unpacked, sizeof unpacked));
+    ISO_TRY(iso_keras_unpack_weights(inspection->path, &weights));
     ISO_TRY(iso_saved_file_open(NULL, unpacked, &inspection->file));
 done:
-    if (*unpacked)
-        unlink(unpacked);
+    iso_keras_unpacked_remove(&weights);
     if (status != ISO_OK && *unpacked && strstr(iso_error_message(), unpacked)) {
         char *message = iso_strdup(iso_error_message());
         const char *rest = message ? strstr(message, unpacked) + strlen(unpacked) : "";

@@ -37,11 +37,17 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     iso_keras_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
 
+/* The weights of a .keras file as a file of their own, in TMPDIR. file -1: there is none. */
+typedef struct iso_keras_unpacked {
+    int file; /* open, and locked as long as it is wanted */
+    char path[4096];
+} iso_keras_unpacked;
 /* For who only looks into a .keras file: a member ("metadata.json", "config.json") as a text of its own
- * (iso_free) of *bytes and a zero; and its weights, in a file in TMPDIR, which is the caller's to unlink also
- * after an error ("": there is none). ISO_INVALID, ISO_IO name the file. On one rank. */
+ * (iso_free) of *bytes and a zero; and its weights, which the caller removes, also after an error.
+ * ISO_INVALID, ISO_IO name the file. On one rank. */
 iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
-iso_status iso_keras_unpack_weights(const char *path, char *unpacked, size_t size);
+iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *unpacked);
+void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
 
 /* Writes a model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
  * they are connected, weights, and where it is compiled what with and the optimizer's state: it predicts the

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,7 +140,7 @@ static int files_in(const char *folder)
     DIR *dir = opendir(folder);
     ck_assert_ptr_nonnull(dir);
     for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(dir);
     check_ok(iso_agree(ctx, ISO_OK)); /* and has counted before anyone makes another */
     return count;
@@ -174,12 +175,21 @@ START_TEST(weights)
 {
     static const char words[] = "tests/keras/models/words.keras",
                       convnet[] = "tests/keras/models/convnet.keras";
-    char folder[64] = "/tmp/isogrid-test-keras-XXXXXX", broken[100];
+    char folder[64] = "/tmp/isogrid-test-keras-XXXXXX", broken[120];
+    FILE *left = NULL;
     if (iso_is_chief(ctx))
         ck_assert_ptr_nonnull(mkdtemp(folder));
     check_ok(iso_broadcast(ctx, folder, sizeof folder));
     setenv("TMPDIR", folder, 1);
+    if (iso_is_chief(ctx)) { /* it holds it, and then is killed */
+        snprintf(broken, sizeof broken, "%s/.isogrid-unpacked-left-words.weights.h5", folder);
+        left = fopen(broken, "wb");
+        ck_assert(left && flock(fileno(left), LOCK_EX) == 0);
+    }
     check_ok(load(words, words));
+    ck_assert_int_eq(files_in(folder), 1);
+    if (iso_is_chief(ctx))
+        fclose(left);
     check_refused(load(words, convnet), "tests/keras/models/convnet.keras: model.weights.h5 has no /layers/");
     check_refused(load(words, "tests/keras/models/missing.keras"), "No such file or directory");
     check_refused(load("tests/keras/README.md", words), "README.md: is no zip file");
