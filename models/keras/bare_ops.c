@@ -11,6 +11,14 @@ static const struct {
 } activations[] = {{"relu", "relu"},         {"sigmoid", "sigmoid"}, {"tanh", "tanh"}, {"silu", "silu"},
                    {"softplus", "softplus"}, {"exp", "exponential"}, {"gelu", "gelu"}};
 
+static const struct {
+    const char *op, *layer;
+} merges[] = {{"add", "Add"},
+              {"subtract", "Subtract"},
+              {"multiply", "Multiply"},
+              {"maximum", "Maximum"},
+              {"minimum", "Minimum"}};
+
 static const char *activation_of(const iso_op *op)
 {
     const iso_unary_attrs *attrs = op->attrs;
@@ -69,10 +77,11 @@ static json_t *layer_of(const iso_op *op, const char **type)
         *type = "Rescaling";
         return json_pack("{s: f, s: f}", "scale", attrs->scale, "offset", attrs->shift);
     }
-    if (strcmp(name, "add") == 0 || strcmp(name, "multiply") == 0) {
-        *type = *name == 'a' ? "Add" : "Multiply";
-        return json_object();
-    }
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
+        if (strcmp(name, merges[i].op) == 0) {
+            *type = merges[i].layer;
+            return json_object();
+        }
     if (strcmp(name, "concat") == 0) {
         *type = "Concatenate";
         return json_pack("{s: i}", "axis", ((const iso_axis_attrs *)op->attrs)->axis);
