@@ -93,7 +93,7 @@ static void remove_folder(bench *b)
 
 static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
 {
-    static char name[TENSORS][32];
+    static char name[TENSORS][40];
     int64_t rows = (int64_t)(mib << 20) / (TENSORS * width * 4);
     iso_status status = ISO_OK;
     for (int t = 0; t < TENSORS; t++) {
