@@ -98,6 +98,7 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
                                       .no_scale = !iso_config_flag(config, "scale", true),
                                       .no_center = !iso_config_flag(config, "center", true)};
     (void)count;
+    iso_config_flag(config, "synchronized", false); /* it always is */
     ISO_CONFIG_WEIGHT(&options, config, gamma);
     ISO_CONFIG_WEIGHT(&options, config, beta);
     options.moving_mean_initializer = iso_config_initializer(config, "moving_mean_initializer");

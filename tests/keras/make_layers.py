@@ -17,10 +17,12 @@ import numpy as np
 L = keras.layers
 
 
-def run(name, layer, inputs, training, positive=(), call=None):
+def run(name, layer, inputs, training, positive=(), call=None,
+        masked=None):
     """Random weights, one forward pass, gradients of sum(y * dy).
     `positive`: names of weights that are variances or scales, kept near 1.
-    `call`: how the layer is called with its inputs, where not with all as one argument."""
+    `call`: how the layer is called with its inputs, where not with all as one argument.
+    `masked`: the number of an input to which no gradient flows."""
     generator = common.rng(name + "/weights")
     call = call or (lambda layer, x: layer(x if len(x) > 1 else x[0]))
     call(layer, inputs)  # builds
@@ -59,6 +61,8 @@ def run(name, layer, inputs, training, positive=(), call=None):
     for i, x in enumerate(inputs):
         data[f"x{i}" if several else "x"] = x
     for i, d in enumerate(dx):
+        if i == masked:
+            continue
         data[f"dx{i}" if several else "dx"] = np.asarray(d)
     data.update(common.numbered("w", weights))
     data.update(common.numbered("dw", [np.asarray(d) for d in dw]))
@@ -145,7 +149,7 @@ class Writer:
         self.file = file
 
     def __call__(self, name, layer_class, *inputs, training=False, build=None,
-                 note=None, call=None, called={}, **given):
+                 note=None, call=None, called={}, masked=None, **given):
         """One case. An input is a shape (normal random numbers) or an array.
         `build` replaces the constructor where the stored arguments are not Keras's;
         `call` calls the layer with its inputs; `called` are arguments of the call
@@ -156,7 +160,7 @@ class Writer:
         layer = build() if build else getattr(L, layer_class)(**given)
         data, weights, trainable = run(name, layer, arrays, training,
                                        positive=("gamma", "moving_variance"),
-                                       call=call)
+                                       call=call, masked=masked)
         head = dict(attributes(layer_class, given), **called)
         head.update(training=training, inputs=len(arrays), weights=weights,
                     trainable=trainable)
@@ -424,6 +428,11 @@ def attention(case):
     case("attention/window_causal", "MultiHeadAttention", (2, 6, 6), (2, 6, 6),
          call=causal, called=dict(use_causal_mask=True), sliding_window=3,
          **small)
+    mask = common.rng("mask").integers(0, 2, (2, 4, 5)).astype(np.float32)
+    mask[0, 1] = 0  # a place that attends to none
+    case("attention/mask", "MultiHeadAttention", (2, 4, 6), (2, 5, 7), mask,
+         call=lambda layer, x: layer(x[0], x[1], attention_mask=x[2]),
+         called=dict(attention_mask=True), masked=2, **small)
     case("attention/images", "MultiHeadAttention", (2, 3, 4, 6), (2, 2, 3, 6),
          call=call(), **small)
     case("attention/axes", "MultiHeadAttention", (2, 3, 4, 6), (2, 3, 5, 6),
