@@ -21,22 +21,6 @@ static bool starts_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Leaves the optimizer out. */
-static void keep_weight_places(iso_places *places)
-{
-    int tensors = 0, groups = 0;
-    for (int i = 0; i < places->tensors; i++)
-        if (!starts_with(places->tensor[i].place, "/optimizer/")) {
-            places->tensor[tensors] = places->tensor[i];
-            places->constant[tensors++] = places->constant[i];
-        }
-    for (int i = 0; i < places->groups; i++)
-        if (!starts_with(places->group[i].place, "/optimizer"))
-            places->group[groups++] = places->group[i];
-    places->tensors = tensors;
-    places->groups = groups;
-}
-
 iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_model_contents **out)
 {
     iso_model_contents *contents = iso_new(sizeof *contents);
@@ -49,7 +33,7 @@ iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_mo
         return status;
     }
     if (weights_only)
-        keep_weight_places(&contents->places);
+        iso_places_drop(&contents->places, "/optimizer/");
     *out = contents;
     return ISO_OK;
 }

@@ -476,21 +476,50 @@ iso_status iso_places_create(iso_model *model, iso_places *places)
     return status;
 }
 
+static void free_tensor(iso_places *places, int i)
+{
+    iso_free((void *)(uintptr_t)places->tensor[i].place);
+    iso_free((void *)(uintptr_t)places->tensor[i].path);
+    iso_free((void *)(uintptr_t)places->constant[i]);
+}
+
+static void free_group(iso_places *places, int i)
+{
+    iso_free((void *)(uintptr_t)places->group[i].place);
+    iso_free((void *)(uintptr_t)places->group[i].name);
+}
+
 void iso_places_free(iso_places *places)
 {
-    for (int i = 0; i < places->tensors; i++) {
-        iso_free((void *)(uintptr_t)places->tensor[i].place);
-        iso_free((void *)(uintptr_t)places->tensor[i].path);
-        iso_free((void *)(uintptr_t)places->constant[i]);
-    }
-    for (int i = 0; i < places->groups; i++) {
-        iso_free((void *)(uintptr_t)places->group[i].place);
-        iso_free((void *)(uintptr_t)places->group[i].name);
-    }
+    for (int i = 0; i < places->tensors; i++)
+        free_tensor(places, i);
+    for (int i = 0; i < places->groups; i++)
+        free_group(places, i);
     iso_free(places->tensor);
     iso_free(places->constant);
     iso_free(places->group);
     *places = (iso_places){0};
+}
+
+void iso_places_drop(iso_places *places, const char *begin)
+{
+    int tensors = 0, groups = 0;
+    for (int i = 0; i < places->tensors; i++) {
+        if (strncmp(places->tensor[i].place, begin, strlen(begin)) == 0) {
+            free_tensor(places, i);
+            continue;
+        }
+        places->tensor[tensors] = places->tensor[i];
+        places->constant[tensors++] = places->constant[i];
+    }
+    for (int i = 0; i < places->groups; i++) {
+        if (strncmp(places->group[i].place, begin, strlen(begin)) == 0)
+            free_group(places, i);
+        else
+            places->group[groups++] = places->group[i];
+    }
+    places->tensors = tensors;
+    places->groups = groups;
 }
 
 int iso_places_find(const iso_places *places, const char *place)

@@ -25,6 +25,8 @@ typedef struct iso_places {
  * collective, and the same on every rank. */
 iso_status iso_places_create(iso_model *model, iso_places *places);
 void iso_places_free(iso_places *places);
+/* Takes out the tensors and groups whose places begin so. */
+void iso_places_drop(iso_places *places, const char *begin);
 /* The number of the tensor at a place, -1: none. So a file that Keras wrote is read. */
 int iso_places_find(const iso_places *places, const char *place);
 

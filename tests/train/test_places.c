@@ -261,6 +261,9 @@ START_TEST(pieces_have_places)
     ck_assert_int_ge(iso_places_find(&places, "/isogrid/variables/variable 0"), 0);
     ck_assert_int_ge(iso_places_find(&places, "/isogrid/variables/a/b"), 0);
     ck_assert_int_eq(iso_places_find(&places, "/isogrid/variables/c/./d"), -1);
+    iso_places_drop(&places, "/optimizer/");
+    ck_assert_int_eq(iso_places_find(&places, "/optimizer/vars/0"), -1);
+    ck_assert_int_ge(iso_places_find(&places, "/layers/dense/vars/0"), 0);
     iso_pieces_free(&pieces);
     iso_places_free(&places);
     iso_model_destroy(model);
