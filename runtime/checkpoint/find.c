@@ -45,8 +45,9 @@ static iso_status add(candidates *c, const candidate *one)
         int more = c->capacity ? 2 * c->capacity : 16;
         candidate *grown = iso_grow(c->all, (size_t)c->count, (size_t)more, sizeof *grown);
         if (!grown) {
+            iso_status status = no_memory(one->path);
             iso_free(one->path);
-            return no_memory(one->path);
+            return status;
         }
         c->all = grown;
         c->capacity = more;

@@ -15,6 +15,7 @@ struct iso_keeper {
     iso_keeper_options options;
     iso_model_contents *contents;
     iso_saver *saver;
+    char told[1024]; /* the last warning of a checkpoint that was written all the same */
 };
 
 iso_status iso_keeper_create(iso_model *model, const iso_keeper_options *options, iso_keeper **out)
@@ -52,6 +53,11 @@ iso_status iso_keeper_adopt(iso_keeper *keeper, const char *pattern)
     return iso_saver_adopt(keeper->saver, pattern);
 }
 
+static bool speaks(const iso_keeper *keeper)
+{
+    return !keeper->ctx || iso_is_chief(keeper->ctx);
+}
+
 /* What a save that failed means: a warning, or the end. */
 static iso_status tell(const iso_keeper *keeper, iso_status status, const char *message)
 {
@@ -59,9 +65,22 @@ static iso_status tell(const iso_keeper *keeper, iso_status status, const char *
         return ISO_OK;
     if (keeper->options.stop_on_error)
         return iso_error(status, "%s", message);
-    if (!keeper->ctx || iso_is_chief(keeper->ctx))
+    if (speaks(keeper))
         iso_warn("%s; training goes on", message);
     return ISO_OK;
+}
+
+/* How the last save ended. One that is written may have something to say too: an old one that cannot be
+ * removed. */
+static iso_status tell_end(iso_keeper *keeper, iso_status status)
+{
+    const char *message = iso_saver_message(keeper->saver);
+    if (status == ISO_OK && message[0] && strcmp(message, keeper->told) != 0) {
+        snprintf(keeper->told, sizeof keeper->told, "%s", message);
+        if (speaks(keeper))
+            iso_warn("%s", message);
+    }
+    return tell(keeper, status, message);
 }
 
 iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const char *path, bool best)
@@ -72,7 +91,7 @@ iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const cha
     iso_status status = iso_model_contents_save(keeper->contents, training, keeper->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
-    iso_status before = tell(keeper, last, iso_saver_message(keeper->saver));
+    iso_status before = tell_end(keeper, last);
     iso_status now = tell(keeper, status, message);
     return now != ISO_OK ? now : before;
 }
@@ -84,6 +103,5 @@ void iso_keeper_poll(iso_keeper *keeper)
 
 iso_status iso_keeper_wait(iso_keeper *keeper)
 {
-    iso_status status = iso_saver_wait(keeper->saver);
-    return tell(keeper, status, iso_saver_message(keeper->saver));
+    return tell_end(keeper, iso_saver_wait(keeper->saver));
 }
