@@ -63,11 +63,17 @@ static iso_status take(iso_context *ctx, const json_t *state, const iso_train_op
     return from->mesh ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the mesh '%s'", mesh);
 }
 
-static void say(const json_t *state, const iso_resumption *from)
+static void say(const json_t *state, const iso_train_options *options, const iso_resumption *from)
 {
+    int64_t epoch = json_integer_value(json_object_get(state, "epoch"));
+    if (epoch >= options->epochs) {
+        printf("%s is of a training that is done: %" PRId64 " of %" PRId64
+               " epochs; a greater --epochs trains further\n",
+               from->path, epoch, options->epochs);
+        return;
+    }
     printf("going on from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", from->path,
-           (int64_t)json_integer_value(json_object_get(state, "epoch")) + 1,
-           (int64_t)json_integer_value(json_object_get(state, "batch")),
+           epoch + 1, (int64_t)json_integer_value(json_object_get(state, "batch")),
            (int64_t)json_integer_value(json_object_get(state, "step")));
 }
 
@@ -87,7 +93,7 @@ static iso_status look_into(iso_context *ctx, const iso_train_options *options, 
     ISO_TRY(iso_agree(ctx, iso_json_parse(from->path, text, strlen(text), &state)));
     ISO_TRY(iso_agree(ctx, take(ctx, state, options, from)));
     if (options->verbose && iso_is_chief(ctx))
-        say(state, from);
+        say(state, options, from);
 done:
     json_decref(state);
     iso_saved_file_close(file);
