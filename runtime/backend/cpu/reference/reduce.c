@@ -82,7 +82,8 @@ static void run_sum(const iso_call *call)
     };
     const iso_reduce_attrs *attrs = call->attrs;
     int64_t n = iso_array_count(&call->out[0]);
-    memset(call->scratch, 0, (size_t)n * sizeof(double));
+    if (n > 0) /* else there is no scratch memory */
+        memset(call->scratch, 0, (size_t)n * sizeof(double));
     iso_walk walk;
     walk_reduction(call, &walk);
     for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk))
