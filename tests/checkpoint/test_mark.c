@@ -34,7 +34,8 @@ START_TEST(test_crc_of_parts)
     dice d = dice_for(_i);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)throw_dice(&d, 256);
-    int ranks = 1 + throw_dice(&d, 5), total = throw_dice(&d, sizeof bytes + 1), most = 1 + throw_dice(&d, 300);
+    int ranks = 1 + throw_dice(&d, 5), total = throw_dice(&d, sizeof bytes + 1),
+        most = 1 + throw_dice(&d, 300);
     iso_crc_sum sum[5] = {{0}};
     for (int at = 0; at < total;) {
         int part = throw_dice(&d, most + 1);
@@ -59,7 +60,8 @@ START_TEST(test_crc_of_columns)
     for (int begin = 0; begin < 70; begin += 20) {
         iso_crc_sum sum = {0};
         for (int row = 0; row < 30; row++)
-            iso_crc_sum_add(&sum, (uint64_t)(row * 70 + begin), bytes + row * 70 + begin, begin < 60 ? 20 : 10);
+            iso_crc_sum_add(&sum, (uint64_t)(row * 70 + begin), bytes + row * 70 + begin,
+                            begin < 60 ? 20 : 10);
         joined ^= iso_crc_sum_get(&sum, sizeof bytes);
     }
     ck_assert_uint_eq(joined, crc32(0, bytes, sizeof bytes));
@@ -82,7 +84,8 @@ static int make_file(iso_mark *mark)
     others = iso_crc(others, hdf5 + 600, 400);
     *mark = (iso_mark){12345678901234, HDF5_BYTES, others, TENSORS, tensor};
     check_ok(iso_file_write_at(file, "file", hdf5, HDF5_BYTES, 0));
-    check_ok(iso_file_write_at(file, "file", "what was longer before .............................", 50, 1100));
+    check_ok(
+        iso_file_write_at(file, "file", "what was longer before .............................", 50, 1100));
     check_ok(iso_mark_write(file, "file", mark));
     return file;
 }
@@ -138,7 +141,8 @@ START_TEST(test_flipped_bits)
                 status = iso_mark_check_others(file, "file", &read);
                 iso_mark_free(&read);
             }
-            ck_assert_msg((status == ISO_OK && found) == in_tensor, "bit %d of byte %d: %d", bit, (int)at, status);
+            ck_assert_msg((status == ISO_OK && found) == in_tensor, "bit %d of byte %d: %d", bit, (int)at,
+                          status);
             flip(file, at, (unsigned char)(1 << bit));
         }
     }
