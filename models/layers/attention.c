@@ -220,6 +220,8 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
         return score;
     iso_tensor *y =
         swap_heads(a, iso_matmul(attend(a, score), swap_heads(a, v))); /* [lead..., t, heads, v] */
+    if (!iso_tensor_good(y))
+        return y;
     return join_heads(a, gate ? iso_multiply(y, gate) : y);
 }
 
