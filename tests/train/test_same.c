@@ -1,7 +1,7 @@
 /* With one mesh every placement of its slots on ranks gives the same bits: networks with dropout, batch
  * statistics, shuffling and a shorter last batch. Here placements are compared inside of one job;
- * tests/train/test_same_numbers, to which this program prints what it gets when ISOGRID_TEST_STEPS is set,
- * compares jobs. Ranks: 2, 5 */
+ * tests/train/test_same_numbers, for which this program writes what it gets into the file
+ * ISOGRID_TEST_NUMBERS when ISOGRID_TEST_STEPS is set, compares jobs. Ranks: 2, 5 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,20 +176,28 @@ END_TEST
 
 /* ---- for the script ---- */
 
-START_TEST(print)
+static void write_numbers(FILE *out, const network *net, const setting *where, const result *r)
 {
     char text[33];
+    iso_fingerprint_text(&r->weights, text);
+    for (int i = 0; i < r->steps; i++)
+        fprintf(out, "%s %s step %d: %a %a\n", net->name, where->name, i, r->loss[i], r->accuracy[i]);
+    fprintf(out, "%s %s weights: %s\n", net->name, where->name, text);
+}
+
+START_TEST(writes_numbers)
+{
     result r;
+    FILE *out = iso_is_chief(ctx) ? fopen(getenv("ISOGRID_TEST_NUMBERS"), "w") : NULL;
+    ck_assert(out || !iso_is_chief(ctx));
     for (int n = 0; n < 2; n++)
         for (int m = 0; m < SETTINGS; m++) {
             train(&networks[n], &settings[m], NULL, atoi(getenv("ISOGRID_TEST_STEPS")), &r);
-            iso_fingerprint_text(&r.weights, text);
-            for (int i = 0; iso_is_chief(ctx) && i < r.steps; i++)
-                printf("%s %s step %d: %a %a\n", networks[n].name, settings[m].name, i, r.loss[i],
-                       r.accuracy[i]);
-            if (iso_is_chief(ctx))
-                printf("%s %s weights: %s\n", networks[n].name, settings[m].name, text);
+            if (out)
+                write_numbers(out, &networks[n], &settings[m], &r);
         }
+    if (out)
+        fclose(out);
 }
 END_TEST
 
@@ -198,7 +206,7 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        (getenv("ISOGRID_TEST_STEPS") ? RUN_TESTS("same", 0, print)
+        (getenv("ISOGRID_TEST_STEPS") ? RUN_TESTS("same", 0, writes_numbers)
                                       : RUN_TESTS("same", 0, placements_give_the_same_bits)))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
