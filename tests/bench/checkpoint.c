@@ -3,12 +3,15 @@
  *   launch/mpirun -np 4 build/tests/bench/checkpoint [--mib 1024] [--folder /tmp] [--rounds 5]
  *       [--columns] [--json] [--width 4096]
  *
- * Every rank has its part of a state of so many MiB. Each round measures, one after the other:
+ * Every rank has its part of a state of so many MiB. Each round measures three pairs.
  *
- *   write   all ranks write their bytes into one file, at their offsets, and sync it; beside it a checkpoint
- * that is committed: layout, checksums, rename and all. copy    a copy of the rank's bytes into memory that
- * is there already; beside it what iso_saver_save lets the caller wait. read    all ranks read their bytes of
- * the plain file; beside it those of the checkpoint; both from the disk.
+ * Writing: all ranks write their bytes into one file, at their offsets, and sync it; a checkpoint that is
+ * committed: layout, checksums, rename and all.
+ *
+ * Waiting: a copy of the rank's bytes into memory that is there already; what iso_saver_save lets the caller
+ * wait.
+ *
+ * Reading: all ranks read their bytes of the plain file; those of the checkpoint; both from the disk.
  *
  * Prints medians of the slowest rank's times, and their ratios. --columns cuts the matrices, which have
  * `width` columns, by them. */
