@@ -6,6 +6,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/copy_impl.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
@@ -198,7 +199,7 @@ void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *conten
         if (data && !all)
             continue;
         if (data)
-            memcpy(to, data, part->bytes);
+            iso_copy_away(to, data, part->bytes);
         to += part->bytes;
     }
 }
