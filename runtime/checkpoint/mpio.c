@@ -6,6 +6,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/hdf5_impl.h"
+#include "runtime/checkpoint/mpio_driver_impl.h"
 #include "runtime/checkpoint/ranges_impl.h"
 #include "runtime/checkpoint/saver_impl.h"
 
@@ -17,18 +18,22 @@ static iso_status failed(const iso_saver *saver, const char *what)
     return ISO_IO;
 }
 
-/* Without data sieving, which reads and writes back what other ranks write. */
-static iso_status open_file(const iso_saver *saver, hid_t *file)
+/* Without data sieving, which reads and writes back what other ranks write. closed: how closing it will go.
+ */
+static iso_status open_file(const iso_saver *saver, hid_t *file, iso_status *closed)
 {
     MPI_Info info;
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), parallel = H5Pcreate(H5P_FILE_ACCESS);
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_ds_write", "disable");
-    if (access >= 0 && H5Pset_fapl_mpio(access, MPI_COMM_SELF, info) >= 0)
+    if (access >= 0 && parallel >= 0 && H5Pset_fapl_mpio(parallel, MPI_COMM_SELF, info) >= 0 &&
+        iso_mpio_set_driver(access, parallel, closed) >= 0)
         *file = H5Fopen(saver->path.temporary, H5F_ACC_RDWR, access);
     iso_status status = *file < 0 ? failed(saver, "HDF5's parallel driver cannot open it") : ISO_OK;
     if (access >= 0)
         H5Pclose(access);
+    if (parallel >= 0)
+        H5Pclose(parallel);
     MPI_Info_free(&info);
     return status;
 }
@@ -92,17 +97,15 @@ static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents
     hid_t file = -1;
     iso_hdf5_quiet quiet;
     iso_hdf5_quiet_begin(&quiet);
-    iso_status status = open_file(saver, &file);
+    iso_status closed = ISO_OK, status = open_file(saver, &file, &closed);
     for (int i = 0; i < saver->parts.count && status == ISO_OK; i++) {
         const iso_save_part *part = &saver->parts.part[i];
         status = write_part(saver, file, contents->tensor[part->tensor].place, &part->piece);
     }
-    /* Synced before it is closed, so that closing has little left to fail at (HDF5 1.10 writes the superblock
-     * again, always): it keeps a file that it could not close, and crashes on it when the program ends. */
-    if (status == ISO_OK)
-        status = iso_save_sync(saver);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
-        status = failed(saver, "HDF5's parallel driver cannot close it");
+        status = failed(saver, "HDF5 cannot close it");
+    if (status == ISO_OK && closed != ISO_OK)
+        status = ISO_IO; /* the driver has told the error */
     iso_hdf5_quiet_end(&quiet);
     return status;
 }

@@ -15,7 +15,7 @@ struct iso_keeper {
     iso_keeper_options options;
     iso_model_contents *contents;
     iso_saver *saver;
-    char told[1024]; /* the last warning of a checkpoint that was written all the same */
+    char told[1024]; /* what was told last of a save: it is told once */
 };
 
 iso_status iso_keeper_create(iso_model *model, const iso_keeper_options *options, iso_keeper **out)
@@ -59,10 +59,11 @@ static bool speaks(const iso_keeper *keeper)
 }
 
 /* What a save that failed means: a warning, or the end. */
-static iso_status tell(const iso_keeper *keeper, iso_status status, const char *message)
+static iso_status tell(iso_keeper *keeper, iso_status status, const char *message)
 {
     if (status == ISO_OK)
         return ISO_OK;
+    snprintf(keeper->told, sizeof keeper->told, "%s", message);
     if (keeper->options.stop_on_error)
         return iso_error(status, "%s", message);
     if (speaks(keeper))
@@ -91,7 +92,9 @@ iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const cha
     iso_status status = iso_model_contents_save(keeper->contents, training, keeper->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
-    iso_status before = tell_end(keeper, last);
+    /* Where each save is waited for, the saver's message is that of this one, which is told below. */
+    bool waits = keeper->options.waits || keeper->options.mpio;
+    iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(keeper, last);
     iso_status now = tell(keeper, status, message);
     return now != ISO_OK ? now : before;
 }
