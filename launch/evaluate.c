@@ -1,5 +1,4 @@
 /* isogrid evaluate: the loss and metrics of a model with weights from a file, on a data set. */
-#include <math.h>
 #include <stdio.h>
 
 #include "collectives/control/control.h"
@@ -13,21 +12,12 @@ static const iso_argument own[] = {
 };
 static const iso_trained_command command = {.compiles = true, .count = 1, .own = own};
 
-/* JSON has no NaN and no infinities: they are texts. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value)
-                           : json_string(isnan(value) ? "nan"
-                                         : value > 0  ? "inf"
-                                                      : "-inf");
-}
-
 static iso_status print_json(iso_model *model, const iso_dataset *data, const double *values)
 {
     json_t *object =
         json_pack("{s:s, s:I}", "data", iso_dataset_source(data), "rows", (json_int_t)iso_dataset_rows(data));
     for (int i = 0; i < iso_model_value_count(model); i++)
-        json_object_set_new(object, iso_model_value_name(model, i), number(values[i]));
+        json_object_set_new(object, iso_model_value_name(model, i), iso_json_number(values[i]));
     int failed = object ? json_dumpf(object, stdout, JSON_REAL_PRECISION(17)) : -1;
     json_decref(object);
     printf("\n");

@@ -4,12 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *name_of(double value)
+{
+    return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
 void iso_json_add_number(iso_text *text, double value)
 {
     if (isfinite(value))
         iso_text_add(text, "%.17g", value);
     else
-        iso_text_add(text, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        iso_text_add(text, "\"%s\"", name_of(value));
+}
+
+json_t *iso_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_string(name_of(value));
 }
 
 void iso_json_add_text(iso_text *text, const char *value)

@@ -12,6 +12,8 @@
 
 /* Adds a number to the last bit; JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
 void iso_json_add_number(iso_text *text, double value);
+/* The same as a value, which is exact where it is dumped with JSON_REAL_PRECISION(17). */
+json_t *iso_json_number(double value);
 /* Adds a text in quotes, with what JSON wants escaped. Bytes that are no UTF-8 stay as they are. */
 void iso_json_add_text(iso_text *text, const char *value);
 /* Reads such a number; false where the value is none. */

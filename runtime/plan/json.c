@@ -17,11 +17,6 @@ static json_t *text_or_null(const char *text)
     return text && *text ? json_string(text) : json_null();
 }
 
-static json_t *number(double value)
-{
-    return json_real(value);
-}
-
 static json_t *variable(const iso_report_variable *v)
 {
     return json_pack("{ss ss so ss sb so so ss si ss sI sI sI}", "path", v->path, "reason", v->reason, "key",
@@ -52,8 +47,8 @@ static json_t *op(const iso_report_op *o)
         json_object_set_new(object, "local_shape", shape_of(&o->local));
         json_object_set_new(object, "layout", json_string(o->layout));
         json_object_set_new(object, "kernel", text_or_null(o->kernel));
-        json_object_set_new(object, "flops", number(o->flops));
-        json_object_set_new(object, "repeated", number(o->repeated));
+        json_object_set_new(object, "flops", json_real(o->flops));
+        json_object_set_new(object, "repeated", json_real(o->repeated));
     }
     if (object)
         json_object_set_new(object, "live_bytes", json_integer(o->live));
@@ -63,8 +58,8 @@ static json_t *op(const iso_report_op *o)
 static json_t *collective(const iso_plan_report *r, const iso_report_collective *c)
 {
     return json_pack("{ss ss ss so so so so si si si}", "kind", c->kind, "axes", c->axes, "tensor", c->tensor,
-                     "from", origin(&c->from), "to", origin(&c->to), "bytes", number(c->bytes),
-                     "bytes_per_slot", number(c->bytes / r->slots), "begin", c->begin, "end", c->end,
+                     "from", origin(&c->from), "to", origin(&c->to), "bytes", json_real(c->bytes),
+                     "bytes_per_slot", json_real(c->bytes / r->slots), "begin", c->begin, "end", c->end,
                      "overlaps", c->overlaps);
 }
 
@@ -107,7 +102,7 @@ static json_t *whole(const iso_plan_report *r)
         "{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
         r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->slots, "hosts", r->hosts,
         "slots_per_host", r->host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
-        (json_int_t)r->parameters, "flops", number(r->flops), "exchanged_bytes", number(r->bytes),
+        (json_int_t)r->parameters, "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes),
         "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
         json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)

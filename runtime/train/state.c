@@ -1,6 +1,5 @@
 /* The state of a training as JSON: written into checkpoints, and put back. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,26 +9,17 @@
 #include "runtime/exec/value.h"
 #include "runtime/train/state_impl.h"
 
-/* ---- numbers that JSON does not have ---- */
-
-/* 17 digits are a double to the last bit; NaN and infinities, and integers beyond 2^53, are texts. */
-static json_t *number(double value)
-{
-    char text[32];
-    if (isfinite(value))
-        return json_real(value);
-    snprintf(text, sizeof text, "%g", value);
-    return json_string(text);
-}
+/* ---- numbers ---- */
 
 static json_t *numbers(const double *value, int count)
 {
     json_t *array = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(array, number(value[i]));
+        json_array_append_new(array, iso_json_number(value[i]));
     return array;
 }
 
+/* Integers beyond 2^53 are texts. */
 static json_t *hexadecimal(uint64_t value)
 {
     char text[24];
@@ -71,8 +61,10 @@ static json_t *layouts(const iso_graph *graph)
     for (int i = 0; i < iso_graph_variable_count(graph); i++) {
         iso_variable *variable = iso_graph_variable(graph, i);
         const iso_layout *layout = iso_variable_layout(variable);
-        if (layout && strpbrk(iso_layout_describe(layout, text, sizeof text),
-                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))
+        if (!layout)
+            continue;
+        iso_layout_describe(layout, text, sizeof text);
+        if (text[strspn(text, "-, ")])
             json_object_set_new(object, iso_variable_path(variable), json_string(text));
     }
     return object;

@@ -44,12 +44,6 @@ static uint64_t hexadecimal_of(const json_t *object, const char *key)
     return strtoull(text_of(object, key), NULL, 16);
 }
 
-/* NaN and infinities are texts. */
-static double number_of(const json_t *value)
-{
-    return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
-}
-
 static iso_status check_model(const json_t *state, const iso_model *model)
 {
     uint64_t theirs = hexadecimal_of(state, "model"), ours = iso_model_hash(model);
@@ -95,7 +89,8 @@ static bool read_sums(const json_t *array, double *sums, int count)
     if ((int)json_array_size(array) != count)
         return false;
     for (int i = 0; i < count; i++)
-        sums[i] = number_of(json_array_get(array, (size_t)i));
+        if (!iso_json_get_number(json_array_get(array, (size_t)i), &sums[i]))
+            return false;
     return true;
 }
 
