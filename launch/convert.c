@@ -5,6 +5,7 @@
 #include "launch/command.h"
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
+#include "runtime/base/file.h"
 
 typedef struct convert_options {
     iso_train_options train; /* those of a training that matter here */
@@ -56,20 +57,14 @@ static void help(iso_text *text)
     iso_arguments_help(rows, make_table(rows), text);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length > tail && strcmp(text + length - tail, end) == 0;
-}
-
 static bool is_model(const char *path)
 {
-    return ends_with(path, ".keras");
+    return iso_file_name_ends(path, ".keras");
 }
 
 static iso_status check_kind(const char *path)
 {
-    return is_model(path) || ends_with(path, ".weights.h5")
+    return is_model(path) || iso_file_name_ends(path, ".weights.h5")
                ? ISO_OK
                : iso_error(ISO_INVALID, "'%s': a name that ends in .keras or .weights.h5 is wanted", path);
 }

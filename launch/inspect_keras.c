@@ -5,12 +5,12 @@
 
 #include "launch/inspect_impl.h"
 #include "models/keras/keras.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 
 bool iso_inspect_is_keras(const char *path)
 {
-    size_t length = strlen(path);
-    return length > 6 && !strcmp(path + length - 6, ".keras");
+    return iso_file_name_ends(path, ".keras");
 }
 
 /* A member's text as JSON. */

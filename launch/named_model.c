@@ -4,16 +4,11 @@
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
+#include "runtime/base/file.h"
 
 static bool is_file(const char *name)
 {
-    return ends_with(name, ".keras") || ends_with(name, ".json");
+    return iso_file_name_ends(name, ".keras") || iso_file_name_ends(name, ".json");
 }
 
 static iso_dtype precision_of(const iso_train_options *options)
@@ -43,7 +38,7 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
                                        .compile = &named->compile);
     if (status != ISO_OK)
         return status;
-    named->weights = ends_with(options->model, ".keras");
+    named->weights = iso_file_name_ends(options->model, ".keras");
     return iso_agree(ctx, iso_recipe_replace(options, &named->compile));
 }
 
@@ -68,7 +63,7 @@ iso_status iso_named_model_load_weights(const iso_train_options *options, bool a
 {
     if (!options->weights)
         return named->weights ? load_own(options, alone, named) : ISO_OK;
-    if (ends_with(options->weights, ".keras"))
+    if (iso_file_name_ends(options->weights, ".keras"))
         return iso_keras_load_weights(named->model, options->weights, .no_optimizer = alone);
     return iso_model_load_weights(named->model, options->weights, .no_optimizer = alone);
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "runtime/base/file.h"
+
 static const double many =
     0x1p40; /* rows, epochs and steps: far beyond what is possible, far from overflow */
 
@@ -179,9 +181,7 @@ static iso_status check_checkpoint(const iso_train_options *options)
 
 static iso_status check_save(const char *path)
 {
-    size_t length = path ? strlen(path) : 0;
-    if (path && !(length > 6 && !strcmp(path + length - 6, ".keras")) &&
-        !(length > 11 && !strcmp(path + length - 11, ".weights.h5")))
+    if (path && !iso_file_name_ends(path, ".keras") && !iso_file_name_ends(path, ".weights.h5"))
         return iso_error(ISO_INVALID, "--save '%s': a name that ends in .keras or .weights.h5 is wanted",
                          path);
     return ISO_OK;

@@ -38,7 +38,7 @@ static iso_status find(iso_context *ctx, const iso_train_options *options, iso_r
         return iso_agree(ctx, from->path ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for '%s'", how));
     }
     if (options->backup) { /* which goes on by itself: only its mesh and seed are wanted here */
-        iso_text_add(&backup, "%s/backup.weights.h5", options->backup);
+        iso_text_add(&backup, "%s/" ISO_BACKUP_NAME, options->backup);
         status = find_newest(ctx, iso_text_get(&backup), &from->path);
         from->by_backup = from->path != NULL;
     }

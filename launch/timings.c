@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launch/train_impl.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 
 typedef struct timings {
@@ -16,24 +17,13 @@ typedef struct timings {
     long long steps; /* of this epoch, so far */
 } timings;
 
-static double seconds(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-double iso_clock(void)
-{
-    return seconds(CLOCK_MONOTONIC);
-}
-
 /* Seconds since this process was started: field 22 of /proc/self/stat, in ticks since the machine's start.
  * -1: not known. */
 static double process_age(void)
 {
     char line[1024];
     unsigned long long start = 0;
+    struct timespec now;
     FILE *file = fopen("/proc/self/stat", "r");
     if (!file)
         return -1;
@@ -43,7 +33,8 @@ static double process_age(void)
         sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
                &start) != 1)
         return -1;
-    return seconds(CLOCK_BOOTTIME) - (double)start / (double)sysconf(_SC_CLK_TCK);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - (double)start / (double)sysconf(_SC_CLK_TCK);
 }
 
 static iso_status train_begin(void *user, iso_fit_state *state)

@@ -6,6 +6,8 @@
 #include "launch/command.h"
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
 
 /* What a run holds. */
 typedef struct run_state {
@@ -73,8 +75,7 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
 
 static bool saves_model(const iso_train_options *options)
 {
-    const char *end = options->save ? strrchr(options->save, '.') : NULL;
-    return end && strcmp(end, ".keras") == 0;
+    return options->save && iso_file_name_ends(options->save, ".keras");
 }
 
 static iso_status save(const iso_train_options *options, run_state *run)

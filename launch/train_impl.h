@@ -84,7 +84,5 @@ iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows,
  * the start of the process to the end of the first step without those (`reading`) that opened the data. Chief
  * only. */
 iso_callback *iso_timings_file(iso_context *ctx, const char *path, double reading);
-/* Seconds on a clock that only moves on. */
-double iso_clock(void);
 
 #endif

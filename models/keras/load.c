@@ -7,16 +7,11 @@
 #include "collectives/control/control.h"
 #include "models/keras/archive.h"
 #include "models/keras/keras_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 
 enum { MOST_BYTES = 256 << 20 };
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
 
 /* ---- the text of config.json ---- */
 
@@ -64,7 +59,7 @@ static iso_status read_config_file(const char *path, char **text, size_t *bytes)
 static iso_status read_config(const char *path, char **text, size_t *bytes)
 {
     iso_keras_archive *archive;
-    if (ends_with(path, ".json"))
+    if (iso_file_name_ends(path, ".json"))
         return read_config_file(path, text, bytes);
     iso_status status = iso_keras_archive_open(path, &archive);
     if (status != ISO_OK)
@@ -131,7 +126,7 @@ done:
 /* What messages call the text. */
 static void name_config(const char *path, iso_text *name)
 {
-    iso_text_add(name, ends_with(path, ".json") ? "%s" : "%s: " ISO_KERAS_CONFIG, path);
+    iso_text_add(name, iso_file_name_ends(path, ".json") ? "%s" : "%s: " ISO_KERAS_CONFIG, path);
 }
 
 iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_keras_load_options *given,

@@ -16,6 +16,7 @@
 #include "collectives/control/control.h"
 #include "models/keras/keras.h"
 #include "models/keras/writer_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
@@ -30,18 +31,12 @@ typedef struct saving {
     int lock; /* the open folder of the parts; -1: none */
 } saving;
 
-static iso_status failed(const char *path, const char *what)
-{
-    return iso_error(ISO_IO, "'%s': %s: %s", path, what, strerror(errno));
-}
-
 /* ---- what is written ---- */
 
 static iso_status name_parts(saving *s)
 {
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
-    size_t length = strlen(name);
-    if (length <= 6 || strcmp(name + length - 6, ".keras") != 0)
+    if (!iso_file_name_ends(s->path, ".keras"))
         return iso_error(ISO_INVALID, "'%s': a name that ends in .keras is wanted", s->path);
     iso_text_add(&s->folder, "%.*s", slash ? (int)(slash - s->path) + 1 : 2, slash ? s->path : "./");
     iso_text_add(&s->parts, "%s.%s.saving", iso_text_get(&s->folder), name);
@@ -91,14 +86,14 @@ static iso_status begin(saving *s)
 {
     const char *parts = iso_text_get(&s->parts);
     if (mkdir(parts, 0777) && errno != EEXIST)
-        return failed(s->path, "no room beside it could be made");
+        return iso_file_failed(s->path, "no room beside it could be made");
     s->lock = open(parts, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0)
-        return failed(parts, "it cannot be opened");
+        return iso_file_failed(parts, "it cannot be opened");
     if (flock(s->lock, LOCK_EX | LOCK_NB)) {
         close(s->lock);
         s->lock = -1;
-        return failed(s->path, "another job saves it now");
+        return iso_file_failed(s->path, "another job saves it now");
     }
     empty(parts);
     return ISO_OK;
@@ -169,7 +164,7 @@ static iso_status sync_path(const char *path, int flags)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     iso_status status =
-        file < 0 || fsync(file) ? failed(path, "it could not be written to the disk") : ISO_OK;
+        file < 0 || fsync(file) ? iso_file_failed(path, "it could not be written to the disk") : ISO_OK;
     if (file >= 0)
         close(file);
     return status;
@@ -181,7 +176,7 @@ static iso_status commit(const saving *s)
     ISO_TRY(write_zip(s));
     ISO_TRY(sync_path(iso_text_get(&s->whole), 0));
     if (rename(iso_text_get(&s->whole), s->path))
-        return failed(s->path, "it cannot be replaced");
+        return iso_file_failed(s->path, "it cannot be replaced");
     ISO_TRY(sync_path(iso_text_get(&s->folder), O_DIRECTORY));
 done:
     return status;

@@ -12,6 +12,7 @@
 
 #include "models/keras/archive.h"
 #include "models/keras/keras.h"
+#include "runtime/base/file.h"
 
 static const char prefix[] = ".isogrid-unpacked-";
 
@@ -58,9 +59,9 @@ static iso_status make_file(const char *archive, iso_keras_unpacked *t)
 {
     char end[100];
     const char *slash = strrchr(archive, '/'), *name = slash ? slash + 1 : archive;
-    size_t length = strlen(name), tail = strlen(".keras");
-    if (length > tail && strcmp(name + length - tail, ".keras") == 0)
-        length -= tail;
+    size_t length = strlen(name);
+    if (iso_file_name_ends(archive, ".keras"))
+        length -= strlen(".keras");
     snprintf(end, sizeof end, "-%.*s.weights.h5", length < 60 ? (int)length : 60, name);
     for (int i = 0; i < 10; i++) {
         int wanted = snprintf(t->path, sizeof t->path, "%s/%sXXXXXX%s", temporary_folder(), prefix, end);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -17,26 +18,14 @@ void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_statu
         snprintf(outcome->text, sizeof outcome->text, "%s", iso_error_message());
 }
 
-static iso_status failed(const iso_saver *saver, const char *what)
-{
-    return iso_error(ISO_IO, "'%s': %s: %s", saver->path.temporary, what, strerror(errno));
-}
-
 /* ---- writing ---- */
 
-/* The space of the whole file, so that what does not fit is known at once. File systems that cannot do it say
- * so. */
+/* So that what does not fit is known at once. */
 static iso_status reserve(const iso_saver *saver)
 {
     const iso_mark *mark = &saver->layout.mark;
-    off_t bytes = (off_t)(mark->hdf5_bytes + iso_mark_bytes(mark->tensors));
-    while (fallocate(saver->file, 0, 0, bytes)) {
-        if (errno == EOPNOTSUPP || errno == ENOSYS)
-            return ISO_OK;
-        if (errno != EINTR)
-            return failed(saver, "there is no room for it");
-    }
-    return ISO_OK;
+    return iso_file_reserve(saver->file, saver->path.temporary,
+                            mark->hdf5_bytes + iso_mark_bytes(mark->tensors));
 }
 
 iso_status iso_save_begin_file(iso_saver *saver)
@@ -60,7 +49,7 @@ iso_status iso_save_sync(iso_saver *saver)
         status = iso_file_sync(saver->file, saver->path.temporary);
     if (saver->rank != 0 && saver->file >= 0) {
         if (close(saver->file) && status == ISO_OK)
-            status = failed(saver, "closing failed");
+            status = iso_file_failed(saver->path.temporary, "closing failed");
         saver->file = -1;
     }
     return status;
@@ -101,7 +90,7 @@ static iso_status commit(iso_saver *saver)
     ISO_TRY(iso_mark_write(saver->file, saver->path.temporary, mark));
     ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
     if (rename(saver->path.temporary, saver->path.whole))
-        ISO_TRY(failed(saver, "it cannot be given its name"));
+        ISO_TRY(iso_file_failed(saver->path.temporary, "it cannot be given its name"));
     /* From here on it is there to be rotated away, also where its name may not last yet. */
     ISO_TRY(iso_kept_add(&saver->kept, saver->path.folder, saver->path.name));
     ISO_TRY(iso_folder_sync(saver->path.folder));

@@ -1,8 +1,10 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/file.h"
 #include "runtime/checkpoint/file_impl.h"
 
 enum { MOST_AT_ONCE = 1 << 30 }; /* Linux takes less than 2 GiB in a call */
@@ -50,11 +52,22 @@ iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes
     return ISO_OK;
 }
 
+iso_status iso_file_reserve(int file, const char *name, uint64_t bytes)
+{
+    while (fallocate(file, 0, 0, (off_t)bytes)) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS)
+            return ISO_OK;
+        if (errno != EINTR)
+            return iso_file_failed(name, "there is no room for it");
+    }
+    return ISO_OK;
+}
+
 iso_status iso_file_end_at(int file, const char *name, uint64_t bytes)
 {
     while (ftruncate(file, (off_t)bytes))
         if (errno != EINTR)
-            return iso_error(ISO_IO, "'%s': its end cannot be set: %s", name, strerror(errno));
+            return iso_file_failed(name, "its end cannot be set");
     return ISO_OK;
 }
 
@@ -62,7 +75,7 @@ iso_status iso_file_sync(int file, const char *name)
 {
     while (fsync(file))
         if (errno != EINTR)
-            return iso_error(ISO_IO, "'%s': syncing failed: %s", name, strerror(errno));
+            return iso_file_failed(name, "syncing failed");
     return ISO_OK;
 }
 

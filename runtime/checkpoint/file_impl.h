@@ -12,6 +12,9 @@
 iso_status iso_file_write_at(int file, const char *name, const void *data, size_t bytes, uint64_t offset);
 /* ISO_IO where it fails; ISO_INVALID where the file ends before. */
 iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes, uint64_t offset);
+/* Takes the space of a file of so many bytes, so that it cannot be lacking later. File systems that cannot do
+ * it are left alone. ISO_IO. */
+iso_status iso_file_reserve(int file, const char *name, uint64_t bytes);
 /* Ends the file at so many bytes. ISO_IO. */
 iso_status iso_file_end_at(int file, const char *name, uint64_t bytes);
 /* Returns when what was written is on the disk. ISO_IO: it may not be; nobody can tell later. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/saved_file_impl.h"
@@ -84,11 +85,7 @@ done:
 
 static iso_status consider(candidates *c, const char *folder, const char *name)
 {
-    iso_text path = {0};
-    candidate one = {0};
-    iso_text_add(&path, "%s/%s", folder, name);
-    one.path = path.failed ? NULL : iso_strdup(iso_text_get(&path));
-    iso_text_free(&path);
+    candidate one = {.path = iso_file_join(folder, name)};
     if (!one.path)
         return no_memory(folder);
     iso_status status = look_at(&one);

@@ -1,4 +1,5 @@
 /* Folders of checkpoints and the files that stand in them for a while. */
+#include "runtime/base/file.h"
 #include "runtime/checkpoint/folder_impl.h"
 
 #include <dirent.h>
@@ -18,11 +19,6 @@
 enum { DIGITS = 8, MOST_NAME = 4096 };
 
 static const char saving[] = ".saving-";
-
-static iso_status failed(const char *path, const char *what)
-{
-    return iso_error(ISO_IO, "'%s': %s: %s", path, what, strerror(errno));
-}
 
 /* ---- names ---- */
 
@@ -72,12 +68,12 @@ iso_status iso_folder_sync(const char *folder)
 {
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
-        return failed(folder, "it cannot be opened to be synced");
+        return iso_file_failed(folder, "it cannot be opened to be synced");
     int result;
     do
         result = fsync(file);
     while (result && errno == EINTR);
-    iso_status status = result && errno != EINVAL ? failed(folder, "it cannot be synced") : ISO_OK;
+    iso_status status = result && errno != EINVAL ? iso_file_failed(folder, "it cannot be synced") : ISO_OK;
     close(file);
     return status;
 }
@@ -91,7 +87,7 @@ static iso_status make_one(const char *folder, const char *parent)
     if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
         return ISO_OK; /* there already: by now, or on a file system that may not be written */
     errno = error;
-    return failed(folder, "the folder cannot be made");
+    return iso_file_failed(folder, "the folder cannot be made");
 }
 
 iso_status iso_folder_make(const char *folder)
@@ -138,10 +134,10 @@ iso_status iso_temporary_open(const char *temporary, int *file)
     for (;;) {
         int fresh = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (fresh < 0)
-            return failed(temporary, "it cannot be made");
+            return iso_file_failed(temporary, "it cannot be made");
         lock(fresh, LOCK_SH);
         if (fstat(fresh, &about)) {
-            iso_status status = failed(temporary, "it cannot be looked at");
+            iso_status status = iso_file_failed(temporary, "it cannot be looked at");
             close(fresh);
             return status;
         }
@@ -192,7 +188,7 @@ static iso_status replace(const iso_path *pointer, const char *line)
     ISO_TRY(iso_file_end_at(file, pointer->whole, bytes));
     ISO_TRY(iso_file_sync(file, pointer->whole));
     if (rename(pointer->temporary, pointer->whole))
-        ISO_TRY(failed(pointer->whole, "it cannot be replaced"));
+        ISO_TRY(iso_file_failed(pointer->whole, "it cannot be replaced"));
 done:
     if (status != ISO_OK)
         unlink(pointer->temporary);
@@ -200,25 +196,21 @@ done:
     return status == ISO_OK ? iso_folder_sync(pointer->folder) : status;
 }
 
-static char *joined(const char *folder, const char *name, const char *end)
-{
-    iso_text text = {0};
-    iso_text_add(&text, "%s%s%s%s", folder, *name ? "/" : "", name, end);
-    return text.failed ? NULL : text.data;
-}
-
 iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t saver, const char *name)
 {
     iso_path parts = {0};
-    char *path = joined(folder, pointer, ""), *line = joined(name, "", "\n");
-    iso_status status = path && line ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", name);
+    char *path = iso_file_join(folder, pointer);
+    iso_text line = {0};
+    iso_text_add(&line, "%s\n", name);
+    iso_status status =
+        path && !line.failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", name);
     if (status == ISO_OK)
         status = iso_path_split(path, saver, &parts);
     if (status == ISO_OK)
-        status = replace(&parts, line);
+        status = replace(&parts, iso_text_get(&line));
     iso_path_free(&parts);
     iso_free(path);
-    iso_free(line);
+    iso_text_free(&line);
     return status;
 }
 
@@ -228,7 +220,7 @@ static iso_status read_line(int file, const char *path, char **line)
     char text[MOST_NAME + 1];
     ssize_t got = read(file, text, MOST_NAME);
     if (got < 0)
-        return failed(path, "it cannot be read");
+        return iso_file_failed(path, "it cannot be read");
     text[got] = 0;
     text[strcspn(text, "\n")] = 0;
     *line = iso_strdup(text);
@@ -238,13 +230,13 @@ static iso_status read_line(int file, const char *path, char **line)
 iso_status iso_folder_pointed(const char *folder, const char *pointer, char **name)
 {
     iso_status status = ISO_OK;
-    char *path = joined(folder, pointer, "");
+    char *path = iso_file_join(folder, pointer);
     *name = NULL;
     if (!path)
         return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", pointer);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 && errno != ENOENT)
-        status = failed(path, "it cannot be read");
+        status = iso_file_failed(path, "it cannot be read");
     if (file >= 0)
         status = read_line(file, path, name);
     if (file >= 0)

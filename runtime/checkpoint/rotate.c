@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -19,16 +20,9 @@ static void take_out(iso_kept *kept, int at)
     memmove(kept->path + at, kept->path + at + 1, (size_t)(--kept->count - at) * sizeof *kept->path);
 }
 
-static char *joined(const char *folder, const char *name)
-{
-    iso_text text = {0};
-    iso_text_add(&text, "%s/%s", folder, name);
-    return text.failed ? NULL : text.data;
-}
-
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name)
 {
-    char *copy = joined(folder, name);
+    char *copy = iso_file_join(folder, name);
     char **grown = iso_grow(kept->path, (size_t)kept->count, (size_t)kept->count + 1, sizeof *grown);
     if (grown)
         kept->path = grown;
@@ -96,7 +90,7 @@ static bool is_committed(const char *path, found *about)
 static iso_status add_found(found_list *list, const char *folder, const char *name)
 {
     found about = {0};
-    char *path = joined(folder, name);
+    char *path = iso_file_join(folder, name);
     bool committed = path && is_committed(path, &about);
     iso_free(path);
     if (path && !committed)
@@ -121,7 +115,7 @@ static iso_status list_folder(found_list *list, const char *folder, const char *
     if (!all && (errno == ENOENT || errno == ENOTDIR))
         return ISO_OK;
     if (!all)
-        return iso_error(ISO_IO, "'%s': the folder cannot be read: %s", folder, strerror(errno));
+        return iso_file_failed(folder, "the folder cannot be read");
     while (status == ISO_OK && (entry = readdir(all)))
         if (iso_file_name_fits(entry->d_name, pattern))
             status = add_found(list, folder, entry->d_name);
@@ -179,8 +173,7 @@ iso_status iso_kept_rotate(iso_kept *kept, int keep)
         if ((status = is_spared(kept->path[i], &spared)) != ISO_OK)
             return status;
         if (!spared && unlink(kept->path[i]) && errno != ENOENT)
-            return iso_error(ISO_IO, "'%s': the old checkpoint cannot be removed: %s", kept->path[i],
-                             strerror(errno));
+            return iso_file_failed(kept->path[i], "the old checkpoint cannot be removed");
         if (spared)
             i++;
         else

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/memory.h"
@@ -35,11 +36,6 @@ struct iso_rows_file {
     iso_shape shape[ISO_MAX_COMPONENTS];
     laid_out at;
 };
-
-static iso_status failed(const iso_rows_file *file, const char *what)
-{
-    return iso_error(ISO_IO, "'%s': %s: %s", file->path.whole, what, strerror(errno));
-}
 
 /* What says only where it went wrong gets the file's name. */
 static iso_status of_file(const iso_rows_file *file, iso_status status)
@@ -124,13 +120,10 @@ static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso
                             file->path.whole);
 }
 
-/* Space that is reserved now cannot be lacking later. File systems that cannot do it are left alone. */
 static iso_status reserve(const iso_rows_file *file)
 {
-    off_t bytes = (off_t)file->at.bytes;
-    if (TEMP_FAILURE_RETRY(fallocate(file->fd, 0, 0, bytes)) && errno != EOPNOTSUPP && errno != ENOSYS)
-        return failed(file, "there is no room for it");
-    return TEMP_FAILURE_RETRY(ftruncate(file->fd, bytes)) ? failed(file, "its end cannot be set") : ISO_OK;
+    iso_status status = iso_file_reserve(file->fd, file->path.whole, file->at.bytes);
+    return status == ISO_OK ? iso_file_end_at(file->fd, file->path.whole, file->at.bytes) : status;
 }
 
 /* What HDF5 wrote: all but the arrays. */
@@ -217,7 +210,7 @@ static iso_status join(iso_rows_file *file)
     if (status != ISO_OK)
         return status;
     if (fstat(file->fd, &facts))
-        return failed(file, "it cannot be looked at");
+        return iso_file_failed(file->path.whole, "it cannot be looked at");
     if ((uint64_t)facts.st_size == file->at.bytes)
         return ISO_OK;
     if (facts.st_size == 0)
@@ -264,7 +257,7 @@ done:
 static iso_status commit(iso_rows_file *file)
 {
     if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))
-        return failed(file, "it cannot be given its name");
+        return iso_file_failed(file->path.whole, "it cannot be given its name");
     file->made = false;
     return of_file(file, iso_folder_sync(file->path.folder));
 }
@@ -272,8 +265,8 @@ static iso_status commit(iso_rows_file *file)
 iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
 {
     iso_context *ctx = file->ctx;
-    if (status == ISO_OK && TEMP_FAILURE_RETRY(fsync(file->fd)))
-        status = failed(file, "syncing failed");
+    if (status == ISO_OK)
+        status = iso_file_sync(file->fd, file->path.whole);
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ctx, file->made ? commit(file) : ISO_OK);

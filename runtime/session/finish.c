@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
@@ -20,21 +21,14 @@ typedef struct ending {
 
 static const double patience = 5; /* seconds; --timeout may make it less */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Waits until all ranks have come; with `seconds` above 0 at most so long. */
 static bool wait_for_all(MPI_Request *request, double seconds)
 {
-    double end = now() + seconds;
+    double end = iso_clock() + seconds;
     int done = 0, tries = 0;
     for (;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (done || (seconds > 0 && now() > end))
+        if (done || (seconds > 0 && iso_clock() > end))
             return done;
         if (++tries > 100)
             nanosleep(&(struct timespec){0, 200000}, NULL);

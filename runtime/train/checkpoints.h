@@ -59,6 +59,8 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *opti
     iso_model_checkpoint_with(&(iso_model_checkpoint_options){.begin_ = 0, .path = __VA_ARGS__},             \
                               sizeof(iso_model_checkpoint_options))
 
+#define ISO_BACKUP_NAME "backup.weights.h5" /* of the file in the folder */
+
 typedef struct iso_backup_and_restore_options {
     char begin_;
     const char *folder;              /* of this training alone; made where it is missing */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/terminal.h"
 #include "runtime/session/session.h"
@@ -30,13 +30,6 @@ struct iso_progress {
     double shown[ISO_MAX_PROGRESS];
 };
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                     const iso_progress_options *given, size_t size)
 {
@@ -49,7 +42,7 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     made->prints = verbose > 0 && (!ctx || iso_is_chief(ctx));
     made->bar = made->prints && verbose == 1 && iso_is_terminal(stdout);
     made->colored = made->bar && iso_wants_colors(stdout);
-    made->clock = now;
+    made->clock = iso_clock;
     made->latest = options.latest;
     while (made->values < ISO_MAX_PROGRESS && options.names[made->values]) {
         int i = made->values++;

@@ -19,10 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/session.h"
@@ -46,18 +46,11 @@ typedef struct bench {
 static const char *const kinds[KINDS] = {"plain write + fsync", "checkpoint", "memcpy",
                                          "stall of a save",     "plain read", "checkpoint read"};
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* From when all ranks begin until the slowest has done it. */
 static double begin(bench *b)
 {
     iso_agree(b->ctx, ISO_OK);
-    return now();
+    return iso_clock();
 }
 
 static double slowest(bench *b, double seconds)
@@ -157,7 +150,7 @@ static iso_status measure_plain_write(bench *b, double *seconds)
     unlink(b->plain);
     double from = begin(b);
     iso_status status = plain(b, true);
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     return status;
 }
 
@@ -166,7 +159,7 @@ static iso_status measure_save(bench *b, double *seconds)
     unlink(b->saved);
     double from = begin(b);
     iso_status status = iso_saver_save(b->waiting, b->saved, &b->contents, &b->pieces, false, NULL);
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     return status;
 }
 
@@ -175,7 +168,7 @@ static iso_status measure_stall(bench *b, double *seconds)
     unlink(b->saved);
     double from = begin(b);
     iso_status status = iso_saver_save(b->saver, b->saved, &b->contents, &b->pieces, false, NULL);
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     return status == ISO_OK ? iso_saver_wait(b->saver) : status;
 }
 
@@ -183,7 +176,7 @@ static iso_status measure_copy(bench *b, double *seconds)
 {
     double from = begin(b);
     memcpy(b->spare, b->state, b->bytes);
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     return ISO_OK;
 }
 
@@ -192,7 +185,7 @@ static iso_status measure_plain_read(bench *b, double *seconds)
     forget(b->plain);
     double from = begin(b);
     iso_status status = plain(b, false);
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     return status;
 }
 
@@ -209,7 +202,7 @@ static iso_status measure_read(bench *b, double *seconds)
         status = iso_saved_file_read_piece(file, iso_saved_file_of(file, piece.path), &piece);
         at += (size_t)piece.count * 4;
     }
-    *seconds = slowest(b, now() - from);
+    *seconds = slowest(b, iso_clock() - from);
     iso_saved_file_close(file);
     if (status == ISO_OK && memcmp(b->spare, b->state, b->bytes) != 0)
         status = iso_error(ISO_FAILED, "other bytes were read than written");

@@ -5,20 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "models/layers.h"
+#include "runtime/base/clock.h"
 #include "runtime/exec/function.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/optimizers.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Dense layers with normalisation and a skip connection: about 42 ops a layer, backward and update included.
  */
@@ -40,7 +33,7 @@ static iso_status measure(iso_context *ctx, int blocks, const char *mesh_text, c
     iso_layout_map *map = NULL;
     iso_distribution *distribution = NULL;
     iso_plan_report *report = NULL;
-    double begin = now();
+    double begin = iso_clock();
     iso_graph *graph = iso_graph_create(ctx);
     iso_tensor *input = iso_input(graph, "x", ISO_F32, ISO_SHAPE(64)), *x = input;
     for (int i = 0; i < blocks; i++)
@@ -55,12 +48,12 @@ static iso_status measure(iso_context *ctx, int blocks, const char *mesh_text, c
     }
     ISO_TRY(iso_model_parallel_create(map, &distribution));
     iso_graph_distribute(graph, distribution);
-    times->build = now() - begin;
+    times->build = iso_clock() - begin;
     iso_function_options options = {
         .inputs = {input}, .outputs = {loss}, .updates = {update}, .training = true};
-    begin = now();
+    begin = iso_clock();
     ISO_TRY(iso_function_plan(graph, 16 * (int64_t)iso_mesh_slots(mesh), 8, &options, &report));
-    times->plan = now() - begin;
+    times->plan = iso_clock() - begin;
     times->ops = report->ops;
 done:
     iso_plan_report_destroy(report);

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/json.h"
 #include "runtime/train/callbacks_impl.h"
 
@@ -217,24 +217,17 @@ END_TEST
 
 /* ---- how often, and how wide ---- */
 
-static double real_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 START_TEST(it_is_drawn_at_most_ten_times_a_second)
 {
     iso_progress *progress = NULL;
     int drawn = 0, steps = 200000;
     open_terminal(100);
-    double begin = real_seconds();
+    double begin = iso_clock();
     ck_assert_int_eq(iso_progress_create(NULL, &progress, .steps = steps, .names = {"loss"}), ISO_OK);
     for (int i = 0; i < steps; i++)
         iso_progress_update(progress, (double[]){0.5});
     iso_progress_finish(progress);
-    double seconds = real_seconds() - begin;
+    double seconds = iso_clock() - begin;
     close_terminal();
     iso_progress_destroy(progress);
     for (size_t i = 0; i < screen.length; i++)

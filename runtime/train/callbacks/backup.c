@@ -4,12 +4,11 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/keeper_impl.h"
-
-static const char file_name[] = "backup.weights.h5";
 
 typedef struct backup {
     iso_backup_and_restore_options options;
@@ -23,7 +22,7 @@ static iso_status restore(backup *b, iso_fit_state *state)
 {
     char *path = NULL;
     iso_training *training = state->training;
-    iso_status status = iso_find_newest(training->ctx, b->folder, file_name, &path);
+    iso_status status = iso_find_newest(training->ctx, b->folder, ISO_BACKUP_NAME, &path);
     if (status == ISO_OK && path)
         status = iso_training_resume(training, path);
     iso_free(path);
@@ -74,7 +73,7 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
 /* The training is done: nobody is to go on from its backup. What else lies in the folder stays. */
 static void remove_backup(const backup *b)
 {
-    static const char *const names[] = {file_name, "latest"};
+    static const char *const names[] = {ISO_BACKUP_NAME, "latest"};
     char path[4096];
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", b->folder, names[i]);
@@ -106,16 +105,13 @@ static void destroy(void *user)
 
 iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *given, size_t size)
 {
-    iso_text path = {0};
     backup *b = iso_new(sizeof *b);
     if (!b)
         return iso_callback_no_memory();
     memcpy(&b->options, given, size < sizeof b->options ? size : sizeof b->options);
     if (b->options.folder) {
-        iso_text_add(&path, "%s/%s", b->options.folder, file_name);
         b->folder = iso_strdup(b->options.folder);
-        b->path = path.failed ? NULL : iso_strdup(iso_text_get(&path));
-        iso_text_free(&path);
+        b->path = iso_file_join(b->options.folder, ISO_BACKUP_NAME);
         if (!b->folder || !b->path) {
             destroy(b);
             return iso_callback_no_memory();

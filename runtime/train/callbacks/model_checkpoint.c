@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/train/callbacks/monitor_impl.h"
@@ -20,12 +21,6 @@ typedef struct model_checkpoint {
 
 /* ---- the beginning ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length > tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Every name in the path must be one of the logs that there will be. */
 static iso_status check_path(const model_checkpoint *c, const iso_fit_state *state)
 {
@@ -33,7 +28,7 @@ static iso_status check_path(const model_checkpoint *c, const iso_fit_state *sta
     if (!c->path)
         return iso_error(ISO_INVALID, "ModelCheckpoint: the path is NULL");
     iso_status status = iso_file_name_format(c->path, 1, 1, &state->logs, &name);
-    if (status == ISO_OK && !ends_with(iso_text_get(&name), ".weights.h5"))
+    if (status == ISO_OK && !iso_file_name_ends(iso_text_get(&name), ".weights.h5"))
         status = iso_error(ISO_INVALID, "'%s' must end in '.weights.h5', which Keras wants too", c->path);
     iso_text_free(&name);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");

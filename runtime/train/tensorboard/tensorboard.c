@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/step_trace.h"
@@ -22,13 +22,6 @@ typedef struct tensorboard {
     iso_status failed;               /* of the chief between batches, told where the epoch ends */
     char message[512];
 } tensorboard;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* ---- scalars ---- */
 
@@ -57,7 +50,7 @@ static iso_status add_epoch(tensorboard *tb, const iso_fit_state *state, double 
     ISO_TRY(add_scalar(tb->train, "epoch_", "learning_rate", "", rate, state->epoch));
     if (tb->options.write_steps_per_second && tb->steps_before >= 0)
         ISO_TRY(add_scalar(tb->train, "epoch_", "steps_per_second", "",
-                           (double)steps / (now() - tb->epoch_begin), state->epoch));
+                           (double)steps / (iso_clock() - tb->epoch_begin), state->epoch));
 done:
     return status;
 }
@@ -86,7 +79,8 @@ static iso_status add_batch(tensorboard *tb, const iso_fit_state *state)
     int64_t step = state->training->place.trained;
     iso_status status = ISO_OK;
     if (tb->options.write_steps_per_second)
-        ISO_TRY(add_scalar(tb->train, "batch_", "steps_per_second", "", 1 / (now() - tb->batch_begin), step));
+        ISO_TRY(add_scalar(tb->train, "batch_", "steps_per_second", "", 1 / (iso_clock() - tb->batch_begin),
+                           step));
     for (int i = 0; i < logs->count; i++)
         ISO_TRY(add_scalar(tb->train, "batch_", logs->name[i], "", logs->value[i], step));
 done:
@@ -155,14 +149,14 @@ static iso_status epoch_begin(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
     tb->steps_before = state->training->place.trained;
-    tb->epoch_begin = now();
+    tb->epoch_begin = iso_clock();
     return ISO_OK;
 }
 
 static iso_status batch_begin(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
-    tb->batch_begin = now();
+    tb->batch_begin = iso_clock();
     return tb->options.profile_batch ? iso_step_trace_before(&tb->trace, state) : ISO_OK;
 }
 
