@@ -14,13 +14,13 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 /* The newest checkpoint that "folder/name.weights.h5" may have been the path of; NULL: none. */
-static iso_status find_newest(iso_context *ctx, const char *pattern, char **path)
+static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
 {
     iso_text folder = {0}, passed_over = {0};
     const char *slash = strrchr(pattern, '/');
     iso_text_add(&folder, "%.*s", slash ? (int)(slash - pattern) : 1, slash ? pattern : ".");
     iso_status status =
-        iso_checkpoint_find(ctx, iso_text_get(&folder), slash ? slash + 1 : pattern, path, &passed_over);
+        iso_checkpoint_find(ctx, iso_text_get(&folder), slash ? slash + 1 : pattern, file, &passed_over);
     if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
         iso_warn("--resume auto passes over\n%s", iso_text_get(&passed_over));
     iso_text_free(&folder);
@@ -33,18 +33,15 @@ static iso_status find(iso_context *ctx, const iso_train_options *options, iso_r
     iso_text backup = {0};
     iso_status status = ISO_OK;
     const char *how = options->resume;
-    if (how && strcmp(how, "auto") != 0 && strcmp(how, "never") != 0) {
-        from->path = iso_strdup(how);
-        return iso_agree(ctx, from->path ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for '%s'", how));
-    }
-    if (options->backup) { /* which goes on by itself: only its mesh and seed are wanted here */
+    if (how && strcmp(how, "auto") != 0 && strcmp(how, "never") != 0)
+        return iso_saved_file_open(ctx, how, &from->file);
+    if (options->backup) {
         iso_text_add(&backup, "%s/" ISO_BACKUP_NAME, options->backup);
-        status = find_newest(ctx, iso_text_get(&backup), &from->path);
-        from->by_backup = from->path != NULL;
+        status = find_newest(ctx, iso_text_get(&backup), &from->file);
     }
     bool never = how && strcmp(how, "never") == 0;
-    if (status == ISO_OK && !from->path && options->checkpoint && !never)
-        status = find_newest(ctx, options->checkpoint, &from->path);
+    if (status == ISO_OK && !from->file && options->checkpoint && !never)
+        status = find_newest(ctx, options->checkpoint, &from->file);
     iso_text_free(&backup);
     return status;
 }
@@ -63,51 +60,45 @@ static iso_status take(iso_context *ctx, const json_t *state, const iso_train_op
     return from->mesh ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the mesh '%s'", mesh);
 }
 
-static void say(const json_t *state, const iso_train_options *options, const iso_resumption *from)
+static void say(const json_t *state, const iso_train_options *options, const char *path)
 {
     int64_t epoch = json_integer_value(json_object_get(state, "epoch"));
     if (epoch >= options->epochs) {
         printf("%s is of a training that is done: %" PRId64 " of %" PRId64
                " epochs; a greater --epochs trains further\n",
-               from->path, epoch, options->epochs);
+               path, epoch, options->epochs);
         return;
     }
-    printf("going on from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", from->path,
-           epoch + 1, (int64_t)json_integer_value(json_object_get(state, "batch")),
+    printf("going on from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", path, epoch + 1,
+           (int64_t)json_integer_value(json_object_get(state, "batch")),
            (int64_t)json_integer_value(json_object_get(state, "step")));
 }
 
 static iso_status look_into(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
-    iso_saved_file *file = NULL;
     json_t *state = NULL;
-    iso_status status;
-    ISO_TRY(iso_saved_file_open(ctx, from->path, &file));
-    const char *text = iso_saved_file_state(file);
-    if (!text) {
-        status = iso_agree(
-            ctx, iso_error(ISO_INVALID, "--resume: %s holds no state of a training; --weights takes weights",
-                           from->path));
-        goto done;
-    }
-    ISO_TRY(iso_agree(ctx, iso_json_parse(from->path, text, strlen(text), &state)));
+    const char *path = iso_saved_file_path(from->file), *text = iso_saved_file_state(from->file);
+    iso_status status =
+        text ? iso_json_parse(path, text, strlen(text), &state)
+             : iso_error(ISO_INVALID, "--resume: %s holds no state of a training; --weights takes weights",
+                         path);
+    ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, take(ctx, state, options, from)));
     if (options->verbose && iso_is_chief(ctx))
-        say(state, options, from);
+        say(state, options, path);
 done:
     json_decref(state);
-    iso_saved_file_close(file);
     return status;
 }
 
 iso_status iso_resumption_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
     iso_status status = find(ctx, options, from);
-    return status == ISO_OK && from->path ? look_into(ctx, options, from) : status;
+    return status == ISO_OK && from->file ? look_into(ctx, options, from) : status;
 }
 
 void iso_resumption_free(iso_resumption *from)
 {
-    iso_free(from->path);
+    iso_saved_file_close(from->file);
     iso_free(from->mesh);
 }

@@ -49,11 +49,12 @@ static iso_status build(iso_context *ctx, const iso_train_options *options, run_
 static iso_status fit(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS];
+    iso_saved_file *from = run->from.file;
+    run->from.file = NULL; /* fit closes it */
     iso_run_callbacks(ctx, options, run->reading, callbacks);
     return iso_fit(run->named.model, run->sources.training, .epochs = (int)options->epochs,
                    .validation = run->sources.validation, .callbacks = callbacks,
-                   .steps_per_epoch = options->steps_per_epoch,
-                   .resume = run->from.by_backup ? NULL : run->from.path,
+                   .steps_per_epoch = options->steps_per_epoch, .resume_file = from,
                    .verbose = options->verbose ? (int)options->verbose : ISO_ZERO);
 }
 
@@ -103,7 +104,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(build(ctx, options, &run));
     if (saves_model(options)) /* it shows now whether that can be done */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
-    if (!run.from.path)
+    if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(options, false, &run.named));
     if (options->verbose)
         ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));

@@ -49,9 +49,8 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
 
 /* The checkpoint from which a run goes on, and what the run takes from it. NULL: nothing. */
 typedef struct iso_resumption {
-    char *path;
-    char *mesh;     /* where --mesh was not given */
-    bool by_backup; /* the callback of --backup reads it */
+    iso_saved_file *file; /* open, until iso_fit gets it */
+    char *mesh;           /* where --mesh was not given */
 } iso_resumption;
 /* As --resume, --checkpoint and --backup say; the context gets the checkpoint's seed where --seed was not
  * given. `from` must be zero; what has been found is in it even after an error. Collective. */

@@ -119,15 +119,16 @@ iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *
                                void *out);
 /* Fills a piece (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
 iso_status iso_saved_file_read_piece(iso_saved_file *file, int tensor, const iso_piece *piece);
-/* Reads all bytes, shared among the ranks, and compares them with the checksums. ISO_INVALID names the first
- * tensor that is not what was written; ISO_OK for files without checksums. Collective. */
+/* Reads all bytes, shared among the ranks, and compares them with the checksums; not again where the file was
+ * verified before and is as it was then. ISO_INVALID names the first tensor that is not what was written;
+ * ISO_OK for files without checksums. Collective. */
 iso_status iso_saved_file_verify(iso_saved_file *file);
 
 /* The newest checkpoint of a folder (by number, then by time) that opens and verifies, whose name fits the
- * pattern (NULL: any name): *path is the caller's (iso_free), NULL where there is none. A line on each that
- * was passed over and why is added to `passed_over` (may be NULL). Collective. */
-iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern, char **path,
-                               iso_text *passed_over);
+ * pattern (NULL: any name): *file is open, verified and the caller's, NULL where there is none or no such
+ * folder. A line on each that was passed over and why is added to `passed_over` (may be NULL). Collective. */
+iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
+                               iso_saved_file **file, iso_text *passed_over);
 
 #ifdef __cplusplus
 }

@@ -183,35 +183,34 @@ static iso_status share_text(iso_context *ctx, const char *text, char **copy)
     return ctx ? iso_broadcast(ctx, *copy, (size_t)bytes) : ISO_OK;
 }
 
-static iso_status try_file(iso_context *ctx, const char *path)
+static iso_status open_whole(iso_context *ctx, const char *path, iso_saved_file **out)
 {
     iso_saved_file *file = NULL;
-    iso_status status = iso_saved_file_open(ctx, path, &file);
-    if (status == ISO_OK && !iso_saved_file_committed(file, NULL))
-        status = iso_error(ISO_INVALID, "'%s' has lost its commit mark", path);
-    if (status == ISO_OK)
-        status = iso_saved_file_verify(file);
+    iso_status status;
+    ISO_TRY(iso_saved_file_open(ctx, path, &file));
+    if (!iso_saved_file_committed(file, NULL))
+        ISO_TRY(iso_error(ISO_INVALID, "'%s' has lost its commit mark", path));
+    ISO_TRY(iso_saved_file_verify(file));
+    *out = file;
+    return ISO_OK;
+done:
     iso_saved_file_close(file);
     return status;
 }
 
 /* From the newest on, the first that is whole; what is wrong with those before goes to the chief's
  * `passed_over`. Collective. */
-static iso_status first_whole(iso_context *ctx, candidates *c, char **path)
+static iso_status first_whole(iso_context *ctx, candidates *c, iso_saved_file **file)
 {
     int count = c->count;
     iso_status status = ISO_OK;
     if (ctx)
         iso_broadcast(ctx, &count, sizeof count);
     for (int i = 0; i < count; i++) {
-        char *tried = NULL;
-        ISO_TRY(share_text(ctx, i < c->count ? c->all[i].path : NULL, &tried));
-        status = try_file(ctx, tried);
-        if (status == ISO_OK) {
-            *path = tried;
-            return ISO_OK;
-        }
-        iso_free(tried);
+        char *path = NULL;
+        ISO_TRY(share_text(ctx, i < c->count ? c->all[i].path : NULL, &path));
+        status = open_whole(ctx, path, file);
+        iso_free(path);
         if (status != ISO_INVALID && status != ISO_IO)
             return status;
         iso_text_add(&c->passed_over, "%s\n", iso_error_message());
@@ -221,22 +220,23 @@ done:
     return status;
 }
 
-iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern, char **path,
-                               iso_text *passed_over)
+iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
+                               iso_saved_file **file, iso_text *passed_over)
 {
     bool chief = !ctx || iso_rank(ctx) == 0;
     candidates c = {0};
-    char *found = NULL, *lines = NULL;
+    iso_saved_file *found = NULL;
+    char *lines = NULL;
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, chief ? list(&c, folder, pattern) : ISO_OK));
     ISO_TRY(first_whole(ctx, &c, &found));
     ISO_TRY(share_text(ctx, chief ? iso_text_get(&c.passed_over) : NULL, &lines));
     if (passed_over && *lines)
         iso_text_add(passed_over, "%s", lines);
-    *path = found;
+    *file = found;
     found = NULL;
 done:
-    iso_free(found);
+    iso_saved_file_close(found);
     iso_free(lines);
     candidates_free(&c);
     return status;

@@ -2,6 +2,8 @@
 #ifndef ISO_CHECKPOINT_SAVED_FILE_IMPL_H
 #define ISO_CHECKPOINT_SAVED_FILE_IMPL_H
 
+#include <sys/stat.h>
+
 #include "runtime/checkpoint/manifest_impl.h"
 #include "runtime/checkpoint/mark.h"
 
@@ -13,6 +15,8 @@ struct iso_saved_file {
     bool committed;
     iso_mark mark; /* of a committed one */
     iso_manifest manifest;
+    bool verified;
+    struct stat facts; /* of the file when that was begun */
 };
 
 /* Opens a regular file to be read (-1 on an error) and tells its bytes: ISO_IO, or ISO_INVALID where it is no

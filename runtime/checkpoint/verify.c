@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -69,15 +70,41 @@ static iso_status compare(const iso_saved_file *f, const uint32_t *sums)
     return ISO_OK;
 }
 
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Whether the file was verified before, and nobody has written into it since. */
+static bool is_verified(const iso_saved_file *f)
+{
+    struct stat now;
+    return f->verified && fstat(f->file, &now) == 0 && now.st_size == f->facts.st_size &&
+           is_same_time(now.st_mtim, f->facts.st_mtim) && is_same_time(now.st_ctim, f->facts.st_ctim);
+}
+
+/* On all ranks. Collective. */
+static bool is_verified_everywhere(const iso_saved_file *f)
+{
+    bool verified = is_verified(f);
+    if (f->ctx && iso_ranks(f->ctx) > 1)
+        MPI_Allreduce(MPI_IN_PLACE, &verified, 1, MPI_C_BOOL, MPI_LAND,
+                      *(MPI_Comm *)iso_communicator(f->ctx));
+    return verified;
+}
+
 iso_status iso_saved_file_verify(iso_saved_file *f)
 {
     int ranks = f->ctx ? iso_ranks(f->ctx) : 1;
     uint32_t *sums = NULL;
     iso_status status = ISO_OK;
-    if (!f->committed)
+    if (!f->committed || is_verified_everywhere(f))
         return ISO_OK;
+    f->verified = false;
+    if (fstat(f->file, &f->facts))
+        status = iso_file_failed(f->path, "it cannot be looked at");
     sums = iso_new(((size_t)f->mark.tensors + 1) * sizeof *sums);
-    if (!sums)
+    if (status == ISO_OK && !sums)
         status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);
     if (status == ISO_OK)
         status = sum_share(f, f->ctx ? iso_rank(f->ctx) : 0, ranks, sums);
@@ -86,6 +113,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
         MPI_Allreduce(MPI_IN_PLACE, sums, f->mark.tensors, MPI_UINT32_T, MPI_BXOR,
                       *(MPI_Comm *)iso_communicator(f->ctx));
     status = compare(f, sums);
+    f->verified = status == ISO_OK;
 done:
     iso_free(sums);
     return status;

@@ -3,8 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/session/session.h"
-#include "runtime/train/checkpoints.h"
-#include "runtime/train/model_impl.h"
+#include "runtime/train/state_impl.h"
 
 /* Everything that one rank does by itself: losses, metrics, the update. */
 static iso_status build(iso_model *model, const iso_compile_options *options, iso_results *results,
@@ -128,8 +127,11 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
     ISO_TRY(iso_agree_same(ctx, "the model and what it is compiled with", hash, NULL));
     ISO_TRY(make_functions(model, &results, update));
     model->compiled = true;
-    if (model->initial)
-        ISO_TRY(iso_model_load_weights(model, model->initial));
+    if (model->initial) {
+        status = iso_model_read_tensors(model, model->initial, ISO_OPTIMIZER_IF_THERE);
+        iso_saved_file_close(model->initial);
+        model->initial = NULL;
+    }
 done:
     return status;
 }

@@ -4,18 +4,22 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
 
 /* ---- before the first step ---- */
 
-static iso_status check_numbers(const iso_fit_options *options)
+static iso_status check_options(const iso_fit_options *options)
 {
     if (options->epochs < 0)
         return iso_error(ISO_INVALID, "fit: epochs is %d, it must not be negative", options->epochs);
     if (options->initial_epoch < 0)
         return iso_error(ISO_INVALID, "fit: initial_epoch is %d, it must not be negative",
                          options->initial_epoch);
+    if (options->resume && options->resume_file)
+        return iso_error(ISO_INVALID, "fit: resume ('%s') and resume_file ('%s'): give one of them",
+                         options->resume, iso_saved_file_path(options->resume_file));
     if (options->steps_per_epoch < 0)
         return iso_error(ISO_INVALID, "fit: steps_per_epoch is %lld, it must not be negative",
                          (long long)options->steps_per_epoch);
@@ -36,7 +40,7 @@ static void name_values(iso_training *t)
 static iso_status prepare(iso_training *t)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(check_numbers(&t->options));
+    ISO_TRY(check_options(&t->options));
     ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
     if (t->options.validation)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
@@ -237,12 +241,32 @@ done:
     return status;
 }
 
+/* From the checkpoint that fit was given, unless a callback has found another. */
+static iso_status resume(iso_training *t)
+{
+    iso_status status = ISO_OK;
+    if (t->resumed)
+        return ISO_OK;
+    if (t->options.resume)
+        ISO_TRY(iso_saved_file_open(t->ctx, t->options.resume, &t->options.resume_file));
+    if (t->options.resume_file)
+        ISO_TRY(iso_training_resume(t, t->options.resume_file));
+done:
+    return status;
+}
+
+static void close_resumed(iso_training *t)
+{
+    iso_saved_file_close(t->options.resume_file);
+    t->options.resume_file = NULL;
+}
+
 static iso_status run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
-    if (t->options.resume && !t->resumed)
-        ISO_TRY(iso_training_resume(t, t->options.resume));
+    ISO_TRY(resume(t));
+    close_resumed(t); /* its place on the disk is free when it is rotated away */
     while (t->place.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
@@ -254,6 +278,7 @@ static void clean_up(iso_training *t)
 {
     for (int i = 0; t->callbacks && t->callbacks[i]; i++)
         iso_callback_destroy(t->callbacks[i]);
+    close_resumed(t);
     iso_progress_destroy(t->progress);
     if (t->options.history)
         *t->options.history = t->history;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/model_impl.h"
 
 static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
@@ -75,7 +76,7 @@ void iso_model_destroy(iso_model *model)
     iso_function_destroy(model->prediction[0]);
     iso_function_destroy(model->prediction[1]);
     iso_graph_destroy(model->graph);
-    iso_free(model->initial);
+    iso_saved_file_close(model->initial);
     iso_free(model);
 }
 

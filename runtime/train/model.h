@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 typedef struct iso_dataset iso_dataset;
+typedef struct iso_saved_file iso_saved_file;
 
 /* A model from x, an iso_input of g, to y. Owns g. Never NULL: the first error made while building stays in
  * the model, and iso_compile returns it on every rank. Not collective, but every rank must build the same
@@ -122,7 +123,9 @@ typedef struct iso_fit_options {
     int initial_epoch;
     const char *resume; /* a checkpoint of such a training: go on from where that was written, instead of at
                            initial_epoch; NULL: begin */
-    int verbose;        /* 1 (default): a bar on a terminal, else as 2: a line an epoch; ISO_ZERO: nothing */
+    iso_saved_file *resume_file; /* the same of one that is open: what iso_checkpoint_find has verified is not
+                                    read for that again; fit owns it from the call on, as the callbacks */
+    int verbose; /* 1 (default): a bar on a terminal, else as 2: a line an epoch; ISO_ZERO: nothing */
     iso_history **history; /* where not NULL, receives losses and metrics (also of the epochs before an
                               error); the caller's */
 } iso_fit_options;

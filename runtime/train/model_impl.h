@@ -30,7 +30,7 @@ struct iso_model {
     bool weighted; /* they have sample weights */
     int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
     iso_tensor *part[ISO_MAX_COMPONENTS];
-    char *initial; /* a checkpoint that compiling reads the weights of; NULL: none */
+    iso_saved_file *initial; /* compiling reads the weights of it, and closes it; NULL: none */
     iso_function *training, *evaluation;
     iso_function *prediction[2]; /* of whole outputs, of parts; made when first needed */
     int values, results;

@@ -1,6 +1,5 @@
 /* Reading files into models and trainings. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
@@ -86,40 +85,26 @@ static iso_status check_state(const iso_training *t, const iso_saved_file *file,
     return status == ISO_OK ? iso_state_check(file, *state, t, place) : status;
 }
 
-iso_status iso_training_resume(iso_training *t, const char *path)
+iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
 {
-    iso_saved_file *file = NULL;
     json_t *state = NULL;
     iso_place_in_training place;
     iso_status status;
-    ISO_TRY(iso_saved_file_open(t->ctx, path, &file));
     ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &place)));
     ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
     status = iso_state_restore(file, state, &place, t);
     ISO_TRY(iso_agree(t->ctx, status == ISO_OK ? read_callbacks(t, file) : status));
 done:
     json_decref(state);
-    iso_saved_file_close(file);
     return status;
 }
 
 /* ---- make or restore ---- */
 
-/* Not there, for the chief. */
-static bool is_missing(const char *folder)
-{
-    struct stat facts;
-    return stat(folder, &facts) != 0;
-}
-
-iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, char **path)
+iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, iso_saved_file **file)
 {
     iso_text passed_over = {0};
-    int missing = !ctx || iso_is_chief(ctx) ? is_missing(folder) : 0;
-    iso_status status = ctx ? iso_broadcast(ctx, &missing, sizeof missing) : ISO_OK;
-    *path = NULL;
-    if (status == ISO_OK && !missing)
-        status = iso_checkpoint_find(ctx, folder, pattern, path, &passed_over);
+    iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
     if (status == ISO_OK && passed_over.length > 0 && (!ctx || iso_is_chief(ctx)))
         iso_warn("passed over: %s", iso_text_get(&passed_over));
     iso_text_free(&passed_over);
@@ -129,20 +114,20 @@ iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pat
 iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                        iso_model *(*build)(iso_context *ctx), iso_model **out)
 {
-    char *path = NULL;
+    iso_saved_file *file = NULL;
     iso_status status = ISO_OK;
     if (!folder || !build)
         status = iso_error(ISO_INVALID, "restore_or_create: the %s is NULL", folder ? "builder" : "folder");
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_find_newest(ctx, folder, NULL, &path));
+    ISO_TRY(iso_find_newest(ctx, folder, NULL, &file));
     iso_model *model = build(ctx);
     ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder gave no model")));
     if (model->status == ISO_OK) {
-        model->initial = path;
-        path = NULL;
+        model->initial = file;
+        file = NULL;
     }
     *out = model;
 done:
-    iso_free(path);
+    iso_saved_file_close(file);
     return status;
 }

@@ -23,9 +23,8 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
 /* The hash of a model's layers, their settings and variables: whether a checkpoint is of this model. */
 uint64_t iso_model_hash(const iso_model *model);
 
-/* The newest checkpoint of a folder that verifies (iso_checkpoint_find); *path NULL where there is none or no
- * such folder. The chief warns of those that are passed over. Collective. */
-iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, char **path);
+/* iso_checkpoint_find; the chief warns of those that are passed over. Collective. */
+iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, iso_saved_file **file);
 
 /* ---- tensors ---- */
 

@@ -44,6 +44,6 @@ struct iso_training {
 iso_logs iso_training_expected_logs(const iso_training *training);
 /* Reads a checkpoint of such a training: tensors, place, random numbers, callbacks. An error names the file
  * and what does not fit. Collective; between steps. */
-iso_status iso_training_resume(iso_training *training, const char *path);
+iso_status iso_training_resume(iso_training *training, iso_saved_file *file);
 
 #endif

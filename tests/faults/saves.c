@@ -69,17 +69,17 @@ static int most(int value)
 /* The number of the newest checkpoint that is found, 0: none. It must not be older than `least`. */
 static int check_newest(const char *folder, int least)
 {
-    char *path = NULL;
+    iso_saved_file *file = NULL;
     int number = 0;
     iso_text passed = {0};
-    if (iso_checkpoint_find(run.ctx, folder, "{epoch}.weights.h5", &path, &passed))
+    if (iso_checkpoint_find(run.ctx, folder, "{epoch}.weights.h5", &file, &passed))
         lost("%s", iso_error_message());
-    if (path && (number = known_state_of(run.ctx, path)) < 0)
+    if (file && (number = known_state_of(run.ctx, iso_saved_file_path(file))) < 0)
         lost("%s", iso_error_message());
     if (number < least)
         lost("the newest that is found in %s is %d, not %d; passed over: %s", folder, number, least,
              iso_text_get(&passed));
-    iso_free(path);
+    iso_saved_file_close(file);
     iso_text_free(&passed);
     return number;
 }
@@ -237,14 +237,14 @@ static iso_status attempt_save(char *message, size_t size)
 /* Where a checkpoint is not found although it is there, somebody must be told. */
 static iso_status attempt_find(char *message, size_t size)
 {
-    char *path = NULL;
+    iso_saved_file *file = NULL;
     iso_text passed = {0};
-    iso_status status = iso_checkpoint_find(run.ctx, run.folder, "{epoch}.weights.h5", &path, &passed);
+    iso_status status = iso_checkpoint_find(run.ctx, run.folder, "{epoch}.weights.h5", &file, &passed);
     snprintf(message, size, "%s", status == ISO_OK ? iso_text_get(&passed) : iso_error_message());
-    int number = path ? atoi(strrchr(path, '/') + 1) : 0;
+    int number = file ? atoi(strrchr(iso_saved_file_path(file), '/') + 1) : 0;
     if (status == ISO_OK && number < run.committed && !*message)
         lost("%d is found instead of %d, and nothing is said", number, run.committed);
-    iso_free(path);
+    iso_saved_file_close(file);
     iso_text_free(&passed);
     return status;
 }

@@ -37,7 +37,8 @@ typedef struct setting {
 typedef struct run {
     setting where;
     const char *resume; /* or NULL */
-    const char *save;   /* where checkpoints go; NULL: none */
+    iso_saved_file *resume_file;
+    const char *save; /* where checkpoints go; NULL: none */
     int64_t save_freq;
     int stop_after; /* steps of this run; 0: never */
     bool backup;    /* BackupAndRestore instead */
@@ -129,7 +130,7 @@ static void train(run *r)
     compile(model, distribution);
     callbacks_of(r, callbacks);
     check_ok(iso_fit(model, data, .epochs = EPOCHS, .validation = validation, .callbacks = callbacks,
-                     .resume = r->resume, .verbose = ISO_ZERO));
+                     .resume = r->resume, .resume_file = r->resume_file, .verbose = ISO_ZERO));
     check_ok(iso_graph_fingerprint(iso_model_graph(model), &r->fingerprint));
     iso_model_destroy(model);
     iso_dataset_destroy(data);
@@ -202,17 +203,17 @@ START_TEST(goes_on_after_epochs)
     snprintf(save, sizeof save, "%s/deep/er/{epoch:02d}-{val_loss:.4f}.weights.h5", folder);
     run first = {.where = settings[0], .save = save, .stop_after = 2 * STEPS};
     train(&first);
-    char *newest = NULL, path[400];
+    iso_saved_file *newest = NULL;
+    char path[400];
     snprintf(path, sizeof path, "%s/deep/er", folder);
     check_ok(iso_checkpoint_find(ctx, path, "{epoch:02d}-{val_loss:.4f}.weights.h5", &newest, NULL));
     ck_assert_ptr_nonnull(newest);
     char want[500];
     snprintf(want, sizeof want, "%s/02-%.4f.weights.h5", path, first.logs[1][2]);
-    ck_assert_str_eq(newest, want);
-    run second = {.where = settings[0], .resume = newest};
+    ck_assert_str_eq(iso_saved_file_path(newest), want);
+    run second = {.where = settings[0], .resume_file = newest};
     train(&second);
     check_continued(&whole, &second, 2 * STEPS);
-    iso_free(newest);
 }
 END_TEST
 
@@ -295,6 +296,9 @@ START_TEST(refuses_what_is_not_its_own)
     iso_model *model = build();
     compile(model, NULL);
     expect_refusal(model, other, from, "in the middle of an epoch");
+    iso_saved_file *file;
+    check_ok(iso_saved_file_open(ctx, from, &file));
+    check_refused(iso_fit(model, data, .resume = from, .resume_file = file), "give one of them");
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "image", ISO_F32, ISO_SHAPE(6, 6, 1));
     iso_model *stranger = iso_model_create(g, x, iso_dense(iso_flatten(x), 3, .name = "d2"));

@@ -17,15 +17,17 @@ typedef struct backup {
     int64_t seen; /* batches since the last that was saved */
 } backup;
 
-/* Goes on from what an earlier run has left. */
-static iso_status restore(backup *b, iso_fit_state *state)
+/* Goes on from what an earlier run has left, unless that is what fit was given to go on from. */
+static iso_status restore(const backup *b, iso_fit_state *state)
 {
-    char *path = NULL;
-    iso_training *training = state->training;
-    iso_status status = iso_find_newest(training->ctx, b->folder, ISO_BACKUP_NAME, &path);
-    if (status == ISO_OK && path)
-        status = iso_training_resume(training, path);
-    iso_free(path);
+    iso_saved_file *file = state->training->options.resume_file;
+    if (file && strcmp(iso_saved_file_path(file), b->path) == 0)
+        return ISO_OK;
+    iso_status status = iso_find_newest(state->training->ctx, b->folder, ISO_BACKUP_NAME, &file);
+    if (status != ISO_OK || !file)
+        return status;
+    status = iso_training_resume(state->training, file);
+    iso_saved_file_close(file);
     return status;
 }
 
