@@ -55,26 +55,45 @@ iso_status iso_save_sync(iso_saver *saver)
     return status;
 }
 
-static iso_status write_parts(iso_saver *saver)
+static iso_status write_part(iso_saver *saver, const iso_save_part *part)
+{
+    return iso_save_part_write(part, &saver->layout.mark, saver->file, saver->path.temporary,
+                               saver->mine->crc);
+}
+
+static iso_status write_own(iso_saver *saver)
 {
     iso_status status = ISO_OK;
     ISO_TRY(iso_temporary_open(saver->path.temporary, &saver->file));
     if (saver->rank == 0)
         ISO_TRY(reserve(saver));
-    ISO_TRY(iso_save_parts_write(&saver->parts, &saver->layout.mark, saver->file, saver->path.temporary,
-                                 saver->mine->crc));
-    ISO_TRY(iso_save_sync(saver));
+    for (int i = 0; i < saver->parts.count; i++)
+        if (!saver->parts.part[i].leaves)
+            ISO_TRY(write_part(saver, &saver->parts.part[i]));
 done:
-    if (status != ISO_OK && saver->file >= 0) {
-        close(saver->file);
-        saver->file = -1;
-    }
+    return status;
+}
+
+/* What changes hands is taken also where it cannot be written any more: others wait for this rank. */
+static iso_status write_exchanged(iso_saver *saver, iso_status status)
+{
+    iso_save_part window;
+    while (iso_save_exchange_take(&saver->exchange, !saver->has_thread, &window))
+        if (status == ISO_OK)
+            status = write_part(saver, &window);
     return status;
 }
 
 void iso_save_write(iso_saver *saver)
 {
-    iso_save_outcome_set(saver, &saver->mine->outcome, write_parts(saver));
+    iso_status status = write_exchanged(saver, write_own(saver));
+    if (status == ISO_OK)
+        status = iso_save_sync(saver);
+    if (status != ISO_OK && saver->file >= 0) {
+        close(saver->file);
+        saver->file = -1;
+    }
+    iso_save_outcome_set(saver, &saver->mine->outcome, status);
 }
 
 /* ---- committing ---- */

@@ -10,12 +10,10 @@
 #include "runtime/session/session.h"
 
 enum {
-    SHORT = 4096,     /* bytes of a run that is not worth a write of its own: less than a page */
-    UNIT = 4096,      /* bytes at which stretches are cut */
-    WINDOW = 1 << 20, /* bytes of a stretch in a round */
-    HAS = 1,          /* flags of a tensor at a rank: it has a part of it, one of short runs */
+    SHORT = 4096, /* bytes of a run that is not worth a write of its own: less than a page */
+    UNIT = 4096,  /* bytes at which stretches are cut */
+    HAS = 1,      /* flags of a tensor at a rank: it has a part of it, one of short runs */
     HAS_SHORT = 2,
-    TAG = 1,
 };
 
 /* Of each rank and tensor, the flags; and what follows from them. */
@@ -122,77 +120,61 @@ static int64_t first_from(const iso_piece *piece, int64_t global)
 }
 
 /* What a part has of one stretch, round by round. */
-static iso_status cut_for(planner *p, const iso_save_part *part, int rank, int64_t begin, int64_t end)
+static iso_status cut_for(planner *p, iso_save_items *items, const iso_save_parts *parts, int part, int rank,
+                          int64_t begin, int64_t end)
 {
-    int64_t window = WINDOW / (int64_t)element_of(p, part->tensor);
+    const iso_piece *piece = &parts->part[part].piece;
+    int tensor = parts->part[part].tensor;
+    int64_t window = ISO_SAVE_WINDOW / (int64_t)element_of(p, tensor);
     iso_status status = ISO_OK;
     for (int64_t at = begin; at < end && status == ISO_OK; at += window) {
-        iso_save_item item = {part->tensor, (int)((at - begin) / window), rank, 0, part->source, part->piece};
-        int64_t from = first_from(&part->piece, at),
-                to = first_from(&part->piece, at + window < end ? at + window : end);
+        iso_save_item item = {tensor, (int)((at - begin) / window), rank, 0, part, *piece};
+        int64_t from = first_from(piece, at), to = first_from(piece, at + window < end ? at + window : end);
         item.piece.begin = from;
         item.piece.count = to - from;
+        item.piece.data = NULL;
         if (to > from)
-            status = add_item(&p->x->out, item);
+            status = add_item(items, item);
     }
     return status;
 }
 
-static iso_status cut_part(planner *p, const iso_save_part *part)
+static iso_status cut_part(planner *p, const iso_save_parts *parts, int part)
 {
     int64_t begin, end;
-    int holders = find_holders(p, part->tensor);
+    int tensor = parts->part[part].tensor, holders = find_holders(p, tensor);
+    iso_save_items *items = holders == 1 ? &p->x->here : &p->x->out;
     iso_status status = ISO_OK;
     for (int k = 0; k < holders && status == ISO_OK; k++) {
-        stretch_of(p, part->tensor, holders, k, &begin, &end);
-        status = cut_for(p, part, holder_of(p, part->tensor, holders, k), begin, end);
+        stretch_of(p, tensor, holders, k, &begin, &end);
+        status = cut_for(p, items, parts, part, holder_of(p, tensor, holders, k), begin, end);
     }
     return status;
 }
 
-/* The parts that go out leave; this rank's stretches come. */
-static iso_status change_parts(planner *p, iso_save_parts *parts)
+static iso_status cut_parts(planner *p, iso_save_parts *parts)
 {
-    iso_save_parts kept = {.made_for = parts->made_for};
     iso_status status = ISO_OK;
-    for (int i = 0; i < parts->count && status == ISO_OK; i++)
-        status = p->changes[parts->part[i].tensor] ? cut_part(p, &parts->part[i])
-                                                   : iso_save_parts_add(&kept, parts->part[i]);
-    for (int t = 0; t < p->contents->tensors && status == ISO_OK; t++) {
-        const iso_saved_tensor *tensor = &p->contents->tensor[t];
-        iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, iso_box_whole(&tensor->shape), 0, 0,
-                           NULL,         true};
-        int holders = p->changes[t] ? find_holders(p, t) : 0;
-        for (int k = 0; k < holders && status == ISO_OK; k++) {
-            int64_t end;
-            if (holder_of(p, t, holders, k) != p->x->rank)
-                continue;
-            stretch_of(p, t, holders, k, &whole.begin, &end);
-            whole.count = end - whole.begin;
-            if (whole.count > 0)
-                status = iso_save_parts_add(&kept, (iso_save_part){t, ISO_SAVE_EXCHANGED, whole, 0});
-        }
+    for (int i = 0; i < parts->count && status == ISO_OK; i++) {
+        parts->part[i].leaves = p->changes[parts->part[i].tensor];
+        if (parts->part[i].leaves)
+            status = cut_part(p, parts, i);
     }
-    if (status != ISO_OK) {
-        iso_save_parts_free(&kept);
-        return status;
-    }
-    iso_save_parts_free(parts);
-    *parts = kept;
-    iso_save_parts_sort(parts);
-    return ISO_OK;
+    return status;
 }
 
-static iso_status note_parts(planner *p, const iso_save_parts *parts)
+static iso_status find_stretches(planner *p)
 {
-    p->x->part = iso_new(((size_t)p->contents->tensors + 1) * sizeof *p->x->part);
-    if (!p->x->part)
-        return iso_error(ISO_NO_MEMORY, "no memory for the parts of %d tensors", p->contents->tensors);
-    for (int t = 0; t < p->contents->tensors; t++)
-        p->x->part[t] = -1;
-    for (int i = 0; i < parts->count; i++)
-        if (parts->part[i].source == ISO_SAVE_EXCHANGED)
-            p->x->part[parts->part[i].tensor] = i;
+    int tensors = p->contents->tensors;
+    p->x->stretch = iso_new(((size_t)tensors + 1) * sizeof *p->x->stretch);
+    if (!p->x->stretch)
+        return iso_error(ISO_NO_MEMORY, "no memory for the parts of %d tensors", tensors);
+    for (int t = 0; t < tensors; t++) {
+        int holders = p->changes[t] ? find_holders(p, t) : 0;
+        for (int k = 0; k < holders; k++)
+            if (holder_of(p, t, holders, k) == p->x->rank)
+                stretch_of(p, t, holders, k, &p->x->stretch[t].begin, &p->x->stretch[t].end);
+    }
     return ISO_OK;
 }
 
@@ -297,22 +279,50 @@ static iso_status take_notices(planner *p, const traffic *t)
     return status;
 }
 
+/* Of all rounds: how many there are, and what the greatest needs. */
+typedef struct needs {
+    size_t rounds, fresh, requests;
+    size_t bytes; /* that come in in all */
+} needs;
+
+static needs find_needs(const iso_save_exchange *x)
+{
+    needs n = {0};
+    for (iso_save_round round = {0}; iso_save_round_next(&x->out, &x->in, &round); n.rounds++) {
+        size_t bytes = 0, requests = (size_t)(round.out_end - round.out) + (size_t)(round.in_end - round.in);
+        for (int i = round.in; i < round.in_end; i++)
+            bytes += (size_t)x->in.item[i].piece.count * iso_dtype_size(x->in.item[i].piece.dtype);
+        n.bytes += bytes;
+        n.fresh = bytes > n.fresh ? bytes : n.fresh;
+        n.requests = requests > n.requests ? requests : n.requests;
+    }
+    return n;
+}
+
+/* Two, so that one is under way while another is written; many only where the state is much larger than they
+ * are. */
+static size_t lanes_for(const needs *n)
+{
+    size_t lanes = n->fresh ? n->bytes / 8 / n->fresh : 0;
+    lanes = lanes < 2 ? 2 : lanes > ISO_SAVE_LANES ? ISO_SAVE_LANES : lanes;
+    return lanes < n->rounds ? lanes : n->rounds;
+}
+
 static iso_status make_room(iso_save_exchange *x)
 {
-    size_t requests = (size_t)x->out.count + (size_t)x->in.count;
-    size_t bytes = 0;
-    for (int i = 0; i < x->in.count; i++) {
-        const iso_save_item *item = &x->in.item[i];
-        bool same = i > 0 && item[-1].tensor == item->tensor && item[-1].round == item->round;
-        bytes = (same ? bytes : 0) + (size_t)item->piece.count * iso_dtype_size(item->piece.dtype);
-        x->fresh_bytes = bytes > x->fresh_bytes ? bytes : x->fresh_bytes;
-    }
-    x->fresh = iso_new(x->fresh_bytes);
-    x->request = iso_new((requests + 1) * sizeof *x->request);
-    return x->fresh && x->request
-               ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save",
-                           x->fresh_bytes);
+    needs n = find_needs(x);
+    size_t lanes = lanes_for(&n);
+    bool any = x->here.count > 0 || n.rounds > 0;
+    x->lanes = (int)lanes;
+    x->fresh = iso_new(lanes * n.fresh + 1);
+    x->request = iso_new((lanes * n.requests + 1) * sizeof *x->request);
+    x->window = any ? iso_new(ISO_SAVE_WINDOW) : NULL;
+    if (!x->fresh || !x->request || (any && !x->window))
+        return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save",
+                         lanes * n.fresh + ISO_SAVE_WINDOW);
+    for (size_t i = 0; i < lanes; i++)
+        x->lane[i] = (iso_save_lane){.fresh = x->fresh + i * n.fresh, .request = x->request + i * n.requests};
+    return ISO_OK;
 }
 
 /* Tells each rank what it gets from this one. */
@@ -321,6 +331,7 @@ static iso_status tell(iso_context *ctx, planner *p)
     iso_save_exchange *x = p->x;
     traffic t = {0};
     iso_status status = ISO_OK;
+    sort_items(&x->here);
     sort_items(&x->out);
     if (x->communicator != MPI_COMM_NULL) {
         ISO_TRY(iso_agree(ctx, make_traffic(x, &t)));
@@ -344,9 +355,9 @@ iso_status iso_save_exchange_make(iso_context *ctx, MPI_Comm communicator, const
     planner p = {.x = &fresh, .contents = contents};
     iso_status status = find_tensors(ctx, &p, parts);
     if (status == ISO_OK) {
-        status = change_parts(&p, parts);
+        status = cut_parts(&p, parts);
         if (status == ISO_OK)
-            status = note_parts(&p, parts);
+            status = find_stretches(&p);
         status = iso_agree(ctx, status);
     }
     if (status == ISO_OK)
@@ -363,95 +374,13 @@ iso_status iso_save_exchange_make(iso_context *ctx, MPI_Comm communicator, const
 
 void iso_save_exchange_free(iso_save_exchange *exchange)
 {
+    iso_free(exchange->here.item);
     iso_free(exchange->out.item);
     iso_free(exchange->in.item);
-    iso_free(exchange->part);
+    iso_free(exchange->stretch);
+    iso_free(exchange->window);
     iso_free(exchange->fresh);
     iso_free(exchange->request);
-    *exchange = (iso_save_exchange){.communicator = MPI_COMM_NULL};
-}
-
-/* ---- running ---- */
-
-static size_t bytes_of(const iso_save_item *item)
-{
-    return (size_t)item->piece.count * iso_dtype_size(item->piece.dtype);
-}
-
-/* Puts an item's elements, dense at `from`, to their places in this rank's stretch. */
-static void put(const iso_save_exchange *x, const iso_save_parts *parts, const iso_save_item *item,
-                const char *from)
-{
-    const iso_piece *to = &parts->part[x->part[item->tensor]].piece;
-    size_t element = iso_dtype_size(to->dtype);
-    int64_t own, global, count;
-    iso_runs runs = iso_runs_of(&item->piece);
-    while (iso_runs_next(&runs, &own, &global, &count))
-        memcpy((char *)to->data + (size_t)(global - to->begin) * element, from + (size_t)own * element,
-               (size_t)count * element);
-}
-
-static const char *data_of(const iso_save_item *item, const iso_pieces *pieces)
-{
-    const iso_piece *piece = &pieces->piece[item->source];
-    return (const char *)piece->data +
-           (size_t)(item->piece.begin - piece->begin) * iso_dtype_size(piece->dtype);
-}
-
-static bool is_of(const iso_save_items *items, int at, const iso_save_item *round)
-{
-    return at < items->count && items->item[at].tensor == round->tensor &&
-           items->item[at].round == round->round;
-}
-
-/* The round that comes first of those that an item of either list is in. */
-static const iso_save_item *next_round(const iso_save_exchange *x, int out, int in)
-{
-    const iso_save_item *a = out < x->out.count ? &x->out.item[out] : NULL,
-                        *b = in < x->in.count ? &x->in.item[in] : NULL;
-    if (!a || !b)
-        return a ? a : b;
-    bool first = a->tensor != b->tensor ? a->tensor < b->tensor : a->round <= b->round;
-    return first ? a : b;
-}
-
-/* One round: items from *out and *in on. */
-static void run_round(iso_save_exchange *x, const iso_save_parts *parts, const iso_pieces *pieces,
-                      const iso_save_item *round, int *out, int *in)
-{
-    int requests = 0, first = *in;
-    char *to = x->fresh;
-    for (; is_of(&x->in, *in, round); (*in)++) {
-        const iso_save_item *item = &x->in.item[*in];
-        MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
-                  &x->request[requests++]);
-        to += bytes_of(item);
-    }
-    int begin = *out;
-    for (; is_of(&x->out, *out, round); (*out)++) {
-        const iso_save_item *item = &x->out.item[*out];
-        if (item->rank != x->rank)
-            MPI_Isend(data_of(item, pieces), (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
-                      &x->request[requests++]);
-    }
-    for (int i = begin; i < *out; i++)
-        if (x->out.item[i].rank == x->rank)
-            put(x, parts, &x->out.item[i], data_of(&x->out.item[i], pieces));
-    if (requests)
-        MPI_Waitall(requests, x->request, MPI_STATUSES_IGNORE);
-    const char *from = x->fresh;
-    for (int i = first; i < *in; i++) {
-        put(x, parts, &x->in.item[i], from);
-        from += bytes_of(&x->in.item[i]);
-    }
-}
-
-void iso_save_exchange_run(iso_save_exchange *exchange, const iso_save_parts *parts, const iso_pieces *pieces)
-{
-    const iso_save_item *round;
-    int out = 0, in = 0;
-    while ((round = next_round(exchange, out, in))) {
-        const iso_save_item now = *round;
-        run_round(exchange, parts, pieces, &now, &out, &in);
-    }
+    memset(exchange, 0, sizeof *exchange);
+    exchange->communicator = MPI_COMM_NULL;
 }

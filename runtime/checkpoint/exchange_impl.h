@@ -1,20 +1,29 @@
 /* Tensors that are cut into short runs (a matrix by its columns) change hands before they are written: each
  * of the ranks that have parts of one gets a stretch of its rows from the others, so that all write whole
- * stretches of the file and none writes a few bytes at a time between those of the others. */
+ * stretches of the file and none writes a few bytes at a time between those of the others.
+ *
+ * They do so round by round, a window of each rank's stretch in each, after the copy of the state and beside
+ * the training: the caller's thread, which alone calls MPI, sets rounds going and notes what has come
+ * whenever it is asked to; the thread that writes takes the windows. */
 #ifndef ISO_CHECKPOINT_EXCHANGE_IMPL_H
 #define ISO_CHECKPOINT_EXCHANGE_IMPL_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 
 #include "runtime/checkpoint/parts_impl.h"
 
-/* A part of a part that goes from one rank to another in one round. A round of a tensor is a window of each
- * rank's stretch, so what is under way is never more than that. */
+enum {
+    ISO_SAVE_WINDOW = 1 << 20, /* bytes of a stretch in a round */
+    ISO_SAVE_LANES = 16, /* rounds under way at once: what comes in beside a training that asks once a step */
+};
+
+/* A part of a part that goes from one rank to another in one round. */
 typedef struct iso_save_item {
     int tensor, round, rank; /* the other rank, or this one */
     int order;               /* among those of these three */
-    int source;              /* of what goes out: the number of the piece */
-    iso_piece piece;         /* its data: of what goes out, the state's */
+    int part;                /* of what goes out: the number of the part it is of */
+    iso_piece piece;
 } iso_save_item;
 
 typedef struct iso_save_items {
@@ -22,23 +31,59 @@ typedef struct iso_save_items {
     iso_save_item *item;
 } iso_save_items;
 
+/* The items [out, out_end) of what goes out and [in, in_end) of what comes in. */
+typedef struct iso_save_round {
+    int tensor, number;
+    int out, out_end, in, in_end;
+} iso_save_round;
+
+/* What a round under way needs. */
+typedef struct iso_save_lane {
+    iso_save_round round;
+    char *fresh; /* what comes in, item by item */
+    MPI_Request *request;
+    int requests;
+} iso_save_lane;
+
 typedef struct iso_save_exchange {
     MPI_Comm communicator; /* MPI_COMM_NULL: this rank is alone */
     int rank, ranks;
+    iso_save_items here; /* of tensors that this rank alone has */
     iso_save_items out, in;
-    int *part;   /* [tensors] which of the parts is this rank's stretch; -1: none */
-    char *fresh; /* what comes in during a round */
-    size_t fresh_bytes;
-    MPI_Request *request; /* [out.count + in.count] */
+    struct {
+        int64_t begin, end;
+    } * stretch; /* [tensors] elements that this rank gets */
+    char *window, *fresh;
+    MPI_Request *request;
+    int lanes;
+    iso_save_lane lane[ISO_SAVE_LANES];
+
+    /* The save under way. Round n is in lane n modulo lanes. */
+    const iso_save_parts *parts;
+    iso_save_round last_here, last; /* the last that were begun */
+    long posted;
+    atomic_long arrived; /* these the thread that writes may take */
+    atomic_long taken;
+    atomic_bool over; /* no more will arrive */
 } iso_save_exchange;
 
-/* Takes the parts of such tensors out of `parts` and puts this rank's stretches in, with source
- * ISO_SAVE_EXCHANGED. The exchange is freed by iso_save_exchange_free. Collective. */
+/* Marks the parts of such tensors, which leave. The exchange is freed by iso_save_exchange_free. Collective.
+ */
 iso_status iso_save_exchange_make(iso_context *ctx, MPI_Comm communicator, const iso_saved_contents *contents,
                                   iso_save_parts *parts, iso_save_exchange *exchange);
 void iso_save_exchange_free(iso_save_exchange *exchange);
-/* Fills the stretches, where parts->part[...].piece.data points, from the pieces. Collective. */
-void iso_save_exchange_run(iso_save_exchange *exchange, const iso_save_parts *parts,
-                           const iso_pieces *pieces);
+
+/* The round after this one, {0} being before the first; false: there is none. */
+bool iso_save_round_next(const iso_save_items *out, const iso_save_items *in, iso_save_round *round);
+
+/* A save begins: the parts, which have their data until all is over. */
+void iso_save_exchange_begin(iso_save_exchange *exchange, const iso_save_parts *parts);
+/* By the caller's thread, until all is over: sets rounds going, hands over those that have come. Does not
+ * wait. */
+void iso_save_exchange_go_on(iso_save_exchange *exchange);
+/* By the thread that writes: the next window of this rank's stretches, in the order of the file, once it has
+ * come; false: there are no more. It lasts until the next call, and all must be taken. drives: no other
+ * thread goes on with the exchange, so this one does. */
+bool iso_save_exchange_take(iso_save_exchange *exchange, bool drives, iso_save_part *window);
 
 #endif

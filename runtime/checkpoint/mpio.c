@@ -76,8 +76,11 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
 }
 
 /* In the file's own type, so nothing is converted. */
-static iso_status write_part(const iso_saver *saver, hid_t file, const char *place, const iso_piece *piece)
+static iso_status write_part(iso_saver *saver, hid_t file, const iso_saved_contents *contents,
+                             const iso_save_part *part)
 {
+    const char *place = contents->tensor[part->tensor].place;
+    const iso_piece *piece = &part->piece;
     hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     int64_t end = piece->begin + piece->count;
     iso_status status =
@@ -89,6 +92,7 @@ static iso_status write_part(const iso_saver *saver, hid_t file, const char *pla
         H5Tclose(type);
     if (dataset >= 0)
         H5Dclose(dataset);
+    iso_save_part_write(part, &saver->layout.mark, -1, NULL, saver->mine->crc);
     return status;
 }
 
@@ -98,10 +102,13 @@ static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents
     iso_hdf5_quiet quiet;
     iso_hdf5_quiet_begin(&quiet);
     iso_status closed = ISO_OK, status = open_file(saver, &file, &closed);
-    for (int i = 0; i < saver->parts.count && status == ISO_OK; i++) {
-        const iso_save_part *part = &saver->parts.part[i];
-        status = write_part(saver, file, contents->tensor[part->tensor].place, &part->piece);
-    }
+    for (int i = 0; i < saver->parts.count && status == ISO_OK; i++)
+        if (!saver->parts.part[i].leaves)
+            status = write_part(saver, file, contents, &saver->parts.part[i]);
+    iso_save_part window;
+    while (iso_save_exchange_take(&saver->exchange, true, &window)) /* all, for others wait for this rank */
+        if (status == ISO_OK)
+            status = write_part(saver, file, contents, &window);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
         status = failed(saver, "HDF5 cannot close it");
     if (status == ISO_OK && closed != ISO_OK)
@@ -119,7 +126,6 @@ void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents)
         status = write_all(saver, contents);
         if (status == ISO_OK)
             status = iso_save_sync(saver);
-        iso_save_parts_sum(&saver->parts, &saver->layout.mark, saver->mine->crc);
     }
     iso_save_outcome_set(saver, &saver->mine->outcome, status);
 }

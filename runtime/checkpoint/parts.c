@@ -77,7 +77,7 @@ static iso_status check_piece(const iso_piece *piece, const iso_saved_tensor *te
     return ISO_OK;
 }
 
-iso_status iso_save_parts_add(iso_save_parts *parts, iso_save_part fresh)
+static iso_status add(iso_save_parts *parts, iso_save_part fresh)
 {
     if ((parts->count & (parts->count - 1)) == 0) {
         size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
@@ -104,9 +104,9 @@ static iso_status add_pieces(const iso_saved_contents *contents, const iso_piece
             continue;
         status = check_piece(&pieces->piece[i], *found);
         if (status == ISO_OK && pieces->piece[i].writer && pieces->piece[i].count > 0)
-            status = iso_save_parts_add(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
-                                                               .source = i,
-                                                               .piece = pieces->piece[i]});
+            status = add(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
+                                                .source = i,
+                                                .piece = pieces->piece[i]});
     }
     iso_free(sorted);
     return status;
@@ -121,8 +121,7 @@ static iso_status add_constants(const iso_saved_contents *contents, iso_save_par
         iso_piece whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                            iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
-            status = iso_save_parts_add(
-                parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
+            status = add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
     }
     return status;
 }
@@ -138,7 +137,7 @@ static int by_place(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-void iso_save_parts_sort(iso_save_parts *parts)
+static void sort(iso_save_parts *parts)
 {
     if (parts->count)
         qsort(parts->part, (size_t)parts->count, sizeof *parts->part, by_place);
@@ -155,7 +154,7 @@ iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pie
         iso_save_parts_free(&fresh);
         return status;
     }
-    iso_save_parts_sort(&fresh);
+    sort(&fresh);
     memset(covered, 0, (size_t)contents->tensors * sizeof *covered);
     for (int i = 0; i < fresh.count; i++)
         covered[fresh.part[i].tensor] += fresh.part[i].piece.count;
@@ -171,35 +170,32 @@ void iso_save_parts_free(iso_save_parts *parts)
 
 /* ---- copying ---- */
 
-size_t iso_save_parts_room(const iso_save_parts *parts, bool all)
+size_t iso_save_parts_bytes(const iso_save_parts *parts)
 {
     size_t bytes = 0;
     for (int i = 0; i < parts->count; i++)
-        bytes += all || parts->part[i].source == ISO_SAVE_EXCHANGED ? parts->part[i].bytes : 0;
+        bytes += parts->part[i].bytes;
     return bytes;
 }
 
 static const void *data_of(const iso_save_part *part, const iso_saved_contents *contents,
                            const iso_pieces *pieces)
 {
-    if (part->source == ISO_SAVE_EXCHANGED)
-        return NULL;
     return part->source == ISO_SAVE_CONSTANT ? contents->constant[part->tensor]
                                              : pieces->piece[part->source].data;
 }
 
 void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
-                         void *room, bool all)
+                         void *room)
 {
     char *to = room;
     for (int i = 0; i < parts->count; i++) {
         iso_save_part *part = &parts->part[i];
         const void *data = data_of(part, contents, pieces);
-        part->piece.data = data && !all ? (void *)(uintptr_t)data : to;
-        if (data && !all)
+        part->piece.data = to ? to : (void *)(uintptr_t)data;
+        if (!to)
             continue;
-        if (data)
-            iso_copy_away(to, data, part->bytes);
+        iso_copy_away(to, data, part->bytes);
         to += part->bytes;
     }
 }
@@ -223,9 +219,10 @@ static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint
     return status;
 }
 
-static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *tensor, int file,
-                           const char *name, uint32_t *crc)
+iso_status iso_save_part_write(const iso_save_part *part, const iso_mark *mark, int file, const char *name,
+                               uint32_t *crc)
 {
+    const iso_mark_tensor *tensor = &mark->tensor[part->tensor];
     size_t element = iso_dtype_size(part->piece.dtype);
     const char *data = part->piece.data;
     int64_t own, global, count;
@@ -235,25 +232,6 @@ static iso_status put_part(const iso_save_part *part, const iso_mark_tensor *ten
     while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
         status = put_run(&sum, data + (size_t)own * element, (size_t)count * element,
                          (uint64_t)global * element, tensor->offset, file, name);
-    *crc ^= iso_crc_sum_get(&sum, tensor->bytes);
+    crc[part->tensor] ^= iso_crc_sum_get(&sum, tensor->bytes);
     return status;
-}
-
-iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,
-                                uint32_t *crc)
-{
-    iso_status status = ISO_OK;
-    for (int i = 0; i < parts->count && status == ISO_OK; i++) {
-        int t = parts->part[i].tensor;
-        status = put_part(&parts->part[i], &mark->tensor[t], file, name, &crc[t]);
-    }
-    return status;
-}
-
-void iso_save_parts_sum(const iso_save_parts *parts, const iso_mark *mark, uint32_t *crc)
-{
-    for (int i = 0; i < parts->count; i++) {
-        int t = parts->part[i].tensor;
-        put_part(&parts->part[i], &mark->tensor[t], -1, NULL, &crc[t]);
-    }
 }

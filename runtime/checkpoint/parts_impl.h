@@ -4,13 +4,13 @@
 
 #include "runtime/checkpoint/layout_impl.h"
 
-enum { ISO_SAVE_CONSTANT = -1, ISO_SAVE_EXCHANGED = -2 };
+enum { ISO_SAVE_CONSTANT = -1 };
 
 /* A part of one tensor. Its piece's data is the state's, and after the copy the copy's. */
 typedef struct iso_save_part {
     int tensor;
-    int source; /* the number of the piece it comes from, or where else (above): the contents' constant, what
-                   other ranks sent (exchange_impl.h) */
+    int source;  /* the number of the piece it comes from; ISO_SAVE_CONSTANT: the contents' constant */
+    bool leaves; /* it changes hands before it is written (exchange_impl.h) */
     iso_piece piece;
     size_t bytes;
 } iso_save_part;
@@ -29,20 +29,15 @@ uint64_t iso_pieces_structure(const iso_pieces *pieces);
 iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
                                iso_save_parts *parts, int64_t *covered);
 void iso_save_parts_free(iso_save_parts *parts);
-/* Adds one; sorts them as they lie in the file. */
-iso_status iso_save_parts_add(iso_save_parts *parts, iso_save_part fresh);
-void iso_save_parts_sort(iso_save_parts *parts);
-/* Bytes that a save needs memory for: of all parts, or of those alone that come from other ranks. */
-size_t iso_save_parts_room(const iso_save_parts *parts, bool all);
-/* Points the parts at these pieces, of the structure that they were made for, and at room: of
- * iso_save_parts_room, to which the data of `all` or of none is copied. */
+/* Bytes of all parts. */
+size_t iso_save_parts_bytes(const iso_save_parts *parts);
+/* Points the parts at these pieces, of the structure that they were made for; at copies of them in `room`, of
+ * iso_save_parts_bytes, where it is not NULL. */
 void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
-                         void *room, bool all);
-/* Writes the parts' data where the mark has their tensors, and adds what they have of the tensors' checksums
- * to crc: [tensors]. ISO_IO. */
-iso_status iso_save_parts_write(const iso_save_parts *parts, const iso_mark *mark, int file, const char *name,
-                                uint32_t *crc);
-/* The checksums alone. */
-void iso_save_parts_sum(const iso_save_parts *parts, const iso_mark *mark, uint32_t *crc);
+                         void *room);
+/* Writes a part's data where the mark has its tensor, and adds what it has of the tensor's checksum to crc:
+ * [tensors]. file -1: the checksum alone. ISO_IO. */
+iso_status iso_save_part_write(const iso_save_part *part, const iso_mark *mark, int file, const char *name,
+                               uint32_t *crc);
 
 #endif

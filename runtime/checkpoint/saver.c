@@ -117,10 +117,13 @@ static void begin_work(iso_saver *saver, void (*work)(iso_saver *))
     atomic_store(&saver->worked, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    saver->has_thread = pthread_create(&saver->thread, NULL, run_work, saver) == 0;
+    saver->has_thread = true; /* the thread sees it */
+    int failed = pthread_create(&saver->thread, NULL, run_work, saver);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!saver->has_thread)
+    if (failed) {
+        saver->has_thread = false;
         run_work(saver);
+    }
 }
 
 /* Waits where it still works. */
@@ -194,6 +197,8 @@ static bool has_arrived(iso_saver *saver)
 /* Goes on to the next phase; false where this one has not ended. */
 static bool go_on(iso_saver *saver)
 {
+    if (saver->phase == ISO_SAVE_WRITING)
+        iso_save_exchange_go_on(&saver->exchange);
     bool works = saver->phase == ISO_SAVE_WRITING || saver->phase == ISO_SAVE_COMMITTING;
     if (works ? !atomic_load(&saver->worked) : !has_arrived(saver))
         return false;
@@ -273,8 +278,8 @@ static iso_status make_reports(iso_saver *saver, int tensors)
  * pages as it takes to copy into these. */
 static iso_status take_copy(iso_saver *saver)
 {
-    size_t bytes = iso_save_parts_room(&saver->parts, !saver->options.waits);
-    if (saver->copy && saver->copy_bytes >= bytes)
+    size_t bytes = iso_save_parts_bytes(&saver->parts);
+    if (saver->options.waits || (saver->copy && saver->copy_bytes >= bytes))
         return ISO_OK;
     iso_free(saver->copy);
     saver->copy = NULL;
@@ -434,8 +439,8 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
     saver->layout.mark.number = number_of(saver, contents);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, contents->state);
-    iso_save_parts_take(&saver->parts, contents, pieces, saver->copy, !saver->options.waits);
-    iso_save_exchange_run(&saver->exchange, &saver->parts, pieces);
+    iso_save_parts_take(&saver->parts, contents, pieces, saver->copy);
+    iso_save_exchange_begin(&saver->exchange, &saver->parts);
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
         MPI_Barrier(saver->communicator);
     saver->phase = ISO_SAVE_WRITING;

@@ -179,9 +179,8 @@ START_TEST(test_a_save_that_waits)
     check_ok(
         iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, true, NULL));
     ck_assert_str_eq(names_in(folder), "a.weights.h5 best latest");
-    /* Memory is only for the matrix that is cut into short runs, and a window of it. */
-    size_t exchanged = made_bytes(&state.tensor[2]) / (size_t)iso_ranks(ctx);
-    ck_assert_uint_lt(iso_memory_held(), before + exchanged + (5 << 18));
+    /* Memory is only for windows of the matrix that is cut into short runs: see test_memory. */
+    ck_assert_uint_lt(iso_memory_held(), before + (7 << 19));
     check_file("a.weights.h5", 0);
 }
 END_TEST
@@ -540,10 +539,11 @@ START_TEST(test_last_status)
 }
 END_TEST
 
-/* A saver holds one copy of what this rank writes, and gives it back. */
+/* A saver holds one copy of what this rank has, and windows of what changes hands: that which is put together
+ * and two under way. It gives all back. */
 START_TEST(test_memory)
 {
-    enum { MARGIN = 1 << 20 };
+    enum { MARGIN = 7 << 19 };
     size_t own = 0, before = iso_memory_held();
     for (int i = 0; i < state.pieces.count; i++)
         if (state.piece[i].writer)

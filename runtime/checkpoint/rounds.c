@@ -1,0 +1,190 @@
+/* The exchange of a save, while it runs. */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/checkpoint/exchange_impl.h"
+#include "runtime/checkpoint/runs_impl.h"
+
+enum { TAG = 1 };
+static const struct timespec nap = {0, 200000};
+static const iso_save_items none;
+
+/* ---- which rounds ---- */
+
+static const iso_save_item *item_at(const iso_save_items *items, int at)
+{
+    return at < items->count ? &items->item[at] : NULL;
+}
+
+static int end_of(const iso_save_items *items, int at, const iso_save_round *round)
+{
+    while (at < items->count && items->item[at].tensor == round->tensor &&
+           items->item[at].round == round->number)
+        at++;
+    return at;
+}
+
+bool iso_save_round_next(const iso_save_items *out, const iso_save_items *in, iso_save_round *round)
+{
+    const iso_save_item *a = item_at(out, round->out_end), *b = item_at(in, round->in_end),
+                        *first = a ? a : b;
+    if (!first)
+        return false;
+    if (a && b && (b->tensor != a->tensor ? b->tensor < a->tensor : b->round < a->round))
+        first = b;
+    *round = (iso_save_round){
+        .tensor = first->tensor, .number = first->round, .out = round->out_end, .in = round->in_end};
+    round->out_end = end_of(out, round->out, round);
+    round->in_end = end_of(in, round->in, round);
+    return true;
+}
+
+/* ---- sending and receiving: by the caller's thread ---- */
+
+static size_t bytes_of(const iso_save_item *item)
+{
+    return (size_t)item->piece.count * iso_dtype_size(item->piece.dtype);
+}
+
+static const char *data_of(const iso_save_exchange *x, const iso_save_item *item)
+{
+    const iso_piece *piece = &x->parts->part[item->part].piece;
+    return (const char *)piece->data +
+           (size_t)(item->piece.begin - piece->begin) * iso_dtype_size(piece->dtype);
+}
+
+void iso_save_exchange_begin(iso_save_exchange *x, const iso_save_parts *parts)
+{
+    x->parts = parts;
+    x->last_here = x->last = (iso_save_round){0};
+    x->posted = 0;
+    atomic_store(&x->arrived, 0);
+    atomic_store(&x->taken, 0);
+    atomic_store(&x->over, x->lanes == 0);
+}
+
+static void post(iso_save_exchange *x, iso_save_lane *lane)
+{
+    char *to = lane->fresh;
+    lane->round = x->last;
+    lane->requests = 0;
+    for (int i = lane->round.in; i < lane->round.in_end; i++) {
+        const iso_save_item *item = &x->in.item[i];
+        MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
+                  &lane->request[lane->requests++]);
+        to += bytes_of(item);
+    }
+    for (int i = lane->round.out; i < lane->round.out_end; i++) {
+        const iso_save_item *item = &x->out.item[i];
+        if (item->rank != x->rank)
+            MPI_Isend(data_of(x, item), (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
+                      &lane->request[lane->requests++]);
+    }
+}
+
+static bool post_next(iso_save_exchange *x)
+{
+    bool room = x->posted - atomic_load(&x->taken) < x->lanes;
+    if (!room || !iso_save_round_next(&x->out, &x->in, &x->last))
+        return false;
+    post(x, &x->lane[x->posted++ % x->lanes]);
+    return true;
+}
+
+/* The oldest of those under way: windows are taken in the order of the file. */
+static bool next_arrived(iso_save_exchange *x)
+{
+    long arrived = atomic_load(&x->arrived);
+    iso_save_lane *lane = &x->lane[arrived % x->lanes];
+    int done = 0;
+    if (arrived < x->posted)
+        MPI_Testall(lane->requests, lane->request, &done, MPI_STATUSES_IGNORE);
+    if (done)
+        atomic_store(&x->arrived, arrived + 1);
+    return done;
+}
+
+static bool is_last(const iso_save_exchange *x)
+{
+    return x->last.out_end == x->out.count && x->last.in_end == x->in.count;
+}
+
+void iso_save_exchange_go_on(iso_save_exchange *x)
+{
+    if (atomic_load(&x->over))
+        return;
+    while (post_next(x) || next_arrived(x))
+        ;
+    if (is_last(x) && atomic_load(&x->arrived) == x->posted)
+        atomic_store(&x->over, true);
+}
+
+/* ---- putting windows together: by the thread that writes ---- */
+
+/* Puts an item's elements, dense at `from`, to their places. */
+static void put(const iso_piece *window, const iso_save_item *item, const char *from)
+{
+    size_t element = iso_dtype_size(window->dtype);
+    int64_t own, global, count;
+    iso_runs runs = iso_runs_of(&item->piece);
+    while (iso_runs_next(&runs, &own, &global, &count))
+        memcpy((char *)window->data + (size_t)(global - window->begin) * element,
+               from + (size_t)own * element, (size_t)count * element);
+}
+
+/* False: this rank's stretch has ended, and others' have not. */
+static bool find_window(const iso_save_exchange *x, const iso_save_round *round, const iso_piece *any,
+                        iso_save_part *window)
+{
+    int64_t most = ISO_SAVE_WINDOW / (int64_t)iso_dtype_size(any->dtype), end = x->stretch[round->tensor].end;
+    int64_t begin = x->stretch[round->tensor].begin + round->number * most;
+    *window = (iso_save_part){.tensor = round->tensor, .piece = *any};
+    window->piece.box = iso_box_whole(&any->shape);
+    window->piece.begin = begin;
+    window->piece.count = end - begin < most ? end - begin : most;
+    window->piece.data = x->window;
+    return begin < end;
+}
+
+static bool fill(const iso_save_exchange *x, const iso_save_items *out, const iso_save_items *in,
+                 const iso_save_round *round, const char *fresh, iso_save_part *window)
+{
+    const iso_save_item *any = round->out < round->out_end ? &out->item[round->out] : &in->item[round->in];
+    if (!find_window(x, round, &any->piece, window))
+        return false;
+    for (int i = round->out; i < round->out_end; i++)
+        if (out->item[i].rank == x->rank)
+            put(&window->piece, &out->item[i], data_of(x, &out->item[i]));
+    for (int i = round->in; i < round->in_end; i++) {
+        put(&window->piece, &in->item[i], fresh);
+        fresh += bytes_of(&in->item[i]);
+    }
+    return true;
+}
+
+/* Waits for the next round; false: there are no more. */
+static bool wait_for_next(iso_save_exchange *x, bool drives)
+{
+    while (atomic_load(&x->taken) == atomic_load(&x->arrived)) {
+        if (atomic_load(&x->over)) /* what arrived before that is seen now */
+            return atomic_load(&x->taken) < atomic_load(&x->arrived);
+        if (drives)
+            iso_save_exchange_go_on(x);
+        else
+            nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+bool iso_save_exchange_take(iso_save_exchange *x, bool drives, iso_save_part *window)
+{
+    bool whole = false;
+    if (iso_save_round_next(&x->here, &none, &x->last_here))
+        return fill(x, &x->here, &none, &x->last_here, NULL, window);
+    while (!whole && wait_for_next(x, drives)) {
+        const iso_save_lane *lane = &x->lane[atomic_load(&x->taken) % x->lanes];
+        whole = fill(x, &x->out, &x->in, &lane->round, lane->fresh, window);
+        atomic_fetch_add(&x->taken, 1);
+    }
+    return whole;
+}
