@@ -183,16 +183,27 @@ iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, ch
     return status;
 }
 
-/* Breaks a text into lines of at most 70 characters behind a margin. */
+enum { WIDTH = 70 };
+
+/* How much of a text fits on a line: up to a space, else up to behind a comma, else as much as there is room
+ * for. */
+static size_t line_length(const char *words)
+{
+    static const char *const ends[] = {" ", ","};
+    if (strlen(words) <= WIDTH)
+        return strlen(words);
+    for (int e = 0; e < 2; e++)
+        for (size_t length = WIDTH; length > 0; length--)
+            if (words[e ? length - 1 : length] == *ends[e])
+                return length;
+    return WIDTH;
+}
+
+/* Breaks a text into lines behind a margin. */
 static void add_wrapped(iso_text *text, const char *words)
 {
-    enum { WIDTH = 70 };
     while (*words) {
-        size_t length = strlen(words);
-        if (length > WIDTH) {
-            for (length = WIDTH; length > 1 && words[length] != ' '; length--)
-                ;
-        }
+        size_t length = line_length(words);
         iso_text_add(text, "        %.*s\n", (int)length, words);
         words += length;
         words += strspn(words, " ");

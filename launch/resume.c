@@ -22,7 +22,7 @@ static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_f
     iso_status status =
         iso_checkpoint_find(ctx, iso_text_get(&folder), slash ? slash + 1 : pattern, file, &passed_over);
     if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
-        iso_warn("--resume auto passes over\n%s", iso_text_get(&passed_over));
+        iso_warn("--resume auto passes over\n%.*s", (int)passed_over.length - 1, iso_text_get(&passed_over));
     iso_text_free(&folder);
     iso_text_free(&passed_over);
     return status;
@@ -74,15 +74,30 @@ static void say(const json_t *state, const iso_train_options *options, const cha
            (int64_t)json_integer_value(json_object_get(state, "step")));
 }
 
+/* What --save has left beside the checkpoints, once these are gone, is nothing to go on from. */
+static iso_status only_weights(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
+{
+    bool asked_for = options->resume && strcmp(options->resume, "auto") != 0;
+    if (asked_for)
+        return iso_error(ISO_INVALID, "--resume: %s holds no state of a training; --weights takes weights",
+                         iso_saved_file_path(from->file));
+    if (iso_is_chief(ctx))
+        iso_warn("--resume auto passes over\n'%s' holds weights, but no state of a training", iso_saved_file_path(from->file));
+    iso_resumption_free(from);
+    *from = (iso_resumption){.file = NULL};
+    return ISO_OK;
+}
+
 static iso_status look_into(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
     json_t *state = NULL;
     const char *path = iso_saved_file_path(from->file), *text = iso_saved_file_state(from->file);
-    iso_status status =
-        text ? iso_json_parse(path, text, strlen(text), &state)
-             : iso_error(ISO_INVALID, "--resume: %s holds no state of a training; --weights takes weights",
-                         path);
+    iso_status status = text ? iso_json_parse(path, text, strlen(text), &state) : ISO_OK;
     ISO_TRY(iso_agree(ctx, status));
+    if (!json_object_get(state, "step")) {
+        status = iso_agree(ctx, only_weights(ctx, options, from));
+        goto done;
+    }
     ISO_TRY(iso_agree(ctx, take(ctx, state, options, from)));
     if (options->verbose && iso_is_chief(ctx))
         say(state, options, path);

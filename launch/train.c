@@ -28,6 +28,14 @@ static iso_status check(const iso_train_options *options)
     return ISO_OK;
 }
 
+static iso_status place(iso_context *ctx, const iso_train_options *options, run_state *run)
+{
+    iso_status status = iso_place_make(ctx, options, &run->place);
+    if (status == ISO_OK || !run->from.mesh)
+        return status;
+    return iso_error_prefix(status, "the mesh of %s, which holds unless --mesh is given: ", iso_saved_file_path(run->from.file));
+}
+
 static iso_status open_data(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     double begin = iso_clock();
@@ -98,7 +106,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
-    ISO_TRY(iso_place_make(ctx, &placed, &run.place));
+    ISO_TRY(place(ctx, &placed, &run));
     iso_head_print(ctx, options, &run.place);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));

@@ -231,6 +231,10 @@ iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
 /* Where it comes from, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */
 const char *iso_dataset_source(const iso_dataset *dataset);
 
+/* A number for the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not for
+ * what the rows are. */
+uint64_t iso_dataset_order(const iso_dataset *dataset);
+
 /* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
  * value. The ranks share the rows among them. Collective. */
 iso_status iso_dataset_check(iso_dataset *dataset);

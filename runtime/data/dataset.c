@@ -164,3 +164,11 @@ const char *iso_dataset_source(const iso_dataset *ds)
 {
     return ds->top->name;
 }
+
+uint64_t iso_dataset_order(const iso_dataset *ds)
+{
+    uint64_t hash = iso_order_hash(&ds->order, 0);
+    for (const iso_level *level = ds->top; level && level->up; level = level->up)
+        hash = iso_order_hash(&level->in, hash);
+    return hash;
+}

@@ -157,8 +157,7 @@ static iso_status collect(const iso_model_contents *contents, const iso_training
     ISO_TRY(reserve(s, &contents->places, kept.count));
     ISO_TRY(add_callbacks(s, &kept));
     ISO_TRY(append(&s->pieces, &kept));
-    if (!contents->weights_only)
-        ISO_TRY(iso_state_write(contents->model, training, &s->state));
+    ISO_TRY(iso_state_write(contents->model, contents->weights_only ? NULL : training, &s->state));
 done:
     iso_pieces_free(&kept);
     return status;

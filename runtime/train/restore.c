@@ -89,11 +89,14 @@ iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
 {
     json_t *state = NULL;
     iso_place_in_training place;
+    double rate;
     iso_status status;
     ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &place)));
     ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
     status = iso_state_restore(file, state, &place, t);
     ISO_TRY(iso_agree(t->ctx, status == ISO_OK ? read_callbacks(t, file) : status));
+    if (iso_state_has_other_rate(state, t, &rate))
+        ISO_TRY(iso_model_set_learning_rate(t->model, rate));
 done:
     json_decref(state);
     return status;
@@ -106,7 +109,7 @@ iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pat
     iso_text passed_over = {0};
     iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
     if (status == ISO_OK && passed_over.length > 0 && (!ctx || iso_is_chief(ctx)))
-        iso_warn("passed over: %s", iso_text_get(&passed_over));
+        iso_warn("passed over: %.*s", (int)passed_over.length - 1, iso_text_get(&passed_over));
     iso_text_free(&passed_over);
     return status;
 }

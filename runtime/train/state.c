@@ -53,8 +53,7 @@ uint64_t iso_model_hash(const iso_model *model)
     return hash;
 }
 
-/* Those that are not whole everywhere. */
-static json_t *layouts(const iso_graph *graph)
+json_t *iso_state_layouts(const iso_graph *graph)
 {
     char text[512];
     json_t *object = json_object();
@@ -87,7 +86,7 @@ static json_t *schedule(const iso_schedule *schedule)
     return object;
 }
 
-static json_t *optimizer(const iso_optimizer *optimizer)
+json_t *iso_state_optimizer(const iso_optimizer *optimizer)
 {
     json_t *object =
         json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "rule", optimizer->rule, "learning_rate",
@@ -113,19 +112,21 @@ static void write_model(json_t *state, const iso_model *model)
     json_object_set_new(state, "seed", hexadecimal(iso_graph_seed(model->graph)));
     json_object_set_new(state, "random_step", json_integer((json_int_t)iso_graph_steps(model->graph)));
     json_object_set_new(state, "mesh", json_string(mesh ? iso_mesh_text(mesh) : ""));
-    json_object_set_new(state, "layouts", layouts(model->graph));
+    json_object_set_new(state, "layouts", iso_state_layouts(model->graph));
     if (model->optimizer.rule)
-        json_object_set_new(state, "optimizer", optimizer(&model->optimizer));
+        json_object_set_new(state, "optimizer", iso_state_optimizer(&model->optimizer));
 }
 
 /* ---- the training ---- */
 
 static json_t *data_of(const iso_training *t)
 {
-    return json_pack("{s:s, s:I, s:I, s:I}", "source", iso_dataset_source(t->data), "rows",
-                     (json_int_t)iso_dataset_rows(t->data), "batch_size",
-                     (json_int_t)iso_dataset_batch_size(t->data), "position",
-                     (json_int_t)t->place.epoch * t->steps + t->place.batch);
+    json_t *object = json_pack("{s:s, s:I, s:I, s:I}", "source", iso_dataset_source(t->data), "rows",
+                               (json_int_t)iso_dataset_rows(t->data), "batch_size",
+                               (json_int_t)iso_dataset_batch_size(t->data), "position",
+                               (json_int_t)t->place.epoch * t->steps + t->place.batch);
+    json_object_set_new(object, "order", hexadecimal(iso_dataset_order(t->data)));
+    return object;
 }
 
 static json_t *sums_of(const iso_training *t)

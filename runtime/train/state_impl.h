@@ -20,6 +20,19 @@ iso_status iso_state_check(const iso_saved_file *file, const json_t *state, cons
 /* Puts the training there: place, random numbers, callbacks; the chief warns of what else differs. Local. */
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
                              const iso_place_in_training *place, iso_training *training);
+/* Warnings of the chief about what may differ from the training that wrote the state, at the price of equal
+ * numbers, naming both. Local. */
+void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *training);
+/* Whether the rows of its epochs come in another order, for another reason than another seed. */
+bool iso_state_has_other_order(const json_t *state, const iso_training *training);
+/* The rate that was asked for here, where it is another one than was asked for there: it holds from now on.
+ * False where the rate is the checkpoint's. */
+bool iso_state_has_other_rate(const json_t *state, const iso_training *training, double *rate);
+/* A member that is a number written by iso_model_hash's way; 0 where there is none. */
+uint64_t iso_state_hexadecimal(const json_t *object, const char *key);
+/* What the state has of an optimizer, and of the layouts that are not whole everywhere. The caller's. */
+json_t *iso_state_optimizer(const iso_optimizer *optimizer);
+json_t *iso_state_layouts(const iso_graph *graph);
 /* The hash of a model's layers, their settings and variables: whether a checkpoint is of this model. */
 uint64_t iso_model_hash(const iso_model *model);
 

@@ -23,12 +23,6 @@ iso_status iso_state_parse(const iso_saved_file *file, json_t **root)
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* A count that must be there. */
 static iso_status count_of(const json_t *object, const char *key, int64_t *value)
 {
@@ -39,14 +33,9 @@ static iso_status count_of(const json_t *object, const char *key, int64_t *value
     return ISO_OK;
 }
 
-static uint64_t hexadecimal_of(const json_t *object, const char *key)
-{
-    return strtoull(text_of(object, key), NULL, 16);
-}
-
 static iso_status check_model(const json_t *state, const iso_model *model)
 {
-    uint64_t theirs = hexadecimal_of(state, "model"), ours = iso_model_hash(model);
+    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours = iso_model_hash(model);
     if (theirs == ours)
         return ISO_OK;
     return iso_error(ISO_INVALID,
@@ -64,6 +53,7 @@ static iso_status read_place(const json_t *state, const iso_training *t, iso_pla
     ISO_TRY(count_of(state, "epoch", &epoch));
     ISO_TRY(count_of(state, "batch", &place->batch));
     ISO_TRY(count_of(state, "step", &place->trained));
+    ISO_TRY(count_of(state, "random_step", &place->random_step));
     ISO_TRY(count_of(state, "steps_per_epoch", &steps));
     ISO_TRY(count_of(data, "rows", &rows));
     ISO_TRY(count_of(data, "batch_size", &batch_size));
@@ -80,13 +70,17 @@ static iso_status read_place(const json_t *state, const iso_training *t, iso_pla
                          " rows in batches of %" PRId64,
                          steps, rows, batch_size, t->steps, iso_dataset_rows(t->data),
                          iso_dataset_batch_size(t->data));
+    if (place->batch > 0 && iso_state_has_other_order(state, t))
+        return iso_error(ISO_INVALID,
+                         "it was written in the middle of an epoch, in which rows come in another order "
+                         "than this training has: they are shuffled or split in another way");
 done:
     return status;
 }
 
 static bool read_sums(const json_t *array, double *sums, int count)
 {
-    if ((int)json_array_size(array) != count)
+    if (!json_is_array(array) || (int)json_array_size(array) != count)
         return false;
     for (int i = 0; i < count; i++)
         if (!iso_json_get_number(json_array_get(array, (size_t)i), &sums[i]))
@@ -100,7 +94,8 @@ static iso_status read_running(const json_t *state, const iso_training *t, iso_t
     double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
     const json_t *running = json_object_get(state, "running"), *names = json_object_get(running, "names");
     int count = (int)json_array_size(names);
-    if (count > ISO_MAX_VALUES || !read_sums(json_object_get(running, "sums"), sum, count) ||
+    if (!json_is_array(names) || count > ISO_MAX_VALUES ||
+        !read_sums(json_object_get(running, "sums"), sum, count) ||
         !read_sums(json_object_get(running, "weights"), weight, count))
         return iso_error(ISO_INVALID, "its state has no running sums of the metrics");
     for (int i = 0; i < count; i++)
@@ -114,35 +109,12 @@ static iso_status read_running(const json_t *state, const iso_training *t, iso_t
     return ISO_OK;
 }
 
-/* What may differ, at the price of equal numbers. */
-static void warn_of_differences(const char *path, const json_t *state, const iso_training *t)
-{
-    const json_t *data = json_object_get(state, "data");
-    const char *isa = iso_isa_name(iso_cpu_isa());
-    const iso_graph *graph = t->model->graph;
-    if (t->ctx && !iso_is_chief(t->ctx))
-        return;
-    if (hexadecimal_of(state, "seed") != iso_graph_seed(graph))
-        iso_warn("%s was written by a run of seed %" PRIu64 ", this one has %" PRIu64
-                 ": shuffling and dropout differ from that run's",
-                 path, hexadecimal_of(state, "seed"), iso_graph_seed(graph));
-    if (strcmp(text_of(state, "instruction_set"), isa) != 0)
-        iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,
-                 text_of(state, "instruction_set"), isa);
-    if (strcmp(text_of(state, "mesh"), iso_mesh_text(iso_graph_mesh(graph))) != 0)
-        iso_warn("%s was written on the mesh %s, this run has %s: numbers agree to rounding only", path,
-                 text_of(state, "mesh"), iso_mesh_text(iso_graph_mesh(graph)));
-    if (strcmp(text_of(data, "source"), iso_dataset_source(t->data)) != 0)
-        iso_warn("%s was written by a run on the data set %s, this one has %s", path, text_of(data, "source"),
-                 iso_dataset_source(t->data));
-}
-
 static iso_status restore_callbacks(const json_t *state, iso_training *t)
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
     if (!callbacks || !t->callbacks)
         return ISO_OK;
-    char *text = json_dumps(callbacks, JSON_REAL_PRECISION(17));
+    char *text = json_dumps(callbacks, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     if (!text)
         return iso_error(ISO_NO_MEMORY, "no memory for the callbacks' state");
     iso_status status = iso_callbacks_restore(t->callbacks, text);
@@ -166,11 +138,10 @@ done:
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
                              const iso_place_in_training *place, iso_training *training)
 {
-    const json_t *random_step = json_object_get(state, "random_step");
-    warn_of_differences(iso_saved_file_path(file), state, training);
+    iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
     training->place = *place;
     training->resumed = true;
-    iso_graph_set_steps(training->model->graph, (uint64_t)json_integer_value(random_step));
+    iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);
     iso_status status = restore_callbacks(state, training);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }

@@ -7,10 +7,11 @@
 
 /* Where a training stands: between two steps. */
 typedef struct iso_place_in_training {
-    int epoch;         /* of the next step, from 0 */
-    int64_t batch;     /* of the next step in its epoch, from 0 */
-    int64_t trained;   /* steps since the first of all, those of earlier runs included */
-    iso_totals totals; /* of the batches of this epoch */
+    int epoch;           /* of the next step, from 0 */
+    int64_t batch;       /* of the next step in its epoch, from 0 */
+    int64_t trained;     /* steps since the first of all, those of earlier runs included */
+    int64_t random_step; /* the graph's, which dropout counts by; of a checkpoint */
+    iso_totals totals;   /* of the batches of this epoch */
 } iso_place_in_training;
 
 enum { ISO_MAX_LOGGED = 16 }; /* what callbacks may add to the logs of an epoch */

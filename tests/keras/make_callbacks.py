@@ -1,6 +1,7 @@
 """callbacks.json: what Keras's callbacks do, given the values of each epoch: after
 which epoch EarlyStopping ends and whose weights stay, the learning rates of
-ReduceLROnPlateau and LearningRateScheduler, the files of CSVLogger.
+ReduceLROnPlateau and LearningRateScheduler, the files of CSVLogger, which files
+ModelCheckpoint writes.
 
     python make_callbacks.py
 
@@ -100,6 +101,13 @@ def csv_logger(values, before=None, **options):
         return {"text": path.read_bytes().decode()}
 
 
+def model_checkpoint(values, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        fit({options.get("monitor", "val_loss"): values},
+            keras.callbacks.ModelCheckpoint(folder + "/{epoch:02d}.weights.h5", save_weights_only=True, **options))
+        return {"files": sorted(path.name for path in Path(folder).iterdir())}
+
+
 # ---- the values of the epochs ----
 
 def falling(name, noise):
@@ -146,6 +154,15 @@ PLATEAU = [
     {"patience": 1, "factor": 0.0},
     {"patience": 2, "factor": 0.5, "monitor": "mae"},
 ]
+CHECKPOINTS = [
+    {},
+    {"save_best_only": True},
+    {"save_best_only": True, "mode": "max"},
+    {"save_best_only": True, "mode": "min", "initial_value_threshold": 2.5},
+    {"save_best_only": True, "mode": "max", "initial_value_threshold": 0.0},
+    {"save_best_only": True, "monitor": "mae"},
+    {"save_freq": 3},
+]
 NUMBERS = [0.1, 1e-5, 1e22, 123456789.123, 5e-324, NAN, INF, -INF, -0.0, 1e16, 9007199254740993.0, 0.0001,
            0.00012345, 1 / 3, 2.0, -1234.5]
 TABLES = {
@@ -178,6 +195,12 @@ def main():
                 continue
             add("reduce_lr_on_plateau", name, {options.get("monitor", "val_loss"): values}, options,
                 reduce_lr_on_plateau(values, **options))
+        # Keras compares with a NaN that came first for ever: no number is better then. Here it is never the best.
+        for options in CHECKPOINTS if name != "nan_first" else []:
+            if absent and options.get("monitor"):
+                continue
+            add("model_checkpoint", name, {options.get("monitor", "val_loss"): values}, options,
+                model_checkpoint(values, **options))
     add("learning_rate_scheduler", "thirds", {}, {}, learning_rate_scheduler())
     for name, (values, options) in TABLES.items():
         values = {"loss": NUMBERS, "mae": NUMBERS[::-1], **values}

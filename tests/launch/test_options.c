@@ -183,6 +183,8 @@ START_TEST(test_help_names_every_option)
     iso_train_options_help(&text);
     ck_assert_ptr_nonnull(strstr(iso_text_get(&text), "--strict-layouts\n"));
     ck_assert_ptr_nonnull(strstr(iso_text_get(&text), "one of: sgd, rmsprop"));
+    /* lists without a space are broken behind commas */
+    ck_assert_ptr_nonnull(strstr(iso_text_get(&text), "        monitor=val_loss,patience=3,"));
     iso_text_free(&text);
 }
 END_TEST

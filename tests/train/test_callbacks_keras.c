@@ -1,5 +1,5 @@
-/* EarlyStopping, ReduceLROnPlateau, LearningRateScheduler and CSVLogger do what Keras's do, given the values
- * of each epoch (tests/keras/callbacks.json). Ranks: 1, 3 */
+/* EarlyStopping, ReduceLROnPlateau, LearningRateScheduler, CSVLogger and ModelCheckpoint do what Keras's do,
+ * given the values of each epoch (tests/keras/callbacks.json). Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
 #include "tests/support/once.h"
@@ -258,6 +259,45 @@ START_TEST(tables_are_those_of_keras)
 }
 END_TEST
 
+static void check_checkpoints(const json_t *test, const char *what)
+{
+    epochs e;
+    double bias, rate;
+    char folder[100], pattern[160], path[160];
+    const json_t *files = get(get(test, "result"), "files");
+    size_t wanted = 0;
+    snprintf(folder, sizeof folder, "/tmp/isogrid-best-%d", (int)getpid());
+    snprintf(pattern, sizeof pattern, "%s/{epoch:02d}.weights.h5", folder);
+    iso_broadcast(ctx, pattern, sizeof pattern);
+    fit(test,
+        iso_model_checkpoint(pattern, .monitor = text_option(test, "monitor"), .mode = mode_of(test),
+                             .save_best_only = flag(test, "save_best_only"), .save_weights_only = true,
+                             .initial_value_threshold = option(test, "initial_value_threshold"),
+                             .save_freq = (int64_t)option(test, "save_freq"), .stop_on_error = true),
+        &e, &bias, &rate);
+    if (!iso_is_chief(ctx))
+        return;
+    for (int epoch = 1; epoch <= e.count; epoch++) {
+        char name[32];
+        snprintf(name, sizeof name, "%02d.weights.h5", epoch);
+        const char *next = json_string_value(json_array_get(files, wanted));
+        bool want = next && strcmp(next, name) == 0;
+        wanted += want;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        ck_assert_msg((unlink(path) == 0) == want, "%s: %s is %s", what, name, want ? "missing" : "too much");
+    }
+    ck_assert_int_eq((int)wanted, (int)json_array_size(files));
+    snprintf(path, sizeof path, "%s/latest", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+START_TEST(checkpoints_are_saved_after_the_epochs_of_keras)
+{
+    for_each("model_checkpoint", check_checkpoints);
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -274,7 +314,7 @@ int main(void)
     if (status == ISO_OK)
         failed = RUN_TESTS("callbacks_keras", 0, early_stopping_ends_where_kerass_does,
                            plateaus_reduce_the_rate_as_in_keras, the_scheduler_sets_the_rate,
-                           tables_are_those_of_keras);
+                           tables_are_those_of_keras, checkpoints_are_saved_after_the_epochs_of_keras);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     json_decref(file);

@@ -21,6 +21,25 @@ typedef struct model_checkpoint {
 
 /* ---- the beginning ---- */
 
+enum {
+    LONGEST_NAME = 255 - 17
+}; /* of a file, but for the ".", ".saving-" and eight digits while it is written */
+
+/* What no save of that name could do is said before the first step. */
+static iso_status check_name(const char *pattern, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+    if (!iso_file_name_ends(path, ".weights.h5"))
+        return iso_error(ISO_INVALID, "'%s' must end in '.weights.h5', which Keras wants too", pattern);
+    if (name[0] == '.')
+        return iso_error(ISO_INVALID, "'%s': a checkpoint's name must not begin with a dot", pattern);
+    if (length > LONGEST_NAME)
+        return iso_error(ISO_INVALID, "'%s': the name has %zu characters, at most %d are possible", pattern,
+                         length, LONGEST_NAME);
+    return ISO_OK;
+}
+
 /* Every name in the path must be one of the logs that there will be. */
 static iso_status check_path(const model_checkpoint *c, const iso_fit_state *state)
 {
@@ -28,8 +47,8 @@ static iso_status check_path(const model_checkpoint *c, const iso_fit_state *sta
     if (!c->path)
         return iso_error(ISO_INVALID, "ModelCheckpoint: the path is NULL");
     iso_status status = iso_file_name_format(c->path, 1, 1, &state->logs, &name);
-    if (status == ISO_OK && !iso_file_name_ends(iso_text_get(&name), ".weights.h5"))
-        status = iso_error(ISO_INVALID, "'%s' must end in '.weights.h5', which Keras wants too", c->path);
+    if (status == ISO_OK)
+        status = check_name(c->path, iso_text_get(&name));
     iso_text_free(&name);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");
 }
@@ -64,6 +83,8 @@ static iso_status begin(void *user, iso_fit_state *state)
     const iso_model_checkpoint_options *o = &c->options;
     iso_fit_state told = *state;
     told.logs = iso_training_expected_logs(state->training);
+    if (o->save_freq > 0) /* between batches nothing is known of validation */
+        told.logs.count = iso_model_value_count(state->model);
     iso_status status;
     ISO_TRY(check(c, &told)); /* alike on every rank */
     ISO_TRY(begin_monitors(c, state));
@@ -83,16 +104,29 @@ done:
 /* ---- saving ---- */
 
 /* Whether a value is the best so far, which it then becomes. NaN never is. */
-static bool improves(iso_monitor *monitor, const iso_fit_state *state)
+static bool improves(iso_monitor *monitor, double value)
+{
+    return !isnan(value) && iso_monitor_improve(monitor, value);
+}
+
+/* As in Keras, what cannot be compared is saved: better one too many than none. */
+static bool is_wanted(model_checkpoint *c, const iso_fit_state *state)
 {
     double value;
-    return iso_monitor_read(monitor, state, &value) && !isnan(value) && iso_monitor_improve(monitor, value);
+    return !c->options.save_best_only || !iso_monitor_read(&c->monitor, state, &value) ||
+           improves(&c->monitor, value);
+}
+
+static bool is_marked(model_checkpoint *c, const iso_fit_state *state)
+{
+    double value;
+    return c->marked.name && iso_monitor_read(&c->marked, state, &value) && improves(&c->marked, value);
 }
 
 static iso_status save(model_checkpoint *c, iso_fit_state *state, int64_t batch, bool best)
 {
     iso_text path = {0};
-    if (c->options.save_best_only && !improves(&c->monitor, state))
+    if (!is_wanted(c, state))
         return ISO_OK;
     iso_status status = iso_file_name_format(c->path, state->epoch + 1, batch, &state->logs, &path);
     if (status == ISO_OK)
@@ -115,7 +149,7 @@ static iso_status after_batch(void *user, iso_fit_state *state)
 static iso_status after_epoch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
-    bool best = c->marked.name && improves(&c->marked, state);
+    bool best = is_marked(c, state);
     return best || c->options.save_freq == 0 ? save(c, state, state->batch + 1, best) : ISO_OK;
 }
 

@@ -42,7 +42,7 @@ static iso_status reduce(plateau *p, iso_fit_state *state, double rate)
 {
     const iso_reduce_lr_on_plateau_options *options = &p->options;
     double lower = fmax(rate * options->factor, options->min_lr);
-    if (rate <= options->min_lr)
+    if (rate <= fmax(options->min_lr, (float)options->min_lr)) /* which is what a float32 holds of it */
         return ISO_OK;
     if (options->verbose > 0)
         iso_fit_say(state, "Epoch %d: learning rate %g from here on, as %s has not improved",

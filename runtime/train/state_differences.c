@@ -1,0 +1,133 @@
+/* What a training that goes on has otherwise than the one that wrote its checkpoint. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/backend/backend.h"
+#include "runtime/base/log.h"
+#include "runtime/session/session.h"
+#include "runtime/train/state_impl.h"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+uint64_t iso_state_hexadecimal(const json_t *object, const char *key)
+{
+    return strtoull(text_of(object, key), NULL, 16);
+}
+
+/* ---- how it is computed ---- */
+
+static void compare_machines(const char *path, const json_t *state, const iso_graph *graph)
+{
+    const char *isa = iso_isa_name(iso_cpu_isa()), *mesh = iso_mesh_text(iso_graph_mesh(graph));
+    const char *precision = iso_dtype_name(iso_graph_precision(graph));
+    json_t *layouts = iso_state_layouts(graph);
+    if (strcmp(text_of(state, "instruction_set"), isa) != 0)
+        iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,
+                 text_of(state, "instruction_set"), isa);
+    if (strcmp(text_of(state, "mesh"), mesh) != 0)
+        iso_warn("%s was written on the mesh %s, this run has %s: numbers agree to rounding only", path,
+                 text_of(state, "mesh"), mesh);
+    else if (!json_equal(json_object_get(state, "layouts"), layouts))
+        iso_warn("%s was written with other layouts of the variables than this run has: numbers may agree to "
+                 "rounding only",
+                 path);
+    if (strcmp(text_of(state, "precision"), precision) != 0)
+        iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only",
+                 path, text_of(state, "precision"), precision);
+    json_decref(layouts);
+}
+
+/* ---- the data ---- */
+
+static bool has_other_seed(const json_t *state, const iso_training *t)
+{
+    return iso_state_hexadecimal(state, "seed") != iso_graph_seed(t->model->graph);
+}
+
+/* Whether the member is a count, and another one. */
+static bool is_other_count(const json_t *object, const char *key, int64_t value)
+{
+    return (int64_t)json_integer_value(json_object_get(object, key)) != value;
+}
+
+bool iso_state_has_other_order(const json_t *state, const iso_training *t)
+{
+    const json_t *data = json_object_get(state, "data");
+    return json_object_get(data, "order") && !has_other_seed(state, t) &&
+           iso_state_hexadecimal(data, "order") != iso_dataset_order(t->data);
+}
+
+static void compare_data(const char *path, const json_t *state, const iso_training *t)
+{
+    const json_t *data = json_object_get(state, "data");
+    if (has_other_seed(state, t))
+        iso_warn("%s was written by a run of seed %" PRIu64 ", this one has %" PRIu64
+                 ": shuffling and dropout differ from that run's",
+                 path, iso_state_hexadecimal(state, "seed"), iso_graph_seed(t->model->graph));
+    if (strcmp(text_of(data, "source"), iso_dataset_source(t->data)) != 0)
+        iso_warn("%s was written by a run on the data set %s, this one has %s", path, text_of(data, "source"),
+                 iso_dataset_source(t->data));
+    if (is_other_count(data, "rows", iso_dataset_rows(t->data)) ||
+        is_other_count(data, "batch_size", iso_dataset_batch_size(t->data)) ||
+        is_other_count(state, "steps_per_epoch", t->steps))
+        iso_warn("%s was written by a run with epochs of %" JSON_INTEGER_FORMAT
+                 " steps, %" JSON_INTEGER_FORMAT " rows in batches of %" JSON_INTEGER_FORMAT
+                 "; this one has %" PRId64 " steps, %" PRId64 " rows in batches of %" PRId64,
+                 path, json_integer_value(json_object_get(state, "steps_per_epoch")),
+                 json_integer_value(json_object_get(data, "rows")),
+                 json_integer_value(json_object_get(data, "batch_size")), t->steps, iso_dataset_rows(t->data),
+                 iso_dataset_batch_size(t->data));
+    else if (iso_state_has_other_order(state, t))
+        iso_warn("%s was written by a run in which rows came in another order: they are shuffled or "
+                 "split in another way here",
+                 path);
+}
+
+/* ---- the optimizer ---- */
+
+bool iso_state_has_other_rate(const json_t *state, const iso_training *t, double *rate)
+{
+    const iso_optimizer *ours = &t->model->optimizer;
+    const json_t *theirs = json_object_get(json_object_get(state, "optimizer"), "learning_rate");
+    if (ours->schedule.kind != ISO_SCHEDULE_CONSTANT || !json_is_number(theirs) ||
+        json_number_value(theirs) == ours->learning_rate)
+        return false;
+    *rate = ours->learning_rate;
+    return true;
+}
+
+/* Settings are constants of the functions that were compiled here, so what was asked for here holds. */
+static void compare_optimizers(const char *path, const json_t *state, const iso_training *t)
+{
+    const json_t *theirs = json_object_get(state, "optimizer"), *value;
+    json_t *ours = iso_state_optimizer(&t->model->optimizer);
+    const char *key;
+    json_object_foreach(ours, key, value)
+    {
+        const json_t *other = json_object_get(theirs, key);
+        if (!other || json_equal(other, value))
+            continue;
+        if (json_is_number(value) && json_is_number(other))
+            iso_warn("%s was written by a run whose optimizer has %s %g; it is %g from here on", path, key,
+                     json_number_value(other), json_number_value(value));
+        else
+            iso_warn(
+                "%s was written by a run whose optimizer has other %s; those of this run hold from here on",
+                path, strcmp(key, "schedule") == 0 ? "numbers in its schedule" : "settings");
+    }
+    json_decref(ours);
+}
+
+void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *t)
+{
+    if (t->ctx && !iso_is_chief(t->ctx))
+        return;
+    compare_data(path, state, t);
+    compare_machines(path, state, t->model->graph);
+    compare_optimizers(path, state, t);
+}
