@@ -8,6 +8,7 @@
 #include "models/keras/keras.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 /* What a run holds. */
 typedef struct run_state {
@@ -33,7 +34,8 @@ static iso_status place(iso_context *ctx, const iso_train_options *options, run_
     iso_status status = iso_place_make(ctx, options, &run->place);
     if (status == ISO_OK || !run->from.mesh)
         return status;
-    return iso_error_prefix(status, "the mesh of %s, which holds unless --mesh is given: ", iso_saved_file_path(run->from.file));
+    return iso_error_prefix(
+        status, "the mesh of %s, which holds unless --mesh is given: ", iso_saved_file_path(run->from.file));
 }
 
 static iso_status open_data(iso_context *ctx, const iso_train_options *options, run_state *run)

@@ -76,10 +76,15 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
 {
     char message[512];
     iso_status first = ISO_OK;
-    for (int last = 0; last < 2; last++)
-        for (int i = 0; callbacks && callbacks[i]; i++)
-            if (callbacks[i]->last == (last == 1))
-                note(call(callbacks[i], moment, state), &first, message);
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (!callbacks[i]->last)
+            note(call(callbacks[i], moment, state), &first, message);
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->last && callbacks[i]->decide)
+            callbacks[i]->decide(callbacks[i]->options.user, state, moment);
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->last)
+            note(call(callbacks[i], moment, state), &first, message);
     return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
 }
 

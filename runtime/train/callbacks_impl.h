@@ -8,15 +8,6 @@
 #include "runtime/train/callbacks.h"
 #include "runtime/train/progress.h"
 
-struct iso_callback {
-    iso_callback_options options;
-    bool last;         /* called behind all others: it keeps their state */
-    iso_status status; /* of its creation */
-};
-
-/* What constructors give where memory ends. */
-iso_callback *iso_callback_no_memory(void);
-
 /* When callbacks are called. */
 typedef enum iso_moment {
     ISO_TRAIN_BEGIN,
@@ -26,6 +17,19 @@ typedef enum iso_moment {
     ISO_BATCH_BEGIN,
     ISO_BATCH_END,
 } iso_moment;
+
+struct iso_callback {
+    iso_callback_options options;
+    bool last; /* called behind all others: it keeps their state */
+    /* Of those that come last, or NULL: changes its own state for this moment, which is done for all of them
+     * before the first of them keeps everybody's. */
+    void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
+    iso_status status; /* of its creation */
+};
+
+/* What constructors give where memory ends. */
+iso_callback *iso_callback_no_memory(void);
+
 /* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is
  * returned, but all are called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);

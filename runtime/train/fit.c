@@ -245,8 +245,6 @@ done:
 static iso_status resume(iso_training *t)
 {
     iso_status status = ISO_OK;
-    if (t->resumed)
-        return ISO_OK;
     if (t->options.resume)
         ISO_TRY(iso_saved_file_open(t->ctx, t->options.resume, &t->options.resume_file));
     if (t->options.resume_file)

@@ -140,7 +140,6 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
 {
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
     training->place = *place;
-    training->resumed = true;
     iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);
     iso_status status = restore_callbacks(state, training);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));

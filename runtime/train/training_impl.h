@@ -31,7 +31,6 @@ struct iso_training {
     iso_history *history;
     int64_t steps; /* in an epoch */
     iso_place_in_training place;
-    bool resumed; /* from a checkpoint: the first epoch has begun in another run where place.batch is not 0 */
     iso_fit_state state;
     double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, of validation, then of callbacks */
     const char *name[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED];

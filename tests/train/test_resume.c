@@ -278,6 +278,42 @@ START_TEST(backup_goes_on_and_goes)
 }
 END_TEST
 
+/* Goes on from a backup that stands before the others in the list: they keep what the checkpoint gives them.
+ * The "best" epoch is that of the worst loss, the first. */
+static iso_status stops_after(void *user, iso_fit_state *state)
+{
+    state->stop = state->epoch == *(const int *)user;
+    return ISO_OK;
+}
+
+static void train_with_backup(int last_epoch)
+{
+    char backup[400], best[500];
+    snprintf(backup, sizeof backup, "%s/order", folder);
+    snprintf(best, sizeof best, "%s/order-{epoch}.weights.h5", folder);
+    iso_model *model = build();
+    iso_dataset *data = make_data();
+    iso_callback *list[] = {iso_backup_and_restore(backup, .keep_backup = true),
+                            iso_model_checkpoint(best, .monitor = "loss", .mode = ISO_MODE_MAX,
+                                                 .save_best_only = true, .save_weights_only = true),
+                            iso_callback_create(.epoch_end = stops_after, .user = &last_epoch), NULL};
+    compile(model, NULL);
+    check_ok(iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .verbose = ISO_ZERO));
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+}
+
+START_TEST(callbacks_keep_their_state_in_any_order)
+{
+    struct stat facts;
+    train_with_backup(0);
+    train_with_backup(EPOCHS);
+    ck_assert_int_eq(stat(path_of("order-1.weights.h5"), &facts), 0);
+    ck_assert_int_ne(stat(path_of("order-2.weights.h5"), &facts), 0);
+    ck_assert_int_ne(stat(path_of("order-3.weights.h5"), &facts), 0);
+}
+END_TEST
+
 static void expect_refusal(iso_model *model, iso_dataset *data, const char *resume, const char *part)
 {
     check_refused(iso_fit(model, data, .epochs = EPOCHS, .resume = resume, .verbose = ISO_ZERO), part);
@@ -374,9 +410,10 @@ int main(void)
         status = make_folder();
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int code = RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
-                         keeps_the_best_weights, backup_goes_on_and_goes, refuses_what_is_not_its_own,
-                         makes_or_restores);
+    int code =
+        RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
+                  keeps_the_best_weights, backup_goes_on_and_goes, callbacks_keep_their_state_in_any_order,
+                  refuses_what_is_not_its_own, makes_or_restores);
     remove_folder();
     iso_finish(ctx, ISO_OK);
     return code;

@@ -17,18 +17,20 @@ typedef struct backup {
     int64_t seen; /* batches since the last that was saved */
 } backup;
 
-/* Goes on from what an earlier run has left, unless that is what fit was given to go on from. */
-static iso_status restore(const backup *b, iso_fit_state *state)
+/* Training goes on from what an earlier run has left, whatever fit was given to go on from; that is done when
+ * all callbacks have begun, so that none forgets what it gets back. */
+static iso_status find(const backup *b, iso_training *training)
 {
-    iso_saved_file *file = state->training->options.resume_file;
+    iso_saved_file *file = training->options.resume_file;
     if (file && strcmp(iso_saved_file_path(file), b->path) == 0)
         return ISO_OK;
-    iso_status status = iso_find_newest(state->training->ctx, b->folder, ISO_BACKUP_NAME, &file);
+    iso_status status = iso_find_newest(training->ctx, b->folder, ISO_BACKUP_NAME, &file);
     if (status != ISO_OK || !file)
         return status;
-    status = iso_training_resume(state->training, file);
-    iso_saved_file_close(file);
-    return status;
+    iso_saved_file_close(training->options.resume_file);
+    training->options.resume_file = file;
+    training->options.resume = NULL;
+    return ISO_OK;
 }
 
 static iso_status begin(void *user, iso_fit_state *state)
@@ -45,7 +47,7 @@ static iso_status begin(void *user, iso_fit_state *state)
         state->model,
         &(iso_keeper_options){.mpio = o->mpio, .waits = o->waits, .stop_on_error = o->stop_on_error},
         &b->keeper));
-    ISO_TRY(restore(b, state));
+    ISO_TRY(find(b, state->training));
     ISO_TRY(iso_keeper_adopt(b->keeper, b->path));
 done:
     return status;

@@ -16,7 +16,8 @@ typedef struct model_checkpoint {
     iso_monitor monitor; /* for save_best_only */
     iso_monitor marked;  /* for the mark `best`; its name NULL: none is wanted */
     iso_keeper *keeper;
-    int seen; /* batches since the last that was saved */
+    int seen;       /* batches since the last that was saved */
+    bool due, best; /* what has been decided for this moment: to save, and to mark it */
 } model_checkpoint;
 
 /* ---- the beginning ---- */
@@ -123,14 +124,29 @@ static bool is_marked(model_checkpoint *c, const iso_fit_state *state)
     return c->marked.name && iso_monitor_read(&c->marked, state, &value) && improves(&c->marked, value);
 }
 
-static iso_status save(model_checkpoint *c, iso_fit_state *state, int64_t batch, bool best)
+/* An epoch that is the best so far has a checkpoint, however often others are saved. */
+static void decide(void *user, const iso_fit_state *state, iso_moment moment)
+{
+    model_checkpoint *c = user;
+    int64_t often = c->options.save_freq;
+    if (moment != ISO_BATCH_END && moment != ISO_EPOCH_END)
+        return;
+    c->best = moment == ISO_EPOCH_END && is_marked(c, state);
+    c->due = moment == ISO_EPOCH_END ? c->best || often == 0 : often > 0 && ++c->seen >= often;
+    if (c->due && moment == ISO_BATCH_END)
+        c->seen = 0;
+    c->due = c->due && is_wanted(c, state);
+}
+
+static iso_status save(model_checkpoint *c, iso_fit_state *state)
 {
     iso_text path = {0};
-    if (!is_wanted(c, state))
+    if (!c->due)
         return ISO_OK;
-    iso_status status = iso_file_name_format(c->path, state->epoch + 1, batch, &state->logs, &path);
+    iso_status status =
+        iso_file_name_format(c->path, state->epoch + 1, state->batch + 1, &state->logs, &path);
     if (status == ISO_OK)
-        status = iso_keeper_save(c->keeper, state->training, iso_text_get(&path), best);
+        status = iso_keeper_save(c->keeper, state->training, iso_text_get(&path), c->best);
     iso_text_free(&path);
     return status;
 }
@@ -139,18 +155,12 @@ static iso_status after_batch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
     iso_keeper_poll(c->keeper);
-    if (c->options.save_freq == 0 || ++c->seen < c->options.save_freq)
-        return ISO_OK;
-    c->seen = 0;
-    return save(c, state, state->batch + 1, false);
+    return save(c, state);
 }
 
-/* An epoch that is the best so far has a checkpoint, however often others are saved. */
 static iso_status after_epoch(void *user, iso_fit_state *state)
 {
-    model_checkpoint *c = user;
-    bool best = is_marked(c, state);
-    return best || c->options.save_freq == 0 ? save(c, state, state->batch + 1, best) : ISO_OK;
+    return save(user, state);
 }
 
 static iso_status end(void *user, iso_fit_state *state)
@@ -224,6 +234,9 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
                             .batch_end = after_batch, .alike = true, .user = c, .destroy = destroy,
                             .kind = "model_checkpoint", .save = keep_state, .restore = take_state);
-    callback->last = callback->status == ISO_OK;
+    if (callback->status == ISO_OK) { /* else it is a constant */
+        callback->last = true;
+        callback->decide = decide;
+    }
     return callback;
 }
