@@ -22,10 +22,7 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.units));
     iso_layer_note_integer(&layer, "units", options.units);
     y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
-    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
-    iso_layer_note_weight(&layer, &kernel_form);
-    iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, y);
+    return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
 static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -44,10 +44,7 @@ iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *given,
     iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
     iso_conv_note(&layer, &conv, 2);
     y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
-    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
-    iso_layer_note_weight(&layer, &kernel_form);
-    iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, y);
+    return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
 iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given, size_t size)
@@ -77,11 +74,7 @@ iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given,
     iso_layer_note_integer(&layer, "depth_multiplier", multiplier);
     iso_conv_note(&layer, &conv, 2);
     y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
-    iso_layer_note_flag(&layer, "use_bias", !options.no_bias);
-    iso_layer_note_weight(&layer, &depthwise_form);
-    iso_layer_note_weight(&layer, &pointwise_form);
-    iso_layer_note_weight(&layer, &bias_form);
-    return iso_layer_end(&layer, y);
+    return iso_layer_end_weights(&layer, y, options.no_bias, &depthwise_form, &pointwise_form, &bias_form);
 }
 
 static iso_tensor *build_depthwise(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -136,6 +136,15 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     return y;
 }
 
+iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
+                                const iso_weight_form *const *forms)
+{
+    iso_layer_note_flag(layer, "use_bias", !no_bias);
+    for (; *forms; forms++)
+        iso_layer_note_weight(layer, *forms);
+    return iso_layer_end(layer, y);
+}
+
 void iso_layer_random_path(const iso_layer *layer, iso_text *path)
 {
     int calls = 0;

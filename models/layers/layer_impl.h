@@ -52,6 +52,12 @@ bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, 
 /* Names the result "<layer>/output", notes the layer in its graph and returns the result. */
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);
 
+/* The same for a layer that may have a bias, when it has noted all but its weights: notes these. */
+iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
+                                const iso_weight_form *const *forms);
+#define iso_layer_end_weights(layer, y, no_bias, ...)                                                        \
+    iso_layer_end_forms(layer, y, no_bias, (const iso_weight_form *const[]){__VA_ARGS__, NULL})
+
 /* ---- what the layer's config holds, under Keras's names; called right before iso_layer_end ---- */
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value);
 void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count); /* a list */

@@ -54,10 +54,25 @@ static int listed(const maker *m, const iso_piece *piece)
     return -1;
 }
 
+/* What this rank has to count: finite elements, each with the number of its variable. */
+static void each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
+{
+    for (int p = 0; p < m->pieces.count; p++) {
+        const iso_piece *piece = &m->pieces.piece[p];
+        int variable = listed(m, piece);
+        for (int64_t i = 0; variable >= 0 && i < piece->count; i++) {
+            double value = iso_element_get(piece->data, piece->dtype, i);
+            if (isfinite(value))
+                visit(m, variable, value);
+        }
+    }
+}
+
 /* ---- the ranges ---- */
 
-static void widen(range *seen, double value)
+static void widen(maker *m, int variable, double value)
 {
+    range *seen = &((range *)m->mine)[variable];
     seen->least = value < seen->least ? value : seen->least;
     seen->greatest = value > seen->greatest ? value : seen->greatest;
 }
@@ -67,15 +82,7 @@ static iso_status find_ranges(maker *m)
     range *mine = m->mine, *all = m->all;
     for (int v = 0; v < m->variables; v++)
         mine[v] = (range){INFINITY, -INFINITY};
-    for (int p = 0; p < m->pieces.count; p++) {
-        const iso_piece *piece = &m->pieces.piece[p];
-        int v = listed(m, piece);
-        for (int64_t i = 0; v >= 0 && i < piece->count; i++) {
-            double value = iso_element_get(piece->data, piece->dtype, i);
-            if (isfinite(value))
-                widen(&mine[v], value);
-        }
-    }
+    each_finite(m, widen);
     iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->variables * sizeof *mine, all);
     for (int v = 0; status == ISO_OK && v < m->variables; v++) {
         range seen = {INFINITY, -INFINITY};
@@ -100,19 +107,16 @@ static int bucket_of(const iso_histogram *histogram, double value)
     return place < ISO_HISTOGRAM_BUCKETS - 1 ? (int)place : ISO_HISTOGRAM_BUCKETS - 1;
 }
 
+static void count(maker *m, int variable, double value)
+{
+    ((counts *)m->mine)[variable].count[bucket_of(&m->list[variable], value)]++;
+}
+
 static iso_status add_counts(maker *m)
 {
     counts *mine = m->mine, *all = m->all;
     memset(mine, 0, m->room);
-    for (int p = 0; p < m->pieces.count; p++) {
-        const iso_piece *piece = &m->pieces.piece[p];
-        int v = listed(m, piece);
-        for (int64_t i = 0; v >= 0 && i < piece->count; i++) {
-            double value = iso_element_get(piece->data, piece->dtype, i);
-            if (isfinite(value))
-                mine[v].count[bucket_of(&m->list[v], value)]++;
-        }
-    }
+    each_finite(m, count);
     iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->variables * sizeof *mine, all);
     for (int v = 0; status == ISO_OK && v < m->variables; v++)
         for (int r = 0; r < iso_ranks(m->ctx); r++)

@@ -1,0 +1,80 @@
+/* Activations: what layers do with their `.activation`, and the layers that are nothing else. */
+#ifndef ISO_MODELS_LAYERS_ACTIVATION_H
+#define ISO_MODELS_LAYERS_ACTIVATION_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum iso_activation_kind {
+    ISO_LINEAR = 0,
+    ISO_RELU,
+    ISO_SOFTMAX, /* over the last dimension */
+    ISO_SIGMOID,
+    ISO_TANH,
+    ISO_GELU,      /* by erf, Keras's default */
+    ISO_GELU_TANH, /* its approximation by tanh */
+    ISO_SILU,
+    ISO_ELU,
+    ISO_SOFTPLUS,
+    ISO_LEAKY_RELU, /* slope 0.2, as the name means in Keras; iso_leaky_relu() takes any */
+    ISO_RELU6,      /* relu, at most 6 */
+    ISO_SELU,
+    ISO_SOFTSIGN,
+    ISO_EXPONENTIAL,
+    ISO_HARD_SIGMOID, /* relu6(x + 3) / 6 */
+    ISO_HARD_SILU,    /* x hard_sigmoid(x) */
+    ISO_MISH,         /* x tanh(softplus(x)) */
+    ISO_LOG_SOFTMAX,  /* over the last dimension */
+} iso_activation_kind;
+
+/* The numbers of activations that have some; 0: those that the activation's name means. */
+typedef struct iso_activation_numbers {
+    double negative_slope; /* of ISO_RELU (0) and ISO_LEAKY_RELU (0.2) */
+    double max_value;      /* of ISO_RELU; none */
+    double threshold;      /* of ISO_RELU: what is not above it is 0; 0 */
+    double alpha;          /* of ISO_ELU; 1 */
+} iso_activation_numbers;
+
+/* An activation as a layer of its own; with one of the numbers it is Keras's layer that has it: ReLU,
+ * LeakyReLU, ELU, Softmax. The bare ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h. */
+typedef struct iso_activation_options {
+    char begin_;
+    iso_tensor *x;
+    iso_activation_kind kind;
+    double negative_slope; /* of ISO_RELU (0) and ISO_LEAKY_RELU (0.2; 0.3 as Keras's layer LeakyReLU) */
+    double max_value;      /* of ISO_RELU; none */
+    double threshold;      /* of ISO_RELU: what is not above it is 0; 0 */
+    double alpha;          /* of ISO_ELU; 1 */
+    int axis[ISO_MAX_RANK], axis_count; /* of ISO_SOFTMAX; the last dimension */
+    const char *name;
+} iso_activation_options;
+iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
+#define iso_activation(...)                                                                                  \
+    iso_activation_with(&(iso_activation_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_activation_options))
+
+/* max(x, 0) - alpha * max(-x, 0). alpha, trained: x's shape without the batch, 1 along the shared axes. */
+typedef struct iso_prelu_options {
+    char begin_;
+    iso_tensor *x;
+    int shared_axes[ISO_MAX_RANK]; /* dimensions of x: {1, 2} gives an image's channels one alpha each */
+    int shared_axis_count;
+    iso_initializer alpha_initializer; /* zeros */
+    double alpha_l1, alpha_l2;
+    const char *alpha_layout;
+    const char *name;
+} iso_prelu_options;
+iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
+#define iso_prelu(...)                                                                                       \
+    iso_prelu_with(&(iso_prelu_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_prelu_options))
+
+/* x after an activation (what layers do with their `.activation`). */
+iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* Attention. */
+#ifndef ISO_MODELS_LAYERS_ATTENTION_H
+#define ISO_MODELS_LAYERS_ATTENTION_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Attention of queries to keys in several heads (Vaswani et al. 2017, arXiv 1706.03762). x, the query:
+ * [batch, t, d], value: [batch, s, dv], key (value where it is NULL): [batch, s, dk] -> [batch, t,
+ * output_shape or d]. Between batch and the last there may be several dimensions. Variables: query/kernel [d,
+ * heads, key_dim], query/bias [heads, key_dim], key/..., value/... [.., heads, value_dim],
+ * attention_output/kernel [heads, value_dim, output...], attention_output/bias [output...]. Layouts of the
+ * heads: "-, model, -" on the first three kernels, "model, -, -" on the last. */
+typedef struct iso_multi_head_attention_options {
+    char begin_;
+    iso_tensor *x;
+    iso_tensor *value;
+    int64_t num_heads;
+    int64_t key_dim;
+    iso_tensor *key;
+    /* [batch, t, s] or [batch, heads, t, s], any type: what is not 0 is attended to */
+    iso_tensor *attention_mask;
+    int64_t value_dim;      /* key_dim */
+    double dropout;         /* of the attention's weights */
+    bool no_bias;           /* in none of the products */
+    bool use_gate;          /* multiplies what the heads found by sigmoid(x gate/kernel + gate/bias) */
+    bool causal;            /* no place attends to those behind it: Keras's use_causal_mask */
+    int64_t sliding_window; /* attends to less than this many places before and behind; 0: to all */
+    iso_shape output_shape; /* of an element of the output; [d] where its rank is 0 */
+    int attention_axes[ISO_MAX_RANK]; /* the last dimensions before the features, listed; usually all */
+    int attention_axis_count;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
+    const char *name;
+} iso_multi_head_attention_options;
+iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options, size_t size);
+#define iso_multi_head_attention(...)                                                                        \
+    iso_multi_head_attention_with(&(iso_multi_head_attention_options){.begin_ = 0, __VA_ARGS__},             \
+                                  sizeof(iso_multi_head_attention_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,62 @@
+/* Dense, and what usually comes first: rescaling, embedding. */
+#ifndef ISO_MODELS_LAYERS_CORE_H
+#define ISO_MODELS_LAYERS_CORE_H
+
+#include "models/layers/activation.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y = x * scale + offset */
+typedef struct iso_rescaling_options {
+    char begin_;
+    iso_tensor *x;
+    double scale;
+    double offset;
+    const char *name;
+} iso_rescaling_options;
+iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
+#define iso_rescaling(...)                                                                                   \
+    iso_rescaling_with(&(iso_rescaling_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rescaling_options))
+
+/* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units]
+ */
+typedef struct iso_dense_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t units;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1;          /* l1 * sum(|w|) + l2 * sum(w^2) is added to the loss */
+    double kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_dense_options;
+iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
+#define iso_dense(...)                                                                                       \
+    iso_dense_with(&(iso_dense_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dense_options))
+
+/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside
+ * is an error of the step. */
+typedef struct iso_embedding_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t input_dim;
+    int64_t output_dim;
+    iso_initializer embeddings_initializer; /* uniform, -0.05 to 0.05 */
+    double embeddings_l1, embeddings_l2;
+    const char *embeddings_layout;
+    const char *name;
+} iso_embedding_options;
+iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
+#define iso_embedding(...)                                                                                   \
+    iso_embedding_with(&(iso_embedding_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_embedding_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* Layers of several inputs. */
+#ifndef ISO_MODELS_LAYERS_MERGING_H
+#define ISO_MODELS_LAYERS_MERGING_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sum, product, mean, largest and smallest (with broadcasting) and concatenation of several tensors, and the
+ * difference of two, as layers with names: iso_merge_add(parts, 3). The bare ops of two operands are iso_add,
+ * iso_multiply, ... */
+typedef struct iso_merge_options {
+    char begin_;
+    iso_tensor *const *x;
+    int count;
+    int axis; /* of concatenation; 0: the last dimension */
+    const char *name;
+} iso_merge_options;
+iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_subtract_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_average_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size);
+iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
+#define iso_merge_add(...)                                                                                   \
+    iso_merge_add_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_multiply(...)                                                                              \
+    iso_merge_multiply_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_subtract(...)                                                                              \
+    iso_merge_subtract_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_average(...)                                                                               \
+    iso_merge_average_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_maximum(...)                                                                               \
+    iso_merge_maximum_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_minimum(...)                                                                               \
+    iso_merge_minimum_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_concatenate(...)                                                                                 \
+    iso_concatenate_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

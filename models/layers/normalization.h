@@ -1,0 +1,72 @@
+/* Layers that normalise. */
+#ifndef ISO_MODELS_LAYERS_NORMALIZATION_H
+#define ISO_MODELS_LAYERS_NORMALIZATION_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Normalises over all dimensions but that of the channels. In training functions by mean and (biased)
+ * variance of the global batch, which also move the moving statistics: moving = momentum * moving + (1 -
+ * momentum) * batch; elsewhere by these. Variables: gamma, beta, moving_mean, moving_variance: [c]. */
+typedef struct iso_batch_norm_options {
+    char begin_;
+    iso_tensor *x;
+    bool no_scale, no_center;
+    double momentum;                                                      /* 0.99; ISO_ZERO for 0 */
+    double epsilon;                                                       /* 1e-3 */
+    int axis;                                                             /* of the channels; 0: the last */
+    iso_initializer gamma_initializer, beta_initializer;                  /* ones, zeros */
+    iso_initializer moving_mean_initializer, moving_variance_initializer; /* zeros, ones */
+    double gamma_l1, beta_l1, gamma_l2, beta_l2;
+    const char *gamma_layout, *beta_layout, *moving_mean_layout, *moving_variance_layout;
+    const char *name;
+} iso_batch_norm_options;
+iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
+#define iso_batch_norm(...)                                                                                  \
+    iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
+
+/* Normalises each row over its last `axes` dimensions, or over those listed. Variables: gamma, beta, of their
+ * shape. */
+typedef struct iso_layer_norm_options {
+    char begin_;
+    iso_tensor *x;
+    bool no_scale, no_center;
+    double epsilon; /* 1e-3 */
+    int axes;       /* 1: the last dimension */
+    int axis[ISO_MAX_RANK],
+        axis_count; /* where axis_count is not 0: these dimensions (negative: from the end) */
+    iso_initializer gamma_initializer, beta_initializer; /* ones, zeros */
+    double gamma_l1, beta_l1, gamma_l2, beta_l2;
+    const char *gamma_layout, *beta_layout;
+    const char *name;
+} iso_layer_norm_options;
+iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
+#define iso_layer_norm(...)                                                                                  \
+    iso_layer_norm_with(&(iso_layer_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_layer_norm_options))
+
+/* Normalises each row over groups of channels and all other dimensions (Wu and He 2018, arXiv 1803.08494).
+ * Variables: gamma, beta: [c]. */
+typedef struct iso_group_norm_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t groups; /* 32; -1: each channel by itself */
+    int axis;       /* of the channels; 0: the last */
+    double epsilon; /* 1e-3 */
+    bool no_scale, no_center;
+    iso_initializer gamma_initializer, beta_initializer; /* ones, zeros */
+    double gamma_l1, beta_l1, gamma_l2, beta_l2;
+    const char *gamma_layout, *beta_layout;
+    const char *name;
+} iso_group_norm_options;
+iso_tensor *iso_group_norm_with(const iso_group_norm_options *options, size_t size);
+#define iso_group_norm(...)                                                                                  \
+    iso_group_norm_with(&(iso_group_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_group_norm_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

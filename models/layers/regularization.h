@@ -1,0 +1,39 @@
+/* Layers that do something in training functions alone. */
+#ifndef ISO_MODELS_LAYERS_REGULARIZATION_H
+#define ISO_MODELS_LAYERS_REGULARIZATION_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In training functions each element is kept with probability 1 - rate and divided by it; elsewhere nothing
+ * happens. */
+typedef struct iso_dropout_options {
+    char begin_;
+    iso_tensor *x;
+    double rate; /* 0 <= rate < 1 */
+    const char *name;
+} iso_dropout_options;
+iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
+#define iso_dropout(...)                                                                                     \
+    iso_dropout_with(&(iso_dropout_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dropout_options))
+
+/* In training functions adds normal noise of this standard deviation; elsewhere nothing happens. */
+typedef struct iso_gaussian_noise_options {
+    char begin_;
+    iso_tensor *x;
+    double stddev;
+    const char *name;
+} iso_gaussian_noise_options;
+iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *options, size_t size);
+#define iso_gaussian_noise(...)                                                                              \
+    iso_gaussian_noise_with(&(iso_gaussian_noise_options){.begin_ = 0, __VA_ARGS__},                         \
+                            sizeof(iso_gaussian_noise_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

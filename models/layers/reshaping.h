@@ -1,0 +1,88 @@
+/* Layers that move elements, add or leave out some, and calculate nothing but what lies between them. */
+#ifndef ISO_MODELS_LAYERS_RESHAPING_H
+#define ISO_MODELS_LAYERS_RESHAPING_H
+
+#include "runtime/base/options.h"
+#include "runtime/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* [batch, ...] -> [batch, product of the others] */
+typedef struct iso_flatten_options {
+    char begin_;
+    iso_tensor *x;
+    const char *name;
+} iso_flatten_options;
+iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
+#define iso_flatten(...)                                                                                     \
+    iso_flatten_with(&(iso_flatten_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_flatten_options))
+
+/* [batch, ...] -> [batch, shape...]; one dimension of the shape may be -1 */
+typedef struct iso_reshape_options {
+    char begin_;
+    iso_tensor *x;
+    iso_shape shape;
+    const char *name;
+} iso_reshape_options;
+iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
+#define iso_reshape(...)                                                                                     \
+    iso_reshape_with(&(iso_reshape_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_reshape_options))
+
+/* Dimension i + 1 of the output is dimension dims[i] of x, counted from 1 behind the batch: ISO_SHAPE(2, 1).
+ */
+typedef struct iso_permute_options {
+    char begin_;
+    iso_tensor *x;
+    iso_shape dims;
+    const char *name;
+} iso_permute_options;
+iso_tensor *iso_permute_with(const iso_permute_options *options, size_t size);
+#define iso_permute(...)                                                                                     \
+    iso_permute_with(&(iso_permute_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_permute_options))
+
+/* Zeros around images: [batch, h, w, c] -> [batch, top + h + bottom, left + w + right, c] */
+typedef struct iso_zero_padding2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t padding;     /* 1, on all four sides */
+    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
+    const char *name;
+} iso_zero_padding2d_options;
+iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *options, size_t size);
+#define iso_zero_padding2d(...)                                                                              \
+    iso_zero_padding2d_with(&(iso_zero_padding2d_options){.begin_ = 0, __VA_ARGS__},                         \
+                            sizeof(iso_zero_padding2d_options))
+
+/* Edges off images */
+typedef struct iso_cropping2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t cropping;    /* 0, on all four sides */
+    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
+    const char *name;
+} iso_cropping2d_options;
+iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
+#define iso_cropping2d(...)                                                                                  \
+    iso_cropping2d_with(&(iso_cropping2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_cropping2d_options))
+
+/* Images made larger: [batch, h, w, c] -> [batch, h * size, w * size, c], each element repeated, or in
+ * between its neighbours linearly (by centres; at the edges as the edge is). */
+typedef struct iso_up_sampling2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t size; /* 2 */
+    int64_t size_hw[2];
+    bool bilinear;
+    const char *name;
+} iso_up_sampling2d_options;
+iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *options, size_t size);
+#define iso_up_sampling2d(...)                                                                               \
+    iso_up_sampling2d_with(&(iso_up_sampling2d_options){.begin_ = 0, __VA_ARGS__},                           \
+                           sizeof(iso_up_sampling2d_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,76 @@
+/* A network as a table. */
+#ifndef ISO_MODELS_LAYERS_SEQUENTIAL_H
+#define ISO_MODELS_LAYERS_SEQUENTIAL_H
+
+#include "models/layers/activation.h"
+#include "models/layers/core.h"
+#include "models/layers/normalization.h"
+#include "models/layers/regularization.h"
+#include "models/layers/reshaping.h"
+#include "models/layers/windows.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One layer a row, without its input, as Keras's Sequential has them:
+ *     static const iso_layer_row network[] = ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name =
+ * "d1")); Every layer that has one input can be a row. */
+typedef iso_pooling2d_options iso_max_pooling2d_options, iso_average_pooling2d_options;
+typedef iso_global_pooling2d_options iso_global_average_pooling2d_options, iso_global_max_pooling2d_options;
+typedef iso_pooling1d_options iso_max_pooling1d_options, iso_average_pooling1d_options;
+typedef iso_global_pooling1d_options iso_global_average_pooling1d_options, iso_global_max_pooling1d_options;
+typedef struct iso_layer_row {
+    iso_tensor *(*build)(const void *options, size_t size, iso_tensor *x);
+    const void *options; /* the layer's, of which x is not looked at */
+    size_t size;
+} iso_layer_row;
+#define ISO_LAYER(layer, ...)                                                                                \
+    {                                                                                                        \
+        iso_##layer##_row, &(iso_##layer##_options){.begin_ = 0, NULL, __VA_ARGS__},                         \
+            sizeof(iso_##layer##_options)                                                                    \
+    }
+#define ISO_LAYERS(...)                                                                                      \
+    {                                                                                                        \
+        __VA_ARGS__,                                                                                         \
+        {                                                                                                    \
+            NULL, NULL, 0                                                                                    \
+        }                                                                                                    \
+    }
+iso_tensor *iso_rescaling_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_flatten_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_reshape_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_dense_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_conv2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_batch_norm_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_layer_norm_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_embedding_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_dropout_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_activation_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_conv1d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_depthwise_conv2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_separable_conv2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_zero_padding2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_cropping2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_up_sampling2d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_group_norm_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_gaussian_noise_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_prelu_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_permute_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+iso_tensor *iso_global_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+/* The layers of a table (which ends with an empty row) one after another. */
+iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
+/* iso_sequential(x, ISO_LAYER(flatten), ISO_LAYER(dense, 10)) */
+#define iso_sequential(x, ...) iso_sequential_rows(x, (const iso_layer_row[])ISO_LAYERS(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,194 @@
+/* Layers that move a window over images or sequences: convolutions and pooling. */
+#ifndef ISO_MODELS_LAYERS_WINDOWS_H
+#define ISO_MODELS_LAYERS_WINDOWS_H
+
+#include "models/layers/activation.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum iso_padding {
+    ISO_VALID = 0,
+    ISO_SAME, /* ceil(size / stride) outputs; of an odd amount of padding the larger half comes after */
+} iso_padding;
+
+/* x: [batch, h, w, c] -> [batch, h', w', filters]; kernel: [height, width, c / groups, filters], bias:
+ * [filters]. Sizes are for both dimensions; where height and width differ, the members that end in _hw. */
+typedef struct iso_conv2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_hw[2];
+    int64_t strides; /* 1 */
+    int64_t strides_hw[2];
+    int64_t dilation; /* 1 */
+    int64_t dilation_hw[2];
+    int64_t groups; /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv2d_options;
+iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
+#define iso_conv2d(...)                                                                                      \
+    iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
+
+/* x: [batch, steps, c] -> [batch, steps', filters]; kernel: [size, c / groups, filters], bias: [filters] */
+typedef struct iso_conv1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t strides;  /* 1 */
+    int64_t dilation; /* 1 */
+    int64_t groups;   /* 1 */
+    iso_padding padding;
+    bool causal; /* instead of padding: zeros in front alone, so that no place looks ahead */
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv1d_options;
+iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
+#define iso_conv1d(...)                                                                                      \
+    iso_conv1d_with(&(iso_conv1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv1d_options))
+
+/* Each channel by itself. x: [batch, h, w, c] -> [batch, h', w', c * depth_multiplier]; kernel: [height,
+ * width, c, depth_multiplier], bias: [c * depth_multiplier] */
+typedef struct iso_depthwise_conv2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t kernel_size;
+    int64_t kernel_size_hw[2];
+    int64_t strides; /* 1 */
+    int64_t strides_hw[2];
+    int64_t dilation; /* 1 */
+    int64_t dilation_hw[2];
+    int64_t depth_multiplier; /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer depthwise_initializer; /* of the kernel; Glorot uniform */
+    iso_initializer bias_initializer;      /* zeros */
+    double depthwise_l1, bias_l1, depthwise_l2, bias_l2;
+    const char *depthwise_layout, *bias_layout;
+    const char *name;
+} iso_depthwise_conv2d_options;
+iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *options, size_t size);
+#define iso_depthwise_conv2d(...)                                                                            \
+    iso_depthwise_conv2d_with(&(iso_depthwise_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
+                              sizeof(iso_depthwise_conv2d_options))
+
+/* The same, and then a convolution by single elements that mixes the channels. Variables: depthwise_kernel
+ * [height, width, c, depth_multiplier], pointwise_kernel [1, 1, c * depth_multiplier, filters], bias
+ * [filters]. */
+typedef struct iso_separable_conv2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_hw[2];
+    int64_t strides; /* 1 */
+    int64_t strides_hw[2];
+    int64_t dilation; /* 1 */
+    int64_t dilation_hw[2];
+    int64_t depth_multiplier; /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer depthwise_initializer, pointwise_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;                             /* zeros */
+    double depthwise_l1, pointwise_l1, bias_l1, depthwise_l2, pointwise_l2, bias_l2;
+    const char *depthwise_layout, *pointwise_layout, *bias_layout;
+    const char *name;
+} iso_separable_conv2d_options;
+iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *options, size_t size);
+#define iso_separable_conv2d(...)                                                                            \
+    iso_separable_conv2d_with(&(iso_separable_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
+                              sizeof(iso_separable_conv2d_options))
+
+/* x: [batch, h, w, c] -> [batch, h', w', c] */
+typedef struct iso_pooling2d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t pool_size; /* 2 */
+    int64_t pool_size_hw[2];
+    int64_t strides; /* as pool_size */
+    int64_t strides_hw[2];
+    iso_padding padding;
+    const char *name;
+} iso_pooling2d_options;
+iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+#define iso_max_pooling2d(...)                                                                               \
+    iso_max_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
+#define iso_average_pooling2d(...)                                                                           \
+    iso_average_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__},                           \
+                               sizeof(iso_pooling2d_options))
+
+/* [batch, h, w, c] -> [batch, c], or [batch, 1, 1, c] */
+typedef struct iso_global_pooling2d_options {
+    char begin_;
+    iso_tensor *x;
+    bool keep_dims;
+    const char *name;
+} iso_global_pooling2d_options;
+iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
+iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
+#define iso_global_average_pooling2d(...)                                                                    \
+    iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},             \
+                                      sizeof(iso_global_pooling2d_options))
+#define iso_global_max_pooling2d(...)                                                                        \
+    iso_global_max_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},                 \
+                                  sizeof(iso_global_pooling2d_options))
+
+/* x: [batch, steps, c] -> [batch, steps', c] */
+typedef struct iso_pooling1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t pool_size; /* 2 */
+    int64_t strides;   /* as pool_size */
+    iso_padding padding;
+    const char *name;
+} iso_pooling1d_options;
+iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size);
+iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size);
+#define iso_max_pooling1d(...)                                                                               \
+    iso_max_pooling1d_with(&(iso_pooling1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling1d_options))
+#define iso_average_pooling1d(...)                                                                           \
+    iso_average_pooling1d_with(&(iso_pooling1d_options){.begin_ = 0, __VA_ARGS__},                           \
+                               sizeof(iso_pooling1d_options))
+
+/* [batch, steps, c] -> [batch, c], or [batch, 1, c] */
+typedef struct iso_global_pooling1d_options {
+    char begin_;
+    iso_tensor *x;
+    bool keep_dims;
+    const char *name;
+} iso_global_pooling1d_options;
+iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
+iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
+#define iso_global_average_pooling1d(...)                                                                    \
+    iso_global_average_pooling1d_with(&(iso_global_pooling1d_options){.begin_ = 0, __VA_ARGS__},             \
+                                      sizeof(iso_global_pooling1d_options))
+#define iso_global_max_pooling1d(...)                                                                        \
+    iso_global_max_pooling1d_with(&(iso_global_pooling1d_options){.begin_ = 0, __VA_ARGS__},                 \
+                                  sizeof(iso_global_pooling1d_options))
+
+#ifdef __cplusplus
+}
+#endif
+#endif
