@@ -167,11 +167,6 @@ void iso_keras_archive_close(iso_keras_archive *archive)
     iso_free(archive);
 }
 
-bool iso_keras_archive_has(const iso_keras_archive *archive, const char *member)
-{
-    return archive->member[find(member)].there;
-}
-
 /* ---- reading ---- */
 
 /* Hands a member's bytes on in blocks; libzip compares their CRC at the end. */

@@ -20,7 +20,6 @@ iso_status iso_keras_archive_open(const char *path, iso_keras_archive **archive)
 iso_status iso_keras_archive_open_memory(const char *name, const void *data, size_t bytes,
                                          iso_keras_archive **archive);
 void iso_keras_archive_close(iso_keras_archive *archive);
-bool iso_keras_archive_has(const iso_keras_archive *archive, const char *member);
 /* A member as a text of its own (iso_free), which ends with a zero besides its *bytes. Checked by its CRC. */
 iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member, char **text, size_t *bytes);
 /* A member into a file that is open for writing; `path` is its name in messages. */

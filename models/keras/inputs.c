@@ -3,7 +3,8 @@
 
 #include "models/keras/network_impl.h"
 
-iso_dtype iso_keras_dtype(const char *name)
+/* A layer's tensor element type in Keras's words ("float32", "int32"); ISO_DTYPE_NONE: none that there is. */
+static iso_dtype dtype_of(const char *name)
 {
     static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL};
     for (size_t i = 0; name && i < sizeof types / sizeof types[0]; i++)
@@ -88,7 +89,7 @@ iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int 
                  *dtype = json_object_get(l->config, "dtype");
     if (!json_is_array(shape))
         return iso_keras_refuse(net->reader, "it has no batch_shape");
-    iso_dtype type = dtype ? iso_keras_dtype(json_string_value(dtype)) : ISO_F32;
+    iso_dtype type = dtype ? dtype_of(json_string_value(dtype)) : ISO_F32;
     if (type == ISO_DTYPE_NONE)
         return iso_keras_refuse(net->reader,
                                 "dtype is %s; supported: float32, float64, int32, int64, uint8, bool",

@@ -77,7 +77,5 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
  * has read it. Local. */
 iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,
                            const iso_keras_load_options *options);
-/* A layer's tensor element type in Keras's words ("float32", "int32"); ISO_DTYPE_NONE: none that there is. */
-iso_dtype iso_keras_dtype(const char *name);
 
 #endif

@@ -23,7 +23,7 @@ bool iso_keras_is_model(const char *type)
     return strcmp(type, "Functional") == 0 || strcmp(type, "Model") == 0;
 }
 
-bool iso_keras_is_network(const char *type)
+static bool is_network(const char *type)
 {
     return iso_keras_is_model(type) || strcmp(type, "Sequential") == 0;
 }
@@ -146,7 +146,7 @@ static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const i
 {
     if (iso_keras_is_operation(l))
         return iso_keras_call_operation(net, l, node, out);
-    if (iso_keras_is_network(l->type))
+    if (is_network(l->type))
         return call_network(net, l, &node->inputs, out);
     return call_layer(net, l, &node->inputs, node->others, out);
 }
@@ -440,7 +440,7 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
     if (!type || !json_is_object(config))
         return iso_keras_refuse(reader,
                                 "it is not the config of a model of Keras: class_name or config is missing");
-    if (custom || !iso_keras_is_network(type))
+    if (custom || !is_network(type))
         return iso_keras_refuse(
             reader, "the model is of the class %.100s; Functional and Sequential are supported", type);
     if (name)

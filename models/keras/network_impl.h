@@ -30,11 +30,8 @@ typedef struct iso_keras_network {
 
 /* Appends a tensor. */
 iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const char *name);
-/* Functional, by either of its names; Functional or Sequential. */
+/* Functional, by either of its names. */
 bool iso_keras_is_model(const char *type);
-bool iso_keras_is_network(const char *type);
-/* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
-const char *iso_keras_next_key(const json_t *object, const char *last);
 /* What went wrong in the graph, with its place in the file. */
 iso_status iso_keras_graph_error(const iso_keras_network *net);
 /* Whether the file has written down another shape than the tensor's. */

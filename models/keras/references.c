@@ -89,7 +89,7 @@ static iso_status check_shape(const iso_keras_network *net, const json_t *tensor
 }
 
 /* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
-const char *iso_keras_next_key(const json_t *object, const char *last)
+static const char *next_key(const json_t *object, const char *last)
 {
     const char *key, *next = NULL;
     json_t *value;
@@ -115,7 +115,7 @@ static iso_status add_argument(iso_keras_network *net, const json_t *value, cons
     }
     const char *type = iso_keras_text(value, "class_name");
     if (json_is_object(value) && !type) {
-        for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+        for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
             ISO_TRY(add_argument(net, json_object_get(value, k), k, list, ready));
         return ISO_OK;
     }
@@ -218,7 +218,7 @@ iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const 
 {
     iso_status status = ISO_OK;
     iso_tensor *tensor;
-    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+    for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
         ISO_TRY(iso_keras_add_end(net, json_object_get(value, k), k, list, ready));
     if (json_is_object(value))
         return ISO_OK;
@@ -246,7 +246,7 @@ iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *v
     }
     for (size_t i = 0; i < json_array_size(value); i++)
         ISO_TRY(iso_keras_number_inputs(net, json_array_get(value, i), numbers));
-    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
+    for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
         ISO_TRY(iso_keras_number_inputs(net, json_object_get(value, k), numbers));
 done:
     return status;

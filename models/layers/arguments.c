@@ -102,7 +102,9 @@ static const struct {
 };
 enum { INITIALIZERS = sizeof initializers / sizeof initializers[0] };
 
-bool iso_initializer_find(const char *name, iso_initializer_kind *kind)
+/* "glorot_uniform" or "GlorotUniform", ...: Keras's names and classes; false where there is no such
+ * initializer. */
+static bool find_initializer(const char *name, iso_initializer_kind *kind)
 {
     if (strcmp(name, "uniform") == 0 || strcmp(name, "normal") == 0)
         name = name[0] == 'u' ? "random_uniform" : "random_normal";
@@ -176,7 +178,7 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
     iso_text supported = {0};
     if (!name)
         return (iso_initializer){.kind = ISO_INIT_DEFAULT};
-    if (!iso_initializer_find(name, &kind)) {
+    if (!find_initializer(name, &kind)) {
         for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++)
             iso_text_add(&supported, "%s%s", i > ISO_INIT_ZEROS ? ", " : "", initializers[i].keras);
         iso_config_refuse(config, key, iso_text_get(&supported));
@@ -187,7 +189,8 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
 
 /* ---- regularizers and activations ---- */
 
-void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
+/* The factors of a regularizer: L1, L2 or L1L2; 0: none. */
+static void read_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
 {
     const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
     const char *name = object ? object->type : config->text(config, key);
@@ -213,7 +216,7 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
     snprintf(key, sizeof key, "%s_initializer", what);
     *initializer = iso_config_initializer(config, key);
     snprintf(key, sizeof key, "%s_regularizer", what);
-    iso_config_penalty(config, key, l1, l2);
+    read_penalty(config, key, l1, l2);
 }
 
 /* What each layer's config has, and says nothing here. */

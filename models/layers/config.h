@@ -38,9 +38,6 @@ int iso_layer_type_count(void);
 const iso_layer_type *iso_layer_type_at(int index);
 const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
 
-/* "glorot_uniform" or "GlorotUniform", ...: Keras's names and classes; false where there is no such
- * initializer. */
-bool iso_initializer_find(const char *name, iso_initializer_kind *kind);
 /* "GlorotUniform"; NULL outside the range. */
 const char *iso_initializer_class(iso_initializer_kind kind);
 

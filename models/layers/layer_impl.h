@@ -72,9 +72,8 @@ void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
 /* {"module": ..., "class_name": ..., "config": {...}} with these members. */
 void iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name,
                            const iso_text *config);
-/* Initializers and penalties as the objects that Keras makes of them. */
+/* An initializer as the object that Keras makes of it. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
-void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
 /* An argument of the call, by name: "call.<key>" in the config; a tensor is {"input": 2}, the number among
@@ -140,8 +139,6 @@ iso_padding iso_config_padding(const iso_layer_config *config);
 extern const char *const iso_fan_modes[], *const iso_fan_distributions[];
 /* ISO_INIT_DEFAULT where it is missing. */
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
-/* The factors of a regularizer: L1, L2 or L1L2; 0: none. */
-void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
                        double *l1, double *l2);

@@ -75,7 +75,7 @@ void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_ini
     iso_text_free(&config);
 }
 
-void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2)
+static void note_penalty(iso_layer *layer, const char *key, double l1, double l2)
 {
     iso_text config = {0};
     if (l1 > 0)
@@ -103,5 +103,5 @@ void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form)
     snprintf(key, sizeof key, "%s_initializer", argument);
     iso_layer_note_initializer(layer, key, &initializer);
     snprintf(key, sizeof key, "%s_regularizer", argument);
-    iso_layer_note_penalty(layer, key, form->l1, form->l2);
+    note_penalty(layer, key, form->l1, form->l2);
 }

@@ -19,8 +19,4 @@ typedef struct iso_builtin {
 } iso_builtin;
 const iso_builtin *iso_builtin_find(const char *name);
 
-/* Rows of random numbers as iso_dataset_random() makes them. */
-iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed,
-                           iso_level **level);
-
 #endif

@@ -87,8 +87,9 @@ done:
     return status;
 }
 
-iso_status iso_open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed,
-                           iso_level **level)
+/* Rows of random numbers as iso_dataset_random() makes them. */
+static iso_status open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed,
+                              iso_level **level)
 {
     iso_memory_rows memory = {0};
     iso_spans spans = iso_spans_of_rows(rows);
@@ -112,7 +113,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
     iso_level *level = NULL;
     iso_dataset *ds = NULL;
     memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
-    iso_status status = iso_open_random(rows, &taken, taken.seed ? taken.seed : iso_data_seed(ctx), &level);
+    iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_data_seed(ctx), &level);
     if (status == ISO_OK)
         status = iso_dataset_create(ctx, level, &ds);
     status = iso_dataset_settle(ctx, status, &ds);
@@ -125,7 +126,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
 static iso_status open_builtin(iso_part part, uint64_t seed, iso_level **level)
 {
     iso_dataset_random_options options = {.shape = ISO_SHAPE(28, 28, 1), .classes = 10};
-    return iso_open_random(part == ISO_TEST ? 1000 : 6000, &options, part == ISO_TEST ? ~seed : seed, level);
+    return open_random(part == ISO_TEST ? 1000 : 6000, &options, part == ISO_TEST ? ~seed : seed, level);
 }
 
 extern const iso_builtin iso_builtin_random;

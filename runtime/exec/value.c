@@ -18,8 +18,9 @@ iso_box iso_value_local_box(const iso_value *value, int local)
     return iso_layout_box(value->site->mesh, &value->layout, &value->shape, value->site->slot[local]);
 }
 
-iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
-                              const iso_shape *shape, iso_value **out)
+/* A value with room for its parts, all zero. Local. */
+static iso_status allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
+                           const iso_shape *shape, iso_value **out)
 {
     iso_status status = ISO_OK;
     iso_value *value = iso_new(sizeof *value);
@@ -93,7 +94,7 @@ iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape
     ISO_TRY(iso_agree(ctx, check_shape(layout, dtype, &shape)));
     ISO_TRY(agree_on_layout("the value", layout, dtype, &shape));
     ISO_TRY(iso_value_site_get(layout->mesh, &site));
-    ISO_TRY(iso_agree(ctx, iso_value_allocate(site, layout, dtype, &shape, &value)));
+    ISO_TRY(iso_agree(ctx, allocate(site, layout, dtype, &shape, &value)));
     *out = value;
     return ISO_OK;
 done:
@@ -113,7 +114,8 @@ static iso_status leave_status(iso_value *value, iso_status status)
     return status;
 }
 
-iso_status iso_value_take_status(iso_value *value)
+/* The status that a local call left, told once; ISO_OK where there is none. Local. */
+static iso_status take_status(iso_value *value)
 {
     iso_status status = value->status;
     value->status = ISO_OK;
@@ -194,7 +196,7 @@ static iso_status check_array(const iso_value *value, const void *array, const c
 
 iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 {
-    iso_status status = iso_value_take_status(value);
+    iso_status status = take_status(value);
     if (status == ISO_OK)
         status = check_array(value, array, "a value to be copied to the mesh");
     status = iso_agree(value->site->ctx, status);
@@ -207,7 +209,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 
 static iso_status copy_value(const iso_value *value, iso_value **out)
 {
-    iso_status status = iso_value_allocate(value->site, &value->layout, value->dtype, &value->shape, out);
+    iso_status status = allocate(value->site, &value->layout, value->dtype, &value->shape, out);
     for (int l = 0; l < value->site->locals && status == ISO_OK; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy((*out)->part[l], value->part[l], (size_t)iso_box_count(&box) * iso_dtype_size(value->dtype));
@@ -224,8 +226,8 @@ static iso_status follow(const iso_value *value, const iso_layout *stop, int sto
     if (stops == 0)
         return iso_agree(value->site->ctx, copy_value(value, out));
     for (int i = 0; i < stops; i++) {
-        ISO_TRY(iso_agree(value->site->ctx,
-                          iso_value_allocate(value->site, &stop[i], value->dtype, &value->shape, &next)));
+        ISO_TRY(
+            iso_agree(value->site->ctx, allocate(value->site, &stop[i], value->dtype, &value->shape, &next)));
         ISO_TRY(iso_value_move(at, next));
         iso_value_destroy(last);
         at = last = next;
@@ -242,7 +244,7 @@ done:
 static iso_status check_target(iso_value *value, const iso_layout *layout)
 {
     char text[160];
-    iso_status status = iso_value_take_status(value);
+    iso_status status = take_status(value);
     if (status != ISO_OK)
         return status;
     if (!layout)
@@ -277,7 +279,7 @@ iso_status iso_value_fetch(iso_value *value, void *array)
     iso_layout stop[ISO_MAX_ROUTE], whole = iso_layout_whole(value->shape.rank);
     iso_value *near = NULL;
     iso_box box = iso_box_whole(&value->shape);
-    iso_status status = iso_value_take_status(value);
+    iso_status status = take_status(value);
     if (status == ISO_OK)
         status = check_array(value, array, "a value to be fetched");
     ISO_TRY(iso_agree(value->site->ctx, status));

@@ -30,13 +30,8 @@ struct iso_value {
 
 /* Collective. */
 iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **site);
-/* A value with room for its parts, all zero. Local. */
-iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
-                              const iso_shape *shape, iso_value **value);
 /* The box of a local slot. */
 iso_box iso_value_local_box(const iso_value *value, int local);
-/* The status that a local call left, told once; ISO_OK where there is none. Local. */
-iso_status iso_value_take_status(iso_value *value);
 
 /* value_move.c: fills the parts of `to`, which are zero, by one exchange from those of `from`. Collective. */
 iso_status iso_value_move(const iso_value *from, iso_value *to);

@@ -19,8 +19,5 @@ int iso_plan_host_of(const iso_plan *plan, int slot);
 bool iso_plan_on_one_host(const iso_plan *plan);
 /* A reshape passes its memory on. */
 bool iso_plan_is_alias(const iso_op *op);
-/* An all-reduce of so many elements among so many slots goes in two halves. */
-bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
-                        const iso_shape *shape);
 
 #endif

@@ -18,8 +18,9 @@ bool iso_plan_is_alias(const iso_op *op)
     return op && op->type->no_kernel;
 }
 
-bool iso_plan_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
-                        const iso_shape *shape)
+/* An all-reduce of so many elements among so many slots goes in two halves. */
+static bool goes_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
+                           const iso_shape *shape)
 {
     iso_layout reduced = *from;
     int group = 1;
@@ -263,7 +264,7 @@ static iso_move move_of(const scheduler *s, int number)
     const iso_program_value *from = &s->program->value[step->input[0]],
                             *to = &s->program->value[step->output[0]];
     iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
-    bool halves = iso_plan_in_halves(s->plan, &from->layout, &to->layout, &shape);
+    bool halves = goes_in_halves(s->plan, &from->layout, &to->layout, &shape);
     return (iso_move){
         .kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
 }

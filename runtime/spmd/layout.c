@@ -223,8 +223,9 @@ char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text
 
 /* ---- boxes ---- */
 
-void iso_sharding_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
-                        int64_t *begin, int64_t *extent)
+/* The range of a dimension of n elements that a slot holds. */
+static void find_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
+                       int64_t *begin, int64_t *extent)
 {
     int64_t first = 0, count = iso_sharding_has_window(sharding) ? sharding->window.places : n;
     for (int i = 0; i < sharding->count; i++) {
@@ -309,7 +310,7 @@ iso_box iso_layout_box(const iso_mesh *mesh, const iso_layout *layout, const iso
 {
     iso_box box = {.rank = shape->rank};
     for (int d = 0; d < layout->rank; d++)
-        iso_sharding_range(mesh, &layout->dim[d], shape->dim[d], slot, &box.offset[d], &box.extent[d]);
+        find_range(mesh, &layout->dim[d], shape->dim[d], slot, &box.offset[d], &box.extent[d]);
     return box;
 }
 

@@ -34,9 +34,6 @@ static inline bool iso_sharding_has_window(const iso_sharding *sharding)
     return sharding->window.size > 0;
 }
 bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b);
-/* The range of a dimension of n elements that a slot holds. */
-void iso_sharding_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
-                        int64_t *begin, int64_t *extent);
 /* The longest such range of any slot. */
 int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n);
 /* True where each part of a dimension of n elements that is cut without the window holds all that the same

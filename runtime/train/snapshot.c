@@ -14,7 +14,6 @@ struct iso_snapshot {
     iso_piece *piece; /* [count] as the graph had them, but `data` is the copy's */
     char **path;      /* [count] in files; NULL before they are asked for */
     char *memory;
-    size_t bytes;
 };
 
 static const char optimizer[] = "optimizer";
@@ -89,14 +88,14 @@ static size_t piece_room(const iso_piece *piece)
 static iso_status make_room(iso_snapshot *snapshot, const iso_pieces *pieces)
 {
     void *memory = NULL;
-    size_t count = (size_t)pieces->count, at = 0;
+    size_t count = (size_t)pieces->count, bytes = 0, at = 0;
     snapshot->piece = iso_new((count + 1) * sizeof *snapshot->piece);
     snapshot->path = iso_new((count + 1) * sizeof *snapshot->path);
     if (!snapshot->piece || !snapshot->path)
         return iso_error(ISO_NO_MEMORY, "no memory for a copy of %zu variables", count);
     for (int i = 0; i < pieces->count; i++)
-        snapshot->bytes += piece_room(&pieces->piece[i]);
-    iso_status status = iso_alloc(snapshot->bytes, "a copy of the weights", &memory);
+        bytes += piece_room(&pieces->piece[i]);
+    iso_status status = iso_alloc(bytes, "a copy of the weights", &memory);
     if (status != ISO_OK)
         return status;
     snapshot->memory = memory;
@@ -215,9 +214,4 @@ iso_status iso_snapshot_pieces(iso_snapshot *snapshot, const char *path, iso_pie
         grown[old + i].path = snapshot->path[i];
     }
     return ISO_OK;
-}
-
-size_t iso_snapshot_bytes(const iso_snapshot *snapshot)
-{
-    return snapshot->bytes;
 }

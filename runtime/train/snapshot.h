@@ -22,7 +22,5 @@ iso_status iso_snapshot_put(iso_snapshot *snapshot);
 /* Adds the snapshot's pieces, each under "<path>/<the variable's path>": to be written to a file, or filled
  * from one. Lent as long as the snapshot lives and is asked under no other path. Local. */
 iso_status iso_snapshot_pieces(iso_snapshot *snapshot, const char *path, iso_pieces *pieces);
-/* Bytes that a rank's snapshot takes. */
-size_t iso_snapshot_bytes(const iso_snapshot *snapshot);
 
 #endif

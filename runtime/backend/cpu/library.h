@@ -12,8 +12,7 @@ typedef struct iso_product {
 
 /* oneDNN; where the build has none, false and nothing is done. */
 bool iso_library_sgemm(const iso_product *product, const float *a, const float *b, float *c);
-/* OpenBLAS, loaded by the first of these. takes: it is there, and the product is within its 32-bit sizes. */
-bool iso_openblas_loaded(void);
+/* OpenBLAS, loaded by the first call. takes: it is there, and the product is within its 32-bit sizes. */
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
 void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);

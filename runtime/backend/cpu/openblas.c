@@ -56,7 +56,7 @@ static void load(void)
         blas.set_threads(1);
 }
 
-bool iso_openblas_loaded(void)
+static bool is_loaded(void)
 {
     pthread_once(&blas.once, load);
     return blas.complete;
@@ -64,7 +64,7 @@ bool iso_openblas_loaded(void)
 
 bool iso_openblas_takes(const iso_product *p)
 {
-    return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX && iso_openblas_loaded();
+    return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX && is_loaded();
 }
 
 static CBLAS_TRANSPOSE transposed(bool yes)
@@ -90,7 +90,7 @@ void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, 
 int iso_openblas_describe(char *text, size_t size)
 {
     char version[32] = "";
-    if (!iso_openblas_loaded())
+    if (!is_loaded())
         return snprintf(text, size, ", no OpenBLAS found");
     if (sscanf(blas.config(), "OpenBLAS %31s", version) != 1)
         return 0;

@@ -10,9 +10,6 @@
 
 /* CRC-32C (Castagnoli, RFC 3720, appendix B.4). */
 uint32_t iso_crc32c(const void *data, size_t bytes);
-/* As records have it: turned by 15 bits and moved by a constant, so that data with checksums within have no
- * strange checksums themselves. */
-uint32_t iso_crc32c_masked(const void *data, size_t bytes);
 /* False where the file takes no more (errno). */
 bool iso_record_write(FILE *file, const void *data, size_t bytes);
 
