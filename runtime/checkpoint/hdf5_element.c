@@ -85,14 +85,17 @@ static bool find_bool(hid_t type, iso_element *element)
 }
 
 /* Keras stores bfloat16 as two bytes without meaning, and tells in an attribute. */
-static bool find_bfloat16(hid_t dataset, hid_t type, iso_element *element)
+static iso_status find_bfloat16(hid_t dataset, hid_t type, const char *path, const char *place,
+                                iso_element *element, bool *is)
 {
     char *name = NULL;
-    bool is = H5Tget_size(type) == 2 && iso_hdf5_attribute_text(dataset, "dtype", 16, &name) == ISO_OK &&
-              name && !strcmp(name, "bfloat16");
+    iso_status status = ISO_OK;
+    if (H5Tget_size(type) == 2)
+        status = iso_hdf5_attribute_text(dataset, path, place, "dtype", 16, &name);
+    *is = name && !strcmp(name, "bfloat16");
     iso_free(name);
     *element = ISO_ELEMENT_BF16;
-    return is;
+    return status;
 }
 
 static const char *name_of(H5T_class_t class)
@@ -116,6 +119,7 @@ static const char *name_of(H5T_class_t class)
 iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place,
                             iso_element *element, bool *direct)
 {
+    iso_status status = ISO_OK;
     H5T_class_t class = H5Tget_class(type);
     bool known = find_equal(type, element);
     if (!known && class == H5T_FLOAT)
@@ -125,17 +129,21 @@ iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const c
     if (!known && class == H5T_ENUM)
         known = find_bool(type, element);
     if (!known && class == H5T_OPAQUE)
-        known = find_bfloat16(dataset, type, element);
-    if (known)
-        return ISO_OK;
+        status = find_bfloat16(dataset, type, path, place, element, &known);
+    if (known || status != ISO_OK)
+        return status;
     return iso_error(ISO_INVALID, "'%s': '%s' has elements that are not read: %s of %zu bytes each", path,
                      place, name_of(class), H5Tget_size(type));
 }
 
 /* ---- texts ---- */
 
-/* An attribute or a dataset. */
-typedef herr_t (*read_function)(hid_t object, hid_t type, void *out);
+/* A text to be read: of an attribute or a dataset. */
+typedef struct text_source {
+    hid_t object;
+    herr_t (*read)(hid_t object, hid_t type, void *out);
+    const char *path, *place; /* for messages */
+} text_source;
 
 static herr_t read_attribute(hid_t object, hid_t type, void *out)
 {
@@ -152,73 +160,81 @@ static iso_status no_memory(void)
     return iso_error(ISO_NO_MEMORY, "no memory for a text of the file");
 }
 
-static iso_status read_variable(hid_t object, hid_t type, read_function read, size_t most, char **text)
+static iso_status unreadable(const text_source *from)
+{
+    return iso_hdf5_failed(from->path, "HDF5 cannot read a text of '%s'", from->place);
+}
+
+static iso_status read_variable(const text_source *from, hid_t type, size_t most, char **text)
 {
     char *lent = NULL;
     iso_status status = ISO_OK;
-    if (read(object, type, &lent) < 0)
-        return ISO_OK;
+    if (from->read(from->object, type, &lent) < 0)
+        return unreadable(from);
     if (lent && strnlen(lent, most + 1) <= most && !(*text = iso_strdup(lent)))
         status = no_memory();
     H5free_memory(lent);
     return status;
 }
 
-static iso_status read_fixed(hid_t object, hid_t type, read_function read, size_t bytes, size_t most,
-                             char **text)
+static iso_status read_fixed(const text_source *from, hid_t type, size_t bytes, size_t most, char **text)
 {
     if (bytes > most)
         return ISO_OK;
     *text = iso_new(bytes + 1);
     if (!*text)
         return no_memory();
-    if (read(object, type, *text) < 0) {
-        iso_free(*text);
-        *text = NULL;
-    }
-    return ISO_OK;
+    if (from->read(from->object, type, *text) >= 0)
+        return ISO_OK;
+    iso_free(*text);
+    *text = NULL;
+    return unreadable(from);
 }
 
-static iso_status read_text(hid_t object, hid_t type, hid_t space, read_function read, size_t most,
-                            char **text)
+static iso_status read_text(const text_source *from, hid_t type, hid_t space, size_t most, char **text)
 {
+    if (type < 0 || space < 0)
+        return unreadable(from);
     hssize_t points = H5Sget_simple_extent_npoints(space);
     size_t bytes = H5Tget_size(type);
     H5T_class_t class = H5Tget_class(type);
     if (class == H5T_STRING && points == 1 && H5Tis_variable_str(type) > 0)
-        return read_variable(object, type, read, most, text);
+        return read_variable(from, type, most, text);
     if (class == H5T_STRING && points == 1)
-        return read_fixed(object, type, read, bytes, most, text);
+        return read_fixed(from, type, bytes, most, text);
     if (class == H5T_INTEGER && bytes == 1 && points >= 0)
-        return read_fixed(object, type, read, (size_t)points, most, text);
+        return read_fixed(from, type, (size_t)points, most, text);
     return ISO_OK;
 }
 
-iso_status iso_hdf5_attribute_text(hid_t object, const char *name, size_t most, char **text)
+iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *place, const char *name,
+                                   size_t most, char **text)
 {
-    iso_status status = ISO_OK;
-    hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
-    hid_t type = attribute < 0 ? -1 : H5Aget_type(attribute);
-    hid_t space = attribute < 0 ? -1 : H5Aget_space(attribute);
+    text_source from = {-1, read_attribute, path, place};
+    htri_t there = H5Aexists(object, name);
     *text = NULL;
-    if (type >= 0 && space >= 0)
-        status = read_text(attribute, type, space, read_attribute, most, text);
+    if (there == 0)
+        return ISO_OK;
+    if (there > 0)
+        from.object = H5Aopen(object, name, H5P_DEFAULT);
+    if (from.object < 0)
+        return unreadable(&from);
+    hid_t type = H5Aget_type(from.object), space = type < 0 ? -1 : H5Aget_space(from.object);
+    iso_status status = read_text(&from, type, space, most, text);
     if (space >= 0)
         H5Sclose(space);
     if (type >= 0)
         H5Tclose(type);
-    if (attribute >= 0)
-        H5Aclose(attribute);
+    H5Aclose(from.object);
     return status;
 }
 
-iso_status iso_hdf5_dataset_text(hid_t dataset, size_t most, char **text)
+iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *place, size_t most, char **text)
 {
-    iso_status status = ISO_OK;
-    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    const text_source from = {dataset, read_dataset, path, place};
+    hid_t type = H5Dget_type(dataset), space = type < 0 ? -1 : H5Dget_space(dataset);
     *text = NULL;
-    if (type >= 0 && space >= 0)
-        status = read_text(dataset, type, space, read_dataset, most, text);
+    iso_status status = read_text(&from, type, space, most, text);
     if (space >= 0)
         H5Sclose(space);
     if (type >= 0)

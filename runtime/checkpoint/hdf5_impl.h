@@ -41,9 +41,12 @@ iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor
 iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place,
                             iso_element *element, bool *direct);
 /* The text of a string, in a scalar attribute or dataset, or of an array of bytes (iso_free): NULL where it
- * is no text, or longer than `most`. */
-iso_status iso_hdf5_attribute_text(hid_t object, const char *name, size_t most, char **text);
-iso_status iso_hdf5_dataset_text(hid_t dataset, size_t most, char **text);
+ * is no text, or longer than `most`; an attribute that is not there is none. ISO_INVALID: it cannot be read.
+ * path, place: of the file and the object, for messages. */
+iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *place, const char *name,
+                                   size_t most, char **text);
+iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *place, size_t most,
+                                 char **text);
 /* ISO_INVALID where a dataset's values lie in other files, or are not to be had. direct: one after the other.
  */
 iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct);

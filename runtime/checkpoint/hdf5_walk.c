@@ -88,7 +88,7 @@ static iso_status take_own(walk *w, hid_t dataset)
     bool direct;
     iso_status status = iso_hdf5_check_storage(dataset, w->path, w->place, &direct);
     if (status == ISO_OK && text && !*text)
-        status = iso_hdf5_dataset_text(dataset, ISO_LONGEST_STATE, text);
+        status = iso_hdf5_dataset_text(dataset, w->path, w->place, ISO_LONGEST_STATE, text);
     return status;
 }
 
@@ -108,7 +108,7 @@ static iso_status take_group(walk *w, hid_t group, haddr_t address)
     char *name = NULL;
     iso_status status = ISO_OK;
     ISO_TRY(check_cycle(w, address));
-    ISO_TRY(iso_hdf5_attribute_text(group, "name", ISO_LONGEST_NAME, &name));
+    ISO_TRY(iso_hdf5_attribute_text(group, w->path, w->place, "name", ISO_LONGEST_NAME, &name));
     if (name && !is_printable(name))
         ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path,
                           w->place));

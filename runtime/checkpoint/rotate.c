@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -70,21 +71,28 @@ static int by_age(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Files without a sound mark are nobody's to remove. */
+/* Files without a sound mark are nobody's to remove. Nor is one that cannot be read, which is told. */
 static bool is_committed(const char *path, found *about)
 {
     struct stat data;
     iso_mark mark = {0};
     bool has = false;
+    iso_status status = ISO_OK;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0)
+    if (file < 0 && (errno == ENOENT || errno == ELOOP))
         return false;
-    bool good = fstat(file, &data) == 0 && iso_mark_read(file, path, &has, &mark) == ISO_OK && has;
-    if (good)
+    if (file < 0 || fstat(file, &data))
+        status = iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));
+    else
+        status = iso_mark_read(file, path, &has, &mark);
+    if (status == ISO_OK && has)
         *about = (found){.number = mark.number, .time = data.st_mtim};
+    if (status == ISO_IO)
+        iso_warn("%s; it is not counted among the checkpoints to keep", iso_error_message());
     iso_mark_free(&mark);
-    close(file);
-    return good;
+    if (file >= 0)
+        close(file);
+    return status == ISO_OK && has;
 }
 
 static iso_status add_found(found_list *list, const char *folder, const char *name)
@@ -116,9 +124,11 @@ static iso_status list_folder(found_list *list, const char *folder, const char *
         return ISO_OK;
     if (!all)
         return iso_file_failed(folder, "the folder cannot be read");
-    while (status == ISO_OK && (entry = readdir(all)))
+    for (errno = 0; status == ISO_OK && (entry = readdir(all)); errno = 0)
         if (iso_file_name_fits(entry->d_name, pattern))
             status = add_found(list, folder, entry->d_name);
+    if (status == ISO_OK && errno)
+        status = iso_file_failed(folder, "the folder cannot be read");
     closedir(all);
     return status;
 }

@@ -106,8 +106,11 @@ iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
 static iso_status check_same(const iso_saved_file *f)
 {
     struct stat by_name, ours;
-    if (stat(f->path, &by_name) || fstat(f->file, &ours) || by_name.st_dev != ours.st_dev ||
-        by_name.st_ino != ours.st_ino || (uint64_t)ours.st_size != f->bytes)
+    bool there = stat(f->path, &by_name) == 0;
+    if ((!there && errno != ENOENT) || fstat(f->file, &ours))
+        return iso_error(ISO_IO, "'%s' cannot be looked at: %s", f->path, strerror(errno));
+    if (!there || by_name.st_dev != ours.st_dev || by_name.st_ino != ours.st_ino ||
+        (uint64_t)ours.st_size != f->bytes)
         return iso_error(ISO_IO, "'%s' was changed or replaced while it was opened", f->path);
     return ISO_OK;
 }

@@ -257,6 +257,15 @@ static iso_status attempt_adopt(char *message, size_t size)
     return status;
 }
 
+/* The system's own words for what was done to a call; "": it has none, or the call was gone on with. */
+static const char *words_for(const char *how)
+{
+    return !strncmp(how, "ENOSPC", 6)  ? "No space left on device"
+           : !strncmp(how, "EIO", 3)   ? "Input/output error"
+           : !strncmp(how, "EROFS", 5) ? "Read-only file system"
+                                       : "";
+}
+
 /* An error must say where it was and what: the rank, the folder, the system's own words. */
 static void check_message(const char *message, const char *rank, const char *how)
 {
@@ -266,12 +275,8 @@ static void check_message(const char *message, const char *rank, const char *how
         lost("the message does not name the rank: %s", message);
     if (!strstr(message, run.folder))
         lost("the message does not name a file: %s", message);
-    const char *words = !strncmp(how, "ENOSPC", 6)  ? "No space left on device"
-                        : !strncmp(how, "EIO", 3)   ? "Input/output error"
-                        : !strncmp(how, "EROFS", 5) ? "Read-only file system"
-                                                    : "";
     bool by_mpi = strstr(message, "MPI_ERR_READ_ONLY") && !strncmp(how, "EROFS", 5);
-    if (!strcasestr(message, words) && !by_mpi) /* MPI's words begin with a small letter */
+    if (!strcasestr(message, words_for(how)) && !by_mpi) /* MPI's words begin with a small letter */
         lost("the message does not tell the error: %s", message);
 }
 
@@ -324,6 +329,9 @@ static bool try_fault(attempt what, const char *rank, const char *how, int at)
         lost("ranks have different statuses; here: %d", (int)status);
     if (status != ISO_OK)
         check_message(message, rank, how);
+    bool by_hdf5 = strstr(message, "HDF5 cannot") && strstr(message, "stat info"); /* no word of why */
+    if (what == attempt_find && *message && !strstr(message, words_for(how)) && !by_hdf5)
+        lost("the reason for passing over does not tell the error: %s", message);
     if (what == attempt_adopt) { /* what could not be looked at is not counted: the next job does */
         end_saver();
         begin_saver_well();

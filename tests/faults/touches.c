@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -37,6 +38,37 @@ static void touch_data(int fd)
     TELL(fdatasync, 0, fd);
     TELL(fsync, 0, fd);
     TELL(flock, 0, fd, LOCK_SH);
+}
+
+/* A stream's calls under the names of the system's. */
+static void write_stream(void)
+{
+    char data[5000] = "data";
+    FILE *out = fopen("stream", "w");
+    tell("open", out ? 0 : -1, 0);
+    if (!out)
+        return;
+    fwrite(data, 1, sizeof data, out); /* more than a buffer holds */
+    tell("write", ferror(out) || fflush(out) ? -1 : 0, 0);
+    TELL(ftruncate, 0, fileno(out), 100);
+    tell("close", fclose(out), 0);
+}
+
+static void touch_temporary(void)
+{
+    char path[] = "temporary-XXXXXX", text[5] = "";
+    int fd = mkstemp(path);
+    FILE *both = fd < 0 ? NULL : fdopen(fd, "r+");
+    tell("open", both ? 0 : -1, 0);
+    if (!both)
+        return;
+    fputs("text", both);
+    tell("write", fflush(both), 0);
+    rewind(both);
+    tell("read", fread(text, 1, 4, both) == 4 ? 0 : -1, 0);
+    tell("close", fclose(both), 0);
+    TELL(chmod, 0, path, 0600);
+    tell("unlink", remove(path), 0);
 }
 
 static void touch_names(const char *folder)
@@ -73,6 +105,8 @@ int main(int argc, char **argv)
     tell("open", fd < 0 ? -1 : 0, 0);
     touch_data(fd);
     TELL(close, 0, fd);
+    write_stream();
+    touch_temporary();
     touch_names(argv[1]);
     puts("end");
     return 0;

@@ -1,6 +1,6 @@
 /* The calls that are stood in for: those that open, read, write, sync and name files, with the variants that
- * the C library's headers send programs to. glibc's own calls (inside fopen, fwrite, scandir, mkstemp) do not
- * come by here: tests/faults/test_injector compares with what the kernel sees. */
+ * the C library's headers send programs to. glibc's own calls (inside scandir, say; of streams: streams.c) do
+ * not come by here: tests/faults/test_injector compares with what the kernel sees. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,16 @@ PUBLIC int creat64(const char *path, mode_t mode)
     STAND_IN(creat64, call_on_path("open", OPENS, AT_FDCWD, path), (path, mode));
 }
 
-/* Streams: what is read and written through them is not seen, that they are opened is. */
+PUBLIC int mkstemp(char *path)
+{
+    STAND_IN(mkstemp, call_on_path("open", OPENS, AT_FDCWD, path), (path));
+}
+PUBLIC int mkstemp64(char *path)
+{
+    STAND_IN(mkstemp64, call_on_path("open", OPENS, AT_FDCWD, path), (path));
+}
+
+/* What is read through it is not seen, but by readdir(). */
 #define DEFINE_POINTER(type, name, shown, parameter, begin)                                                  \
     PUBLIC type *name parameter                                                                              \
     {                                                                                                        \
@@ -327,6 +336,10 @@ PUBLIC int remove(const char *path)
 PUBLIC int rmdir(const char *path)
 {
     STAND_IN(rmdir, call_on_path("rmdir", NAMES, AT_FDCWD, path), (path));
+}
+PUBLIC int chmod(const char *path, mode_t mode)
+{
+    STAND_IN(chmod, call_on_path("chmod", NAMES, AT_FDCWD, path), (path, mode));
 }
 PUBLIC int mkdir(const char *path, mode_t mode)
 {

@@ -1,11 +1,11 @@
-/* Writes the same file of rows again and again, with what the injector does meanwhile.
+/* Writes the same file again and again, with what the injector does meanwhile.
  *
- *   row_files sweep FOLDER RANK HOW    lets each call fail so, one after the other; RANK: 0, 1, ... or all
- *   row_files once FOLDER FAULTS       writes one file with these faults: to be killed
- *   row_files after FOLDER             as the job that comes next: what is there is whole, and can be
- * replaced
+ *   one_file sweep KIND FOLDER RANK HOW    lets each call fail so, one after the other
+ *   one_file once KIND FOLDER FAULTS       writes one file with these faults: to be killed
+ *   one_file after KIND FOLDER             the job that comes next: what is there is whole, and is replaced
  *
- * FOLDER/y.h5 holds a [ROWS, 3] float32 and deep/b [ROWS] int64, whose values tell which write made them.
+ * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks) or keras (a compiled
+ * model, FOLDER/net.keras). All values in a file tell which write made it.
  * Exit codes: 0 all was well, 9 (once) no fault was met, else something was lost. */
 #include <dirent.h>
 #include <mpi.h>
@@ -18,12 +18,23 @@
 #include "collectives/control/control.h"
 #include "runtime/checkpoint/rows_file.h"
 #include "runtime/data/data.h"
+#include "runtime/isogrid.h"
 #include "runtime/session/session.h"
 #include "tests/faults/faults.h"
 
-enum { ROWS = 11, WIDTH = 3, NOT_MET = 9 };
+enum { ROWS = 11, WIDTH = 3, UNITS = 7, NOT_MET = 9 };
+
+/* read: the number of the file that is there. */
+typedef struct kind {
+    const char *name, *file;
+    iso_status (*write)(int number);
+    int (*read)(void);
+} kind;
 
 static iso_context *ctx;
+static const kind *what;
+static const char *folder;
+static iso_model *model; /* of a .keras file */
 static char path[4096];
 static const char *fault = "";
 
@@ -35,7 +46,7 @@ static void lost(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "row_files: rank %d, faults '%s': %s\n", iso_rank(ctx), fault, text);
+    fprintf(stderr, "one_file: rank %d, faults '%s': %s\n", iso_rank(ctx), fault, text);
     fflush(NULL);
     _exit(1);
 }
@@ -57,7 +68,7 @@ static void arm(const char *spec)
         faults_arm(spec);
 }
 
-/* ---- writing ---- */
+/* ---- rows ---- */
 
 /* This rank's rows; of `a` in two parts that are cut in both dimensions. */
 static iso_status write_rows(iso_rows_file *file, int number)
@@ -78,7 +89,7 @@ done:
     return status;
 }
 
-static iso_status write_file(int number)
+static iso_status write_rows_file(int number)
 {
     const iso_rows_array arrays[] = {{"a", ISO_F32, ISO_SHAPE(ROWS, WIDTH)},
                                      {"deep/b", ISO_I64, ISO_SHAPE(ROWS)}};
@@ -87,16 +98,11 @@ static iso_status write_file(int number)
     return status == ISO_OK ? iso_rows_file_finish(file, write_rows(file, number)) : status;
 }
 
-/* ---- what must hold ---- */
-
-/* The number of the file that is there, with every value; 0: there is none. */
-static int read_file(void)
+static int read_rows_file(void)
 {
     iso_dataset *data = NULL;
     const iso_batch *batch = NULL;
     double a[ROWS * WIDTH], b[ROWS];
-    if (most(access(path, F_OK) != 0))
-        return 0;
     if (iso_dataset_open(ctx, path, ISO_TRAIN, &data, .x = "a,deep/b", .no_targets = true) ||
         iso_dataset_batch(data, ROWS) || iso_dataset_next(data, &batch) ||
         batch->read(batch, 0, 0, ROWS, ISO_F64, a) || batch->read(batch, 1, 0, ROWS, ISO_F64, b))
@@ -108,13 +114,68 @@ static int read_file(void)
     return (int)b[0];
 }
 
-/* At most so many files besides y.h5. */
-static void check_tidy(const char *folder, int others)
+/* ---- a model of Keras's ---- */
+
+static iso_status assign(iso_variable *variable, int number)
+{
+    double values[UNITS * WIDTH];
+    for (int i = 0; i < UNITS * WIDTH; i++)
+        values[i] = number;
+    return iso_variable_assign(variable, values,
+                               iso_variable_shape(variable)->rank > 1 ? UNITS * WIDTH : UNITS);
+}
+
+static iso_status write_model(int number)
+{
+    iso_status status = ISO_OK;
+    if (!model) {
+        iso_graph *graph = iso_graph_create(ctx);
+        iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(WIDTH));
+        model = iso_model_create(graph, x, iso_dense(x, UNITS, .name = "d"));
+        ISO_TRY(iso_compile(model, iso_adam(0.01), ISO_LOSS_MSE));
+    }
+    ISO_TRY(assign(iso_model_variable(model, "d/kernel"), number));
+    ISO_TRY(assign(iso_model_variable(model, "d/bias"), number));
+    ISO_TRY(iso_keras_save(model, path));
+done:
+    return status;
+}
+
+static int read_model(void)
+{
+    iso_model *there = NULL;
+    iso_compile_options compile;
+    double kernel[WIDTH * UNITS], bias[UNITS];
+    if (iso_keras_load(ctx, path, &there, .compile = &compile) ||
+        iso_compile_with(there, &compile, sizeof compile) || iso_keras_load_weights(there, path) ||
+        iso_variable_read(iso_model_variable(there, "d/kernel"), kernel, WIDTH * UNITS) ||
+        iso_variable_read(iso_model_variable(there, "d/bias"), bias, UNITS))
+        lost("what is there cannot be read: %s", iso_error_message());
+    for (int i = 0; i < WIDTH * UNITS; i++)
+        if (kernel[i] != bias[0] || bias[i % UNITS] != bias[0])
+            lost("the file is of writes %g and %g", kernel[i], bias[0]);
+    iso_model_destroy(there);
+    return (int)bias[0];
+}
+
+static const kind kinds[] = {{"rows", "y.h5", write_rows_file, read_rows_file},
+                             {"keras", "net.keras", write_model, read_model}};
+
+/* ---- what must hold ---- */
+
+/* 0: there is no file. */
+static int read_file(void)
+{
+    return most(access(path, F_OK) != 0) ? 0 : what->read();
+}
+
+/* At most so many others are in the folder. */
+static void check_tidy(int others)
 {
     DIR *list = opendir(folder);
     struct dirent *entry;
     while (list && (entry = readdir(list)))
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "y.h5") &&
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, what->file) &&
             others-- == 0)
             lost("left behind: %s", entry->d_name);
     if (list)
@@ -124,7 +185,7 @@ static void check_tidy(const char *folder, int others)
 
 static void write_well(int number)
 {
-    if (write_file(number))
+    if (what->write(number))
         lost("after the fault: %s", iso_error_message());
     if (read_file() != number)
         lost("the file is not that of the write before");
@@ -141,23 +202,34 @@ static void check_message(const char *rank, const char *how)
         lost("the message does not name the rank: %s", message);
     bool tells = strstr(message, words) || !strcmp(how, "short") || !strcmp(how, "EINTR") ||
                  strstr(message, "laid out"); /* HDF5's own words */
-    if (!strstr(message, path) || !tells)
+    if (!strstr(message, folder) || !tells)
         lost("the message does not name the file and the error: %s", message);
 }
 
 /* ---- the commands ---- */
 
+/* The file has its name, and only whether that lasts is not known. */
+static bool is_of_folder(const char *message)
+{
+    static const char *const words[] = {"to be synced", "it cannot be synced", "written to the disk"};
+    for (int i = 0; i < 3; i++)
+        if (strstr(message, words[i]) && !strstr(message, ".saving"))
+            return true;
+    return false;
+}
+
 /* One fault. Returns whether it was met. */
-static bool try_fault(const char *folder, const char *rank, const char *how, int at)
+static bool try_fault(const char *rank, const char *how, int at)
 {
     static char spec[128];
     snprintf(spec, sizeof spec, "rank=%s at=%d how=%s", rank, at, how);
     arm(spec);
-    iso_status status = write_file(2 * at);
+    iso_status status = what->write(2 * at);
     bool met = faults_calls() >= at;
     const char *hit = faults_hit();
     bool undone = hit && strcmp(how, "short") && strcmp(how, "EINTR") &&
-                  (!strncmp(hit, "pwrite", 6) || !strncmp(hit, "fsync", 5) || !strncmp(hit, "rename", 6));
+                  (!strncmp(hit, "pwrite", 6) || !strncmp(hit, "write", 5) || !strncmp(hit, "fsync", 5) ||
+                   !strncmp(hit, "rename", 6));
     if (status == ISO_OK && undone)
         lost("'%s' failed, and success is reported", hit);
     if (status != ISO_OK)
@@ -166,22 +238,21 @@ static bool try_fault(const char *folder, const char *rank, const char *how, int
         faults_arm("");
     if (most((int)status) != -most(-(int)status))
         lost("ranks have different statuses; here: %d", (int)status);
-    bool folder_alone = status != ISO_OK && (strstr(iso_error_message(), "to be synced") ||
-                                             strstr(iso_error_message(), "it cannot be synced"));
+    bool folder_alone = status != ISO_OK && is_of_folder(iso_error_message());
     int found = read_file(), wanted = status == ISO_OK || folder_alone ? 2 * at : 2 * at - 1;
     if (found != wanted)
         lost("write %d is found instead of %d", found, wanted);
-    check_tidy(folder, 1);
+    check_tidy(1);
     return most(met);
 }
 
-static int sweep(const char *folder, const char *rank, const char *how)
+static int sweep(const char *rank, const char *how)
 {
     int at = 1;
     for (;; at++) {
         write_well(2 * at - 1);
-        check_tidy(folder, 0);
-        if (!try_fault(folder, rank, how, at))
+        check_tidy(0);
+        if (!try_fault(rank, how, at))
             break;
     }
     if (iso_rank(ctx) == 0)
@@ -193,32 +264,45 @@ static int once(const char *spec)
 {
     write_well(read_file() + 1);
     arm(spec);
-    if (write_file(read_file() + 1))
+    if (what->write(read_file() + 1))
         lost("%s", iso_error_message());
     bool met = most(faults_hit && faults_hit());
     arm("");
     return met ? 0 : NOT_MET;
 }
 
-static int after(const char *folder)
+static int after(void)
 {
-    check_tidy(folder, 1);
+    check_tidy(1);
     if (read_file() == 0)
         lost("there is no file");
     write_well(read_file() + 1);
-    check_tidy(folder, 0);
+    check_tidy(0);
     return 0;
+}
+
+static int perform(int argc, char **argv)
+{
+    folder = argv[3];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(argv[2], kinds[i].name))
+            what = &kinds[i];
+    if (!what)
+        return 2;
+    snprintf(path, sizeof path, "%s/%s", folder, what->file);
+    if (!strcmp(argv[1], "sweep") && argc > 5)
+        return sweep(argv[4], argv[5]);
+    if (!strcmp(argv[1], "once") && argc > 4)
+        return once(argv[4]);
+    return !strcmp(argv[1], "after") ? after() : 2;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || iso_init(NULL, NULL, &ctx))
+    if (argc < 4 || iso_init(NULL, NULL, &ctx))
         return 2;
-    snprintf(path, sizeof path, "%s/y.h5", argv[2]);
-    int code = !strcmp(argv[1], "sweep") && argc > 4  ? sweep(argv[2], argv[3], argv[4])
-               : !strcmp(argv[1], "once") && argc > 3 ? once(argv[3])
-               : !strcmp(argv[1], "after")            ? after(argv[2])
-                                                      : 2;
+    int code = perform(argc, argv);
+    iso_model_destroy(model);
     iso_finish(ctx, ISO_OK);
     return code;
 }
