@@ -79,6 +79,11 @@ static iso_status check_state(const iso_training *t, const iso_saved_file *file,
                               iso_place_in_training *place)
 {
     iso_status status = iso_state_parse(file, state);
+    if (status == ISO_OK && *state && !iso_saved_file_committed(file, NULL))
+        return iso_error(ISO_INVALID,
+                         "%s has no commit mark: it was cut off, or another program has written to it; its "
+                         "weights may be loaded, but no training goes on from it",
+                         iso_saved_file_path(file));
     if (status == ISO_OK && (!*state || !json_object_get(*state, "step")))
         status = iso_error(ISO_INVALID, "%s holds no state of a training, weights alone",
                            iso_saved_file_path(file));
