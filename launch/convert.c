@@ -1,5 +1,6 @@
 /* isogrid convert: a model or its weights from one kind of file into another. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -69,6 +70,16 @@ static iso_status check_kind(const char *path)
                : iso_error(ISO_INVALID, "'%s': a name that ends in .keras or .weights.h5 is wanted", path);
 }
 
+/* A converted file has less than a checkpoint: it must not take its place. */
+static iso_status check_different(const convert_options *options)
+{
+    struct stat from, to;
+    if (stat(options->from, &from) == 0 && stat(options->to, &to) == 0 && from.st_dev == to.st_dev &&
+        from.st_ino == to.st_ino)
+        return iso_error(ISO_INVALID, "'%s' and '%s' are the same file", options->from, options->to);
+    return ISO_OK;
+}
+
 static iso_status check(convert_options *options)
 {
     iso_status status = ISO_OK;
@@ -76,6 +87,7 @@ static iso_status check(convert_options *options)
         return iso_error(ISO_INVALID, "two files are wanted: isogrid convert A B");
     ISO_TRY(check_kind(options->from));
     ISO_TRY(check_kind(options->to));
+    ISO_TRY(check_different(options));
     if (is_model(options->from) && options->train.model)
         return iso_error(ISO_INVALID, "--model is for files of weights; '%s' is a model itself",
                          options->from);

@@ -220,7 +220,14 @@ static bool drop_value(line *l)
     return last != NULL;
 }
 
-/* A line that is redrawn must not be wrapped: its bar gets shorter, then it shows fewer values. */
+static void cut(char *text, int bytes)
+{
+    if ((int)strlen(text) > bytes)
+        text[bytes > 0 ? bytes : 0] = 0;
+}
+
+/* A line that is redrawn must not be wrapped: its bar gets shorter, then it shows fewer values, then less of
+ * the numbers, which are ASCII. */
 static void fit_into(line *l, int columns)
 {
     enum { SHORTEST_BAR = 5 };
@@ -233,6 +240,11 @@ static void fit_into(line *l, int columns)
     do
         measure(l);
     while (l->width > room && drop_value(l));
+    if (l->width > room) {
+        cut(l->steps, room - 1);
+        cut(l->time, room - 1 - (int)strlen(l->steps));
+        measure(l);
+    }
 }
 
 /* Keras's colours: what is done is green, the rest white; numbers are bold. */

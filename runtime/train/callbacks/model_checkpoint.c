@@ -54,6 +54,35 @@ static iso_status check_path(const model_checkpoint *c, const iso_fit_state *sta
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");
 }
 
+/* Whether the files of all epochs have one name, whatever the values are. */
+static bool has_one_name(const model_checkpoint *c, const iso_logs *logs)
+{
+    double value[2][2 * ISO_MAX_VALUES];
+    iso_text name[2] = {{0}, {0}};
+    for (int e = 0; e < 2; e++) {
+        for (int i = 0; i < logs->count; i++)
+            value[e][i] = 1 + 10 * e;
+        iso_logs other = {logs->count, logs->name, value[e]};
+        iso_file_name_format(c->path, 1 + e, 1, &other, &name[e]);
+    }
+    bool one = strcmp(iso_text_get(&name[0]), iso_text_get(&name[1])) == 0;
+    iso_text_free(&name[0]);
+    iso_text_free(&name[1]);
+    return one;
+}
+
+/* The best one stays only where no other takes its name. */
+static iso_status check_best(const model_checkpoint *c, const iso_fit_state *state)
+{
+    if (!c->marked.name || !has_one_name(c, &state->logs))
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "ModelCheckpoint: '%s' is one name for all checkpoints, so that of the best %s would not "
+        "stay: put {epoch} into it",
+        c->path, c->marked.name);
+}
+
 static iso_status begin_monitors(model_checkpoint *c, const iso_fit_state *state)
 {
     double threshold = c->options.initial_value_threshold;
@@ -75,7 +104,8 @@ static iso_status check(const model_checkpoint *c, const iso_fit_state *state)
     if (c->options.save_freq < 0 || c->options.keep < 0)
         return iso_error(ISO_INVALID, "ModelCheckpoint: save_freq %lld and keep %d must not be negative",
                          (long long)c->options.save_freq, c->options.keep);
-    return check_path(c, state);
+    iso_status status = check_path(c, state);
+    return status == ISO_OK ? check_best(c, state) : status;
 }
 
 static iso_status begin(void *user, iso_fit_state *state)
