@@ -4,6 +4,7 @@
 
 #include "tests/backend/cases_rows.h"
 #include "tests/backend/harness.h"
+#include "tests/support/run_tests.h"
 
 /* Makes case `index` of an op; false behind the last. */
 typedef bool maker(trial *t, int index);
@@ -495,9 +496,5 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, kernels_agree, ISO_ISA_BASE, ISO_ISA_AVX512 + 1);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/graph/optimizer.h"
+#include "tests/support/run_tests.h"
 
 enum { MOST = 1000, SLOTS = 3, STEPS = 5, GUARDS = 32 };
 /* As ck_assert_msg, which writes a file each time, but for loops. */
@@ -193,17 +194,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("optimizers");
-    TCase *tests = tcase_create("optimizers");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, optimizers_agree);
-    tcase_add_test(tests, unknown_rules_are_none);
-    tcase_add_test(tests, sums_and_maxima);
-    tcase_add_test(tests, limits);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return RUN_TESTS("optimizers", 60, optimizers_agree, unknown_rules_are_none, sums_and_maxima, limits);
 }

@@ -15,14 +15,14 @@ static iso_saver *saver;
 
 static void set_up(void)
 {
-    make_test_folder(ctx, folder);
+    check_ok(make_test_folder(ctx, folder));
     check_ok(iso_saver_create(ctx, &saver));
 }
 
 static void tear_down(void)
 {
     iso_saver_destroy(saver);
-    remove_test_folder(ctx, folder);
+    check_ok(remove_test_folder(ctx, folder));
 }
 
 static bool is_chief(void)
@@ -156,20 +156,11 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    Suite *suite = suite_create("finding");
-    TCase *all = tcase_create("finding");
-    tcase_set_timeout(all, 300);
-    tcase_add_checked_fixture(all, set_up, tear_down);
-    tcase_add_test(all, test_find);
-    tcase_add_test(all, test_order_of_time);
-    tcase_add_test(all, test_no_folder);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
     size_t held = iso_memory_held();
-    if (status == ISO_OK)
-        srunner_run_all(runner, CK_ENV);
-    if (status == ISO_OK && (srunner_ntests_failed(runner) || iso_memory_held() != held))
-        status = iso_error(ISO_FAILED, "a test failed, or %zu bytes are left", iso_memory_held() - held);
-    srunner_free(runner);
+    if (status == ISO_OK &&
+        RUN_TESTS_WITH("finding", 300, set_up, tear_down, test_find, test_order_of_time, test_no_folder))
+        status = iso_error(ISO_FAILED, "a test failed");
+    if (status == ISO_OK && iso_memory_held() != held)
+        status = iso_error(ISO_FAILED, "%zu bytes are left", iso_memory_held() - held);
     return iso_finish(ctx, status);
 }

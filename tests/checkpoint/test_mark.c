@@ -254,9 +254,5 @@ int main(void)
     tcase_add_test(all, test_made_up_tails);
     tcase_add_test(all, test_names);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

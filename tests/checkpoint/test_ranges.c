@@ -64,9 +64,5 @@ int main(void)
     TCase *all = tcase_create("ranges");
     tcase_add_loop_test(all, test_ranges, 0, 2000);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

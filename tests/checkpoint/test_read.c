@@ -19,7 +19,7 @@ static made_state state;
 
 static void set_up(void)
 {
-    make_test_folder(ctx, folder);
+    check_ok(make_test_folder(ctx, folder));
     check_ok(iso_saver_create(ctx, &saver));
     made_state_begin(&state, ctx, 0);
 }
@@ -28,7 +28,7 @@ static void tear_down(void)
 {
     made_state_end(&state);
     iso_saver_destroy(saver);
-    remove_test_folder(ctx, folder);
+    check_ok(remove_test_folder(ctx, folder));
 }
 
 static bool is_chief(void)
@@ -508,26 +508,13 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    Suite *suite = suite_create("reading");
-    TCase *all = tcase_create("reading");
-    tcase_set_timeout(all, 300);
-    tcase_add_checked_fixture(all, set_up, tear_down);
-    tcase_add_test(all, test_what_was_saved);
-    tcase_add_test(all, test_replaced_while_open);
-    tcase_add_test(all, test_changed_after_verifying);
-    tcase_add_test(all, test_flipped_bits);
-    tcase_add_test(all, test_cut_off);
-    tcase_add_test(all, test_mark_of_another_file);
-    tcase_add_test(all, test_edited);
-    tcase_add_test(all, test_without_mark);
-    tcase_add_test(all, test_ranks_with_other_files);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
     size_t held = iso_memory_held();
-    if (status == ISO_OK)
-        srunner_run_all(runner, CK_ENV);
-    if (status == ISO_OK && (srunner_ntests_failed(runner) || iso_memory_held() != held))
-        status = iso_error(ISO_FAILED, "a test failed, or %zu bytes are left", iso_memory_held() - held);
-    srunner_free(runner);
+    if (status == ISO_OK && RUN_TESTS_WITH("reading", 300, set_up, tear_down, test_what_was_saved,
+                                           test_replaced_while_open, test_changed_after_verifying,
+                                           test_flipped_bits, test_cut_off, test_mark_of_another_file,
+                                           test_edited, test_without_mark, test_ranks_with_other_files))
+        status = iso_error(ISO_FAILED, "a test failed");
+    if (status == ISO_OK && iso_memory_held() != held)
+        status = iso_error(ISO_FAILED, "%zu bytes are left", iso_memory_held() - held);
     return iso_finish(ctx, status);
 }

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/mark.h"
 #include "tests/support/checkpoints.h"
+#include "tests/support/run_tests.h"
 
 static iso_context *ctx;
 static char folder[64];
@@ -18,7 +19,7 @@ static made_state state;
 
 static void set_up(void)
 {
-    make_test_folder(ctx, folder);
+    check_ok(make_test_folder(ctx, folder));
     made_state_begin(&state, ctx, 0);
 }
 
@@ -27,7 +28,7 @@ static void tear_down(void)
     iso_saver_destroy(saver);
     saver = NULL;
     made_state_end(&state);
-    remove_test_folder(ctx, folder);
+    check_ok(remove_test_folder(ctx, folder));
 }
 
 static bool is_chief(void)
@@ -586,10 +587,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, test_last_status);
     Suite *suite = suite_create("save");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (run_suite(suite))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

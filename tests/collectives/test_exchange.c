@@ -12,6 +12,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "tests/support/hosts.h"
+#include "tests/support/run_tests.h"
 
 static iso_context *ctx;
 
@@ -386,16 +387,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status != ISO_OK)
-        return iso_finish(ctx, status);
-    Suite *suite = suite_create("exchange");
-    TCase *cases = tcase_create("exchange");
-    tcase_add_test(cases, random_exchanges);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (status == ISO_OK && RUN_TESTS("exchange", 0, random_exchanges))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

@@ -14,6 +14,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "tests/support/hosts.h"
+#include "tests/support/run_tests.h"
 
 static iso_context *ctx;
 static int rank_of_slot[64], host_of_rank[64];
@@ -406,25 +407,11 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status != ISO_OK)
-        return iso_finish(ctx, status);
-    Suite *suite = suite_create("fabric");
-    TCase *cases = tcase_create("fabric");
-    tcase_add_test(cases, areas_are_shared_apart_and_grow);
-    tcase_add_test(cases, files_in_dev_shm_serve_too);
-    tcase_add_test(cases, threads_meet);
-    tcase_add_test(cases, copies_of_ones_own_need_nobody);
-    tcase_add_test(cases, a_host_sends_one_partial_sum);
-    tcase_add_test(cases, exchanges_travel_together_in_shared_buffers);
-    tcase_add_test(cases, the_tree_splits_at_powers_of_two);
-    tcase_add_test(cases, wrong_topologies_are_refused);
-    tcase_add_test(cases, wrong_pulls_are_refused);
-    tcase_add_test(cases, nothing_is_left);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (status == ISO_OK &&
+        RUN_TESTS("fabric", 0, areas_are_shared_apart_and_grow, files_in_dev_shm_serve_too, threads_meet,
+                  copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum,
+                  exchanges_travel_together_in_shared_buffers, the_tree_splits_at_powers_of_two,
+                  wrong_topologies_are_refused, wrong_pulls_are_refused, nothing_is_left))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

@@ -5,22 +5,21 @@
 #include <stdio.h>
 
 #include "tests/data/data_test.h"
+#include "tests/support/folder.h"
+#include "tests/support/run_tests.h"
 
 static char folder[64], path[128], other[128];
 
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/iso-hdf5-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    OK(make_test_folder(NULL, folder));
     snprintf(path, sizeof path, "%s/rows.h5", folder);
     snprintf(other, sizeof other, "%s/other.h5", folder);
 }
 
 static void remove_folder(void)
 {
-    char command[128];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
+    OK(remove_test_folder(NULL, folder));
 }
 
 static hid_t create_file(const char *name)
@@ -426,9 +425,5 @@ int main(void)
     tcase_add_test(cases, test_check_names_the_row);
     Suite *suite = suite_create("hdf5");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

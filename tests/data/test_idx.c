@@ -6,6 +6,8 @@
 
 #include "runtime/data/idx.h"
 #include "tests/data/data_test.h"
+#include "tests/support/folder.h"
+#include "tests/support/run_tests.h"
 
 enum { MOST_BYTES = 4096 };
 
@@ -225,15 +227,12 @@ static char folder[64];
 
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/iso-idx-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    OK(make_test_folder(NULL, folder));
 }
 
 static void remove_folder(void)
 {
-    char command[128];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
+    OK(remove_test_folder(NULL, folder));
 }
 
 static void write_file(const char *name, const file *f)
@@ -381,9 +380,5 @@ int main(void)
     suite_add_tcase(suite, parser);
     suite_add_tcase(suite, folders);
     suite_add_tcase(suite, real);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

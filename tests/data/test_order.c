@@ -2,6 +2,7 @@
  * an independent simulation of tf.data's shuffle. Ranks: 1 */
 #include "runtime/base/random.h"
 #include "tests/data/data_test.h"
+#include "tests/support/run_tests.h"
 
 START_TEST(test_batches_and_tail)
 {
@@ -404,28 +405,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *cases = tcase_create("order");
-    tcase_add_test(cases, test_batches_and_tail);
-    tcase_add_test(cases, test_drop_remainder);
-    tcase_add_test(cases, test_without_batch);
-    tcase_add_test(cases, test_end_and_rewind);
-    tcase_add_test(cases, test_shuffle_all);
-    tcase_add_test(cases, test_shuffle_seed_and_once);
-    tcase_add_test(cases, test_shuffle_buffer);
-    tcase_add_test(cases, test_shuffle_buffer_of_one);
-    tcase_add_test(cases, test_shuffle_behind_batch);
-    tcase_add_test(cases, test_shuffles_compose);
-    tcase_add_test(cases, test_split);
-    tcase_add_test(cases, test_split_then_shuffle);
-    tcase_add_test(cases, test_cache_keeps_order);
-    tcase_add_test(cases, test_cursor);
-    tcase_add_test(cases, test_parts_of_a_batch);
-    tcase_add_test(cases, test_stage_errors);
-    Suite *suite = suite_create("order");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return RUN_TESTS("order", 0, test_batches_and_tail, test_drop_remainder, test_without_batch,
+                     test_end_and_rewind, test_shuffle_all, test_shuffle_seed_and_once, test_shuffle_buffer,
+                     test_shuffle_buffer_of_one, test_shuffle_behind_batch, test_shuffles_compose, test_split,
+                     test_split_then_shuffle, test_cache_keeps_order, test_cursor, test_parts_of_a_batch,
+                     test_stage_errors);
 }

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include "tests/data/data_test.h"
+#include "tests/support/folder.h"
+#include "tests/support/run_tests.h"
 
 static _Atomic int calls;
 static _Atomic int made[MOST_ROWS]; /* how often for each row */
@@ -460,20 +462,16 @@ static char folder[64], path[128];
 
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/iso-cache-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    OK(make_test_folder(NULL, folder));
     snprintf(path, sizeof path, "%s/rows.cache", folder);
     forget();
 }
 
 static void remove_folder(void)
 {
-    char command[128];
-    /* Nothing but the cache itself is left behind. */
-    snprintf(command, sizeof command, "cd '%s' && test \"$(ls | grep -v '^rows.cache$')\" = ''", folder);
-    ck_assert_int_eq(system(command), 0);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
+    const char *names = names_in(folder);
+    ck_assert_msg(!*names || !strcmp(names, "rows.cache"), "left beside the cache: %s", names);
+    OK(remove_test_folder(NULL, folder));
 }
 
 static iso_dataset *cached(int rows, int threads)
@@ -666,9 +664,5 @@ int main(void)
     Suite *suite = suite_create("pipeline");
     suite_add_tcase(suite, maps);
     suite_add_tcase(suite, files);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -7,6 +7,8 @@
 #include "collectives/control/control.h"
 #include "runtime/session/session.h"
 #include "tests/data/data_test.h"
+#include "tests/support/folder.h"
+#include "tests/support/run_tests.h"
 
 enum { RANKS_PER_HOST = 2 };
 
@@ -14,22 +16,14 @@ static iso_context *ctx;
 
 static char folder[64], path[96];
 
-/* The same folder for all ranks. */
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/iso-ranks-XXXXXX");
-    if (iso_rank(ctx) == 0)
-        ck_assert_ptr_nonnull(mkdtemp(folder));
-    OK(iso_broadcast(ctx, folder, sizeof folder));
+    OK(make_test_folder(ctx, folder));
 }
 
 static void remove_folder(void)
 {
-    char command[128];
-    OK(iso_agree(ctx, ISO_OK)); /* nobody reads any more */
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    if (iso_rank(ctx) == 0)
-        ck_assert_int_eq(system(command), 0);
+    OK(remove_test_folder(ctx, folder));
 }
 
 /* Three rows: images "abc", labels "ABC". */
@@ -266,26 +260,11 @@ int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 1);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status != ISO_OK)
-        return iso_finish(ctx, status);
-    TCase *cases = tcase_create("ranks");
-    tcase_add_checked_fixture(cases, make_folder, remove_folder);
-    tcase_add_test(cases, test_rows_are_shared);
-    tcase_add_test(cases, test_shared_rows_are_held_once);
-    tcase_add_test(cases, test_rows_in_a_file_of_each_rank);
-    tcase_add_test(cases, test_one_host_fails);
-    tcase_add_test(cases, test_ranks_ask_for_other_data);
-    tcase_add_test(cases, test_ranks_with_other_data);
-    tcase_add_test(cases, test_ranks_see_one_order);
-    tcase_add_test(cases, test_cache_file);
-    tcase_add_test(cases, test_cache_file_of_each_host);
-    tcase_add_test(cases, test_cache_file_fails_somewhere);
-    Suite *suite = suite_create("ranks");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (status == ISO_OK &&
+        RUN_TESTS_WITH("ranks", 0, make_folder, remove_folder, test_rows_are_shared,
+                       test_shared_rows_are_held_once, test_rows_in_a_file_of_each_rank, test_one_host_fails,
+                       test_ranks_ask_for_other_data, test_ranks_with_other_data, test_ranks_see_one_order,
+                       test_cache_file, test_cache_file_of_each_host, test_cache_file_fails_somewhere))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

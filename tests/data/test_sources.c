@@ -5,6 +5,7 @@
 #include "runtime/data/convert_impl.h"
 #include "runtime/session/session.h"
 #include "tests/data/data_test.h"
+#include "tests/support/run_tests.h"
 
 static iso_context *ctx;
 
@@ -355,27 +356,10 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status != ISO_OK)
-        return iso_finish(ctx, status);
-    TCase *cases = tcase_create("sources");
-    tcase_add_test(cases, test_conversions);
-    tcase_add_test(cases, test_gather);
-    tcase_add_test(cases, test_parts_of_rows);
-    tcase_add_test(cases, test_labels_as_floats);
-    tcase_add_test(cases, test_copied_and_lent);
-    tcase_add_test(cases, test_several_arrays);
-    tcase_add_test(cases, test_bad_arrays);
-    tcase_add_test(cases, test_random);
-    tcase_add_test(cases, test_random_classes);
-    tcase_add_test(cases, test_bad_random);
-    tcase_add_test(cases, test_check);
-    tcase_add_test(cases, test_check_of_a_part);
-    Suite *suite = suite_create("sources");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (status == ISO_OK &&
+        RUN_TESTS("sources", 0, test_conversions, test_gather, test_parts_of_rows, test_labels_as_floats,
+                  test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random,
+                  test_random_classes, test_bad_random, test_check, test_check_of_a_part))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

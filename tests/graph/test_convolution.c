@@ -7,6 +7,7 @@
 
 #include "runtime/graph/op.h"
 #include "tests/support/probe.h"
+#include "tests/support/run_tests.h"
 
 typedef struct conv_case {
     int64_t n, h, w, c, r, s, f;
@@ -293,9 +294,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite());
 }

@@ -9,6 +9,7 @@
 #include "runtime/graph/op.h"
 #include "runtime/graph/ops/network.h"
 #include "tests/support/probe.h"
+#include "tests/support/run_tests.h"
 
 /* ---- softmax ---- */
 
@@ -507,9 +508,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite());
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launch/options.h"
+#include "tests/support/run_tests.h"
 
 enum { MAX_WORDS = 80 };
 
@@ -201,9 +202,5 @@ int main(void)
     tcase_add_test(cases, test_help_names_every_option);
     Suite *suite = suite_create("options");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

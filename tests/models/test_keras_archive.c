@@ -14,6 +14,7 @@
 #include "models/keras/archive.h"
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -175,11 +176,9 @@ START_TEST(weights)
 {
     static const char words[] = "tests/keras/models/words.keras",
                       convnet[] = "tests/keras/models/convnet.keras";
-    char folder[64] = "/tmp/isogrid-test-keras-XXXXXX", broken[120];
+    char folder[64], broken[120];
     FILE *left = NULL;
-    if (iso_is_chief(ctx))
-        ck_assert_ptr_nonnull(mkdtemp(folder));
-    check_ok(iso_broadcast(ctx, folder, sizeof folder));
+    check_ok(make_test_folder(ctx, folder));
     setenv("TMPDIR", folder, 1);
     if (iso_is_chief(ctx)) { /* it holds it, and then is killed */
         snprintf(broken, sizeof broken, "%s/.isogrid-unpacked-left-words.weights.h5", folder);
@@ -206,10 +205,7 @@ START_TEST(weights)
     ck_assert_ptr_nonnull(
         strstr(iso_error_message(), "cannot make a file in '/nowhere' (TMPDIR names another"));
     unsetenv("TMPDIR");
-    if (iso_is_chief(ctx)) {
-        unlink(broken);
-        rmdir(folder);
-    }
+    check_ok(remove_test_folder(ctx, folder));
 }
 END_TEST
 

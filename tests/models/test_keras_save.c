@@ -9,13 +9,14 @@
 
 #include "collectives/control/control.h"
 #include "runtime/isogrid.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 enum { ROWS = 5 };
 
 static iso_context *ctx;
-static char folder[200], path[300];
+static char folder[64], path[300];
 
 static iso_tensor *block(iso_graph *g, iso_tensor *x, iso_tensor *z)
 {
@@ -192,15 +193,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    snprintf(folder, sizeof folder, "/tmp/isogrid-save-XXXXXX");
-    if (iso_is_chief(ctx) && !mkdtemp(folder))
-        return iso_finish(ctx, iso_error(ISO_IO, "no folder for the test"));
-    status = iso_broadcast(ctx, folder, sizeof folder);
+    status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
     int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, refused, wrong_names);
-    if (iso_is_chief(ctx))
-        rmdir(folder);
-    return iso_finish(ctx, ISO_OK) || failed;
+    return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

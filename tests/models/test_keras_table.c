@@ -15,6 +15,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -364,15 +365,15 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     table = json_load_file("tests/keras/table.json", 0, &error);
-    snprintf(folder, sizeof folder, "%s", keep ? keep : "/tmp/isogrid-table-XXXXXX");
-    if (!keep && iso_is_chief(ctx) && !mkdtemp(folder))
-        return iso_finish(ctx, iso_error(ISO_IO, "no folder for the test"));
-    status = iso_broadcast(ctx, folder, sizeof folder);
+    if (keep)
+        snprintf(folder, sizeof folder, "%s", keep);
+    else
+        status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int failed = !table || RUN_TESTS("table of Keras's models", 0, one_axis, two_slots, two_axes, in_float64);
     json_decref(table);
-    if (!keep && iso_is_chief(ctx))
-        rmdir(folder);
-    return iso_finish(ctx, ISO_OK) || failed;
+    if (!keep)
+        status = remove_test_folder(ctx, folder);
+    return iso_finish(ctx, status) || failed;
 }

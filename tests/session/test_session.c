@@ -9,6 +9,7 @@
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "runtime/session/session_mpi.h"
+#include "tests/support/run_tests.h"
 
 static iso_context *ctx;
 
@@ -274,23 +275,11 @@ int main(int argc, char **argv)
     const char *ending = getenv("ISOGRID_TEST_ENDING");
     if (status != ISO_OK || ending)
         return iso_finish(ctx, status == ISO_OK ? end_as(ending) : status);
-    Suite *suite = suite_create("session");
-    TCase *cases = tcase_create("session");
-    tcase_add_test(cases, options_are_taken_out);
-    tcase_add_test(cases, wrong_options_are_named);
-    tcase_add_test(cases, hosts_are_numbered_by_their_ranks);
-    tcase_add_test(cases, bad_environment_is_named);
-    tcase_add_test(cases, ranks_agree_on_the_first_failure);
-    tcase_add_test(cases, ranks_that_differ_are_named);
-    tcase_add_test(cases, different_options_are_refused);
-    tcase_add_test(cases, bytes_travel);
-    tcase_add_test(cases, evaluators_are_a_job_of_their_own);
-    tcase_add_test(cases, callers_bring_communicators);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return iso_finish(ctx, failed ? iso_error(ISO_FAILED, "%d tests failed", failed) : ISO_OK);
+    if (RUN_TESTS("session", 0, options_are_taken_out, wrong_options_are_named,
+                  hosts_are_numbered_by_their_ranks, bad_environment_is_named,
+                  ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
+                  different_options_are_refused, bytes_travel, evaluators_are_a_job_of_their_own,
+                  callers_bring_communicators))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
 }

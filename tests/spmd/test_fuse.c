@@ -7,6 +7,7 @@
 #include "runtime/graph/ops/network.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/program.h"
+#include "tests/support/run_tests.h"
 
 typedef struct fixture {
     iso_context *ctx;
@@ -168,9 +169,5 @@ int main(void)
     tcase_add_test(tests, requested_outputs_stay);
     tcase_add_test(tests, others_stay);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_suite(suite);
 }

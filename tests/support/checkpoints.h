@@ -1,10 +1,9 @@
-/* What the tests of checkpoints share: a folder, and a state of which every rank has its pieces, cut as a
+/* What the tests of checkpoints share: a state of which every rank has its pieces, cut as a
  * plan would cut it, or worse. */
 #ifndef ISO_TESTS_SUPPORT_CHECKPOINTS_H
 #define ISO_TESTS_SUPPORT_CHECKPOINTS_H
 
 #include <check.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/session.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 
 enum { MADE_TENSORS = 10, MADE_GROUPS = 7, MOST_MADE_PIECES = 64 };
@@ -35,13 +35,5 @@ void made_state_end(made_state *state);
 /* All elements of a tensor of that version, dense; free(). */
 void *made_values(const iso_saved_tensor *tensor, int number, int version);
 size_t made_bytes(const iso_saved_tensor *tensor);
-
-/* A new folder below /tmp, the same on all ranks, and its end. Collective. */
-void make_test_folder(iso_context *ctx, char folder[64]);
-void remove_test_folder(iso_context *ctx, const char *folder);
-/* "FOLDER/NAME", in memory that the next call but three uses again. */
-const char *in_folder(const char *folder, const char *name);
-/* The names in a folder, hidden ones too, sorted, with blanks between; the same kind of memory. */
-const char *names_in(const char *folder);
 
 #endif

@@ -1,14 +1,19 @@
-/* The main program of a test in one process. */
+/* The main program of a test in one process: MPI does not survive Check's fork. */
 #ifndef ISO_TESTS_SUPPORT_RUN_TESTS_H
 #define ISO_TESTS_SUPPORT_RUN_TESTS_H
 
 #include <check.h>
 
-/* Runs the tests of a suite, each with `seconds` at most; returns the exit code of the program. */
-int run_tests(const char *name, double seconds, const TTest *const *tests, int count);
+/* Runs a suite and frees it; returns the exit code of the program. */
+int run_suite(Suite *suite);
+/* The tests of a suite, each with `seconds` at most (0: Check's own limit), after set_up and before tear_down
+ * (may be NULL). */
+int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, const TTest *const *tests,
+              int count);
 
-#define RUN_TESTS(name, seconds, ...)                                                                        \
-    run_tests(name, seconds, (const TTest *const[]){__VA_ARGS__},                                            \
+#define RUN_TESTS(name, seconds, ...) RUN_TESTS_WITH(name, seconds, NULL, NULL, __VA_ARGS__)
+#define RUN_TESTS_WITH(name, seconds, set_up, tear_down, ...)                                                \
+    run_tests(name, seconds, set_up, tear_down, (const TTest *const[]){__VA_ARGS__},                         \
               (int)(sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *)))
 
 #endif

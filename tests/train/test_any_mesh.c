@@ -155,7 +155,7 @@ START_TEST(through_all_meshes)
     char folder[64], first[256], last[256], next[256];
     if (getenv("ISOGRID_TEST_PASS"))
         return;
-    make_test_folder(ctx, folder);
+    check_ok(make_test_folder(ctx, folder));
     snprintf(first, sizeof first, "%s/0.weights.h5", folder);
     snprintf(last, sizeof last, "%s", first);
     pass_on(&stops[0], NULL, first);
@@ -167,7 +167,7 @@ START_TEST(through_all_meshes)
         check_equal(first, next);
         memcpy(last, next, sizeof last);
     }
-    remove_test_folder(ctx, folder);
+    check_ok(remove_test_folder(ctx, folder));
 }
 END_TEST
 

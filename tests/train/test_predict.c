@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "runtime/isogrid.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/two_ends.h"
@@ -68,10 +70,8 @@ static void release(iso_model *model, iso_mesh *mesh, iso_layout_map *map, iso_d
 static const char *path_of(const char *name)
 {
     static char path[256];
-    char folder[128] = "/tmp/isogrid-several-XXXXXX";
-    if (iso_rank(ctx) == 0)
-        ck_assert_ptr_nonnull(mkdtemp(folder));
-    check_ok(iso_broadcast(ctx, folder, sizeof folder));
+    char folder[64];
+    check_ok(make_test_folder(ctx, folder));
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -79,12 +79,12 @@ static const char *path_of(const char *name)
 static void remove_with_folder(const char *path)
 {
     char folder[256];
-    check_ok(iso_gather_all(ctx, "", 1, (char[64]){0})); /* when all ranks are done with it */
-    if (iso_rank(ctx) != 0)
-        return;
-    unlink(path);
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+    const char *name = strrchr(path, '/') + 1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - path), path);
+    check_ok(iso_agree(ctx, ISO_OK)); /* when all ranks are done with it */
+    const char *names = names_in(folder);
+    ck_assert_msg(!*names || !strcmp(names, name), "something is left beside %s: %s", path, names);
+    check_ok(remove_test_folder(ctx, folder));
 }
 
 /* Rows of a component of a file, as doubles. */

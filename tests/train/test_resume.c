@@ -17,11 +17,12 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
+#include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 static iso_context *ctx;
-static char folder[200];
+static char folder[64];
 
 enum { ROWS = 26, BATCH = 6, STEPS = 5, EPOCHS = 3 };
 
@@ -381,40 +382,16 @@ START_TEST(makes_or_restores)
 }
 END_TEST
 
-/* A folder that all ranks see, for this run alone. */
-static iso_status make_folder(void)
-{
-    iso_status status = ISO_OK;
-    if (iso_is_chief(ctx)) {
-        snprintf(folder, sizeof folder, "/tmp/isogrid-test-resume-XXXXXX");
-        if (!mkdtemp(folder))
-            status = iso_error(ISO_IO, "%s cannot be made", folder);
-    }
-    status = iso_agree(ctx, status);
-    return status == ISO_OK ? iso_broadcast(ctx, folder, sizeof folder) : status;
-}
-
-static void remove_folder(void)
-{
-    char command[300];
-    iso_agree(ctx, ISO_OK);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (iso_is_chief(ctx) && system(command) != 0)
-        fprintf(stderr, "%s stays\n", folder);
-}
-
 int main(void)
 {
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status == ISO_OK)
-        status = make_folder();
+        status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int code =
         RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
                   keeps_the_best_weights, backup_goes_on_and_goes, callbacks_keep_their_state_in_any_order,
                   refuses_what_is_not_its_own, makes_or_restores);
-    remove_folder();
-    iso_finish(ctx, ISO_OK);
-    return code;
+    return iso_finish(ctx, remove_test_folder(ctx, folder)) || code;
 }

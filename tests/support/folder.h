@@ -1,0 +1,16 @@
+/* A folder for what a test writes. */
+#ifndef ISO_TESTS_SUPPORT_FOLDER_H
+#define ISO_TESTS_SUPPORT_FOLDER_H
+
+#include "runtime/base/status.h"
+
+/* A new folder below /tmp, the same on all ranks (ctx NULL: of this process alone), and its end with all that
+ * is in it, when no rank reads any more. Collective. */
+iso_status make_test_folder(iso_context *ctx, char folder[64]);
+iso_status remove_test_folder(iso_context *ctx, const char *folder);
+/* "FOLDER/NAME", in memory that the next call but three uses again. */
+const char *in_folder(const char *folder, const char *name);
+/* The names in a folder, hidden ones too, sorted, with blanks between; the same kind of memory. */
+const char *names_in(const char *folder);
+
+#endif
