@@ -1,8 +1,5 @@
 /* Checkpoints of which so many are kept. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +7,8 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/text.h"
-#include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/folder_impl.h"
-#include "runtime/checkpoint/mark.h"
+#include "runtime/checkpoint/listing_impl.h"
 
 static void take_out(iso_kept *kept, int at)
 {
@@ -46,107 +41,33 @@ void iso_kept_free(iso_kept *kept)
     *kept = (iso_kept){0};
 }
 
-/* ---- those that are there ---- */
-
-typedef struct found {
-    char *name;
-    uint64_t number;
-    struct timespec time;
-} found;
-
-typedef struct found_list {
-    int count;
-    found *item;
-} found_list;
-
-static int by_age(const void *a, const void *b)
-{
-    const found *x = a, *y = b;
-    if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
-    if (x->time.tv_sec != y->time.tv_sec)
-        return x->time.tv_sec < y->time.tv_sec ? -1 : 1;
-    if (x->time.tv_nsec != y->time.tv_nsec)
-        return x->time.tv_nsec < y->time.tv_nsec ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
 /* Files without a sound mark are nobody's to remove. Nor is one that cannot be read, which is told. */
-static bool is_committed(const char *path, found *about)
+static void pass_over(void *user, iso_status status)
 {
-    struct stat data;
-    iso_mark mark = {0};
-    bool has = false;
-    iso_status status = ISO_OK;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0 && (errno == ENOENT || errno == ELOOP))
-        return false;
-    if (file < 0 || fstat(file, &data))
-        status = iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));
-    else
-        status = iso_mark_read(file, path, &has, &mark);
-    if (status == ISO_OK && has)
-        *about = (found){.number = mark.number, .time = data.st_mtim};
+    (void)user;
     if (status == ISO_IO)
         iso_warn("%s; it is not counted among the checkpoints to keep", iso_error_message());
-    iso_mark_free(&mark);
-    if (file >= 0)
-        close(file);
-    return status == ISO_OK && has;
 }
 
-static iso_status add_found(found_list *list, const char *folder, const char *name)
+/* Nor is a link. */
+static bool is_link(const char *path)
 {
-    found about = {0};
-    char *path = iso_file_join(folder, name);
-    bool committed = path && is_committed(path, &about);
-    iso_free(path);
-    if (path && !committed)
-        return ISO_OK;
-    found *grown = iso_grow(list->item, (size_t)list->count, (size_t)list->count + 1, sizeof *grown);
-    if (grown)
-        list->item = grown;
-    about.name = iso_strdup(name);
-    if (!path || !grown || !about.name) {
-        iso_free(about.name);
-        return iso_error(ISO_NO_MEMORY, "no memory for the names of checkpoints in '%s'", folder);
-    }
-    list->item[list->count++] = about;
-    return ISO_OK;
-}
-
-static iso_status list_folder(found_list *list, const char *folder, const char *pattern)
-{
-    iso_status status = ISO_OK;
-    const struct dirent *entry;
-    DIR *all = opendir(folder);
-    if (!all && (errno == ENOENT || errno == ENOTDIR))
-        return ISO_OK;
-    if (!all)
-        return iso_file_failed(folder, "the folder cannot be read");
-    for (errno = 0; status == ISO_OK && (entry = readdir(all)); errno = 0)
-        if (iso_file_name_fits(entry->d_name, pattern))
-            status = add_found(list, folder, entry->d_name);
-    if (status == ISO_OK && errno)
-        status = iso_file_failed(folder, "the folder cannot be read");
-    closedir(all);
-    return status;
+    struct stat about;
+    return lstat(path, &about) != 0 || S_ISLNK(about.st_mode);
 }
 
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern)
 {
-    found_list list = {0};
-    iso_status status = list_folder(&list, folder, pattern);
-    if (list.count)
-        qsort(list.item, (size_t)list.count, sizeof *list.item, by_age);
-    for (int i = 0; i < list.count; i++) {
-        if (status == ISO_OK)
-            status = iso_kept_add(kept, folder, list.item[i].name);
-        iso_free(list.item[i].name);
+    iso_listing list = {0};
+    iso_status status = iso_listing_make(folder, pattern, &list, pass_over, NULL);
+    for (int i = 0; i < list.count && status == ISO_OK; i++) {
+        if (is_link(list.item[i].path))
+            continue;
+        status = iso_kept_add(kept, folder, strrchr(list.item[i].path, '/') + 1);
+        if (list.item[i].number > kept->newest)
+            kept->newest = list.item[i].number;
     }
-    if (list.count && list.item[list.count - 1].number > kept->newest)
-        kept->newest = list.item[list.count - 1].number;
-    iso_free(list.item);
+    iso_listing_free(&list);
     return status;
 }
 
