@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +44,26 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
     return status;
 }
 
+/* HDF5 does not always tell the system's error. errno: 0 before. */
+static iso_status open_failed(const char *path)
+{
+    int error = errno;
+    iso_status status = iso_hdf5_failed(path, "HDF5 cannot open it");
+    bool told = !error || strstr(iso_error_message(), strerror(error));
+    char text[1024];
+    snprintf(text, sizeof text, "%s", iso_error_message());
+    return told ? status : iso_error(status, "%s: %s", text, strerror(error));
+}
+
 iso_status iso_hdf5_open_to_read(const char *path, hid_t *file)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     iso_status status = ISO_OK;
+    errno = 0;
     if (access < 0 || H5Pset_fapl_sec2(access) < 0 || H5Pset_file_locking(access, false, true) < 0)
         status = iso_hdf5_failed(path, "HDF5 does not start");
     else if ((*file = H5Fopen(path, H5F_ACC_RDONLY, access)) < 0)
-        status = iso_hdf5_failed(path, "HDF5 cannot open it");
+        status = open_failed(path);
     if (access >= 0)
         H5Pclose(access);
     return status;

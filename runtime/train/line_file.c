@@ -42,16 +42,24 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
     return file->file ? ISO_OK : failed(file);
 }
 
-/* 0 where it is no file: a pipe or a terminal has no size. */
-static off_t size_of(const iso_line_file *file)
+/* 0 where it is no file: a pipe or a terminal has no size; nor has what is not open. ISO_IO. */
+static iso_status measure(const iso_line_file *file, off_t *bytes)
 {
     struct stat facts;
-    return fstat(fileno(file->file), &facts) == 0 && S_ISREG(facts.st_mode) ? facts.st_size : 0;
+    *bytes = 0;
+    if (!file->file)
+        return ISO_OK;
+    if (fstat(fileno(file->file), &facts))
+        return failed(file);
+    if (S_ISREG(facts.st_mode))
+        *bytes = facts.st_size;
+    return ISO_OK;
 }
 
 bool iso_line_file_empty(const iso_line_file *file)
 {
-    return !file->written && (!file->keep || !file->file || size_of(file) == 0);
+    off_t bytes = 0;
+    return !file->written && (!file->keep || (measure(file, &bytes) == ISO_OK && bytes == 0));
 }
 
 static bool cut(const iso_line_file *file, off_t bytes)
@@ -73,19 +81,39 @@ iso_status iso_line_file_write(iso_line_file *file, const char *text)
 
 iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
 {
-    iso_text_add(json, "{\"bytes\": %lld}", file->file ? (long long)size_of(file) : 0LL);
+    off_t bytes;
+    iso_status status = measure(file, &bytes);
+    if (status == ISO_OK)
+        iso_text_add(json, "{\"bytes\": %lld}", (long long)bytes);
+    return status;
+}
+
+/* Whether a line ends there: else it is another file that has got the name. ISO_IO. */
+static iso_status find_end_of_line(const iso_line_file *file, off_t bytes, bool *ends)
+{
+    char last = '\n';
+    if (bytes > 0) {
+        int reader = open(file->path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = reader < 0 ? -1 : pread(reader, &last, 1, bytes - 1);
+        iso_status status = got < 0 ? failed(file) : ISO_OK;
+        if (reader >= 0)
+            close(reader);
+        if (status != ISO_OK)
+            return status;
+    }
+    *ends = last == '\n';
     return ISO_OK;
 }
 
-/* Whether a line ends there: else it is another file that has got the name. */
-static bool line_ends_at(const iso_line_file *file, off_t bytes)
+/* Takes off what is behind so many bytes. */
+static iso_status cut_back(const iso_line_file *file, off_t kept)
 {
-    char last = '\n';
-    int reader = bytes > 0 ? open(file->path, O_RDONLY) : -1;
-    bool read = bytes == 0 || (reader >= 0 && pread(reader, &last, 1, bytes - 1) == 1);
-    if (reader >= 0)
-        close(reader);
-    return read && last == '\n';
+    bool ends = false;
+    off_t there;
+    iso_status status = measure(file, &there);
+    if (status == ISO_OK && there > kept)
+        status = find_end_of_line(file, kept, &ends);
+    return status == ISO_OK && ends && !cut(file, kept) ? failed(file) : status;
 }
 
 iso_status iso_line_file_restore(iso_line_file *file, const char *json)
@@ -97,9 +125,7 @@ iso_status iso_line_file_restore(iso_line_file *file, const char *json)
         status = iso_error(ISO_INVALID, "'bytes' should be a whole number from 0 on");
     if (status == ISO_OK && file->file) {
         file->keep = true;
-        off_t kept = (off_t)json_integer_value(bytes);
-        if (size_of(file) > kept && line_ends_at(file, kept) && !cut(file, kept))
-            status = failed(file);
+        status = cut_back(file, (off_t)json_integer_value(bytes));
     }
     json_decref(state);
     return status;
