@@ -11,9 +11,11 @@ static iso_callback *checkpoint(const iso_train_options *options)
                                 .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }
 
+/* Where the model is to be saved when training is done, the backup stays until it is (launch/train.c). */
 static iso_callback *backup(const iso_train_options *options)
 {
     return iso_backup_and_restore(options->backup, .save_freq = options->save_steps,
+                                  .keep_backup = options->save != NULL,
                                   .mpio = !strcmp(options->checkpoint_io, "mpio"),
                                   .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }

@@ -98,7 +98,7 @@ static const iso_argument table[] = {
         "from the newest that is whole, if there is any"),
     TEXT(backup, "backup", "DIR",
          "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
-         "when training is done"),
+         "when training is done, and what --save names is written"),
     TEXT(weights, "weights", "FILE",
          "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
     TEXT(save, "save", "FILE",

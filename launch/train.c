@@ -89,12 +89,16 @@ static bool saves_model(const iso_train_options *options)
     return options->save && iso_file_name_ends(options->save, ".keras");
 }
 
-static iso_status save(const iso_train_options *options, run_state *run)
+/* Only then is the backup removed: a save that failed can be tried again. */
+static iso_status save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     if (!options->save)
         return ISO_OK;
-    return saves_model(options) ? iso_keras_save(run->named.model, options->save)
-                                : iso_model_save_weights(run->named.model, options->save);
+    iso_status status = saves_model(options) ? iso_keras_save(run->named.model, options->save)
+                                             : iso_model_save_weights(run->named.model, options->save);
+    if (status == ISO_OK && options->backup && iso_is_chief(ctx))
+        iso_backup_remove(options->backup);
+    return status;
 }
 
 static iso_status train(iso_context *ctx, const iso_train_options *options)
@@ -119,7 +123,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (options->verbose)
         ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
-    ISO_TRY(save(options, &run));
+    ISO_TRY(save(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:
     iso_named_model_free(&run.named);

@@ -74,6 +74,9 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(&(iso_backup_and_restore_options){.begin_ = 0, .folder = __VA_ARGS__},       \
                                 sizeof(iso_backup_and_restore_options))
+/* What `keep_backup` has left of it, for whom training is not all: to be called when what comes of it has
+ * been saved. Other files of the folder stay. By one rank. */
+void iso_backup_remove(const char *folder);
 
 #ifdef __cplusplus
 }

@@ -75,15 +75,15 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
 }
 
 /* The training is done: nobody is to go on from its backup. What else lies in the folder stays. */
-static void remove_backup(const backup *b)
+void iso_backup_remove(const char *folder)
 {
     static const char *const names[] = {ISO_BACKUP_NAME, "latest"};
     char path[4096];
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", b->folder, names[i]);
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);
     }
-    rmdir(b->folder);
+    rmdir(folder);
 }
 
 static iso_status end(void *user, iso_fit_state *state)
@@ -92,7 +92,7 @@ static iso_status end(void *user, iso_fit_state *state)
     iso_context *ctx = state->training->ctx;
     iso_status status = iso_keeper_wait(b->keeper);
     if (status == ISO_OK && !b->options.keep_backup && (!ctx || iso_is_chief(ctx)))
-        remove_backup(b);
+        iso_backup_remove(b->folder);
     return status;
 }
 
