@@ -221,8 +221,11 @@ iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_fil
     iso_status status = ISO_OK;
     if (f)
         *f = (iso_saved_file){.ctx = ctx, .file = -1};
-    ISO_TRY(
-        iso_agree(ctx, f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path)));
+    if (!path)
+        status = iso_error(ISO_INVALID, "the name of a file of weights is NULL");
+    else
+        status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
+    ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, chief ? survey_file(f, &packed, &bytes) : ISO_OK));
     ISO_TRY(share(f, &packed, &bytes));
     ISO_TRY(iso_agree(ctx, take_packed(f, packed, bytes)));

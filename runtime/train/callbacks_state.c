@@ -22,6 +22,29 @@ static int number_of(iso_callback *const *callbacks, int index)
     return number;
 }
 
+/* {"kind": ..., "state": ...}, whatever a callback takes for JSON. */
+static iso_status add_entry(const iso_callback_options *options, iso_text *json)
+{
+    iso_text entry = {0};
+    json_t *parsed = NULL;
+    char name[160];
+    iso_status status;
+    iso_text_add(&entry, "{\"kind\": ");
+    iso_json_add_text(&entry, options->kind);
+    iso_text_add(&entry, ", \"state\": ");
+    ISO_TRY(options->save(options->user, &entry));
+    iso_text_add(&entry, "}");
+    if (entry.failed)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks"));
+    snprintf(name, sizeof name, "the state of the callback '%s' is no JSON", options->kind);
+    ISO_TRY(iso_json_parse(name, iso_text_get(&entry), entry.length, &parsed));
+    iso_text_add(json, "%s", iso_text_get(&entry));
+done:
+    json_decref(parsed);
+    iso_text_free(&entry);
+    return status;
+}
+
 iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json)
 {
     iso_status status = ISO_OK;
@@ -30,9 +53,8 @@ iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json)
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (!keeps_state(callbacks[i]))
             continue;
-        iso_text_add(json, "%s{\"kind\": \"%s\", \"state\": ", separator, callbacks[i]->options.kind);
-        ISO_TRY(callbacks[i]->options.save(callbacks[i]->options.user, json));
-        iso_text_add(json, "}");
+        iso_text_add(json, "%s", separator);
+        ISO_TRY(add_entry(&callbacks[i]->options, json));
         separator = ", ";
     }
     iso_text_add(json, "]");

@@ -93,6 +93,38 @@ START_TEST(wrong_states_are_refused)
 }
 END_TEST
 
+static iso_status save_nonsense(void *user, iso_text *json)
+{
+    iso_text_add(json, "%s", (const char *)user);
+    return ISO_OK;
+}
+
+/* A callback of one's own that saves no JSON is named; its kind may hold anything. */
+START_TEST(what_is_no_json_is_told_by_kind)
+{
+    static const char *const wrong[] = {"", "{\"a\": ", "1}, {\"kind\": \"b\", \"state\": 1", "nothing"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        iso_text json = {0};
+        iso_callback *list[] = {iso_callback_create(.kind = "mine", .save = save_nonsense, .restore = restore,
+                                                    .user = (void *)(uintptr_t)wrong[i]),
+                                NULL};
+        check_refused(iso_callbacks_save(list, &json), "'mine' is no JSON");
+        destroy_all(list);
+        iso_text_free(&json);
+    }
+    counter old = {5}, fresh = {-1};
+    iso_callback *quoted[] = {counting("a \"b\"", &old), NULL},
+                 *again[] = {counting("a \"b\"", &fresh), NULL};
+    iso_text json = {0};
+    check_ok(iso_callbacks_save(quoted, &json));
+    check_ok(iso_callbacks_restore(again, iso_text_get(&json)));
+    ck_assert_int_eq(fresh.value, 5);
+    destroy_all(quoted);
+    destroy_all(again);
+    iso_text_free(&json);
+}
+END_TEST
+
 /* ---- copies of weights ---- */
 
 enum { FEATURES = 5, UNITS = 7, KERNEL = FEATURES * UNITS };
@@ -242,7 +274,7 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status == ISO_OK)
         failed = RUN_TESTS("callback_state", 0, states_go_by_kind_and_number, no_callbacks_keep_nothing,
-                           wrong_states_are_refused, weights_come_back_on_any_mesh, a_snapshot_has_pieces,
-                           paths_of_optimizers);
+                           wrong_states_are_refused, what_is_no_json_is_told_by_kind,
+                           weights_come_back_on_any_mesh, a_snapshot_has_pieces, paths_of_optimizers);
     return iso_finish(ctx, status) || failed;
 }

@@ -343,6 +343,7 @@ START_TEST(refuses_what_is_not_its_own)
     expect_refusal(stranger, data, from, "another model");
     iso_status status = iso_model_load_weights(stranger, from);
     ck_assert_int_eq(status, ISO_INVALID);
+    check_refused(iso_model_load_weights(model, NULL), "is NULL");
     const char *weights = path_of("only.weights.h5");
     check_ok(iso_model_save_weights(model, weights));
     expect_refusal(model, data, weights, "no state of a training");
