@@ -67,7 +67,7 @@ demo:
 TEST_SOURCES := $(filter tests/%,$(foreach file,$(SOURCES),$(if $(filter test_%.c,$(notdir $(file))),$(file))))
 TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/%.c,$(SOURCES)))
 TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-$(TESTS:%=%.o): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
+$(TESTS:%=%.o) $(TEST_SUPPORT): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
 SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(filter tests/bench/%.c,$(SOURCES)))

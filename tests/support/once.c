@@ -84,6 +84,12 @@ void check_refused(iso_status status, const char *part)
                   part);
 }
 
+void check_refused_naming(iso_status status, const char *first, const char *second)
+{
+    check_refused(status, first);
+    check_refused(status, second);
+}
+
 void check_near(const char *what, const double *a, const double *b, int64_t count, double tolerance)
 {
     for (int64_t i = 0; i < count; i++)

@@ -19,6 +19,8 @@ int64_t count_elements(iso_tensor *tensor, int64_t rows);
 void check_ok(iso_status status);
 /* Fails the test where the status is not ISO_INVALID with a message that has this part. */
 void check_refused(iso_status status, const char *part);
+/* The same with both parts. */
+void check_refused_naming(iso_status status, const char *first, const char *second);
 /* |a[i] - b[i]| <= tolerance * max(1, |b[i]|) for all i; `what` for the message. */
 void check_near(const char *what, const double *a, const double *b, int64_t count, double tolerance);
 

@@ -10,36 +10,24 @@
 #include "runtime/isogrid.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
+#include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-enum { ROWS = 24, FEATURES = 3 };
+enum { ROWS = 24 };
 
 static iso_context *ctx;
 static iso_mesh *mesh;
 static iso_distribution *distribution;
-static double inputs[ROWS * FEATURES], targets[ROWS];
 
 static iso_model *compiled_with(iso_optimizer optimizer)
 {
-    iso_graph *graph = iso_graph_create(ctx);
-    iso_graph_set_precision(graph, ISO_F64);
-    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
-    iso_model *model = iso_model_create(graph, x, iso_dense(x, 1, .name = "d"));
-    check_ok(iso_compile(model, .optimizer = optimizer, .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MAE},
-                         .distribution = distribution));
-    return model;
+    return linear_model_compiled(ctx, optimizer, distribution);
 }
 
 static iso_dataset *data_set(void)
 {
-    iso_dataset *data = NULL;
-    iso_dataset_arrays_options options = {.dataset = &data,
-                                          .x = {inputs, ISO_F64, ISO_SHAPE(ROWS, FEATURES)},
-                                          .y = {targets, ISO_F64, ISO_SHAPE(ROWS)}};
-    check_ok(iso_dataset_arrays_with(ctx, &options, sizeof options));
-    check_ok(iso_dataset_batch(data, 5));
-    return data;
+    return linear_data(ctx, ROWS, NULL, NULL, 5);
 }
 
 static iso_status fit(iso_model *model, int epochs, iso_callback **callbacks, iso_history **history)
@@ -234,22 +222,22 @@ END_TEST
 
 START_TEST(a_rate_that_was_set_is_used)
 {
-    double before[FEATURES], after[FEATURES], rate;
+    double before[LINEAR_FEATURES], after[LINEAR_FEATURES], rate;
     iso_model *model = compiled_with(iso_sgd(0.1));
     check_ok(iso_model_set_learning_rate(model, 0));
-    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), before, FEATURES));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), before, LINEAR_FEATURES));
     check_ok(fit(model, 1, NULL, NULL));
-    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES));
-    check_near("kernel", after, before, FEATURES, 0);
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, LINEAR_FEATURES));
+    check_near("kernel", after, before, LINEAR_FEATURES, 0);
     check_ok(iso_model_set_learning_rate(model, 0.5));
     check_ok(iso_model_learning_rate(model, &rate));
     ck_assert_double_eq(rate, 0.5);
     check_ok(fit(model, 1, NULL, NULL));
-    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, FEATURES));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), after, LINEAR_FEATURES));
     ck_assert(before[0] != after[0]);
     iso_model_destroy(model);
     iso_graph *graph = iso_graph_create(ctx);
-    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(LINEAR_FEATURES));
     model = iso_model_create(graph, x, x);
     check_refused(iso_model_learning_rate(model, &rate), "compiled");
     check_refused(iso_model_set_learning_rate(model, 1), "compiled");
@@ -338,7 +326,7 @@ typedef struct handover {
     bool second;
     iso_text json;
     iso_snapshot *weights;
-    double tensors[4 * (FEATURES + 1)];
+    double tensors[4 * (LINEAR_FEATURES + 1)];
 } handover;
 
 static void copy_tensors(handover *h, bool out)
@@ -379,7 +367,7 @@ static iso_status take_over(void *user, iso_fit_state *state)
 
 typedef struct outcome {
     int epochs;
-    double rate, kernel[FEATURES];
+    double rate, kernel[LINEAR_FEATURES];
 } outcome;
 
 /* A training of 16 epochs at most, in one part or cut after `cut`. */
@@ -404,7 +392,7 @@ static outcome run_parts(int cut)
         iso_history_destroy(history);
     }
     check_ok(iso_model_learning_rate(model, &o.rate));
-    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), o.kernel, FEATURES));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), o.kernel, LINEAR_FEATURES));
     iso_text_free(&h.json);
     iso_snapshot_destroy(h.weights);
     iso_dataset_destroy(data);
@@ -422,7 +410,7 @@ START_TEST(states_pass_to_the_training_that_goes_on)
         outcome parts = run_parts(cut);
         ck_assert_int_eq(parts.epochs, whole.epochs);
         check_near("rate", &parts.rate, &whole.rate, 1, 0);
-        check_near("kernel", parts.kernel, whole.kernel, FEATURES, 0);
+        check_near("kernel", parts.kernel, whole.kernel, LINEAR_FEATURES, 0);
     }
 }
 END_TEST
@@ -502,10 +490,6 @@ int main(void)
     int failed = 1;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(NULL, NULL, &ctx);
-    for (int i = 0; i < ROWS * FEATURES; i++)
-        inputs[i] = sin(i * 1.7);
-    for (int i = 0; i < ROWS; i++)
-        targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
     if (status == ISO_OK)
         status = iso_mesh_create(ctx, "data=4", &mesh);
     if (status == ISO_OK)

@@ -8,24 +8,25 @@
 #include <unistd.h>
 
 #include "runtime/isogrid.h"
+#include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-enum { ROWS = 50, FEATURES = 3 };
+enum { ROWS = LINEAR_ROWS, FEATURES = LINEAR_FEATURES };
 
 static iso_context *ctx;
 static iso_mesh *mesh;
 static iso_distribution *distribution;
-static double inputs[ROWS * FEATURES], targets[ROWS], weights[ROWS], labels[ROWS];
+static const double *inputs, *targets;
+static double weights[ROWS], labels[ROWS];
 
 /* ---- small data and models ---- */
 
 static void make_numbers(void)
 {
-    for (int i = 0; i < ROWS * FEATURES; i++)
-        inputs[i] = sin(i * 1.7);
+    inputs = linear_inputs();
+    targets = linear_targets();
     for (int i = 0; i < ROWS; i++) {
-        targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
         weights[i] = i % 4;
         labels[i] = i % 3;
     }
@@ -33,32 +34,17 @@ static void make_numbers(void)
 
 static iso_dataset *arrays(const double *y, bool weighted, int64_t batch)
 {
-    iso_dataset *data = NULL;
-    iso_dataset_arrays_options options = {.dataset = &data,
-                                          .x = {inputs, ISO_F64, ISO_SHAPE(ROWS, FEATURES)},
-                                          .y = {y, ISO_F64, ISO_SHAPE(ROWS)}};
-    if (weighted)
-        options.sample_weight = (__typeof__(options.x)){weights, ISO_F64, ISO_SHAPE(ROWS)};
-    check_ok(iso_dataset_arrays_with(ctx, &options, sizeof options));
-    if (batch)
-        check_ok(iso_dataset_batch(data, batch));
-    return data;
+    return linear_data(ctx, ROWS, y, weighted ? weights : NULL, batch);
 }
 
 static iso_model *linear(int64_t units)
 {
-    iso_graph *graph = iso_graph_create(ctx);
-    iso_graph_set_precision(graph, ISO_F64);
-    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
-    return iso_model_create(graph, x, iso_dense(x, units, .name = "d"));
+    return linear_model(ctx, units);
 }
 
 static iso_model *compiled(void)
 {
-    iso_model *model = linear(1);
-    check_ok(iso_compile(model, .optimizer = iso_sgd(0.1), .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MAE},
-                         .distribution = distribution));
-    return model;
+    return linear_model_compiled(ctx, iso_sgd(0.1), distribution);
 }
 
 /* The model's prediction for row i, from its weights. */
@@ -71,14 +57,6 @@ static double prediction(iso_model *model, int i)
     for (int k = 0; k < FEATURES; k++)
         sum += kernel[k] * inputs[i * FEATURES + k];
     return sum;
-}
-
-/* An error with all of the words in its message. */
-static void check_refused_naming(iso_status status, const char *first, const char *second)
-{
-    ck_assert_int_eq(status, ISO_INVALID);
-    ck_assert_msg(strstr(iso_error_message(), first) && strstr(iso_error_message(), second),
-                  "'%s' lacks '%s' or '%s'", iso_error_message(), first, second);
 }
 
 /* ---- numbers ---- */
@@ -253,262 +231,6 @@ START_TEST(ones_own_loss_and_metric)
 }
 END_TEST
 
-/* ---- callbacks ---- */
-
-typedef struct record {
-    char calls[200];
-    int length, stop_after, stop_in, fail_in, destroyed;
-    bool alone; /* only the last rank stops or fails */
-    bool alike; /* what the callback says of itself */
-} record;
-
-static bool is_me(const record *r)
-{
-    return !r->alone || iso_rank(ctx) == iso_ranks(ctx) - 1;
-}
-
-static iso_status note(record *r, char what)
-{
-    r->calls[r->length++] = what;
-    return ISO_OK;
-}
-
-static iso_status train_begin(void *user, iso_fit_state *state)
-{
-    ck_assert_int_eq(state->steps, 2);
-    return note(user, '(');
-}
-
-static iso_status train_end(void *user, iso_fit_state *state)
-{
-    (void)state;
-    return note(user, ')');
-}
-
-static iso_status epoch_begin(void *user, iso_fit_state *state)
-{
-    (void)state;
-    return note(user, '[');
-}
-
-static iso_status epoch_end(void *user, iso_fit_state *state)
-{
-    record *r = user;
-    ck_assert(iso_logs_get(&state->logs, "loss") > 0);
-    if (r->stop_after == state->epoch + 1 && is_me(r))
-        state->stop = true;
-    return note(user, ']');
-}
-
-static iso_status batch_begin(void *user, iso_fit_state *state)
-{
-    (void)state;
-    return note(user, '<');
-}
-
-static iso_status batch_end(void *user, iso_fit_state *state)
-{
-    record *r = user;
-    ck_assert(iso_logs_get(&state->logs, "loss") > 0);
-    note(r, '>');
-    if (r->stop_in == state->epoch + 1 && is_me(r))
-        state->stop = true;
-    if (r->fail_in == state->epoch + 1 && is_me(r))
-        return iso_error(ISO_IO, "the disk of a callback is full");
-    return ISO_OK;
-}
-
-static void destroy(void *user)
-{
-    ((record *)user)->destroyed++;
-}
-
-static iso_status run_with(record *r)
-{
-    iso_model *model = compiled();
-    iso_dataset *data = arrays(targets, false, 32);
-    iso_callback *callbacks[] = {iso_callback_create(.train_begin = train_begin, .train_end = train_end,
-                                                     .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                                                     .batch_begin = batch_begin, .batch_end = batch_end,
-                                                     .alike = r->alike, .user = r, .destroy = destroy),
-                                 NULL};
-    iso_status status = iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO);
-    ck_assert_int_eq(r->destroyed, 1);
-    iso_dataset_destroy(data);
-    iso_model_destroy(model);
-    return status;
-}
-
-START_TEST(callbacks_are_called_in_order)
-{
-    record r = {.length = 0};
-    check_ok(run_with(&r));
-    ck_assert_str_eq(r.calls, "([<><>][<><>][<><>])");
-}
-END_TEST
-
-START_TEST(a_callback_of_one_rank_stops_all)
-{
-    record r = {.stop_after = 2, .alone = true};
-    check_ok(run_with(&r));
-    ck_assert_str_eq(r.calls, "([<><>][<><>])");
-}
-END_TEST
-
-START_TEST(a_callback_that_fails_alone_fails_everywhere)
-{
-    record r = {.fail_in = 2, .alone = true};
-    ck_assert_int_eq(run_with(&r), ISO_IO);
-    ck_assert_ptr_nonnull(strstr(iso_error_message(), "the disk of a callback is full"));
-    ck_assert_str_eq(r.calls, "([<><>][<>");
-}
-END_TEST
-
-START_TEST(a_callback_stops_training_within_an_epoch)
-{
-    for (int way = 0; way < 3; way++) { /* one rank asks; all ask; all, without an agreement */
-        record r = {.stop_in = 2, .alone = way == 0, .alike = way == 2};
-        check_ok(run_with(&r));
-        ck_assert_str_eq(r.calls, "([<><>][<>])");
-    }
-}
-END_TEST
-
-START_TEST(callbacks_that_fail_alike_need_no_agreement)
-{
-    record r = {.fail_in = 2, .alike = true};
-    ck_assert_int_eq(run_with(&r), ISO_IO);
-    ck_assert_str_eq(r.calls, "([<><>][<>");
-}
-END_TEST
-
-/* ---- what callbacks log ---- */
-
-static iso_status log_epoch(void *user, iso_fit_state *state)
-{
-    iso_status status = iso_fit_log(state, "extra", 10 + state->epoch);
-    (void)user;
-    return status == ISO_OK ? iso_fit_log(state, "extra", 20 + state->epoch) : status;
-}
-
-static iso_status see_extra(void *user, iso_fit_state *state)
-{
-    (void)user;
-    ck_assert_double_eq(iso_logs_get(&state->logs, "extra"), 20 + state->epoch);
-    return ISO_OK;
-}
-
-static iso_status log_too_early(void *user, iso_fit_state *state)
-{
-    (void)user;
-    ck_assert(isnan(iso_logs_get(&state->logs, "extra")));
-    return iso_fit_log(state, "extra", 1);
-}
-
-static iso_status log_many(void *user, iso_fit_state *state)
-{
-    iso_status status = ISO_OK;
-    char name[20];
-    (void)user;
-    for (int i = 0; i < 100 && status == ISO_OK; i++) {
-        snprintf(name, sizeof name, "extra_%d", i);
-        status = iso_fit_log(state, name, i);
-    }
-    return status;
-}
-
-static iso_status log_another(void *user, iso_fit_state *state)
-{
-    (void)user;
-    return iso_fit_log(state, state->epoch ? "odd" : "even", 1);
-}
-
-static iso_status fit_with(iso_callback *first, iso_callback *second, iso_history **history)
-{
-    iso_model *model = compiled();
-    iso_dataset *data = arrays(targets, false, 32), *validation = arrays(targets, false, 20);
-    iso_status status = iso_fit(model, data, .epochs = 2, .validation = validation, .verbose = ISO_ZERO,
-                                .callbacks = (iso_callback *[]){first, second, NULL}, .history = history);
-    iso_dataset_destroy(validation);
-    iso_dataset_destroy(data);
-    iso_model_destroy(model);
-    return status;
-}
-
-START_TEST(callbacks_add_to_the_logs)
-{
-    iso_history *history = NULL;
-    check_ok(fit_with(iso_callback_create(.epoch_end = log_epoch),
-                      iso_callback_create(.epoch_end = see_extra), &history));
-    iso_logs logs = iso_history_logs(history, 1);
-    ck_assert_int_eq(logs.count, 5);
-    ck_assert_str_eq(logs.name[4], "extra");
-    ck_assert_double_eq(logs.value[4], 21);
-    iso_history_destroy(history);
-    check_refused_naming(fit_with(iso_callback_create(.epoch_begin = log_too_early), NULL, NULL), "extra",
-                         "end of an epoch");
-    check_refused_naming(fit_with(iso_callback_create(.epoch_end = log_many), NULL, NULL), "extra_16", "16");
-}
-END_TEST
-
-START_TEST(epochs_may_log_different_things)
-{
-    iso_history *history = NULL;
-    check_ok(fit_with(iso_callback_create(.epoch_end = log_another), NULL, &history));
-    iso_logs first = iso_history_logs(history, 0), second = iso_history_logs(history, 1);
-    ck_assert_double_eq(iso_logs_get(&first, "even"), 1);
-    ck_assert(isnan(iso_logs_get(&first, "odd")) && isnan(iso_logs_get(&second, "even")));
-    ck_assert_double_eq(iso_logs_get(&second, "odd"), 1);
-    ck_assert_double_eq(iso_logs_get(&first, "val_mae"), first.value[3]);
-    iso_history_destroy(history);
-}
-END_TEST
-
-START_TEST(the_history_file_holds_every_digit)
-{
-    char path[100], line[1000], expected[100];
-    snprintf(path, sizeof path, "/tmp/isogrid-history-%d.json", (int)getpid());
-    iso_model *model = compiled();
-    iso_dataset *data = arrays(targets, false, 32);
-    iso_history *history = NULL;
-    iso_fingerprint fingerprint;
-    char text[33];
-    check_ok(iso_fit(model, data, .epochs = 2, .verbose = ISO_ZERO, .history = &history,
-                     .callbacks = (iso_callback *[]){iso_history_file(path), NULL}));
-    check_ok(iso_graph_fingerprint(iso_model_graph(model), &fingerprint));
-    iso_fingerprint_text(&fingerprint, text);
-    if (iso_is_chief(ctx)) {
-        FILE *file = fopen(path, "r");
-        ck_assert_ptr_nonnull(file);
-        for (int epoch = 0; epoch < 2; epoch++) {
-            ck_assert_ptr_nonnull(fgets(line, sizeof line, file));
-            iso_logs logs = iso_history_logs(history, epoch);
-            snprintf(expected, sizeof expected, "{\"epoch\": %d, \"loss\": %.17g,", epoch + 1, logs.value[0]);
-            ck_assert_ptr_nonnull(strstr(line, expected));
-        }
-        ck_assert_ptr_nonnull(strstr(line, text));
-        fclose(file);
-        remove(path);
-    }
-    iso_history_destroy(history);
-    iso_dataset_destroy(data);
-    iso_model_destroy(model);
-}
-END_TEST
-
-START_TEST(a_history_file_that_cannot_be_made)
-{
-    iso_model *model = compiled();
-    iso_dataset *data = arrays(targets, false, 32);
-    iso_status status = iso_fit(model, data, .verbose = ISO_ZERO,
-                                .callbacks = (iso_callback *[]){iso_history_file("/nowhere/h.json"), NULL});
-    ck_assert_int_eq(status, ISO_IO);
-    ck_assert_ptr_nonnull(strstr(iso_error_message(), "/nowhere/h.json"));
-    iso_dataset_destroy(data);
-    iso_model_destroy(model);
-}
-END_TEST
-
 /* ---- what is refused ---- */
 
 START_TEST(models_that_cannot_be_compiled)
@@ -655,16 +377,12 @@ int main(void)
     if (status == ISO_OK)
         status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
-        failed = RUN_TESTS(
-            "fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers, epoch_loss_weighs_by_rows,
-            sample_weights_count, accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data,
-            initial_epoch_goes_on, ones_own_loss_and_metric, callbacks_are_called_in_order,
-            a_callback_of_one_rank_stops_all, a_callback_that_fails_alone_fails_everywhere,
-            a_callback_stops_training_within_an_epoch, callbacks_that_fail_alike_need_no_agreement,
-            callbacks_add_to_the_logs, epochs_may_log_different_things, the_history_file_holds_every_digit,
-            a_history_file_that_cannot_be_made, models_that_cannot_be_compiled, data_that_does_not_fit,
-            a_label_outside_the_classes, ranks_that_want_different_things, data_that_fails_on_one_rank,
-            a_data_set_that_is_broken_on_one_rank);
+        failed = RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
+                           epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
+                           steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on,
+                           ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
+                           a_label_outside_the_classes, ranks_that_want_different_things,
+                           data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status) || failed;

@@ -1,172 +1,40 @@
 /* Event files of TensorBoard: checksums, messages equal to those of TensorBoard's own writer, what a training
  * writes under which tag at which step, histograms of tensors that lie on many slots. Ranks: 1, 3 */
 #include <check.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
 #include "runtime/train/tensorboard/event_file.h"
-#include "runtime/train/tensorboard/events.pb-c.h"
-#include "runtime/train/tensorboard/planes.pb-c.h"
 #include "runtime/train/tensorboard/record.h"
+#include "tests/support/event_files.h"
+#include "tests/support/folder.h"
+#include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-typedef Isogrid__Tensorboard__Event event;
-typedef Isogrid__Tensorboard__Value value;
-
 static iso_context *ctx;
-static char folder[200];
+static char folder[64];
 
-/* ---- reading event files ---- */
-
-enum { MOST_EVENTS = 500 };
-
-typedef struct events {
-    int count;
-    event *event[MOST_EVENTS];
-    unsigned char *packed[MOST_EVENTS];
-    size_t bytes[MOST_EVENTS];
-} events;
-
-/* The checksum, bit by bit: none of the library's code. */
-static uint32_t slow_crc(const unsigned char *data, size_t bytes)
+static void set_up(void)
 {
-    uint32_t rest = ~0u;
-    for (size_t i = 0; i < bytes; i++)
-        for (int bit = 0; bit < 8; bit++) {
-            uint32_t top = (rest ^ (uint32_t)(data[i] >> bit)) & 1;
-            rest = (rest >> 1) ^ (top ? 0x82F63B78u : 0);
-        }
-    return ~rest;
+    check_ok(make_test_folder(ctx, folder));
 }
 
-static uint64_t number(const unsigned char *at, int bytes)
+static void tear_down(void)
 {
-    uint64_t out = 0;
-    for (int i = bytes - 1; i >= 0; i--)
-        out = out << 8 | at[i];
-    return out;
+    check_ok(remove_test_folder(ctx, folder));
 }
 
-static uint32_t masked(const unsigned char *data, size_t bytes)
+/* For another training, which is to find no files. */
+static void begin_anew(void)
 {
-    uint32_t crc = slow_crc(data, bytes);
-    return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;
-}
-
-static void read_events(const char *path, events *out)
-{
-    FILE *file = fopen(path, "rb");
-    unsigned char head[12], tail[4];
-    ck_assert_msg(file != NULL, "%s is not there", path);
-    memset(out, 0, sizeof *out);
-    while (fread(head, 1, sizeof head, file) == sizeof head) {
-        size_t bytes = (size_t)number(head, 8);
-        ck_assert_uint_eq(number(head + 8, 4), masked(head, 8));
-        unsigned char *data = malloc(bytes + 1);
-        ck_assert_uint_eq(fread(data, 1, bytes, file), bytes);
-        ck_assert_uint_eq(fread(tail, 1, 4, file), 4);
-        ck_assert_uint_eq(number(tail, 4), masked(data, bytes));
-        ck_assert_int_lt(out->count, MOST_EVENTS);
-        out->packed[out->count] = data;
-        out->bytes[out->count] = bytes;
-        out->event[out->count] = isogrid__tensorboard__event__unpack(NULL, bytes, data);
-        ck_assert_ptr_nonnull(out->event[out->count++]);
-    }
-    ck_assert(feof(file));
-    fclose(file);
-    ck_assert_int_gt(out->count, 0);
-    ck_assert_str_eq(out->event[0]->file_version, "brain.Event:2");
-}
-
-static void free_events(events *list)
-{
-    for (int i = 0; i < list->count; i++) {
-        isogrid__tensorboard__event__free_unpacked(list->event[i], NULL);
-        free(list->packed[i]);
-    }
-}
-
-static const value *value_of(const events *list, int i)
-{
-    ck_assert_int_eq(list->event[i]->what_case, ISOGRID__TENSORBOARD__EVENT__WHAT_SUMMARY);
-    ck_assert_uint_eq(list->event[i]->summary->n_value, 1);
-    return list->event[i]->summary->value[0];
-}
-
-/* The value under a tag at a step; NULL: there is none. */
-static const value *find(const events *list, const char *tag, int64_t step)
-{
-    const value *found = NULL;
-    for (int i = 1; i < list->count; i++)
-        if (strcmp(value_of(list, i)->tag, tag) == 0 && list->event[i]->step == step) {
-            ck_assert_msg(!found, "%s is there twice", tag);
-            found = value_of(list, i);
-        }
-    return found;
-}
-
-static int count_tag(const events *list, const char *tag)
-{
-    int count = 0;
-    for (int i = 1; i < list->count; i++)
-        count += strcmp(value_of(list, i)->tag, tag) == 0;
-    return count;
-}
-
-static void check_scalar(const events *list, const char *tag, int64_t step, double expected)
-{
-    const value *v = find(list, tag, step);
-    ck_assert_msg(v != NULL, "there is no %s of step %d", tag, (int)step);
-    ck_assert_str_eq(v->metadata->plugin_data->plugin_name, "scalars");
-    ck_assert_uint_eq(v->tensor->n_float_val, 1);
-    ck_assert_msg(v->tensor->float_val[0] == (float)expected, "%s of step %d is %g, not %g", tag, (int)step,
-                  (double)v->tensor->float_val[0], expected);
-}
-
-/* ---- folders ---- */
-
-/* The n-th event file of a folder, in order of names. */
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int event_files(const char *part, char path[][300], int most)
-{
-    char below[250], *names[20];
-    int count = 0;
-    snprintf(below, sizeof below, "%s/%s", folder, part);
-    DIR *list = opendir(below);
-    if (!list)
-        return 0;
-    for (struct dirent *entry = readdir(list); entry; entry = readdir(list))
-        if (strncmp(entry->d_name, "events.out.tfevents.", 20) == 0 && count < 20)
-            names[count++] = strdup(entry->d_name);
-    closedir(list);
-    qsort(names, (size_t)count, sizeof names[0], compare_names);
-    for (int i = 0; i < count; i++) {
-        if (i < most)
-            snprintf(path[i], 300, "%.240s/%.50s", below, names[i]);
-        free(names[i]);
-    }
-    return count;
-}
-
-static void remove_folder(void)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (iso_is_chief(ctx))
-        ck_assert_int_eq(system(command), 0);
+    tear_down();
+    set_up();
 }
 
 /* ---- framing and messages ---- */
@@ -182,7 +50,7 @@ START_TEST(checksums_are_those_of_rfc_3720)
     ck_assert_uint_eq(iso_crc32c(rising, 32), 0x46DD794Eu);
     ck_assert_uint_eq(iso_crc32c("123456789", 9), 0xE3069283u);
     ck_assert_uint_eq(iso_crc32c("", 0), 0);
-    ck_assert_uint_eq(slow_crc((const unsigned char *)"123456789", 9), 0xE3069283u);
+    ck_assert_uint_eq(slow_crc32c((const unsigned char *)"123456789", 9), 0xE3069283u);
 }
 END_TEST
 
@@ -212,7 +80,7 @@ START_TEST(messages_are_those_of_tensorboard)
     check_ok(iso_event_file_histogram(file, "d/kernel/histogram", &histogram, 8));
     check_ok(iso_event_file_text(file, "hyperparameters", "| a | b |", 0));
     check_ok(iso_event_file_flush(file));
-    ck_assert_int_eq(event_files("a/b", path, 2), 1);
+    ck_assert_int_eq(find_event_files(folder, "a/b", path, 2), 1);
     read_events("tests/keras/events.tfevents", &golden);
     read_events(path[0], &ours);
     ck_assert_int_eq(ours.count, golden.count);
@@ -237,9 +105,8 @@ END_TEST
 
 /* ---- trainings ---- */
 
-enum { ROWS = 26, FEATURES = 3, UNITS = 7 };
+enum { ROWS = 26, FEATURES = LINEAR_FEATURES, UNITS = 7 };
 
-static double inputs[ROWS * FEATURES], targets[ROWS];
 static iso_mesh *mesh;
 static iso_layout_map *map;
 static iso_distribution *distribution;
@@ -270,13 +137,7 @@ static void discard(iso_model *model)
 
 static iso_dataset *data_set(int64_t batch)
 {
-    iso_dataset *data = NULL;
-    iso_dataset_arrays_options options = {.dataset = &data,
-                                          .x = {inputs, ISO_F64, ISO_SHAPE(ROWS, FEATURES)},
-                                          .y = {targets, ISO_F64, ISO_SHAPE(ROWS)}};
-    check_ok(iso_dataset_arrays_with(ctx, &options, sizeof options));
-    check_ok(iso_dataset_batch(data, batch));
-    return data;
+    return linear_data(ctx, ROWS, NULL, NULL, batch);
 }
 
 typedef struct noted {
@@ -324,7 +185,7 @@ static void check_text(const events *train)
     static const char *const lines[] = {"| optimizer | adam |", "| learning_rate | 0.01 |",
                                         "| beta_1 | 0.9 |",     "| batch_size | 8 |",
                                         "| epochs | 3 |",       "| mesh | data=4 |"};
-    const value *v = find(train, "hyperparameters", 0);
+    const event_value *v = find_value(train, "hyperparameters", 0);
     ck_assert_ptr_nonnull(v);
     ck_assert_str_eq(v->metadata->plugin_data->plugin_name, "text");
     ck_assert_uint_eq(v->tensor->n_string_val, 1);
@@ -344,9 +205,9 @@ START_TEST(scalars_of_a_training)
     check_ok(fit(model, 3, iso_tensorboard(folder, .update_freq = 3, .write_steps_per_second = true), &n,
                  &history));
     if (iso_is_chief(ctx)) {
-        ck_assert_int_eq(event_files("train", path, 2), 1);
+        ck_assert_int_eq(find_event_files(folder, "train", path, 2), 1);
         read_events(path[0], &train);
-        ck_assert_int_eq(event_files("validation", path, 2), 1);
+        ck_assert_int_eq(find_event_files(folder, "validation", path, 2), 1);
         read_events(path[0], &validation);
         check_epochs(&train, &validation, history);
         check_text(&train);
@@ -362,7 +223,6 @@ START_TEST(scalars_of_a_training)
     }
     iso_history_destroy(history);
     discard(model);
-    remove_folder();
 }
 END_TEST
 
@@ -428,9 +288,9 @@ static void check_case(const json_t *test)
     check_ok(iso_fit(model, data, .epochs = 3, .validation = validation, .verbose = ISO_ZERO,
                      .callbacks = (iso_callback *[]){callback, NULL}));
     if (iso_is_chief(ctx)) {
-        ck_assert_int_eq(event_files("train", path, 2), 1);
+        ck_assert_int_eq(find_event_files(folder, "train", path, 2), 1);
         read_events(path[0], &train);
-        if (event_files("validation", path, 2))
+        if (find_event_files(folder, "validation", path, 2))
             read_events(path[0], &validated);
         ck_assert_int_eq(validated.count > 0, validation != NULL);
         check_tags(test, &train, &validated);
@@ -440,7 +300,7 @@ static void check_case(const json_t *test)
     iso_dataset_destroy(validation);
     iso_dataset_destroy(data);
     discard(model);
-    remove_folder();
+    begin_anew();
 }
 
 START_TEST(tags_are_those_of_keras)
@@ -467,8 +327,8 @@ START_TEST(a_folder_takes_several_trainings)
         check_ok(iso_fit(model, data, .verbose = ISO_ZERO,
                          .callbacks = (iso_callback *[]){iso_tensorboard(folder), NULL}));
     if (iso_is_chief(ctx)) {
-        ck_assert_int_eq(event_files("train", path, 3), 2);
-        ck_assert_int_eq(event_files("validation", path, 3), 0);
+        ck_assert_int_eq(find_event_files(folder, "train", path, 3), 2);
+        ck_assert_int_eq(find_event_files(folder, "validation", path, 3), 0);
         for (int run = 0; run < 2; run++) {
             read_events(path[run], &train);
             ck_assert_int_eq(train.count, 1 + 1 + 3);
@@ -477,7 +337,6 @@ START_TEST(a_folder_takes_several_trainings)
     }
     iso_dataset_destroy(data);
     discard(model);
-    remove_folder();
 }
 END_TEST
 
@@ -503,7 +362,7 @@ static void check_histogram(const events *train, iso_model *model, const char *p
         counts[bucket < 29 ? bucket : 29]++;
     }
     snprintf(tag, sizeof tag, "%s/histogram", path);
-    const value *v = find(train, tag, 2);
+    const event_value *v = find_value(train, tag, 2);
     ck_assert_msg(v != NULL, "there is no %s", tag);
     const double(*rows)[3] = (const void *)v->tensor->tensor_content.data;
     ck_assert_uint_eq(v->tensor->tensor_content.len, sizeof(double[30][3]));
@@ -521,7 +380,7 @@ static void check_histograms(const char *axes, const char *key, const char *layo
     iso_model *model = compiled(axes, key, layout);
     check_ok(fit(model, 3, iso_tensorboard(folder, .histogram_freq = 2), NULL, NULL));
     if (iso_is_chief(ctx)) {
-        ck_assert_int_eq(event_files("train", path, 2), 1);
+        ck_assert_int_eq(find_event_files(folder, "train", path, 2), 1);
         read_events(path[0], &train);
         ck_assert_int_eq(count_tag(&train, "a/kernel/histogram"), 2);
         ck_assert_int_eq(count_tag(&train, "optimizer/iteration/histogram"), 0);
@@ -530,7 +389,7 @@ static void check_histograms(const char *axes, const char *key, const char *layo
         check_histogram(iso_is_chief(ctx) ? &train : NULL, model, paths[i]);
     free_events(&train);
     discard(model);
-    remove_folder();
+    begin_anew();
 }
 
 START_TEST(histograms_are_of_the_whole_tensor)
@@ -563,128 +422,6 @@ START_TEST(what_is_no_number_is_not_counted)
     }
     iso_free(list);
     discard(model);
-}
-END_TEST
-
-/* ---- traces ---- */
-
-static size_t count_events(const json_t *root)
-{
-    size_t count = 0, i;
-    const json_t *e;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, e) count +=
-        strcmp(json_string_value(json_object_get(e, "ph")), "X") == 0;
-    return count;
-}
-
-/* The trace as text, packed; how many events it has. */
-static size_t check_text_trace(const char *path)
-{
-    static char text[1 << 20];
-    json_t *root = NULL;
-    gzFile file = gzopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s cannot be read", path);
-    int bytes = gzread(file, text, sizeof text);
-    ck_assert_int_gt(bytes, 0);
-    gzclose(file);
-    check_ok(iso_json_parse(path, text, (size_t)bytes, &root));
-    size_t in_all = count_events(root);
-    ck_assert_int_eq((int)json_integer_value(json_object_get(json_object_get(root, "otherData"), "step")), 5);
-    json_decref(root);
-    return in_all;
-}
-
-/* The same as planes (a rank each) of lines (a slot each). */
-static void check_planes(const char *path, size_t expected)
-{
-    static uint8_t packed[1 << 20];
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s cannot be read", path);
-    size_t bytes = fread(packed, 1, sizeof packed, file), lines = 0, found = 0;
-    fclose(file);
-    Isogrid__Tensorboard__Space *space = isogrid__tensorboard__space__unpack(NULL, bytes, packed);
-    ck_assert_ptr_nonnull(space);
-    ck_assert_int_eq((int)space->n_planes, iso_ranks(ctx));
-    ck_assert_str_eq(space->planes[0]->name, "/device:CUSTOM:rank 0");
-    for (size_t p = 0; p < space->n_planes; p++)
-        for (size_t l = 0; l < space->planes[p]->n_lines; l++, lines++) {
-            const Isogrid__Tensorboard__Line *line = space->planes[p]->lines[l];
-            found += line->n_events;
-            for (size_t i = 0; i < line->n_events; i++) {
-                int64_t number = line->events[i]->metadata_id;
-                ck_assert(number >= 1 && number <= (int64_t)space->planes[p]->n_event_metadata);
-                ck_assert_str_ne(space->planes[p]->event_metadata[number - 1]->value->name, "");
-                ck_assert(line->events[i]->offset_ps >= 0 && line->events[i]->duration_ps >= 0);
-            }
-        }
-    ck_assert_uint_eq(lines, 4);
-    ck_assert_uint_eq(found, expected);
-    isogrid__tensorboard__space__free_unpacked(space, NULL);
-}
-
-/* The only entry of a folder, its path put behind. */
-static void descend(char *path, size_t size)
-{
-    DIR *list = opendir(path);
-    size_t length = strlen(path);
-    int count = 0;
-    ck_assert_msg(list != NULL, "%s is not there", path);
-    for (struct dirent *entry = readdir(list); entry; entry = readdir(list))
-        if (entry->d_name[0] != '.' && count++ == 0)
-            snprintf(path + length, size - length, "/%.100s", entry->d_name);
-    closedir(list);
-    ck_assert_int_eq(count, 1);
-}
-
-START_TEST(a_trace_lies_where_the_plugin_looks)
-{
-    char path[600], host[200] = "", name[900];
-    iso_model *model = compiled("data=4", NULL, NULL);
-    check_ok(fit(model, 2, iso_tensorboard(folder, .profile_batch = 6), NULL, NULL));
-    if (iso_is_chief(ctx)) {
-        gethostname(host, sizeof host - 1);
-        snprintf(path, sizeof path, "%s/train/plugins/profile", folder);
-        descend(path, sizeof path);
-        snprintf(name, sizeof name, "%s/%s.trace.json.gz", path, host);
-        size_t traced = check_text_trace(name);
-        ck_assert_uint_gt(traced, 4 * 10);
-        snprintf(name, sizeof name, "%s/%s.xplane.pb", path, host);
-        check_planes(name, traced);
-    }
-    discard(model);
-    remove_folder();
-}
-END_TEST
-
-static void check_profile(const char *path, int64_t step, int rows)
-{
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-    ck_assert_msg(root != NULL, "%s: %s", path, error.text);
-    const json_t *facts = json_object_get(root, "otherData");
-    ck_assert_int_eq(json_integer_value(json_object_get(facts, "step")), step);
-    ck_assert_int_eq(json_integer_value(json_object_get(facts, "rows")), rows);
-    json_decref(root);
-}
-
-/* The file of iso_profile(): of a step in the middle of training, or of the one that was asked for. */
-START_TEST(a_profile_of_a_step)
-{
-    static const struct {
-        int epochs;
-        int64_t asked, step; /* step: as the trace has it, from 0 */
-    } cases[] = {{1, 0, 2}, {2, 0, 6}, {5, 0, 6}, {1, 1, 0}, {2, 8, 7}};
-    char path[250];
-    snprintf(path, sizeof path, "%s.json", folder);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        iso_model *model = compiled("data=4", NULL, NULL);
-        check_ok(fit(model, cases[i].epochs, iso_profile(path, .step = cases[i].asked), NULL, NULL));
-        if (iso_is_chief(ctx))
-            check_profile(path, cases[i].step, cases[i].step % 4 == 3 ? 2 : 8);
-        discard(model);
-    }
-    if (iso_is_chief(ctx))
-        remove(path);
 }
 END_TEST
 
@@ -722,7 +459,6 @@ START_TEST(a_full_disk_ends_training_on_all_ranks)
     ck_assert_ptr_nonnull(strstr(iso_error_message(), "/dev/full: No space left"));
     ck_assert_int_eq(n.batches, 8);
     discard(model);
-    remove_folder();
 }
 END_TEST
 
@@ -731,17 +467,13 @@ int main(void)
     int failed = 1;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(NULL, NULL, &ctx);
-    snprintf(folder, sizeof folder, "/tmp/isogrid-tensorboard-%d", (int)getpid());
-    for (int i = 0; i < ROWS * FEATURES; i++)
-        inputs[i] = sin(i * 1.7);
-    for (int i = 0; i < ROWS; i++)
-        targets[i] = 2 * inputs[3 * i] - inputs[3 * i + 1] + 0.5;
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("tensorboard", 0, checksums_are_those_of_rfc_3720, messages_are_those_of_tensorboard,
-                      scalars_of_a_training, tags_are_those_of_keras, a_folder_takes_several_trainings,
-                      histograms_are_of_the_whole_tensor, what_is_no_number_is_not_counted,
-                      a_trace_lies_where_the_plugin_looks, a_profile_of_a_step,
-                      what_cannot_be_written_is_told_before_training, a_full_disk_ends_training_on_all_ranks);
+        failed = RUN_TESTS_WITH("tensorboard", 0, set_up, tear_down, checksums_are_those_of_rfc_3720,
+                                messages_are_those_of_tensorboard, scalars_of_a_training,
+                                tags_are_those_of_keras, a_folder_takes_several_trainings,
+                                histograms_are_of_the_whole_tensor, what_is_no_number_is_not_counted,
+
+                                what_cannot_be_written_is_told_before_training,
+                                a_full_disk_ends_training_on_all_ranks);
     return iso_finish(ctx, status) || failed;
 }
