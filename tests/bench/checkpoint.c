@@ -263,9 +263,13 @@ static void print(const bench *b)
 
 static void print_json(const bench *b)
 {
+    printf("{\"seconds\": {");
     for (int k = 0; k < KINDS; k++)
-        printf("%s\"%s\": %.6f", k ? ", " : "{", kinds[k], median(b->seconds[k], b->rounds));
-    printf("}\n");
+        printf("%s\"%s\": %.6f", k ? ", " : "", kinds[k], median(b->seconds[k], b->rounds));
+    printf("}, \"times\": {");
+    for (int k = 1; k < KINDS; k += 2)
+        printf("%s\"%s\": %.4f", k > 1 ? ", " : "", kinds[k], median_ratio(b, k));
+    printf("}}\n");
 }
 
 /* --NAME VALUE */
