@@ -41,7 +41,8 @@ def judge(what, times):
     """Ratios within rounds, their medians."""
     for kind, wanted in WANTED.items():
         met = times[OURS[kind]] <= wanted
-        print(f"  {what}: {OURS[kind]}, to {PLAIN[kind]:40}{times[OURS[kind]]:6.2f}  (wanted {wanted:.2f}{'' if met else ': NOT MET'})")
+        words = f"{what}: {OURS[kind]}, to {PLAIN[kind]}"
+        print(f"  {words:74}{times[OURS[kind]]:6.2f}  (wanted {wanted:.2f}{'' if met else ': NOT MET'})")
 
 
 def main():
