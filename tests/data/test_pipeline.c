@@ -1,37 +1,10 @@
 /* Maps, caches and prefetching: their order has meaning, threads do not change results, and nothing is made
  * twice or in vain. Ranks: 1 */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
+#include "tests/data/counted_map.h"
 #include "tests/data/data_test.h"
-#include "tests/support/folder.h"
 #include "tests/support/run_tests.h"
-
-static _Atomic int calls;
-static _Atomic int made[MOST_ROWS]; /* how often for each row */
-
-static void forget(void)
-{
-    calls = 0;
-    memset((void *)made, 0, sizeof made);
-}
-
-/* x: [] -> 10 x + rows of the element, y as it is. Counts. */
-static iso_status ten_times(const iso_element *in, void *const *out, void *user)
-{
-    (void)user;
-    calls++;
-    for (int64_t i = 0; i < in->rows; i++) {
-        int32_t x = ((const int32_t *)in->data[0])[i];
-        if (x >= 0 && x < MOST_ROWS)
-            made[x]++;
-        ((int32_t *)out[0])[i] = 10 * x + (int32_t)in->rows;
-        ((uint8_t *)out[1])[i] = ((const uint8_t *)in->data[1])[i];
-    }
-    return ISO_OK;
-}
 
 START_TEST(test_map_of_rows)
 {
@@ -174,14 +147,6 @@ START_TEST(test_map_refuses)
     iso_dataset_destroy(ds);
 }
 END_TEST
-
-static iso_status fail_at_seven(const iso_element *in, void *const *out, void *user)
-{
-    (void)user;
-    *(int32_t *)out[0] = *(const int32_t *)in->data[0];
-    *(uint8_t *)out[1] = 0;
-    return *(int32_t *)out[0] == 7 ? iso_error(ISO_INVALID, "seven is not liked") : ISO_OK;
-}
 
 START_TEST(test_map_error)
 {
@@ -456,159 +421,6 @@ START_TEST(test_split_behind_map_and_cache)
 }
 END_TEST
 
-/* ---- caches in files ---- */
-
-static char folder[64], path[128];
-
-static void make_folder(void)
-{
-    OK(make_test_folder(NULL, folder));
-    snprintf(path, sizeof path, "%s/rows.cache", folder);
-    forget();
-}
-
-static void remove_folder(void)
-{
-    const char *names = names_in(folder);
-    ck_assert_msg(!*names || !strcmp(names, "rows.cache"), "left beside the cache: %s", names);
-    OK(remove_test_folder(NULL, folder));
-}
-
-static iso_dataset *cached(int rows, int threads)
-{
-    iso_dataset *ds = numbers(NULL, rows);
-    OK(iso_dataset_map(ds, ten_times, .threads = threads));
-    OK(iso_dataset_batch(ds, 3));
-    OK(iso_dataset_cache(ds, path));
-    return ds;
-}
-
-static void expect_seven(iso_dataset *ds)
-{
-    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, 41, 51, -1, 61, -1);
-    OK(iso_dataset_rewind(ds, 1));
-    EXPECT_EPOCH(ds, 1, 11, 21, -1, 31, 41, 51, -1, 61, -1);
-    iso_dataset_destroy(ds);
-}
-
-START_TEST(test_cache_file)
-{
-    expect_seven(cached(7, 3));
-    ck_assert_int_eq(calls, 7);
-    expect_seven(cached(7, 0)); /* read, not made */
-    ck_assert_int_eq(calls, 7);
-    iso_dataset_destroy(cached(8, 0)); /* other rows: made anew */
-    ck_assert_int_eq(calls, 15);
-    expect_seven(cached(7, 0));
-    ck_assert_int_eq(calls, 22);
-}
-END_TEST
-
-/* Rows of the same shape that have other values, or another order, are other rows. */
-START_TEST(test_cache_file_knows_its_source)
-{
-    int32_t x[4] = {1, 2, 3, 4};
-    for (int round = 0; round < 3; round++) {
-        iso_dataset *ds = NULL;
-        OK(iso_dataset_arrays(NULL, &ds, .x = {x, ISO_I32, ISO_SHAPE(4)}));
-        if (round == 2)
-            OK(iso_dataset_shuffle(ds, 0, .seed = 3));
-        OK(iso_dataset_cache(ds, path));
-        if (round == 1)
-            EXPECT_EPOCH(ds, 1, -1, 2, -1, 7, -1, 4, -1);
-        if (round == 2) {
-            int32_t words[8];
-            read_epoch(ds, words);
-            ck_assert(words[0] != 1 || words[2] != 2 || words[4] != 7);
-        }
-        iso_dataset_destroy(ds);
-        x[2] = 7;
-    }
-}
-END_TEST
-
-static void damage(long at, int truncate_to)
-{
-    FILE *f = fopen(path, "r+b");
-    ck_assert_ptr_nonnull(f);
-    if (truncate_to >= 0) {
-        ck_assert_int_eq(ftruncate(fileno(f), truncate_to), 0);
-    } else {
-        fseek(f, at, SEEK_SET);
-        int byte = fgetc(f);
-        fseek(f, at, SEEK_SET);
-        fputc(byte ^ 0x40, f);
-    }
-    fclose(f);
-}
-
-START_TEST(test_broken_cache_files)
-{
-    static const int cuts[] = {0, 10, 4096, 4100};
-    static const int flips[] = {0, 9, 40, 4096, 4100, 4096 + 64};
-    expect_seven(cached(7, 0));
-    int expected = 7;
-    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-        damage(0, cuts[i]);
-        expect_seven(cached(7, 0));
-        ck_assert_int_eq(calls, expected += 7);
-    }
-    for (size_t i = 0; i < sizeof flips / sizeof flips[0]; i++) {
-        damage(flips[i], -1);
-        expect_seven(cached(7, 0));
-        ck_assert_int_eq(calls, expected += 7);
-    }
-}
-END_TEST
-
-START_TEST(test_cache_file_fails)
-{
-    char where[160];
-    iso_dataset *ds = numbers(NULL, 12);
-    OK(iso_dataset_map(ds, fail_at_seven, .threads = 2));
-    FAILS(iso_dataset_cache(ds, path), "seven is not liked");
-    ck_assert_int_ne(access(path, F_OK), 0);
-    iso_dataset_destroy(ds);
-    ds = numbers(NULL, 12);
-    snprintf(where, sizeof where, "%s/nowhere/rows.cache", folder);
-    ck_assert_int_eq(iso_dataset_cache(ds, where), ISO_IO);
-    ck_assert(strstr(iso_error_message(), where));
-    iso_dataset_destroy(ds);
-    ds = numbers(NULL, 12);
-    FAILS(iso_dataset_cache(ds, folder), "is not a file");
-    iso_dataset_destroy(ds);
-}
-END_TEST
-
-/* Behind a shuffle of batches the order is kept, the place of the shorter batch with it; another shuffle may
- * follow. */
-START_TEST(test_cache_file_of_shuffled_batches)
-{
-    int32_t a[32], b[32], c[32];
-    for (uint64_t seed = 1; seed < 8; seed++) {
-        iso_dataset *ds[2];
-        for (int i = 0; i < 2; i++) {
-            ds[i] = numbers(NULL, 10);
-            OK(iso_dataset_batch(ds[i], 4));
-            OK(iso_dataset_shuffle(ds[i], 0, .seed = seed));
-            if (i == 0)
-                OK(iso_dataset_cache(ds[i], path));
-        }
-        ck_assert_int_eq(read_epoch(ds[0], a), 13);
-        ck_assert_int_eq(read_epoch(ds[1], b), 13);
-        ck_assert(memcmp(a, b, 13 * sizeof a[0]) == 0);
-        OK(iso_dataset_rewind(ds[0], 3));
-        read_epoch(ds[0], c);
-        ck_assert(memcmp(a, c, 13 * sizeof a[0]) == 0);
-        OK(iso_dataset_map(ds[0], ten_times));
-        OK(iso_dataset_shuffle(ds[0], 0));
-        ck_assert_int_eq(read_epoch(ds[0], c), 13);
-        iso_dataset_destroy(ds[0]);
-        iso_dataset_destroy(ds[1]);
-    }
-}
-END_TEST
-
 /* No step allocates. */
 START_TEST(test_steps_allocate_nothing)
 {
@@ -638,7 +450,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *maps = tcase_create("maps"), *files = tcase_create("files");
+    TCase *maps = tcase_create("maps");
     tcase_set_timeout(maps, 60);
     tcase_add_test(maps, test_map_of_rows);
     tcase_add_test(maps, test_map_of_batches);
@@ -655,14 +467,7 @@ int main(void)
     tcase_add_loop_test(maps, test_cache_in_memory, 0, 3);
     tcase_add_test(maps, test_split_behind_map_and_cache);
     tcase_add_loop_test(maps, test_steps_allocate_nothing, 0, 4);
-    tcase_add_checked_fixture(files, make_folder, remove_folder);
-    tcase_add_test(files, test_cache_file);
-    tcase_add_test(files, test_cache_file_knows_its_source);
-    tcase_add_test(files, test_broken_cache_files);
-    tcase_add_test(files, test_cache_file_fails);
-    tcase_add_test(files, test_cache_file_of_shuffled_batches);
     Suite *suite = suite_create("pipeline");
     suite_add_tcase(suite, maps);
-    suite_add_tcase(suite, files);
     return run_suite(suite);
 }
