@@ -26,6 +26,8 @@ static iso_status set(const char *option, iso_setting *setting, const char *valu
     char what[2 * ISO_LONGEST_SETTING];
     int64_t number = 0;
     snprintf(what, sizeof what, "--%s: %s", option, setting->name);
+    if (setting->given)
+        return iso_error(ISO_INVALID, "%s is given twice", what);
     setting->given = true;
     if (setting->text) {
         snprintf(setting->text, ISO_LONGEST_SETTING, "%s", value);

@@ -157,6 +157,7 @@ static const struct wrong {
     {"--early-stopping patience=x", "early-stopping: patience 'x'", "not a whole number"},
     {"--early-stopping mode=up", "mode is 'up'", "auto, min or max"},
     {"--early-stopping monitor=", "monitor", "is empty"},
+    {"--early-stopping patience=1,patience=2", "early-stopping: patience", "given twice"},
     {"--reduce-lr-on-plateau factor=1.5", "factor is 1.5", "below 1"},
     {"--reduce-lr-on-plateau mode=down", "mode is 'down'", "auto, min or max"},
     {"--tensorboard d --tensorboard-options histograms=1", "'histograms'", "histogram_freq"},

@@ -39,18 +39,23 @@ static bool is_metric(const char *name, size_t length, const char *metric)
            (length == own || name[length - own - 1] == '_');
 }
 
+static bool is_one_of(const char *name, const char *const *metrics, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_metric(name, strlen(name), metrics[i]))
+            return true;
+    return false;
+}
+
 static iso_mode mode_of(const char *name)
 {
-    static const char *const up[] = {"accuracy", "acc", "top_k"}, *const down[] = {"loss", "mse", "mae"};
+    static const char *const up[] = {"accuracy", "acc", "top_k"};
+    static const char *const down[] = {"loss", "mse", "mae", "mean_squared_error", "mean_absolute_error"};
     if (strncmp(name, "val_", 4) == 0)
         name += 4;
-    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
-        if (is_metric(name, strlen(name), up[i]))
-            return ISO_MODE_MAX;
-        if (is_metric(name, strlen(name), down[i]))
-            return ISO_MODE_MIN;
-    }
-    return ISO_MODE_AUTO;
+    if (is_one_of(name, up, sizeof up / sizeof up[0]))
+        return ISO_MODE_MAX;
+    return is_one_of(name, down, sizeof down / sizeof down[0]) ? ISO_MODE_MIN : ISO_MODE_AUTO;
 }
 
 iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state)
