@@ -2,13 +2,26 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+static void say(const char *text)
+{
+    fprintf(stderr, "isogrid: warning: %s\n", text); /* in one piece: ranks share stderr */
+}
+
+/* A list of files may be longer than the buffer; where there is no memory for it, its beginning is said. */
 void iso_warn(const char *format, ...)
 {
-    char line[1024];
-    va_list args;
+    char usual[1024];
+    va_list args, again;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    va_copy(again, args);
+    int length = vsnprintf(usual, sizeof usual, format, args);
+    char *whole = length >= (int)sizeof usual ? malloc((size_t)length + 1) : NULL;
+    if (whole)
+        vsnprintf(whole, (size_t)length + 1, format, again);
+    va_end(again);
     va_end(args);
-    fprintf(stderr, "isogrid: warning: %s\n", line);
+    say(whole ? whole : usual);
+    free(whole);
 }

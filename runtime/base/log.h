@@ -6,7 +6,8 @@
 extern "C" {
 #endif
 
-/* One line to stderr, "isogrid: warning: ...". Callers see to it that one rank says it. */
+/* A line to stderr, "isogrid: warning: ...", or several, of any length. Callers see to it that one rank says
+ * it. */
 void iso_warn(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))
