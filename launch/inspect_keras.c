@@ -1,7 +1,6 @@
 /* isogrid inspect of a .keras file: what it says of itself, and the weights in it. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launch/inspect_impl.h"
 #include "models/keras/keras.h"

@@ -1,5 +1,4 @@
 /* The options of callbacks that are lists of settings. */
-#include <stdio.h>
 #include <string.h>
 
 #include "launch/options.h"

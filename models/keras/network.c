@@ -2,7 +2,6 @@
  * are called more than once. As Keras does it (functional_from_config in keras/src/models/functional.py): the
  * calls of all layers are gone through in the order of the file, those whose inputs are not there yet again
  * and again. */
-#include <stdio.h>
 #include <string.h>
 
 #include "models/keras/network_impl.h"

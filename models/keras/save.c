@@ -17,7 +17,6 @@
 #include "models/keras/keras.h"
 #include "models/keras/writer_impl.h"
 #include "runtime/base/file.h"
-#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 

@@ -1,6 +1,5 @@
 /* The weights of a .keras file, read into a model. HDF5 wants a file with a name, so on each host the first
  * rank unpacks them. */
-#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"

@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 iso_status iso_file_failed(const char *path, const char *what)

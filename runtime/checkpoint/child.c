@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include <unistd.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/base/text.h"
 #include "runtime/checkpoint/child_impl.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 

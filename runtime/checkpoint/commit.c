@@ -1,12 +1,8 @@
 /* What the threads of a save do with the file: write, commit, discard. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/base/file.h"
-#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/saver_impl.h"

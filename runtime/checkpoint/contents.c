@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
-#include "runtime/base/memory.h"
 #include "runtime/checkpoint/layout_impl.h"
 
 /* A text with what tells it from no text and from its neighbours. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "runtime/base/lock.h"
-#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 

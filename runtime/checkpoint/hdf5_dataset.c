@@ -1,6 +1,5 @@
 /* A dataset as a tensor: what is taken, and all that is refused. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "runtime/checkpoint/hdf5_impl.h"
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/base/text.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 #include "runtime/checkpoint/layout_impl.h"
 

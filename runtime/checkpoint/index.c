@@ -1,5 +1,4 @@
 /* /isogrid/index: which path of Isogrid each place of the file is; and tensors found by place and path. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/json.h"

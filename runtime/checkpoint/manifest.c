@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/manifest_impl.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"

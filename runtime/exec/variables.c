@@ -1,6 +1,5 @@
 /* Variables from outside of steps: reading, assigning, the fingerprint. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"

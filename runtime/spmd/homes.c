@@ -5,7 +5,6 @@
  *
  * The gradient of a variable whose update is cut has its home where it is cut, and goes there as soon as it
  * is made: it is reduce-scattered, and not kept whole. */
-#include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"

@@ -1,6 +1,5 @@
 /* Layouts that users hold: on a mesh, made from text or by kind. */
 #include <stdio.h>
-#include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"

@@ -1,7 +1,6 @@
 /* Wishes: what is known of a tensor's layout before it is made. An op whose inputs every slot has whole could
  * be cut in any way; it is cut as its output will be wanted, so that no slot computes what it then throws
  * away. */
-#include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"

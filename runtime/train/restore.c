@@ -3,7 +3,6 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
-#include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/state_impl.h"

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "runtime/backend/backend.h"
-#include "runtime/base/log.h"
-#include "runtime/session/session.h"
 #include "runtime/train/state_impl.h"
 
 iso_status iso_state_parse(const iso_saved_file *file, json_t **root)

@@ -2,7 +2,6 @@
  * set of this machine: and that an update cut into parts gives the bits of one in one piece. Ranks: 1 */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend/backend.h"

@@ -3,7 +3,6 @@
  * much faster they grew than n log n since the line above: at most about 1. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "models/layers.h"

@@ -1,12 +1,10 @@
 /* Checksums of parts, and the commit mark: written, read, damaged in every byte, and made up. Ranks: 1 */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "runtime/base/memory.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_impl.h"
 #include "runtime/checkpoint/mark.h"

@@ -3,12 +3,10 @@
  * pretended, so that one machine has messages too. Ranks: 1, 2, 3, 5, 8 */
 #include <check.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/coll.h"
-#include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "tests/support/hosts.h"

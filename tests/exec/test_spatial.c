@@ -1,7 +1,6 @@
 /* Convolutions and pools over parts of height and width compute what one slot computes, exchange halos and
  * gather nothing. Ranks: 1, 2, 3, 5 */
 #include <check.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/base/json.h"
-#include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

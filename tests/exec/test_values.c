@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/control/control.h"
 #include "runtime/base/random.h"
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"

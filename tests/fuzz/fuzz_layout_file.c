@@ -1,5 +1,4 @@
 /* libFuzzer: any bytes as a layout file. */
-#include <stdlib.h>
 
 #include "runtime/spmd/spmd_impl.h"
 

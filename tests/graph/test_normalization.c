@@ -2,7 +2,6 @@
  * Ranks: 1 */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/graph/op.h"

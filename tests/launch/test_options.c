@@ -1,9 +1,7 @@
 /* The command line of `isogrid train`: values, defaults, and a message that names the option and the value
  * for all that is wrong. Ranks: 1 */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launch/options.h"

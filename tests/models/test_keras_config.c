@@ -2,8 +2,6 @@
  * place. Keras's own files are in test_keras_files.c; here are texts that Keras does not write, or that
  * Isogrid does not take. Ranks: 1 */
 #include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "models/keras/keras_impl.h"

@@ -2,7 +2,6 @@
  * on from the file's weights, optimizer state and compile settings, against what Keras has (models.h5), in
  * float32 and float64. Ranks: 1, 3 */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

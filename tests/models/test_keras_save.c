@@ -2,7 +2,6 @@
  * then nothing is written. (Whether real Keras reads such files: test_keras_table_python.) Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* What a reshard is called and what it moves, against the regions that its slots visit; routes against
  * theory. Ranks: 1 */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/random.h"

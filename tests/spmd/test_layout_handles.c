@@ -3,7 +3,6 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"

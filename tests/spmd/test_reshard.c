@@ -1,7 +1,6 @@
 /* Reshards against a plain model: every slot's buffer is filled, resharded by the visited regions, and must
  * stand for the same tensor. Ranks: 1 */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/random.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/control/control.h"
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
 #include "tests/support/once.h"

@@ -2,10 +2,7 @@
  * fails alone leaves nobody waiting. Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/isogrid.h"
 #include "tests/support/linear.h"

@@ -1,7 +1,6 @@
 /* Where variables lie in Keras's files: against listings of files that Keras wrote (tests/keras/places.json).
  * Ranks: 1 */
 #include <check.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/json.h"

@@ -1,7 +1,6 @@
 /* iso_predict: arrays, parts and files hold the same outputs, each element once, on any mesh; models that are
  * not compiled; what fails. Ranks: 1, 3, 8 */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,15 +5,11 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "models/models.h"
-#include "runtime/base/memory.h"
-#include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"

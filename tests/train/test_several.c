@@ -1,11 +1,8 @@
 /* Models with two inputs and two outputs: five steps, evaluate and predict against Keras, on any mesh; the
  * same bits wherever the slots live; data and options that do not fit. Ranks: 1, 3, 8 */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/isogrid.h"
 #include "tests/support/once.h"

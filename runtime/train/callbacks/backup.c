@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/control/control.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"

@@ -1,6 +1,4 @@
 /* Keras's EarlyStopping. */
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"

@@ -1,5 +1,4 @@
 /* Keras's LearningRateScheduler. */
-#include <math.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"

@@ -1,7 +1,6 @@
 #include "runtime/train/tensorboard/record.h"
 
 #include <pthread.h>
-#include <string.h>
 
 static uint32_t table[256];
 

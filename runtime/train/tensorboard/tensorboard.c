@@ -1,5 +1,4 @@
 /* Keras's TensorBoard: when what is written under which tag. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
