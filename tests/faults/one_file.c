@@ -1,12 +1,13 @@
 /* Writes the same file again and again, with what the injector does meanwhile.
  *
  *   one_file sweep KIND FOLDER RANK HOW    lets each call fail so, one after the other
- *   one_file once KIND FOLDER FAULTS       writes one file with these faults: to be killed
- *   one_file after KIND FOLDER             the job that comes next: what is there is whole, and is replaced
+ *   one_file go KIND FOLDER FAULTS         as the job that comes next: what is there is whole, and not older
+ * than what was written last; replaces it twice, with the faults: to be killed
  *
  * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks) or keras (a compiled
  * model, FOLDER/net.keras). All values in a file tell which write made it.
- * Exit codes: 0 all was well, 9 (once) no fault was met, else something was lost. */
+ * FOLDER.last is the number of the last write that was reported.
+ * Exit codes: 0 all was well, 9 (go) no fault was met, else something was lost. */
 #include <dirent.h>
 #include <mpi.h>
 #include <stdarg.h>
@@ -260,25 +261,49 @@ static int sweep(const char *rank, const char *how)
     return 0;
 }
 
-static int once(const char *spec)
+/* ---- going on after a kill ---- */
+
+static FILE *open_last(const char *mode)
 {
-    write_well(read_file() + 1);
+    char name[4096];
+    snprintf(name, sizeof name, "%s.last", folder);
+    return fopen(name, mode);
+}
+
+static int last_written(void)
+{
+    int number = 0;
+    FILE *in = open_last("r");
+    if (in && fscanf(in, "%d", &number) != 1)
+        lost("%s.last holds no number", folder);
+    if (in)
+        fclose(in);
+    return number;
+}
+
+static void report(int number)
+{
+    FILE *out = iso_rank(ctx) == 0 ? open_last("w") : NULL;
+    if (iso_rank(ctx) == 0 && (!out || fprintf(out, "%d\n", number) < 0 || fclose(out)))
+        lost("%s.last cannot be written", folder);
+    most(0); /* nobody is killed before */
+}
+
+static int go(const char *spec)
+{
+    int last = last_written(), number = read_file();
+    check_tidy(1);
+    if (number < last)
+        lost("write %d is found, after %d was reported", number, last);
+    write_well(++number);
+    check_tidy(0);
+    report(number);
     arm(spec);
-    if (what->write(read_file() + 1))
+    if (what->write(number + 1))
         lost("%s", iso_error_message());
     bool met = most(faults_hit && faults_hit());
     arm("");
     return met ? 0 : NOT_MET;
-}
-
-static int after(void)
-{
-    check_tidy(1);
-    if (read_file() == 0)
-        lost("there is no file");
-    write_well(read_file() + 1);
-    check_tidy(0);
-    return 0;
 }
 
 static int perform(int argc, char **argv)
@@ -292,9 +317,7 @@ static int perform(int argc, char **argv)
     snprintf(path, sizeof path, "%s/%s", folder, what->file);
     if (!strcmp(argv[1], "sweep") && argc > 5)
         return sweep(argv[4], argv[5]);
-    if (!strcmp(argv[1], "once") && argc > 4)
-        return once(argv[4]);
-    return !strcmp(argv[1], "after") ? after() : 2;
+    return !strcmp(argv[1], "go") && argc > 4 ? go(argv[4]) : 2;
 }
 
 int main(int argc, char **argv)
