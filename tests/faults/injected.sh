@@ -24,6 +24,6 @@ injected() {
     shift 2
     local launch=()
     [ "$ranks" -eq 1 ] || launch=(launch/mpirun -np "$ranks")
-    timeout --kill-after=5 "${limit:-60}" "${launch[@]}" env LD_PRELOAD="$PWD/$BUILD/tests/faults/injector.so" \
+    timeout --kill-after=5 "${limit:-120}" "${launch[@]}" env LD_PRELOAD="$PWD/$BUILD/tests/faults/injector.so" \
         ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAULTS_BELOW="$below" FAULTS="${faults:-}" FAULTS_LOG="${log:-/dev/null}" "$@"
 }
