@@ -4,6 +4,19 @@
 
 #include "launch/train_impl.h"
 
+static bool clips(const iso_train_options *options)
+{
+    return options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0;
+}
+
+/* What is not replaced is checked where it is compiled: a file's optimizer that there is not is none of the
+ * business of who only predicts. */
+static bool replaces_optimizer(const iso_train_options *options)
+{
+    return options->optimizer || options->learning_rate >= 0 || options->schedule ||
+           options->weight_decay >= 0 || clips(options);
+}
+
 static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
 {
     iso_optimizer optimizer = *result;
@@ -21,12 +34,13 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
     }
     if (options->weight_decay >= 0)
         optimizer.weight_decay = options->weight_decay;
-    if (options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0) {
+    if (clips(options)) {
         optimizer.clip_norm = options->clip_norm;
         optimizer.global_clip_norm = options->global_clip_norm;
         optimizer.clip_value = options->clip_value;
     }
-    ISO_TRY(iso_optimizer_check(&optimizer));
+    if (replaces_optimizer(options))
+        ISO_TRY(iso_optimizer_check(&optimizer));
     *result = optimizer;
 done:
     return status;
@@ -67,8 +81,11 @@ static iso_status replace_loss(const char *name, iso_compile_options *compile)
 static iso_status replace_metrics(const char *text, iso_compile_options *compile)
 {
     memset(compile->metrics, 0, sizeof compile->metrics);
-    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+    memset(compile->metric_names, 0, sizeof compile->metric_names);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
         memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
+        memset(compile->outputs[i].metric_names, 0, sizeof compile->outputs[i].metric_names);
+    }
     return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics);
 }
 

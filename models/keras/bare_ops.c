@@ -1,4 +1,5 @@
-/* Ops of a graph that no layer made, as the layers of Keras that do the same. */
+/* Ops of a graph that no layer made, as what does the same in Keras: a layer, or an operation of keras.ops.
+ */
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
@@ -18,6 +19,12 @@ static const struct {
               {"multiply", "Multiply"},
               {"maximum", "Maximum"},
               {"minimum", "Minimum"}};
+
+/* What no layer does. */
+static const struct {
+    const char *op, *operation;
+} operations[] = {{"abs", "Absolute"},  {"log", "Log"},         {"sqrt", "Sqrt"},
+                  {"square", "Square"}, {"negate", "Negative"}, {"divide", "Divide"}};
 
 static const char *activation_of(const iso_op *op)
 {
@@ -97,9 +104,16 @@ static json_t *layer_of(const iso_op *op, const char **type)
     return NULL;
 }
 
-iso_status iso_keras_layer_of_op(const iso_op *op, const char **type, json_t **config)
+iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config)
 {
+    *module = "keras.layers";
     *config = layer_of(op, type);
+    for (size_t i = 0; !*config && i < sizeof operations / sizeof *operations; i++)
+        if (strcmp(op->type->name, operations[i].op) == 0) {
+            *module = ISO_KERAS_OPERATIONS;
+            *type = operations[i].operation;
+            *config = json_object();
+        }
     return *config ? ISO_OK
                    : iso_error(ISO_INVALID,
                                "the network uses the op '%s' (its result is '%s') outside of layers, and no "

@@ -1,5 +1,6 @@
 /* What a file says of compile: optimizer, losses, metrics. What Isogrid does not have is named in a warning
  * and left out: options may take its place. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,7 +210,8 @@ static const char *identifier(const json_t *value, char *room, size_t size)
     const char *text = json_string_value(value), *type = iso_keras_class(value, &custom);
     const char *function = type && strcmp(type, "function") == 0 ? iso_keras_text(value, "config") : NULL;
     const char *module = iso_keras_text(value, "module");
-    if (function && module && strncmp(module, "keras", 5) == 0)
+    /* Keras writes its own functions as "builtins", and looks for their names among its own first. */
+    if (function && module && (strncmp(module, "keras", 5) == 0 || strcmp(module, "builtins") == 0))
         text = function;
     else if (custom)
         return NULL;
@@ -257,47 +259,97 @@ done:
     return status;
 }
 
-static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_output_options *output,
-                              iso_metric *metric)
+static bool has_k(iso_metric metric)
+{
+    return metric == ISO_METRIC_TOP_K || metric == ISO_METRIC_SPARSE_TOP_K;
+}
+
+static bool has_threshold(iso_metric metric, const iso_shape *prediction)
+{
+    bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
+    return metric == ISO_METRIC_BINARY_ACCURACY || (metric == ISO_METRIC_ACCURACY && one);
+}
+
+/* k and threshold are the output's, for all its metrics: those of one more must be the same. */
+static iso_status set_numbers(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric, int k,
+                              double threshold, iso_output_options *output)
+{
+    bool other = false;
+    for (int i = 0; i < ISO_MAX_METRICS && output->metrics[i] != ISO_METRIC_NONE; i++)
+        other = other || (has_k(metric) && has_k(output->metrics[i]) && k != output->top_k) ||
+                (has_threshold(metric, prediction) && has_threshold(output->metrics[i], prediction) &&
+                 threshold != iso_option_number(output->threshold, 0.5));
+    if (other)
+        return iso_keras_refuse(reader, "the metric %s has another %s than one before",
+                                iso_metric_name(metric), has_k(metric) ? "k" : "threshold");
+    if (has_k(metric))
+        output->top_k = k;
+    if (has_threshold(metric, prediction))
+        output->threshold = wish(threshold);
+    return ISO_OK;
+}
+
+/* What Keras calls a metric: as the text does, or its function, or as its object says. */
+static const char *title_of(const json_t *value)
+{
+    const json_t *config = json_object_get(value, "config");
+    return json_is_string(value)    ? json_string_value(value)
+           : json_is_string(config) ? json_string_value(config)
+                                    : iso_keras_text(config, "name");
+}
+
+/* Into this place among the metrics of an output. */
+static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
+                              int place, iso_output_options *output)
 {
     char name[120], shown[160];
+    int k = 5;
+    double threshold = 0.5, wanted;
+    iso_metric metric;
     iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
+    const char *type = iso_keras_text(value, "class_name");
     if (!identifier(value, name, sizeof name))
         return iso_keras_refuse(reader, "the metric %s is not Keras's own",
                                 iso_keras_value(value, shown, sizeof shown));
-    iso_status status = iso_metric_find(name, metric);
-    if (status != ISO_OK || !arguments.members)
+    if (type && strcmp(type, "Accuracy") == 0) /* the class compares for equality; the name chooses a class */
+        return iso_keras_refuse(reader, "the metric Accuracy, of equal values, is not supported");
+    iso_status status = iso_metric_find(name, &metric);
+    if (status != ISO_OK)
         return status;
-    ISO_TRY(iso_keras_arguments_begin(&arguments));
-    iso_keras_arguments_take(&arguments, "dtype");
-    int k = (int)steps(&arguments.config, "k");
-    double threshold = number(&arguments.config, "threshold", 0);
-    ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
-    if ((k && output->top_k && k != output->top_k) ||
-        (threshold != 0 && output->threshold != 0 && threshold != output->threshold))
-        return iso_keras_refuse(reader, "the metric %s has another k or threshold than one before", name);
-    output->top_k = k ? k : output->top_k;
-    output->threshold = threshold != 0 ? threshold : output->threshold;
+    if (arguments.members) {
+        ISO_TRY(iso_keras_arguments_begin(&arguments));
+        iso_keras_arguments_take(&arguments, "dtype");
+        wanted = number(&arguments.config, "k", k);
+        if (!(wanted >= 1 && wanted <= INT_MAX && wanted == (int)wanted))
+            arguments.config.refuse(&arguments.config, "k", "a whole number from 1");
+        else
+            k = (int)wanted;
+        threshold = number(&arguments.config, "threshold", threshold);
+        ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
+    }
+    ISO_TRY(set_numbers(reader, iso_tensor_shape(prediction), metric, k, threshold, output));
+    output->metrics[place] = metric;
+    if (title_of(value))
+        output->metric_names[place] = iso_graph_keep_text(iso_tensor_graph(prediction), title_of(value));
 done:
     return status;
 }
 
 /* Metrics that are not known are left out, with a warning. */
-static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_output_options *output)
+static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
+                        iso_output_options *output)
 {
     int count = 0;
     while (count < ISO_MAX_METRICS && output->metrics[count] != ISO_METRIC_NONE)
         count++;
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++)
-        add_metrics(reader, json_array_get(value, i), output);
+        add_metrics(reader, json_array_get(value, i), prediction, output);
     if (!json_is_string(value) && !json_is_object(value))
         return;
     if (count == ISO_MAX_METRICS)
         iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
-    else if (read_metric(reader, value, output, &output->metrics[count]) != ISO_OK) {
-        output->metrics[count] = ISO_METRIC_NONE;
+    else if (read_metric(reader, value, prediction, count, output) != ISO_OK)
         leave_out(reader, "a metric");
-    }
 }
 
 /* ---- outputs ---- */
@@ -326,10 +378,11 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
         leave_out(reader, "the loss (--loss says another)");
     if (json_is_number(weight))
         read->loss_weight = wish(json_number_value(weight));
-    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), read);
+    iso_tensor *prediction = iso_model_output_at(model, output);
+    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), prediction, read);
     if (json_array_size(weighted) > 0)
         iso_keras_warn(reader, "weighted_metrics are taken as metrics, without sample weights");
-    add_metrics(reader, weighted, read);
+    add_metrics(reader, weighted, prediction, read);
 }
 
 /* The settings of a model's one output, where options look for them. */
@@ -342,6 +395,7 @@ static void set_only(iso_compile_options *options, const iso_output_options *out
     options->top_k = output->top_k;
     options->threshold = output->threshold;
     memcpy(options->metrics, output->metrics, sizeof options->metrics);
+    memcpy(options->metric_names, output->metric_names, sizeof options->metric_names);
 }
 
 void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso_model *model,

@@ -158,13 +158,15 @@ static const struct {
     [ISO_METRIC_MAE] = {"MeanAbsoluteError", NULL},
 };
 
-static json_t *metric_json(iso_metric metric, const iso_output_options *output)
+/* name NULL: the usual one. */
+static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output)
 {
-    if (metric == ISO_METRIC_ACCURACY)
-        return json_string("accuracy");
+    if (metric == ISO_METRIC_ACCURACY) /* by these names alone Keras chooses one */
+        return json_string(name && strcmp(name, "acc") == 0 ? name : "accuracy");
     if ((int)metric >= ISO_METRIC_COUNT || !metrics[metric].type)
         return NULL;
-    const char *name = metrics[metric].name ? metrics[metric].name : iso_metric_name(metric);
+    if (!name)
+        name = metrics[metric].name ? metrics[metric].name : iso_metric_name(metric);
     json_t *config = json_pack("{s: s, s: s}", "name", name, "dtype", "float32");
     if (metric == ISO_METRIC_SPARSE_TOP_K || metric == ISO_METRIC_TOP_K)
         json_object_set_new(config, "k", json_integer(output->top_k ? output->top_k : 5));
@@ -173,11 +175,11 @@ static json_t *metric_json(iso_metric metric, const iso_output_options *output)
     return iso_keras_object("keras.metrics", metrics[metric].type, config);
 }
 
-static json_t *metric_list(const iso_metric *list, const iso_output_options *output)
+static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output)
 {
     json_t *out = json_array();
     for (int i = 0; i < ISO_MAX_METRICS && list[i] != ISO_METRIC_NONE; i++) {
-        json_t *metric = metric_json(list[i], output);
+        json_t *metric = metric_json(list[i], names ? names[i] : NULL, output);
         if (metric)
             json_array_append_new(out, metric);
     }
@@ -200,10 +202,29 @@ void iso_keras_warn_of_functions(iso_model *model)
                  loss ? "a loss" : "metrics", loss ? "is" : "are");
 }
 
-/* One value for each output; with one output that value itself. */
+bool iso_keras_outputs_have_keys(iso_model *model)
+{
+    bool keys = true;
+    for (int i = 0; i < iso_model_output_count(model); i++)
+        keys = keys && iso_model_output_has_name(model, i) &&
+               (i == 0 || strcmp(iso_model_output_name(model, i - 1), iso_model_output_name(model, i)) < 0);
+    return keys;
+}
+
+static json_t *for_each_key(iso_model *model, json_t *(*of)(const iso_output_options *output))
+{
+    json_t *object = json_object();
+    for (int i = 0; i < iso_model_output_count(model); i++)
+        json_object_set_new(object, iso_model_output_name(model, i), of(iso_model_compiled_output(model, i)));
+    return object;
+}
+
+/* One value for each output, by its key where it has one; with one output that value itself. */
 static json_t *for_each_output(iso_model *model, json_t *(*of)(const iso_output_options *output))
 {
     int count = iso_model_output_count(model);
+    if (iso_keras_outputs_have_keys(model))
+        return for_each_key(model, of);
     if (count == 1)
         return of(iso_model_compiled_output(model, 0));
     json_t *list = json_array();
@@ -219,12 +240,12 @@ static json_t *weight_of(const iso_output_options *output)
 
 static json_t *metrics_of(const iso_output_options *output)
 {
-    return metric_list(output->metrics, output);
+    return metric_list(output->metrics, output->metric_names, output);
 }
 
 static json_t *weighted_metrics_of(const iso_output_options *output)
 {
-    return metric_list(output->weighted_metrics, output);
+    return metric_list(output->weighted_metrics, NULL, output);
 }
 
 static bool weighs(iso_model *model)

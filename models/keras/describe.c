@@ -54,12 +54,12 @@ static char *free_name(const writer *w, const char *base)
 }
 
 /* The layer that stands for an operation; config NULL: not asked. */
-static iso_status bare_op(const iso_operation *operation, const iso_network *net, const char **type,
-                          json_t **config)
+static iso_status bare_op(const iso_operation *operation, const iso_network *net, const char **module,
+                          const char **type, json_t **config)
 {
     json_t *found = NULL;
     iso_status status =
-        iso_keras_layer_of_op(net->call[operation->call[0]].output[0]->producer, type, &found);
+        iso_keras_layer_of_op(net->call[operation->call[0]].output[0]->producer, module, type, &found);
     if (status == ISO_OK && config)
         *config = found;
     else
@@ -80,9 +80,9 @@ static iso_status choose_names(writer *w)
     }
     for (int i = 0; i < w->net->operations; i++) {
         const iso_operation *o = &w->net->operation[i];
-        const char *base = o->name, *type;
+        const char *base = o->name, *module, *type;
         if (o->kind == ISO_OPERATION_OP) {
-            ISO_TRY(bare_op(o, w->net, &type, NULL));
+            ISO_TRY(bare_op(o, w->net, &module, &type, NULL));
             iso_text_snake_case(type, snake, sizeof snake);
             base = snake;
         }
@@ -116,10 +116,10 @@ static const char *dtype_name(iso_dtype dtype)
     return dtype == ISO_U8 ? "uint8" : dtype == ISO_BOOL ? "bool" : iso_dtype_name(dtype);
 }
 
+/* By its name, which every Keras 3 takes. */
 static json_t *policy(const iso_graph *graph)
 {
-    const char *name = dtype_name(iso_graph_precision(graph));
-    return iso_keras_object("keras", "DTypePolicy", json_pack("{s: s}", "name", name));
+    return json_string(dtype_name(iso_graph_precision(graph)));
 }
 
 /* ---- how operations are connected ---- */
@@ -174,13 +174,12 @@ static void name_tensors(json_t *named, json_t *list)
     }
 }
 
-/* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, but those of attention. */
-static iso_status describe_call(const writer *w, const iso_call *call, const char *type, const json_t *config,
+/* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `apart`. */
+static iso_status describe_call(const writer *w, const iso_call *call, bool apart, const json_t *config,
                                 json_t **out)
 {
     const iso_operation *operation = &w->net->operation[call->operation];
     json_t *list = json_array();
-    bool apart = strcmp(type, "MultiHeadAttention") == 0 || call->inputs == 1;
     for (int i = 0; i < call->inputs; i++) {
         if (call->from[i].call < 0) {
             json_decref(list);
@@ -194,7 +193,7 @@ static iso_status describe_call(const writer *w, const iso_call *call, const cha
     }
     json_t *named = call_arguments(config);
     name_tensors(named, list);
-    if (!apart)
+    if (!apart && call->inputs > 1)
         list = json_pack("[o]", list);
     *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
     return *out ? ISO_OK : no_memory();
@@ -204,13 +203,15 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
                                  const json_t *config, json_t *layer)
 {
     json_t *nodes = json_array();
+    const char *module = json_string_value(json_object_get(layer, "module"));
+    bool apart = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->calls; i++) {
         json_t *node = NULL;
         const iso_call *call = &w->net->call[operation->call[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
-        status = describe_call(w, call, type, config, &node);
+        status = describe_call(w, call, apart, config, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
             status = no_memory();
     }
@@ -240,13 +241,15 @@ static iso_status check_activation(const char *layer, const json_t *config)
 }
 
 /* A layer's config; the arguments of its calls are taken out by describe_calls. */
-static iso_status layer_config(const writer *w, int number, const char **type, json_t **out)
+static iso_status layer_config(const writer *w, int number, const char **module, const char **type,
+                               json_t **out)
 {
     const iso_operation *operation = &w->net->operation[number];
     json_error_t error;
+    *module = "keras.layers";
     *type = operation->type;
     if (operation->kind == ISO_OPERATION_OP)
-        return bare_op(operation, w->net, type, out);
+        return bare_op(operation, w->net, module, type, out);
     const iso_layer_record *record = iso_graph_layer(w->graph, operation->record);
     *out = record->config ? json_loads(record->config, 0, &error) : NULL;
     if (!*out || json_object_size(*out) == 0) {
@@ -263,14 +266,19 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
     json_t *value;
     bool trainable =
         operation->kind == ISO_OPERATION_OP || !iso_graph_layer(w->graph, operation->record)->frozen;
-    iso_status status = layer_config(w, number, type, noted);
+    const char *module;
+    iso_status status = layer_config(w, number, &module, type, noted);
     if (status != ISO_OK)
         return status;
+    if (strcmp(module, ISO_KERAS_OPERATIONS) == 0) {
+        *out = iso_keras_object(module, *type, json_pack("{s: s}", "name", w->name[number]));
+        return *out ? ISO_OK : no_memory();
+    }
     json_t *config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
                                policy(w->graph));
     json_object_foreach(*noted, key, value) if (strncmp(key, "call.", 5) != 0)
         json_object_set(config, key, value);
-    *out = iso_keras_object("keras.layers", *type, config);
+    *out = iso_keras_object(module, *type, config);
     return *out ? ISO_OK : no_memory();
 }
 
@@ -418,6 +426,20 @@ static iso_status describe_network(const iso_graph *graph, const iso_network *ne
     return status;
 }
 
+/* "output_layers" by the keys of a dictionary. */
+static iso_status name_outputs(iso_model *model, json_t *network)
+{
+    json_t *config = json_object_get(network, "config"), *list = json_object_get(config, "output_layers"),
+           *object = json_object();
+    bool one = json_is_string(json_array_get(list, 0));
+    int failed = !object;
+    for (int i = 0; i < iso_model_output_count(model); i++)
+        failed |= json_object_set(object, iso_model_output_name(model, i),
+                                  one ? list : json_array_get(list, (size_t)i));
+    failed |= json_object_set_new(config, "output_layers", object);
+    return failed ? no_memory() : ISO_OK;
+}
+
 iso_status iso_keras_describe(iso_model *model, json_t **out)
 {
     iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
@@ -438,6 +460,8 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
         return status;
     iso_text_snake_case(net.type, usual, sizeof usual);
     ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : usual, &config));
+    if (strcmp(net.type, "Functional") == 0 && iso_keras_outputs_have_keys(model))
+        ISO_TRY(name_outputs(model, config));
     if (iso_model_optimizer(model)) {
         compile = iso_keras_compile_config(model);
         if (!compile || json_object_set_new(config, "compile_config", compile))

@@ -18,9 +18,10 @@ typedef struct attention {
 
 static bool is_positive(const iso_layer *layer, const char *what, int64_t value)
 {
-    if (value <= 0)
-        iso_layer_fail(layer, "%s is %lld, it must be positive", what, (long long)value);
-    return value > 0;
+    bool good = value > 0 && value <= INT32_MAX;
+    if (!good)
+        iso_layer_fail(layer, "%s is %lld, it must be positive, and below 2^31", what, (long long)value);
+    return good;
 }
 
 /* The numbers among the options. */
@@ -126,6 +127,8 @@ static iso_tensor *swap_heads(const attention *a, iso_tensor *x)
 static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, const char *group,
                            int64_t k, const char *layout)
 {
+    if (!iso_tensor_good(x))
+        return x;
     iso_shape shape = *iso_tensor_shape(x);
     int64_t features = shape.dim[shape.rank - 1], columns = a->heads * k;
     iso_tensor *kernel = weight(a, product, group, false, layout, ISO_SHAPE(features, a->heads, k));
@@ -145,11 +148,11 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
     if (out.rank == 0)
         out = ISO_SHAPE(shape.dim[shape.rank - 1]);
     iso_shape kernel = {.rank = 2 + out.rank, .dim = {a->heads, a->value_dim}};
-    int64_t rows = a->heads * a->value_dim, columns = 1;
-    for (int i = 0; i < out.rank; i++) {
+    int64_t rows = a->heads * a->value_dim, columns;
+    if (iso_shape_count(&out, &columns) != ISO_OK)
+        return iso_layer_fail(a->layer, "output_shape: %s", iso_error_message());
+    for (int i = 0; i < out.rank; i++)
         kernel.dim[2 + i] = shape.dim[shape.rank - 1 + i] = out.dim[i];
-        columns *= out.dim[i];
-    }
     shape.rank += out.rank - 1;
     iso_shape joined = *iso_tensor_shape(y);
     joined.rank--;

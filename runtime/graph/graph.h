@@ -119,6 +119,8 @@ const char *iso_graph_unique_name(iso_graph *graph, const char *base);
 /* Takes a name that a user gave to a layer, and returns it behind the names of the blocks around; two layers
  * of one name in one block are an error, and so is a name with a '/'. */
 const char *iso_graph_take_name(iso_graph *graph, const char *name);
+/* A copy of a text, which lives as long as the graph; NULL, and an error in it, where memory ends. */
+const char *iso_graph_keep_text(iso_graph *graph, const char *text);
 /* Until the block ends, names of layers and paths of variables that are made begin with its name:
  * "encoder/dense/kernel". Automatic names are counted within it. Blocks nest; a name with a '/', or one that
  * is taken, is an error. */

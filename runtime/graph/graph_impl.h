@@ -96,7 +96,6 @@ struct iso_graph {
 
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
-const char *iso_graph_keep_text(iso_graph *graph, const char *text);
 
 /* Adds a pointer to one of the graph's lists; false (and an error in the graph) where memory ends. */
 bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item);

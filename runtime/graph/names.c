@@ -112,6 +112,16 @@ static const char *take_again(iso_graph *graph, const char *path)
     return had->text;
 }
 
+/* "optimizer", "optimizer_1": below these lie the variables of iso_minimize. */
+static bool is_optimizers(const char *name)
+{
+    static const char word[] = "optimizer";
+    const char *end = name + sizeof word - 1;
+    if (strncmp(name, word, sizeof word - 1) != 0)
+        return false;
+    return !*end || (*end == '_' && end[1] && !end[1 + strspn(end + 1, "0123456789")]);
+}
+
 const char *iso_graph_take_name(iso_graph *graph, const char *name)
 {
     char path[ISO_MAX_PATH];
@@ -120,6 +130,11 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name)
         iso_graph_fail(graph,
                        "a layer or block is named '%s': a name must have characters, and no '/' among them",
                        name);
+    if (is_optimizers(path))
+        iso_graph_fail(graph,
+                       "a layer or block is named '%s', as the optimizer's own variables are "
+                       "('%s/iteration'): it needs another name",
+                       path, path);
     if (iso_name_find(graph->sharing ? &graph->sharing->names : &graph->layer_names, path))
         iso_graph_fail(graph, "two layers are named '%s'", path);
     return graph->sharing ? take_again(graph, path) : take(graph, path);

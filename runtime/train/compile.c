@@ -5,6 +5,15 @@
 #include "runtime/session/session.h"
 #include "runtime/train/state_impl.h"
 
+/* What an output is trained for, with its texts, which are the caller's, as the graph's. */
+static iso_output_options keep_objective(iso_graph *graph, iso_output_options objective)
+{
+    for (int i = 0; i < ISO_MAX_METRICS; i++)
+        if (objective.metric_names[i])
+            objective.metric_names[i] = iso_graph_keep_text(graph, objective.metric_names[i]);
+    return objective;
+}
+
 /* Everything that one rank does by itself: losses, metrics, the update. */
 static iso_status build(iso_model *model, const iso_compile_options *options, iso_results *results,
                         iso_update **update)
@@ -26,7 +35,7 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
     for (int i = 0; i < model->outputs; i++)
-        model->objective[i] = iso_objective_of(options, i);
+        model->objective[i] = keep_objective(model->graph, iso_objective_of(options, i));
     ISO_TRY(iso_graph_error(model->graph));
     model->results = results->count;
 done:

@@ -260,9 +260,10 @@ static bool names_agree(const char *theirs, const char *ours)
     return true;
 }
 
-/* Whether the file has the state of such an optimizer as the model's: of that name, and as Keras asks
- * (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many variables. One that has never
- * been used has an iteration and a learning rate; else the chief warns of what is left out. */
+/* Whether the file has the state of such an optimizer as the model's: of that name (older Keras 3 wrote
+ * none), and as Keras asks (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many
+ * variables. One that has never been used has an iteration and a learning rate; else the chief warns of what
+ * is left out. */
 static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_places *places)
 {
     const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
@@ -274,13 +275,13 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
     for (int i = 0; i < places->groups; i++)
         if (strcmp(places->group[i].place, "/optimizer/vars") == 0)
             ours = places->group[i].name;
-    if (!theirs || !ours)
+    if (in_file == 0 || !ours)
         return false;
-    if (in_file == in_model && names_agree(theirs, ours))
+    if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
         return true;
     if (in_file > 2 && (!ctx || iso_is_chief(ctx)))
         iso_warn("%s: the state of its optimizer '%s' (%d variables) is left out: the model's is '%s' (%d)",
-                 file_name(file), theirs, in_file, ours, in_model);
+                 file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model);
     return false;
 }
 

@@ -65,7 +65,7 @@ iso_dtype iso_loss_target_dtype(iso_loss loss);
 /* ---- metrics: by name for iso_compile(), as functions for one's own loops ---- */
 typedef enum iso_metric {
     ISO_METRIC_NONE = 0,
-    ISO_METRIC_ACCURACY, /* that of the loss: sparse, categorical or binary */
+    ISO_METRIC_ACCURACY, /* sparse by the loss, else binary where one value is predicted, or categorical */
     ISO_METRIC_SPARSE_ACCURACY,
     ISO_METRIC_CATEGORICAL_ACCURACY,
     ISO_METRIC_BINARY_ACCURACY,

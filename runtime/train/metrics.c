@@ -112,8 +112,7 @@ iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape
     if (iso_loss_target_dtype(loss) == ISO_I32)
         return ISO_METRIC_SPARSE_ACCURACY;
     bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
-    bool binary = loss == ISO_LOSS_BINARY_CROSSENTROPY || loss == ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
-    return binary || one ? ISO_METRIC_BINARY_ACCURACY : ISO_METRIC_CATEGORICAL_ACCURACY;
+    return one ? ISO_METRIC_BINARY_ACCURACY : ISO_METRIC_CATEGORICAL_ACCURACY;
 }
 
 /* The mean of values over the dimensions that the weights lack: Keras weighs rows. */

@@ -154,6 +154,11 @@ void iso_model_set_output_name(iso_model *model, int index, const char *name)
         snprintf(model->output_name[index], sizeof model->output_name[index], "%s", name);
 }
 
+bool iso_model_output_has_name(const iso_model *model, int index)
+{
+    return index >= 0 && index < model->outputs && *model->output_name[index];
+}
+
 iso_variable *iso_model_variable(iso_model *model, const char *path)
 {
     return model->graph ? iso_graph_find_variable(model->graph, path) : NULL;

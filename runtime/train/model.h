@@ -41,6 +41,8 @@ iso_tensor *iso_model_output_at(iso_model *model, int index);
  * unless set otherwise before iso_compile. Lent. */
 const char *iso_model_output_name(iso_model *model, int index);
 void iso_model_set_output_name(iso_model *model, int index, const char *name);
+/* Whether that was done. */
+bool iso_model_output_has_name(const iso_model *model, int index);
 /* By path ("d1/kernel"); NULL where there is none. Lent; read and assigned after iso_compile. */
 iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Keras's table of layers, output shapes and parameters, and where the model is no chain what is connected to
@@ -64,6 +66,7 @@ typedef struct iso_output_options {
     iso_metric metrics[ISO_MAX_METRICS];
     iso_metric weighted_metrics[ISO_MAX_METRICS];
     iso_custom_metric custom_metrics[ISO_MAX_METRICS];
+    const char *metric_names[ISO_MAX_METRICS];
     int top_k;
     double threshold, label_smoothing, huber_delta;
     iso_dtype target_dtype;
@@ -78,8 +81,9 @@ typedef struct iso_compile_options {
     iso_metric metrics[ISO_MAX_METRICS]; /* end at the first 0; they ignore sample weights, as in Keras */
     iso_metric weighted_metrics[ISO_MAX_METRICS]; /* with sample weights */
     iso_custom_metric custom_metrics[ISO_MAX_METRICS];
-    int top_k;        /* of the top-k metrics; 5 */
-    double threshold; /* of binary accuracy; 0.5 */
+    const char *metric_names[ISO_MAX_METRICS]; /* of metrics, in logs and files; NULL: as they are usually */
+    int top_k;                                 /* of the top-k metrics; 5 */
+    double threshold;                          /* of binary accuracy; 0.5 */
     double label_smoothing;
     double huber_delta; /* 1 */
     /* Data sets have sample weights: behind the targets a component with a weight for each row, for all

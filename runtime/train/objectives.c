@@ -36,6 +36,7 @@ static iso_output_options common(const iso_compile_options *o)
     memcpy(all.metrics, o->metrics, sizeof all.metrics);
     memcpy(all.weighted_metrics, o->weighted_metrics, sizeof all.weighted_metrics);
     memcpy(all.custom_metrics, o->custom_metrics, sizeof all.custom_metrics);
+    memcpy(all.metric_names, o->metric_names, sizeof all.metric_names);
     return all;
 }
 
@@ -63,6 +64,7 @@ iso_output_options iso_objective_of(const iso_compile_options *options, int outp
     FALL_BACK(threshold);
     FALL_BACK(label_smoothing);
     FALL_BACK(huber_delta);
+    FALL_BACK_LIST(metric_names, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(metrics, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(weighted_metrics, own.weighted_metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(custom_metrics, !own.custom_metrics[0].function);
@@ -208,13 +210,16 @@ static const char *metric_title(iso_metric metric, iso_metric asked)
     return accuracy ? "accuracy" : iso_metric_name(metric);
 }
 
-static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics, iso_tensor *weights)
+/* names NULL: the usual ones. */
+static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
+                        const char *const *names, iso_tensor *weights)
 {
     for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++) {
         iso_metric metric = iso_metric_for_loss(metrics[i], o->options.loss, iso_tensor_shape(o->output));
         iso_metric_sums sums =
             iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
-        add_value(all, o->prefix, metric_title(metric, metrics[i]), weights != NULL, sums, false);
+        const char *title = names && names[i] ? names[i] : metric_title(metric, metrics[i]);
+        add_value(all, o->prefix, title, weights != NULL, sums, false);
     }
 }
 
@@ -235,9 +240,9 @@ static void add_values(objectives *all, iso_tensor *total)
         if (all->of[i].loss)
             add_loss(all, all->of[i].prefix, all->of[i].loss);
     for (int i = 0; i < all->count; i++)
-        add_metrics(all, &all->of[i], all->of[i].options.metrics, NULL);
+        add_metrics(all, &all->of[i], all->of[i].options.metrics, all->of[i].options.metric_names, NULL);
     for (int i = 0; i < all->count; i++)
-        add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics, all->of[i].weights);
+        add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics, NULL, all->of[i].weights);
     for (int i = 0; i < all->count; i++)
         add_custom_metrics(all, &all->of[i]);
 }

@@ -403,6 +403,23 @@ def normalization_axes():
                              L.LayerNormalization(axis=1), L.LayerNormalization(axis=[1, 3]), L.Flatten(), L.Dense(2)])
 
 
+@model(lambda: O.SGD(0.05))
+def operations():
+    """Functions of keras.ops that no layer does."""
+    x = x_of((4,))
+    y = L.Dense(3)(x)
+    z = keras.ops.sqrt(keras.ops.square(y) + 1.0) - keras.ops.absolute(y) / (2.0 + keras.ops.log(y * y + 1.5))
+    return keras.Model(x, L.Dense(2)(keras.ops.maximum(-z, y)))
+
+
+@model(lambda: O.SGD(0.05), lo.BinaryCrossentropy(from_logits=True), classes=None,
+       metrics=["accuracy", keras.metrics.BinaryAccuracy(threshold=0.0, name="at_zero"), "MSE",
+                keras.metrics.mean_absolute_error])
+def metric_names():
+    """By name "accuracy" is categorical where more than one value is predicted, whatever the loss."""
+    return keras.Sequential([x_of((4,)), L.Dense(3, activation="tanh"), L.Dense(3)])
+
+
 # ---- data ----
 
 def integers(v, shape, below):
@@ -480,11 +497,15 @@ def make(name):
     entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(one(x), training=False)))}
     path = FOLDER / f"{name}.keras"
     net.save(path)
-    entry["losses"] = []
+    entry["losses"], logs = [], {}
     for _ in range(STEPS if options["train"] else 0):
         loss = net.train_on_batch(one(x), one(y), return_dict=True)
         net.reset_metrics()
         entry["losses"].append(float(f"{float(loss['loss']):.9g}"))
+        for key, value in loss.items():
+            logs.setdefault(key, []).append(float(f"{float(value):.9g}"))
+    if settings.get("metrics"):
+        entry["logs"] = logs
     if options["train"]:
         entry["trained_y"] = numbers(listed(net(one(x), training=False)))
         net.save(FOLDER / f"{name}.trained.keras")

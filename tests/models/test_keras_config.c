@@ -189,6 +189,11 @@ START_TEST(networks)
          "mask is {"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "\"twice\": true")), "[\"a\", 0, 0]"),
          "twice is true"},
+        {FUNCTIONAL(IN ", " DENSE("optimizer", NODE(TENSOR("x", "0", "0"), "")), "[\"optimizer\", 0, 0]"),
+         "is named 'optimizer', as the optimizer's own variables are"},
+        {FUNCTIONAL(IN ", " DENSE("optimizer_12", NODE(TENSOR("x", "0", "0"), "")),
+                    "[\"optimizer_12\", 0, 0]"),
+         "is named 'optimizer_12'"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")), "[\"a\", 1, 0]"),
          "the layer is called 1 times"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")), "[]"),
@@ -345,6 +350,35 @@ START_TEST(settings)
 }
 END_TEST
 
+/* Metrics keep the names and numbers that the file gives them; Keras's own functions lie among "builtins". */
+START_TEST(metrics)
+{
+    built(COMPILED(
+        "\"loss\": {\"module\": \"builtins\", \"class_name\": \"function\", \"config\": "
+        "\"mean_squared_error\", \"registered_name\": \"function\"}, \"metrics\": [\"acc\", " OBJECT(
+            "BinaryAccuracy",
+            "\"name\": \"at_zero\", \"threshold\": 0.0") ", " OBJECT("Accuracy",
+                                                                     "") ", \"binary_accuracy\", "
+                                                                         "\"MSE\", " OBJECT("TopKCategoricalA"
+                                                                                            "ccuracy",
+                                                                                            "\"k\": 2") "]"));
+    ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
+    ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
+    ck_assert_str_eq(compiled.metric_names[0], "acc");
+    ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_BINARY_ACCURACY);
+    ck_assert_str_eq(compiled.metric_names[1], "at_zero");
+    ck_assert(iso_option_number(compiled.threshold, 0.5) == 0);
+    /* the class Accuracy is another metric, and the other binary accuracy has another threshold */
+    ck_assert_int_eq(compiled.metrics[2], ISO_METRIC_MSE);
+    ck_assert_str_eq(compiled.metric_names[2], "MSE");
+    ck_assert_int_eq(compiled.metrics[3], ISO_METRIC_TOP_K);
+    ck_assert_ptr_null(compiled.metric_names[3]);
+    ck_assert_int_eq(compiled.metrics[4], ISO_METRIC_NONE);
+    ck_assert_int_eq(compiled.top_k, 2);
+    done();
+}
+END_TEST
+
 /* What is not supported is left out (the chief warns), and compiling says so unless it is replaced. */
 START_TEST(settings_that_are_left_out)
 {
@@ -386,6 +420,6 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("config.json", 0, arguments, usual_values, calls_in_any_order, networks,
-                           a_bomb_of_models, settings, settings_that_are_left_out);
+                           a_bomb_of_models, settings, metrics, settings_that_are_left_out);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
@@ -116,10 +117,51 @@ START_TEST(not_compiled)
 }
 END_TEST
 
-static iso_tensor *log_of(iso_graph *g, iso_tensor *x)
+/* Outputs that have names are those of a dictionary, with losses and metrics by its keys; metrics have
+ * theirs. */
+START_TEST(named_outputs)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *both[] = {iso_dense(x, 2), iso_dense(x, 3)};
+    iso_model *model = iso_model_create_several(g, &x, 1, both, 2), *again;
+    iso_compile_options compile;
+    char *text = NULL;
+    size_t bytes;
+    iso_model_set_output_name(model, 0, "first");
+    iso_model_set_output_name(model, 1, "second");
+    check_ok(iso_compile(model, iso_sgd(),
+                         .outputs = {{.loss = ISO_LOSS_MSE, .loss_weight = 0.5},
+                                     {.loss = ISO_LOSS_MAE,
+                                      .metrics = {ISO_METRIC_MSE, ISO_METRIC_TOP_K},
+                                      .metric_names = {"square", NULL},
+                                      .top_k = 2}}));
+    check_ok(iso_keras_save(model, path));
+    check_ok(iso_keras_load(ctx, path, &again, .compile = &compile));
+    check_ok(iso_keras_read_member(path, "config.json", &text, &bytes));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\"output_layers\": {\"first\": [\"dense\", 0, 0], \"second\": [\"dense_1\", 0, 0]}"));
+    ck_assert_ptr_nonnull(strstr(text, "\"loss_weights\": {\"first\": 0.5, \"second\": 1.0}"));
+    ck_assert_str_eq(iso_model_output_name(again, 0), "first");
+    ck_assert_str_eq(iso_model_output_name(again, 1), "second");
+    ck_assert_int_eq(compile.outputs[0].loss, ISO_LOSS_MSE);
+    ck_assert_int_eq(compile.outputs[1].loss, ISO_LOSS_MAE);
+    ck_assert(compile.outputs[0].loss_weight == 0.5);
+    ck_assert_str_eq(compile.outputs[1].metric_names[0], "square");
+    ck_assert_str_eq(compile.outputs[1].metric_names[1], "top_k");
+    iso_free(text);
+    iso_model_destroy(model);
+    iso_model_destroy(again);
+    check_ok(iso_agree(ctx, ISO_OK));
+    if (iso_is_chief(ctx))
+        unlink(path);
+}
+END_TEST
+
+static iso_tensor *rsqrt_of(iso_graph *g, iso_tensor *x)
 {
     (void)g;
-    return iso_dense(iso_log(x), 2);
+    return iso_dense(iso_rsqrt(x), 2);
 }
 
 static iso_tensor *constant_added(iso_graph *g, iso_tensor *x)
@@ -156,7 +198,7 @@ START_TEST(refused)
     } cases[] = {{constant_added, "which no layer made"},
                  {own_variable, "which no layer made"},
                  {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
-                 {log_of, "the op 'log'"},
+                 {rsqrt_of, "the op 'rsqrt'"},
                  {no_chain, "is no chain of layers"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_graph *g = iso_graph_create(ctx);
@@ -196,6 +238,7 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, refused, wrong_names);
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, named_outputs, refused,
+                           wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

@@ -1,6 +1,7 @@
 /* A table of models that real Keras made (tests/keras/table, make_table.py): Isogrid's predictions from the
  * .keras file, five training steps (losses, weights and optimizer state against a file that Keras saved
- * behind them), and the file that Isogrid saves, read back. On several meshes. Ranks: 1, 3
+ * behind them), and the file that Isogrid saves, read back. On several meshes. So with what older releases of
+ * Keras wrote (versions, make_versions.py). Ranks: 1, 3
  * Timeout: 400
  *
  * What was saved stays in the folder ISOGRID_TEST_KEEP where that is set: test_keras_table_python goes on. */
@@ -21,7 +22,7 @@
 enum { ROWS = 12, STEPS = 5 };
 
 static iso_context *ctx;
-static json_t *table;
+static json_t *table, *versions;
 static char folder[200]; /* for what is saved */
 
 /* ---- data: the hash of make_training.py ---- */
@@ -90,7 +91,7 @@ static iso_dataset *make_data(iso_model *model, const json_t *entry)
 /* ---- one model ---- */
 
 typedef struct net_case {
-    const char *name, *mesh_text;
+    const char *folder, *name, *mesh_text; /* folder: below tests/keras */
     const json_t *entry;
     iso_dtype precision;
     iso_mesh *mesh;
@@ -191,6 +192,22 @@ static void check_predictions(net_case *c, const char *key, double tolerance)
     }
 }
 
+/* Losses and metrics of each step, under Keras's names. */
+static void check_logs(const net_case *c, const iso_history *history)
+{
+    const char *name;
+    json_t *list;
+    json_object_foreach(json_object_get(c->entry, "logs"), name, list)
+    {
+        double values[STEPS];
+        for (int i = 0; i < STEPS; i++) {
+            iso_logs logs = iso_history_logs(history, i);
+            values[i] = iso_logs_get(&logs, name);
+        }
+        check_list(c, name, values, list, 1e-4);
+    }
+}
+
 static void train(net_case *c)
 {
     double losses[STEPS];
@@ -200,6 +217,7 @@ static void train(net_case *c)
         iso_logs logs = iso_history_logs(history, i);
         losses[i] = iso_logs_get(&logs, "loss");
     }
+    check_logs(c, history);
     iso_history_destroy(history);
     ck_assert_int_eq(json_array_size(json_object_get(c->entry, "losses")), STEPS);
     check_list(c, "losses", losses, json_object_get(c->entry, "losses"), 1e-4);
@@ -264,7 +282,7 @@ static void compare_with_keras(const net_case *c)
 {
     char path[300];
     net_case keras = *c;
-    snprintf(path, sizeof path, "tests/keras/table/%s.trained.keras", c->name);
+    snprintf(path, sizeof path, "tests/keras/%s/%s.trained.keras", c->folder, c->name);
     load(&keras, path);
     compare_states(c, c->model, keras.model, 1e-4);
     drop(&keras);
@@ -307,11 +325,12 @@ static void save_and_load(net_case *c)
         unlink(path_of(c->name, ".keras"));
 }
 
-static void check_case(const char *name, const json_t *entry, const char *mesh, iso_dtype precision)
+static void check_case(const char *from, const char *name, const json_t *entry, const char *mesh,
+                       iso_dtype precision)
 {
     char path[300];
-    net_case c = {.name = name, .entry = entry, .mesh_text = mesh, .precision = precision};
-    snprintf(path, sizeof path, "tests/keras/table/%s.keras", name);
+    net_case c = {.folder = from, .name = name, .entry = entry, .mesh_text = mesh, .precision = precision};
+    snprintf(path, sizeof path, "tests/keras/%s/%s.keras", from, name);
     load(&c, path);
     check_predictions(&c, "y", 1e-5);
     if (json_is_true(json_object_get(entry, "train"))) {
@@ -329,7 +348,7 @@ static void check_all(const char *mesh, iso_dtype precision)
     const char *name, *only = getenv("ISOGRID_TEST_ONLY");
     json_t *entry;
     json_object_foreach(table, name, entry) if (!only || strcmp(only, name) == 0)
-        check_case(name, entry, mesh, precision);
+        check_case("table", name, entry, mesh, precision);
 }
 
 START_TEST(one_axis)
@@ -356,6 +375,15 @@ START_TEST(in_float64)
 }
 END_TEST
 
+START_TEST(older_releases)
+{
+    const char *release;
+    json_t *entry;
+    json_object_foreach(versions, release, entry)
+        check_case("versions", release, entry, iso_ranks(ctx) == 1 ? "data=1" : "data=2,model=2", ISO_F32);
+}
+END_TEST
+
 int main(void)
 {
     json_error_t error;
@@ -364,14 +392,18 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     table = json_load_file("tests/keras/table.json", 0, &error);
+    versions = json_load_file("tests/keras/versions.json", 0, &error);
     if (keep)
         snprintf(folder, sizeof folder, "%s", keep);
     else
         status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = !table || RUN_TESTS("table of Keras's models", 0, one_axis, two_slots, two_axes, in_float64);
+    int failed =
+        !table || !versions ||
+        RUN_TESTS("table of Keras's models", 0, one_axis, two_slots, two_axes, in_float64, older_releases);
     json_decref(table);
+    json_decref(versions);
     if (!keep)
         status = remove_test_folder(ctx, folder);
     return iso_finish(ctx, status) || failed;
