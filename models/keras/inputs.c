@@ -87,6 +87,10 @@ iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int 
     iso_keras_arguments arguments = {.reader = net->reader, .members = l->config, .config.type = l->type};
     const json_t *shape = json_object_get(l->config, "batch_shape"),
                  *dtype = json_object_get(l->config, "dtype");
+    if (json_object_get(l->config, "batch_input_shape"))
+        return iso_keras_refuse(net->reader,
+                                "it has a batch_input_shape, as in files of Keras 2 (tf.keras); load "
+                                "it in Keras 3 and save it again: those are read");
     if (!json_is_array(shape))
         return iso_keras_refuse(net->reader, "it has no batch_shape");
     iso_dtype type = dtype ? dtype_of(json_string_value(dtype)) : ISO_F32;

@@ -191,13 +191,26 @@ static const char *file_name(const iso_saved_file *file)
     return iso_saved_file_path(file);
 }
 
+/* Keras 2's .h5 files have the layers' own names where these have "/layers". */
+static bool has_layers(const iso_saved_file *file)
+{
+    for (int i = 0; i < iso_saved_file_tensors(file); i++)
+        if (starts_with(iso_saved_file_tensor(file, i)->place, "/layers/"))
+            return true;
+    return false;
+}
+
 static iso_status check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
     char have[160], want[160];
     int found = iso_saved_file_at(file, tensor->place);
     if (found < 0)
-        return iso_error(ISO_INVALID, "%s has no %s, where '%s' of the model would be", file_name(file),
-                         tensor->place, tensor->path);
+        return iso_error(ISO_INVALID, "%s has no %s, where '%s' of the model would be%s", file_name(file),
+                         tensor->place, tensor->path,
+                         has_layers(file)
+                             ? ""
+                             : "; it has no /layers at all, as save_weights() of Keras 3 writes them "
+                               "into a .weights.h5 (older .h5 files are not read)");
     const iso_saved_tensor *theirs = iso_saved_file_tensor(file, found);
     if (iso_shape_equal(&theirs->shape, &tensor->shape))
         return ISO_OK;

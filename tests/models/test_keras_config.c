@@ -211,6 +211,8 @@ START_TEST(networks)
         {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_shape\": [null, 3], \"dtype\": \"string\"", ""),
                     "[\"x\", 0, 0]"),
          "dtype is \"string\""},
+        {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_input_shape\": [null, 3]", ""), "[\"x\", 0, 0]"),
+         "as in files of Keras 2"},
         {FUNCTIONAL(ENTRY("InputLayer", "x", ", \"batch_shape\": [null, 3], \"sparse\": true", ""),
                     "[\"x\", 0, 0]"),
          "sparse is true"},
