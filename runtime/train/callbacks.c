@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/training_impl.h"
 
 iso_callback *iso_callback_no_memory(void)
 {
@@ -76,9 +76,16 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
 {
     char message[512];
     iso_status first = ISO_OK;
-    for (int i = 0; callbacks && callbacks[i]; i++)
-        if (!callbacks[i]->last)
-            note(call(callbacks[i], moment, state), &first, message);
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        if (callbacks[i]->last)
+            continue;
+        note(call(callbacks[i], moment, state), &first, message);
+        if (moment != ISO_EPOCH_END || !function_of(callbacks[i], moment))
+            continue;
+        iso_status shared = iso_training_share_logs(state->training);
+        if (shared != ISO_OK) /* on all ranks: those behind would act apart */
+            return shared;
+    }
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (callbacks[i]->last && callbacks[i]->decide)
             callbacks[i]->decide(callbacks[i]->options.user, state, moment);

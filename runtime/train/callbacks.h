@@ -42,8 +42,9 @@ typedef struct iso_fit_state {
 typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
 
 /* Adds a number to the logs of this epoch's end, or replaces it: the callbacks behind this one, the progress
- * line and the history see it. To be called by epoch_end, on every rank alike. ISO_INVALID where there are
- * too many, or at another time. */
+ * line and the history see it, with the chief's value on every rank. To be called by epoch_end, on every rank
+ * with the same names (else training ends with ISO_INVALID). ISO_INVALID where there are too many, or at
+ * another time. */
 iso_status iso_fit_log(iso_fit_state *state, const char *name, double value);
 
 /* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every

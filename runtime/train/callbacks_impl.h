@@ -31,7 +31,8 @@ struct iso_callback {
 iso_callback *iso_callback_no_memory(void);
 
 /* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is
- * returned, but all are called. */
+ * returned, but all are called. At the end of an epoch collective: what they log is the chief's for those
+ * behind them; names that differ between ranks are an error, and nobody behind is called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);

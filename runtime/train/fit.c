@@ -103,6 +103,23 @@ iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
     return ISO_OK;
 }
 
+/* What is compared with a best value, and names files, must not differ: the chief's values count. */
+iso_status iso_training_share_logs(iso_training *t)
+{
+    iso_text names = {0};
+    iso_logs *logs = &t->state.logs;
+    if (!t->ctx)
+        return ISO_OK;
+    for (int i = 0; i < logs->count; i++)
+        iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
+    const char *text = iso_text_get(&names);
+    iso_status status =
+        iso_agree_same(t->ctx, "the names of what callbacks log", iso_hash_text(0, text), text);
+    iso_text_free(&names);
+    return status == ISO_OK ? iso_broadcast(t->ctx, t->value, (size_t)logs->count * sizeof *t->value)
+                            : status;
+}
+
 iso_logs iso_training_expected_logs(const iso_training *t)
 {
     int count = t->model->values;

@@ -42,6 +42,9 @@ struct iso_training {
 
 /* The names that the logs of an epoch's end will have, without what callbacks add. */
 iso_logs iso_training_expected_logs(const iso_training *training);
+/* Behind a callback at the end of an epoch: all ranks have the chief's values of the logs. ISO_INVALID where
+ * the names differ. Collective. */
+iso_status iso_training_share_logs(iso_training *training);
 /* Reads a checkpoint of such a training: tensors, place, random numbers, callbacks. An error names the file
  * and what does not fit. Collective; between steps. */
 iso_status iso_training_resume(iso_training *training, iso_saved_file *file);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "runtime/isogrid.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
@@ -144,6 +145,52 @@ START_TEST(names_tell_what_is_better)
         ck_assert_int_eq(epochs_of(more[i]), 6);
     ck_assert_int_eq(epochs_of("glossy"), -1);
     check_refused(ISO_INVALID, "'glossy', whose name does not tell");
+}
+END_TEST
+
+/* A value that is another one on each rank is the chief's for those behind: what depends on it is done by all
+ * ranks or by none. */
+static iso_status log_own(void *user, iso_fit_state *state)
+{
+    (void)user;
+    return iso_fit_log(state, "own", (state->epoch + 1) * (7 * iso_rank(ctx) + 3) % 5);
+}
+
+static iso_status check_chiefs(void *user, iso_fit_state *state)
+{
+    (void)user;
+    ck_assert_double_eq(iso_logs_get(&state->logs, "own"), (state->epoch + 1) * 3 % 5);
+    return ISO_OK;
+}
+
+static iso_status log_on_chief(void *user, iso_fit_state *state)
+{
+    return iso_is_chief(ctx) ? log_own(user, state) : ISO_OK;
+}
+
+START_TEST(what_ranks_log_otherwise_is_the_chiefs)
+{
+    char best[64];
+    snprintf(best, sizeof best, "/tmp/isogrid-own-%d", iso_is_chief(ctx) ? (int)getpid() : 0);
+    iso_broadcast(ctx, best, sizeof best);
+    char path[100], command[100];
+    snprintf(path, sizeof path, "%s/{epoch}.weights.h5", best);
+    iso_model *model = compiled_with(iso_sgd(0.01));
+    check_ok(fit(model, 6,
+                 (iso_callback *[]){iso_callback_create(.epoch_end = log_own),
+                                    iso_early_stopping(.monitor = "own", .mode = ISO_MODE_MIN, .patience = 9,
+                                                       .restore_best_weights = true),
+                                    iso_model_checkpoint(path, .monitor = "own", .mode = ISO_MODE_MIN,
+                                                         .save_best_only = true, .stop_on_error = true),
+                                    iso_callback_create(.epoch_end = check_chiefs), NULL},
+                 NULL));
+    if (iso_ranks(ctx) > 1)
+        check_refused(
+            fit(model, 2, (iso_callback *[]){iso_callback_create(.epoch_end = log_on_chief), NULL}, NULL),
+            "has 'loss, mae, own'");
+    snprintf(command, sizeof command, "rm -rf %s", best);
+    ck_assert(!iso_is_chief(ctx) || system(command) == 0);
+    iso_model_destroy(model);
 }
 END_TEST
 
@@ -495,12 +542,13 @@ int main(void)
     if (status == ISO_OK)
         status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
-        failed = RUN_TESTS("callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
-                           names_tell_what_is_better, options_that_make_no_sense,
-                           a_table_that_cannot_be_written, a_schedule_is_not_overruled,
-                           a_rate_that_was_set_is_used, training_ends_where_the_loss_is_no_number,
-                           training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
-                           states_that_are_wrong, tables_go_on_behind_a_checkpoint);
+        failed =
+            RUN_TESTS("callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
+                      names_tell_what_is_better, what_ranks_log_otherwise_is_the_chiefs,
+                      options_that_make_no_sense, a_table_that_cannot_be_written, a_schedule_is_not_overruled,
+                      a_rate_that_was_set_is_used, training_ends_where_the_loss_is_no_number,
+                      training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
+                      states_that_are_wrong, tables_go_on_behind_a_checkpoint);
     iso_distribution_destroy(distribution);
     iso_mesh_destroy(mesh);
     return iso_finish(ctx, status) || failed;
