@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/training_impl.h"
 
@@ -93,6 +94,19 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
         if (callbacks[i]->last)
             note(call(callbacks[i], moment, state), &first, message);
     return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
+}
+
+/* Ranks with other lists would wait for each other in vain. */
+void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        const iso_callback *one = callbacks[i];
+        uint64_t words[] = {one->alike, one->options.alike, one->last, 0};
+        for (iso_moment moment = ISO_TRAIN_BEGIN; moment <= ISO_BATCH_END; moment++)
+            words[3] |= (uint64_t)(function_of(one, moment) != NULL) << moment;
+        iso_text_add(text, "%s%s %04x", i ? ", " : "", one->options.kind ? one->options.kind : "callback",
+                     (unsigned)(iso_hash_bytes(0, words, sizeof words) & 0xFFFF));
+    }
 }
 
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment)

@@ -24,6 +24,7 @@ struct iso_callback {
     /* Of those that come last, or NULL: changes its own state for this moment, which is done for all of them
      * before the first of them keeps everybody's. */
     void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
+    uint64_t alike;    /* a number for options that must be the same on every rank; 0: none */
     iso_status status; /* of its creation */
 };
 
@@ -34,6 +35,8 @@ iso_callback *iso_callback_no_memory(void);
  * returned, but all are called. At the end of an epoch collective: what they log is the chief's for those
  * behind them; names that differ between ranks are an error, and nobody behind is called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
+/* Adds what must be the same of a list on every rank: "early_stopping 1f3a, ...". Local. */
+void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
 /* Whether one of them may ask to stop, or fail, between batches on some ranks only. */

@@ -61,6 +61,18 @@ done:
     return status;
 }
 
+static iso_status agree_callbacks(const iso_training *t)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "[");
+    iso_callbacks_describe(t->callbacks, &text);
+    iso_text_add(&text, "]");
+    const char *list = iso_text_get(&text);
+    iso_status status = iso_agree_same(t->ctx, "fit's list of callbacks", iso_hash_text(0, list), list);
+    iso_text_free(&text);
+    return status;
+}
+
 static iso_status agree_options(const iso_training *t)
 {
     int64_t numbers[] = {t->options.epochs,
@@ -69,12 +81,13 @@ static iso_status agree_options(const iso_training *t)
                          iso_dataset_rows(t->data),
                          iso_dataset_batch_size(t->data),
                          t->options.validation ? iso_dataset_rows(t->options.validation) : -1,
-                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1,
-                         t->callbacks && t->callbacks[0]};
+                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1};
     char text[200];
     snprintf(text, sizeof text, "%d epochs of %lld steps, %lld rows in batches of %lld", t->options.epochs,
              (long long)t->steps, (long long)numbers[3], (long long)numbers[4]);
-    return iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
+    iso_status status =
+        iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
+    return status == ISO_OK ? agree_callbacks(t) : status;
 }
 
 /* ---- callbacks ---- */

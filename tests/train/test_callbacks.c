@@ -188,6 +188,15 @@ START_TEST(what_ranks_log_otherwise_is_the_chiefs)
         check_refused(
             fit(model, 2, (iso_callback *[]){iso_callback_create(.epoch_end = log_on_chief), NULL}, NULL),
             "has 'loss, mae, own'");
+    bool chief = iso_is_chief(ctx);
+    iso_callback *lists[][2] = {/* what would leave ranks waiting for each other */
+                                {iso_early_stopping(.patience = chief ? 1 : 2), NULL},
+                                {iso_model_checkpoint(path, .save_freq = chief ? 1 : 2), NULL},
+                                {chief ? iso_terminate_on_nan(.raise_error = false) : NULL, NULL}};
+    for (int i = 0; i < 3 && iso_ranks(ctx) > 1; i++)
+        check_refused(fit(model, 2, lists[i], NULL), "fit's list of callbacks");
+    for (int i = 0; i < 3 && iso_ranks(ctx) == 1; i++)
+        iso_callback_destroy(lists[i][0]);
     snprintf(command, sizeof command, "rm -rf %s", best);
     ck_assert(!iso_is_chief(ctx) || system(command) == 0);
     iso_model_destroy(model);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoints.h"
@@ -120,9 +121,14 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
             return iso_callback_no_memory();
         }
     }
+    const iso_backup_and_restore_options *o = &b->options;
+    int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error};
     iso_callback *callback =
         iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
                             .batch_end = after_batch, .alike = true, .user = b, .destroy = destroy);
-    callback->last = callback->status == ISO_OK;
+    if (callback->status == ISO_OK) { /* else it is a constant, and b is gone */
+        callback->last = true;
+        callback->alike = iso_hash_bytes(0, words, sizeof words);
+    }
     return callback;
 }

@@ -1,6 +1,7 @@
 /* Keras's EarlyStopping. */
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/model.h"
@@ -154,7 +155,15 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
         return iso_callback_no_memory();
     }
     options->monitor = stopping->monitor.name;
-    return iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .train_end = train_end,
-                               .user = stopping, .destroy = destroy, .kind = "early_stopping", .save = save,
-                               .restore = restore, .pieces = pieces);
+    double words[] = {options->min_delta,       options->patience,      options->mode,
+                      stopping->baseline,       stopping->has_baseline, options->restore_best_weights,
+                      options->start_from_epoch};
+    uint64_t alike = iso_hash_bytes(iso_hash_text(0, options->monitor), words, sizeof words);
+    iso_callback *callback =
+        iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .train_end = train_end,
+                            .user = stopping, .destroy = destroy, .kind = "early_stopping", .save = save,
+                            .restore = restore, .pieces = pieces);
+    if (callback->status == ISO_OK) /* else it is a constant */
+        callback->alike = alike;
+    return callback;
 }

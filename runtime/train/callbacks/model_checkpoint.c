@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/train/callbacks/monitor_impl.h"
@@ -250,6 +251,15 @@ static bool copy_texts(model_checkpoint *c)
            (!o->best || iso_monitor_init(&c->marked, "ModelCheckpoint", o->best, o->best_mode, 0));
 }
 
+/* For what ranks do together. Names are compared where files get them. */
+static uint64_t number_of(const iso_model_checkpoint_options *o)
+{
+    int64_t words[] = {o->mode,  o->save_best_only, o->save_weights_only, o->save_freq,
+                       o->keep,  o->best_mode,      o->best != NULL,      o->mpio,
+                       o->waits, o->stop_on_error};
+    return iso_hash_bytes(iso_hash_text(0, o->monitor ? o->monitor : ""), words, sizeof words);
+}
+
 iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *given, size_t size)
 {
     model_checkpoint *c = iso_new(sizeof *c);
@@ -267,6 +277,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
     if (callback->status == ISO_OK) { /* else it is a constant */
         callback->last = true;
         callback->decide = decide;
+        callback->alike = number_of(&c->options);
     }
     return callback;
 }
