@@ -21,7 +21,8 @@ static void check_copy(size_t bytes, size_t at, size_t source)
 
 START_TEST(test_copies)
 {
-    static const size_t bytes[] = {0, 1, 63, 4096, 16384, 32767, 32768, 32769, 49152, 65535, 65537, 100003, ROOM};
+    static const size_t bytes[] = {0,     1,     63,    4096,  16384,  32767, 32768,
+                                   32769, 49152, 65535, 65537, 100003, ROOM};
     for (size_t i = 0; i < sizeof from; i++)
         from[i] = (unsigned char)(i * 7 + i / 251);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
