@@ -11,6 +11,7 @@
 #include "runtime/isogrid.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -545,11 +546,7 @@ int main(void)
 {
     int failed = 1;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
-    iso_status status = iso_init(NULL, NULL, &ctx);
-    if (status == ISO_OK)
-        status = iso_mesh_create(ctx, "data=4", &mesh);
-    if (status == ISO_OK)
-        status = iso_data_parallel_create(mesh, &distribution);
+    iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     if (status == ISO_OK)
         failed =
             RUN_TESTS("callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
@@ -558,7 +555,5 @@ int main(void)
                       a_rate_that_was_set_is_used, training_ends_where_the_loss_is_no_number,
                       training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
                       states_that_are_wrong, tables_go_on_behind_a_checkpoint);
-    iso_distribution_destroy(distribution);
-    iso_mesh_destroy(mesh);
-    return iso_finish(ctx, status) || failed;
+    return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

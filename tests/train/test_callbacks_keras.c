@@ -9,6 +9,7 @@
 
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -302,20 +303,14 @@ int main(void)
     int failed = 1;
     json_error_t error;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
-    iso_status status = iso_init(NULL, NULL, &ctx);
+    iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     file = json_load_file("tests/keras/callbacks.json", 0, &error);
     if (status == ISO_OK && !file)
         status = iso_error(ISO_IO, "tests/keras/callbacks.json: %s", error.text);
     if (status == ISO_OK)
-        status = iso_mesh_create(ctx, "data=4", &mesh);
-    if (status == ISO_OK)
-        status = iso_data_parallel_create(mesh, &distribution);
-    if (status == ISO_OK)
         failed = RUN_TESTS("callbacks_keras", 0, early_stopping_ends_where_kerass_does,
                            plateaus_reduce_the_rate_as_in_keras, the_scheduler_sets_the_rate,
                            tables_are_those_of_keras, checkpoints_are_saved_after_the_epochs_of_keras);
-    iso_distribution_destroy(distribution);
-    iso_mesh_destroy(mesh);
     json_decref(file);
-    return iso_finish(ctx, status) || failed;
+    return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

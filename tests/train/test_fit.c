@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/isogrid.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -367,12 +368,8 @@ END_TEST
 int main(void)
 {
     int failed = 1;
-    iso_status status = iso_init(NULL, NULL, &ctx);
+    iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     make_numbers();
-    if (status == ISO_OK)
-        status = iso_mesh_create(ctx, "data=4", &mesh);
-    if (status == ISO_OK)
-        status = iso_data_parallel_create(mesh, &distribution);
     if (status == ISO_OK)
         failed = RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
                            epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
@@ -380,7 +377,5 @@ int main(void)
                            ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
                            a_label_outside_the_classes, ranks_that_want_different_things,
                            data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
-    iso_distribution_destroy(distribution);
-    iso_mesh_destroy(mesh);
-    return iso_finish(ctx, status) || failed;
+    return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

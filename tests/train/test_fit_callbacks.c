@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/isogrid.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -275,11 +276,7 @@ END_TEST
 int main(void)
 {
     int failed = 1;
-    iso_status status = iso_init(NULL, NULL, &ctx);
-    if (status == ISO_OK)
-        status = iso_mesh_create(ctx, "data=4", &mesh);
-    if (status == ISO_OK)
-        status = iso_data_parallel_create(mesh, &distribution);
+    iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     if (status == ISO_OK)
         failed =
             RUN_TESTS("fit_callbacks", 0, callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
@@ -287,7 +284,5 @@ int main(void)
                       callbacks_that_fail_alike_need_no_agreement, callbacks_add_to_the_logs,
                       epochs_may_log_different_things, the_history_file_holds_every_digit,
                       a_history_file_that_cannot_be_made);
-    iso_distribution_destroy(distribution);
-    iso_mesh_destroy(mesh);
-    return iso_finish(ctx, status) || failed;
+    return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

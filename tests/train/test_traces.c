@@ -10,6 +10,7 @@
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
 #include "runtime/train/tensorboard/planes.pb-c.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/folder.h"
 #include "tests/support/linear.h"
 #include "tests/support/once.h"
@@ -165,15 +166,9 @@ int main(void)
 {
     int failed = 1;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
-    iso_status status = iso_init(NULL, NULL, &ctx);
-    if (status == ISO_OK)
-        status = iso_mesh_create(ctx, "data=4", &mesh);
-    if (status == ISO_OK)
-        status = iso_data_parallel_create(mesh, &distribution);
+    iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     if (status == ISO_OK)
         failed = RUN_TESTS_WITH("traces", 0, set_up, tear_down, a_trace_lies_where_the_plugin_looks,
                                 a_profile_of_a_step);
-    iso_distribution_destroy(distribution);
-    iso_mesh_destroy(mesh);
-    return iso_finish(ctx, status) || failed;
+    return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }
