@@ -381,6 +381,5 @@ void iso_save_exchange_free(iso_save_exchange *exchange)
     iso_free(exchange->window);
     iso_free(exchange->fresh);
     iso_free(exchange->request);
-    memset(exchange, 0, sizeof *exchange);
-    exchange->communicator = MPI_COMM_NULL;
+    *exchange = (iso_save_exchange){.communicator = MPI_COMM_NULL};
 }

@@ -43,6 +43,13 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
     return status;
 }
 
+herr_t iso_hdf5_set_driver(hid_t access, const H5FD_class_t *driver, hid_t *registered, const void *settings)
+{
+    if (*registered < 0 || H5Iis_valid(*registered) <= 0) /* the caller may have closed HDF5 in between */
+        *registered = H5FDregister(driver);
+    return *registered < 0 ? -1 : H5Pset_driver(access, *registered, settings);
+}
+
 /* HDF5 does not always tell the system's error. errno: 0 before. */
 static iso_status open_failed(const char *path)
 {

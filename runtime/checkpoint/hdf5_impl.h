@@ -22,7 +22,13 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
 #endif
     ;
 
-/* The rest needs the lock. Opens with the plain driver, to read; never waits for file locks. */
+/* The rest needs the lock. */
+
+/* Puts a driver of our own, with what it is told of this file, into a list of properties of file access; -1
+ * on an error. registered: the driver's number, kept for all its files; -1 before the first. */
+herr_t iso_hdf5_set_driver(hid_t access, const H5FD_class_t *driver, hid_t *registered, const void *settings);
+
+/* Opens with the plain driver, to read; never waits for file locks. */
 iso_status iso_hdf5_open_to_read(const char *path, hid_t *file);
 
 /* Goes through the file: all groups and tensors, and the texts of /isogrid. file_bytes: its size. ISO_INVALID

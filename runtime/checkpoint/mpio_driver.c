@@ -143,7 +143,5 @@ herr_t iso_mpio_set_driver(hid_t access, hid_t parallel, iso_status *closed)
 {
     static hid_t registered = -1;
     settings set = {parallel, closed};
-    if (registered < 0 || H5Iis_valid(registered) <= 0) /* the caller may have closed HDF5 in between */
-        registered = H5FDregister(&driver);
-    return registered < 0 ? -1 : H5Pset_driver(access, registered, &set);
+    return iso_hdf5_set_driver(access, &driver, &registered, &set);
 }

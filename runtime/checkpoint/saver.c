@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -251,11 +252,10 @@ const char *iso_saver_message(const iso_saver *saver)
 static iso_status check_path(const char *path)
 {
     static const char end[] = ".weights.h5";
-    const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
-    size_t length = name ? strlen(name) : 0;
-    if (length < sizeof end || strcmp(name + length - (sizeof end - 1), end) != 0)
+    if (!path || !iso_file_name_ends(path, end))
         return iso_error(ISO_INVALID, "'%s': a checkpoint's name ends in \"%s\"", path ? path : "", end);
-    if (*name == '.')
+    const char *slash = strrchr(path, '/');
+    if (*(slash ? slash + 1 : path) == '.')
         return iso_error(ISO_INVALID, "'%s': a checkpoint's name does not begin with a dot", path);
     return ISO_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/hdf5_impl.h"
 
 /* ---- pages ---- */
 
@@ -198,7 +199,5 @@ herr_t iso_sparse_set_driver(hid_t access, iso_sparse *sparse)
 {
     static hid_t registered = -1;
     settings set = {sparse};
-    if (registered < 0 || H5Iis_valid(registered) <= 0) /* the caller may have closed HDF5 in between */
-        registered = H5FDregister(&driver);
-    return registered < 0 ? -1 : H5Pset_driver(access, registered, &set);
+    return iso_hdf5_set_driver(access, &driver, &registered, &set);
 }
