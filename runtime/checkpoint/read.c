@@ -14,13 +14,13 @@ enum {
     NEAR = 4096,        /* runs that begin so close to each other are read together: copying what lies between
                            takes no longer than another call */
     STRIDE = 128 << 10, /* where they begin so close, the kernel is asked to read everything */
-    AHEAD = 16,         /* so many windows before they are needed */
+    AHEAD = 32,         /* so many windows before they are needed */
 };
 static const size_t most_of_a_child = (size_t)256 << 20; /* bytes at once */
 
 /* Elements of a box, in its row-major order, of which a run is what follows each other in the file too. */
 typedef struct reader {
-    const iso_saved_file *file;
+    iso_saved_file *file;
     const iso_manifest_tensor *tensor;
     const iso_box *box;
     iso_dtype dtype;
@@ -29,7 +29,6 @@ typedef struct reader {
     int64_t run, gap;           /* elements */
     int64_t next, end;          /* of the box's elements: those still wanted */
     char *window;               /* NULL until it is needed */
-    uint64_t asked;             /* the kernel was asked for what lies before */
     uint64_t window_at, filled; /* what it holds: bytes [window_at, window_at + filled) of the file */
 } reader;
 
@@ -133,21 +132,22 @@ static bool asks_ahead(const reader *r)
     return r->gap > 0 && (size_t)(r->run + r->gap) * r->size <= STRIDE;
 }
 
-static void ask_ahead(reader *r, uint64_t at)
+/* Also for what lies behind the tensor: it is wanted next, as a rule. */
+static void ask_ahead(iso_saved_file *f, uint64_t at)
 {
-    uint64_t end = place_of(r, r->end - 1) + r->size;
-    if (r->asked < at)
-        r->asked = at;
-    while (r->asked < end && r->asked - at < (uint64_t)AHEAD * WINDOW) {
-        posix_fadvise(r->file->file, (off_t)r->asked, WINDOW, POSIX_FADV_WILLNEED);
-        r->asked += WINDOW;
+    const uint64_t ahead = (uint64_t)AHEAD * WINDOW;
+    if (f->asked < at || f->asked - at > ahead + WINDOW)
+        f->asked = at;
+    while (f->asked < f->bytes && f->asked - at < ahead) {
+        posix_fadvise(f->file, (off_t)f->asked, WINDOW, POSIX_FADV_WILLNEED);
+        f->asked += WINDOW;
     }
 }
 
 static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
 {
     size_t bytes = (size_t)n * r->size;
-    iso_status status = iso_file_read_at(r->file->file, r->file->path, r->out, bytes, at);
+    iso_status status = iso_direct_read(&r->file->direct, r->file->file, r->file->path, r->out, bytes, at);
     r->next += n;
     r->out += bytes;
     return status;
@@ -165,8 +165,8 @@ static iso_status read_direct(reader *r)
         int64_t left = r->run - r->next % r->run, n = r->end - r->next < left ? r->end - r->next : left;
         bool whole = n == r->end - r->next || !are_near(r);
         uint64_t at = place_of(r, r->next);
-        if (ahead && (at >= r->asked || r->asked - at < (uint64_t)(AHEAD - 1) * WINDOW))
-            ask_ahead(r, at);
+        if (ahead)
+            ask_ahead(r->file, at);
         status = as_wanted && whole ? read_into_place(r, at, n) : read_through(r, at, n);
     }
     if (ahead)
@@ -240,8 +240,8 @@ static iso_status read_by_hdf5(reader *r)
 /* ---- public ---- */
 
 /* Elements [begin, begin + count) of the box. */
-static iso_status read_range(const iso_saved_file *f, int tensor, const iso_box *box, int64_t begin,
-                             int64_t count, iso_dtype dtype, void *out)
+static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, int64_t begin, int64_t count,
+                             iso_dtype dtype, void *out)
 {
     const iso_manifest_tensor *t = &f->manifest.tensor[tensor];
     reader r = {
