@@ -12,7 +12,7 @@ import compare
 
 OURS = {"save": "checkpoint", "stall": "stall of a save", "load": "checkpoint read"}
 PLAIN = {"save": "plain write + fsync", "stall": "memcpy", "load": "plain read"}
-LIMIT = 300  # seconds of a peer: gloo's ranks sometimes wait for each other for ever
+LIMIT = 300  # seconds of a peer
 WANTED = {"save": 1.25, "stall": 1.5, "load": 1.25}
 TORCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "save_torch.py"]
 KERAS = [sys.executable, "save_keras.py"]
