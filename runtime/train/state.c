@@ -101,6 +101,35 @@ json_t *iso_state_optimizer(const iso_optimizer *optimizer)
     return object;
 }
 
+static void add_loss(iso_text *text, const iso_output_options *o)
+{
+    const char *name = o->loss_function ? "a function of the program" : iso_loss_name(o->loss);
+    if (o->loss_weight != 1)
+        iso_text_add(text, "%g * ", o->loss_weight);
+    iso_text_add(text, "%s", name);
+    if (o->label_smoothing != 0)
+        iso_text_add(text, "(label_smoothing=%g)", o->label_smoothing);
+    if (o->loss == ISO_LOSS_HUBER)
+        iso_text_add(text, "(delta=%g)", iso_option_number(o->huber_delta, 1));
+}
+
+json_t *iso_state_loss(const iso_model *model)
+{
+    iso_text text = {0};
+    for (int i = 0; i < model->outputs; i++) {
+        const iso_output_options *o = &model->objective[i];
+        if (o->loss == ISO_LOSS_NONE && !o->loss_function)
+            continue;
+        iso_text_add(&text, "%s", text.length ? " + " : "");
+        add_loss(&text, o);
+        if (model->outputs > 1)
+            iso_text_add(&text, " of output %d", i);
+    }
+    json_t *loss = json_string(iso_text_get(&text));
+    iso_text_free(&text);
+    return loss;
+}
+
 static void write_model(json_t *state, const iso_model *model)
 {
     const iso_mesh *mesh = iso_graph_mesh(model->graph);
@@ -115,6 +144,8 @@ static void write_model(json_t *state, const iso_model *model)
     json_object_set_new(state, "layouts", iso_state_layouts(model->graph));
     if (model->optimizer.rule)
         json_object_set_new(state, "optimizer", iso_state_optimizer(&model->optimizer));
+    if (model->compiled)
+        json_object_set_new(state, "loss", iso_state_loss(model));
 }
 
 /* ---- the training ---- */

@@ -123,6 +123,16 @@ static void compare_optimizers(const char *path, const json_t *state, const iso_
     json_decref(ours);
 }
 
+static void compare_losses(const char *path, const json_t *state, const iso_training *t)
+{
+    const char *theirs = text_of(state, "loss"); /* "": of a file from before it was written */
+    json_t *loss = iso_state_loss(t->model);
+    const char *ours = json_string_value(loss);
+    if (*theirs && ours && strcmp(theirs, ours) != 0)
+        iso_warn("%s was written by a run whose loss is %s; it is %s from here on", path, theirs, ours);
+    json_decref(loss);
+}
+
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *t)
 {
     if (t->ctx && !iso_is_chief(t->ctx))
@@ -130,4 +140,5 @@ void iso_state_warn_of_differences(const char *path, const json_t *state, const 
     compare_data(path, state, t);
     compare_machines(path, state, t->model->graph);
     compare_optimizers(path, state, t);
+    compare_losses(path, state, t);
 }
