@@ -220,7 +220,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
         iso_text_add(text, "checksums: those of the container are right\n");
     else
         iso_text_add(text, committed ? "checksums: everything is what was written\n"
-                                     : "checksums: there are none in this file\n");
+                                     : "checksums: none, the file has no commit mark\n");
     iso_free(nodes);
     return ISO_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/isogrid.h"
+#include "runtime/train/state_impl.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
@@ -297,6 +298,26 @@ START_TEST(maps_say_what_is_what)
 }
 END_TEST
 
+/* What a checkpoint tells of the loss. */
+START_TEST(losses_are_told)
+{
+    static const char *const told[][2] = {
+        {"loss_weights", "sparse_crossentropy_logits of output 0 + 0.3 * mse of output 1"},
+        {"one_loss", "mae of output 0 + mae of output 1"},
+        {"no_loss", "sparse_crossentropy_logits of output 0"},
+    };
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        iso_model *model = two_ends_network(ctx, 0, ISO_F32);
+        iso_compile_options options = options_of(told[i][0]);
+        check_ok(iso_compile_with(model, &options, sizeof options));
+        json_t *loss = iso_state_loss(model);
+        ck_assert_str_eq(json_string_value(loss), told[i][1]);
+        json_decref(loss);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static void check_refused_by(iso_status status, const char *first, const char *second)
@@ -387,10 +408,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     file = oracle_open("several.h5");
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
-                      outputs_are_called_after_their_maker, random_data_of_several, maps_say_what_is_what,
-                      models_that_cannot_be, more_values_than_there_is_room_for, data_that_does_not_fit);
+        failed = RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
+                           outputs_are_called_after_their_maker, random_data_of_several,
+                           maps_say_what_is_what, losses_are_told, models_that_cannot_be,
+                           more_values_than_there_is_room_for, data_that_does_not_fit);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
