@@ -30,8 +30,8 @@ bool iso_state_has_other_order(const json_t *state, const iso_training *training
 bool iso_state_has_other_rate(const json_t *state, const iso_training *training, double *rate);
 /* A member that is a number written by iso_model_hash's way; 0 where there is none. */
 uint64_t iso_state_hexadecimal(const json_t *object, const char *key);
-/* What the state has of an optimizer, of what it minimizes ("mse of output 0 + 0.5 * mae of output 1"), and of
- * the layouts that are not whole everywhere. The caller's. */
+/* What the state has of an optimizer, of what it minimizes ("mse of output 0 + 0.5 * mae of output 1"), and
+ * of the layouts that are not whole everywhere. The caller's. */
 json_t *iso_state_loss(const iso_model *model);
 json_t *iso_state_optimizer(const iso_optimizer *optimizer);
 json_t *iso_state_layouts(const iso_graph *graph);
