@@ -147,7 +147,8 @@ static void ask_ahead(iso_saved_file *f, uint64_t at)
 static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
 {
     size_t bytes = (size_t)n * r->size;
-    iso_status status = iso_direct_read(&r->file->direct, r->file->file, r->file->path, r->out, bytes, at);
+    iso_status status =
+        iso_uncached_read(&r->file->uncached, r->file->file, r->file->path, r->out, bytes, at);
     r->next += n;
     r->out += bytes;
     return status;

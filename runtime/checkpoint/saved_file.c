@@ -242,7 +242,7 @@ void iso_saved_file_close(iso_saved_file *f)
         return;
     if (f->file >= 0)
         close(f->file);
-    iso_direct_end(&f->direct);
+    iso_uncached_end(&f->uncached);
     iso_mark_free(&f->mark);
     iso_manifest_free(&f->manifest);
     iso_free(f->path);

@@ -4,15 +4,15 @@
 
 #include <sys/stat.h>
 
-#include "runtime/checkpoint/direct_impl.h"
 #include "runtime/checkpoint/manifest_impl.h"
 #include "runtime/checkpoint/mark.h"
+#include "runtime/checkpoint/uncached_impl.h"
 
 struct iso_saved_file {
     iso_context *ctx; /* NULL: a program without one */
     char *path;
     int file; /* of this rank */
-    iso_direct direct;
+    iso_uncached uncached;
     uint64_t asked; /* the kernel was asked for what lies before */
     uint64_t bytes; /* of the file */
     bool committed;

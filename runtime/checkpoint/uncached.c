@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/direct_impl.h"
+#include "runtime/checkpoint/uncached_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum {
     LARGE = 2 << 20,  /* less is not worth it */
-    WINDOW = 8 << 20, /* read at once, and copied from while it is in the processor's cache */
+    WINDOW = 8 << 20, /* read at once; so large that it lies in huge pages, of which a disk is told few */
     ALIGNED = 4096,   /* of memory and places in the file: what no disk wants more than */
 };
 
@@ -33,7 +33,7 @@ static int open_again(int file)
     return open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
 }
 
-static bool is_open(iso_direct *d, int file)
+static bool is_open(iso_uncached *d, int file)
 {
     if (!d->tried) {
         d->tried = true;
@@ -50,7 +50,7 @@ static bool is_cached(int file, uint64_t offset, size_t bytes)
     return preadv2(file, &part, 1, (off_t)(offset + bytes / 2), RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
 
-static iso_status make_window(iso_direct *d)
+static iso_status make_window(iso_uncached *d)
 {
     if (d->window)
         return ISO_OK;
@@ -61,7 +61,7 @@ static iso_status make_window(iso_direct *d)
 }
 
 /* Of the bytes wanted at `offset` as many as one read brings; 0: it does not. */
-static size_t read_some(const iso_direct *d, char *data, size_t bytes, uint64_t offset)
+static size_t read_some(const iso_uncached *d, char *data, size_t bytes, uint64_t offset)
 {
     size_t before = (size_t)(offset % ALIGNED);
     size_t wanted = bytes + before < WINDOW ? (bytes + before + ALIGNED - 1) / ALIGNED * ALIGNED : WINDOW;
@@ -73,8 +73,8 @@ static size_t read_some(const iso_direct *d, char *data, size_t bytes, uint64_t 
     return useful;
 }
 
-iso_status iso_direct_read(iso_direct *d, int file, const char *name, void *data, size_t bytes,
-                           uint64_t offset)
+iso_status iso_uncached_read(iso_uncached *d, int file, const char *name, void *data, size_t bytes,
+                             uint64_t offset)
 {
     size_t done = 0, more = 1;
     if (bytes >= LARGE && is_open(d, file) && !is_cached(file, offset, bytes)) {
@@ -87,10 +87,10 @@ iso_status iso_direct_read(iso_direct *d, int file, const char *name, void *data
     return iso_file_read_at(file, name, (char *)data + done, bytes - done, offset + done);
 }
 
-void iso_direct_end(iso_direct *d)
+void iso_uncached_end(iso_uncached *d)
 {
     if (d->tried && d->file >= 0)
         close(d->file);
     iso_free(d->memory);
-    *d = (iso_direct){0};
+    *d = (iso_uncached){0};
 }

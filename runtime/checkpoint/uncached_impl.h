@@ -1,7 +1,7 @@
 /* Reading past the kernel's cache what it does not hold: where several ranks of a host read here and there in
  * one file, bringing everything into the cache first, page by page, costs more than the disk. */
-#ifndef ISO_CHECKPOINT_DIRECT_IMPL_H
-#define ISO_CHECKPOINT_DIRECT_IMPL_H
+#ifndef ISO_CHECKPOINT_UNCACHED_IMPL_H
+#define ISO_CHECKPOINT_UNCACHED_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,19 +10,19 @@
 #include "runtime/base/status.h"
 
 /* All zero before its first use. For one thread at a time. */
-typedef struct iso_direct {
+typedef struct iso_uncached {
     bool tried; /* to open the file so */
     int file;   /* -1: it cannot be had, or is not wanted */
     void *memory;
     char *window; /* within the memory, aligned as disks want it */
-} iso_direct;
+} iso_uncached;
 
 /* As iso_file_read_at, of a file that is open. Only large reads from a disk of this host that the cache does
  * not hold go past it, and whatever they cannot read is read as ever: network file systems read ahead better
  * than we could, what was just written or verified is in memory already. */
-iso_status iso_direct_read(iso_direct *direct, int file, const char *name, void *data, size_t bytes,
-                           uint64_t offset);
+iso_status iso_uncached_read(iso_uncached *uncached, int file, const char *name, void *data, size_t bytes,
+                             uint64_t offset);
 /* Ready for another file. */
-void iso_direct_end(iso_direct *direct);
+void iso_uncached_end(iso_uncached *uncached);
 
 #endif

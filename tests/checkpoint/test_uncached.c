@@ -10,17 +10,17 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/direct_impl.h"
+#include "runtime/checkpoint/uncached_impl.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 enum { BYTES = (24 << 20) + 1234, ROOM = BYTES + 4096 };
 
-static char path[] = "/tmp/iso-direct-XXXXXX";
+static char path[] = "/tmp/iso-uncached-XXXXXX";
 static int file;
 static char *expected, *out;
-static iso_direct direct;
+static iso_uncached uncached;
 
 /* On the disk, and not in the cache. */
 static void forget(void)
@@ -44,7 +44,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    iso_direct_end(&direct);
+    iso_uncached_end(&uncached);
     close(file);
     unlink(path);
     free(expected);
@@ -55,10 +55,10 @@ static bool has_a_disk(void)
 {
     struct stat about;
     int again = open(path, O_RDONLY | O_DIRECT);
-    bool direct_there = again >= 0;
-    if (direct_there)
+    bool opens = again >= 0;
+    if (opens)
         close(again);
-    return direct_there && fstat(file, &about) == 0 && major(about.st_dev) != 0;
+    return opens && fstat(file, &about) == 0 && major(about.st_dev) != 0;
 }
 
 /* Of the file's pages, the part that the cache holds. */
@@ -79,7 +79,7 @@ static double part_cached(void)
 static void check_read(size_t offset, size_t bytes, size_t to)
 {
     memset(out, 0x5A, ROOM);
-    check_ok(iso_direct_read(&direct, file, path, out + to, bytes, offset));
+    check_ok(iso_uncached_read(&uncached, file, path, out + to, bytes, offset));
     ck_assert_msg(memcmp(out + to, expected + offset, bytes) == 0, "%zu bytes at %zu differ", bytes, offset);
     for (size_t i = 0; i < to; i++)
         ck_assert_int_eq(out[i], 0x5A);
@@ -109,13 +109,13 @@ START_TEST(test_past_the_cache)
         printf("%s is on no disk of this host: nothing is read past the cache\n", path);
         return;
     }
-    ck_assert_int_ge(direct.file, 0);
-    ck_assert_ptr_nonnull(direct.window);
+    ck_assert_int_ge(uncached.file, 0);
+    ck_assert_ptr_nonnull(uncached.window);
     ck_assert_double_lt(part_cached(), 0.2);
-    iso_direct_end(&direct);
+    iso_uncached_end(&uncached);
     ck_assert_int_eq(pread(file, out, BYTES, 0), BYTES);
     check_read(100, 20 << 20, 0);
-    ck_assert_ptr_null(direct.window);
+    ck_assert_ptr_null(uncached.window);
 }
 END_TEST
 
@@ -128,7 +128,7 @@ START_TEST(test_too_short)
         ck_assert_int_eq(ftruncate(file, (off_t)ends[i]), 0);
         forget();
         snprintf(message, sizeof message, "ends at %zu, %zu bytes too early", ends[i], BYTES + 99 - ends[i]);
-        ck_assert_int_eq(iso_direct_read(&direct, file, path, out, BYTES + 99, 0), ISO_INVALID);
+        ck_assert_int_eq(iso_uncached_read(&uncached, file, path, out, BYTES + 99, 0), ISO_INVALID);
         ck_assert_msg(strstr(iso_error_message(), message), "%s", iso_error_message());
         ck_assert(memcmp(out, expected, ends[i]) == 0);
     }
@@ -138,17 +138,17 @@ END_TEST
 /* A disk that refuses to be read so. */
 START_TEST(test_refused)
 {
-    direct = (iso_direct){.tried = true, .file = open(path, O_WRONLY)};
-    ck_assert_int_ge(direct.file, 0);
+    uncached = (iso_uncached){.tried = true, .file = open(path, O_WRONLY)};
+    ck_assert_int_ge(uncached.file, 0);
     check_read(5, 20 << 20, 3);
-    iso_direct_end(&direct);
-    direct = (iso_direct){.tried = true, .file = -1};
+    iso_uncached_end(&uncached);
+    uncached = (iso_uncached){.tried = true, .file = -1};
     check_read(5, 20 << 20, 3);
 }
 END_TEST
 
 int main(void)
 {
-    return RUN_TESTS_WITH("direct", 120, set_up, tear_down, test_any_place, test_past_the_cache,
+    return RUN_TESTS_WITH("uncached", 120, set_up, tear_down, test_any_place, test_past_the_cache,
                           test_too_short, test_refused);
 }
