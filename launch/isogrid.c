@@ -5,7 +5,6 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "runtime/base/build.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 
 static const iso_command *const commands[] = {
@@ -74,8 +73,7 @@ static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const 
     iso_status status =
         iso_agree(ctx, line.failed ? iso_error(ISO_NO_MEMORY, "no memory for the command line") : ISO_OK);
     if (status == ISO_OK)
-        status = iso_agree_same(ctx, "the command line", iso_hash_text(0, iso_text_get(&line)),
-                                iso_text_get(&line));
+        status = iso_agree_same_text(ctx, "the command line", iso_text_get(&line));
     iso_text_free(&line);
     return status;
 }

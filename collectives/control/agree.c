@@ -114,3 +114,8 @@ iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, co
         return ISO_OK;
     return report_difference(channel, what, value, text);
 }
+
+iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text)
+{
+    return iso_agree_same(ctx, what, iso_hash_text(0, text), text);
+}

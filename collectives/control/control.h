@@ -17,6 +17,8 @@ iso_status iso_agree(iso_context *ctx, iso_status status);
 /* ISO_INVALID on every rank where `value` (of `what`: "the options", "the build") is not the same on all;
  * says which ranks differ and, by text (may be NULL), how. Collective. */
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text);
+/* The same of a text. Collective. */
+iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,6 @@
 #include "runtime/data/dataset_impl.h"
 
 #include "collectives/control/control.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
@@ -77,7 +76,7 @@ static iso_status agree_same(iso_context *ctx, const iso_dataset *ds)
     iso_text text = {0};
     describe(ds, &text);
     const char *told = iso_text_get(&text);
-    iso_status status = iso_agree_same(ctx, "the data set", iso_hash_text(0, told), told);
+    iso_status status = iso_agree_same_text(ctx, "the data set", told);
     iso_text_free(&text);
     return status;
 }

@@ -80,8 +80,7 @@ static iso_status agree_on(iso_context *ctx, const request *r)
     iso_text_add(&text, "'%s', part %d, x '%s', y '%s', sample_weight '%s', memory_limit %zu%s", r->name,
                  r->part, o->x ? o->x : "", o->y ? o->y : "", o->sample_weight ? o->sample_weight : "",
                  o->memory_limit, o->no_targets ? ", no targets" : "");
-    status = iso_agree_same(ctx, "the data set to open", iso_hash_text(0, iso_text_get(&text)),
-                            iso_text_get(&text));
+    status = iso_agree_same_text(ctx, "the data set to open", iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/bound_impl.h"
 #include "runtime/exec/value_impl.h"
@@ -80,7 +79,7 @@ static iso_status agree_on_layout(const char *what, const iso_layout *layout, is
     snprintf(text, sizeof text, "%s %s in layout '%s' on mesh %s", iso_dtype_name(dtype),
              iso_shape_text(shape, shape_text, sizeof shape_text),
              iso_layout_text(layout->mesh, layout, layout_text, sizeof layout_text), layout->mesh->text);
-    return iso_agree_same(layout->mesh->ctx, what, iso_hash_text(0, text), text);
+    return iso_agree_same_text(layout->mesh->ctx, what, text);
 }
 
 iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape, iso_value **out)

@@ -5,7 +5,6 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/build.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
@@ -42,10 +41,10 @@ static iso_status compare_ranks(iso_context *ctx)
 {
     char text[1024];
     iso_options_describe(ctx, text, sizeof text);
-    iso_status status = iso_agree_same(ctx, "the options", iso_hash_text(0, text), text);
+    iso_status status = iso_agree_same_text(ctx, "the options", text);
     if (status != ISO_OK)
         return status;
-    return iso_agree_same(ctx, "the builds of Isogrid", iso_hash_text(0, iso_build_id()), iso_build_id());
+    return iso_agree_same_text(ctx, "the builds of Isogrid", iso_build_id());
 }
 
 /* `status`: how this rank's options fared; all ranks hear of it once there is a communicator. Collective. */

@@ -68,7 +68,7 @@ static iso_status agree_callbacks(const iso_training *t)
     iso_callbacks_describe(t->callbacks, &text);
     iso_text_add(&text, "]");
     const char *list = iso_text_get(&text);
-    iso_status status = iso_agree_same(t->ctx, "fit's list of callbacks", iso_hash_text(0, list), list);
+    iso_status status = iso_agree_same_text(t->ctx, "fit's list of callbacks", list);
     iso_text_free(&text);
     return status;
 }
@@ -126,8 +126,7 @@ iso_status iso_training_share_logs(iso_training *t)
     for (int i = 0; i < logs->count; i++)
         iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
     const char *text = iso_text_get(&names);
-    iso_status status =
-        iso_agree_same(t->ctx, "the names of what callbacks log", iso_hash_text(0, text), text);
+    iso_status status = iso_agree_same_text(t->ctx, "the names of what callbacks log", text);
     iso_text_free(&names);
     return status == ISO_OK ? iso_broadcast(t->ctx, t->value, (size_t)logs->count * sizeof *t->value)
                             : status;
