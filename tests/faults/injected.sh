@@ -35,6 +35,7 @@ injected() {
     local launch=() job code=0 calls=${log:-$work/calls}
     [ "$ranks" -eq 1 ] || launch=(launch/mpirun -np "$ranks")
     [ -n "${log:-}" ] || rm -f "$calls"
+    # within a timeout: a group of processes that ends as one, by force where it must
     timeout --kill-after=5 3600 "${launch[@]}" env LD_PRELOAD="$PWD/$BUILD/tests/faults/injector.so" \
         ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAULTS_BELOW="$below" FAULTS="${faults:-}" FAULTS_LOG="$calls" "$@" &
     job=$!

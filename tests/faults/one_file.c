@@ -2,7 +2,8 @@
  *
  *   one_file sweep KIND FOLDER RANK HOW    lets each call fail so, one after the other
  *   one_file go KIND FOLDER FAULTS         as the job that comes next: what is there is whole, and not older
- * than what was written last; replaces it twice, with the faults: to be killed
+ *                                          than what was written last; it is replaced twice, the second time
+ *                                          with these faults: to be killed
  *
  * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks) or keras (a compiled
  * model, FOLDER/net.keras). All values in a file tell which write made it.

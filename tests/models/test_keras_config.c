@@ -352,18 +352,19 @@ START_TEST(settings)
 }
 END_TEST
 
+#define LOSS                                                                                                 \
+    "\"loss\": {\"module\": \"builtins\", \"class_name\": \"function\", \"config\": "                        \
+    "\"mean_squared_error\", "                                                                               \
+    "\"registered_name\": \"function\"}"
+#define AT_ZERO OBJECT("BinaryAccuracy", "\"name\": \"at_zero\", \"threshold\": 0.0")
+#define EQUALS OBJECT("Accuracy", "")
+#define TOP_TWO OBJECT("TopKCategoricalAccuracy", "\"k\": 2")
+#define METRICS "\"acc\", " AT_ZERO ", " EQUALS ", \"binary_accuracy\", \"MSE\", " TOP_TWO
+
 /* Metrics keep the names and numbers that the file gives them; Keras's own functions lie among "builtins". */
 START_TEST(metrics)
 {
-    built(COMPILED(
-        "\"loss\": {\"module\": \"builtins\", \"class_name\": \"function\", \"config\": "
-        "\"mean_squared_error\", \"registered_name\": \"function\"}, \"metrics\": [\"acc\", " OBJECT(
-            "BinaryAccuracy",
-            "\"name\": \"at_zero\", \"threshold\": 0.0") ", " OBJECT("Accuracy",
-                                                                     "") ", \"binary_accuracy\", "
-                                                                         "\"MSE\", " OBJECT("TopKCategoricalA"
-                                                                                            "ccuracy",
-                                                                                            "\"k\": 2") "]"));
+    built(COMPILED(LOSS ", \"metrics\": [" METRICS "]"));
     ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
     ck_assert_str_eq(compiled.metric_names[0], "acc");

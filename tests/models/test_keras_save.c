@@ -64,6 +64,16 @@ static bool exists(const char *name)
     return stat(file, &about) == 0;
 }
 
+/* Of what was saved and what was read: both, and the file, when no rank reads any more. */
+static void end(iso_model *saved, iso_model *again)
+{
+    iso_model_destroy(saved);
+    iso_model_destroy(again);
+    check_ok(iso_agree(ctx, ISO_OK));
+    if (iso_is_chief(ctx))
+        unlink(path);
+}
+
 START_TEST(ops_and_blocks)
 {
     float a[ROWS * 4], b[ROWS * 4];
@@ -90,11 +100,7 @@ START_TEST(ops_and_blocks)
     predict(again, b);
     ck_assert_mem_eq(a, b, sizeof a);
     ck_assert_str_eq(iso_model_optimizer(again)->rule, "adam");
-    iso_model_destroy(model);
-    iso_model_destroy(again);
-    check_ok(iso_agree(ctx, ISO_OK));
-    if (iso_is_chief(ctx))
-        unlink(path);
+    end(model, again);
 }
 END_TEST
 
@@ -109,11 +115,7 @@ START_TEST(not_compiled)
     check_ok(iso_keras_load_weights(again, path));
     predict(again, b);
     ck_assert_mem_eq(a, b, sizeof a);
-    iso_model_destroy(model);
-    iso_model_destroy(again);
-    check_ok(iso_agree(ctx, ISO_OK));
-    if (iso_is_chief(ctx))
-        unlink(path);
+    end(model, again);
 }
 END_TEST
 
@@ -150,11 +152,7 @@ START_TEST(named_outputs)
     ck_assert_str_eq(compile.outputs[1].metric_names[0], "square");
     ck_assert_str_eq(compile.outputs[1].metric_names[1], "top_k");
     iso_free(text);
-    iso_model_destroy(model);
-    iso_model_destroy(again);
-    check_ok(iso_agree(ctx, ISO_OK));
-    if (iso_is_chief(ctx))
-        unlink(path);
+    end(model, again);
 }
 END_TEST
 
