@@ -84,10 +84,21 @@ $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
+# Benchmarks need no Check.
+$(BENCHES): $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
+	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/docs/samples/%: $(BUILD)/docs/samples/%.o $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# Calls of every public function with NULL, made from the headers.
+$(BUILD)/tests/api/null_calls.h: tests/api/make_null_calls.py tests/public_headers $(shell tests/public_headers)
+	@mkdir -p $(@D)
+	$(Q)python3 $< $(filter %.h,$^) > $@.new && mv $@.new $@
+$(BUILD)/tests/api/test_null.o: $(BUILD)/tests/api/null_calls.h
+$(BUILD)/tests/api/test_null.o: CPPFLAGS += $(shell pkg-config --cflags ompi-c)
+# The tests that CI also runs in a build of SANITIZE=1: those with "Sanitize:" in the comment at their head.
+sanitized: all $(addprefix $(BUILD)/,$(shell tests/programs --list-sanitized))
 test: all tests check-includes
-	tests/programs $(BUILD) $(if $(LONG),--long)
+	tests/programs $(BUILD) $(if $(LONG),--long) $(if $(SANITIZED),--sanitized $(SANITIZED))
 
 # Fuzz targets: what reads from outside is compiled once more, by clang, with coverage and AddressSanitizer; the rest is linked as it is.
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
@@ -112,7 +123,7 @@ check-format:
 # ---- installation ----
 # What a user's program sees is what isogrid.h and isogrid_mpi.h include; the tree is kept below include/isogrid.
 $(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS)
-	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 -Wl,--version-script=runtime/exported $(LDFLAGS) -o $@ $^ $(LDLIBS)
 install: all $(BUILD)/libisogrid.so
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
@@ -122,10 +133,19 @@ install: all $(BUILD)/libisogrid.so
 	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h || exit; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' launch/isogrid.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
+	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs docs/*.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid README.md LICENSE
+# Removes what install puts there, with the folders that are Isogrid's alone.
+uninstall:
+	cd $(DESTDIR)$(PREFIX) && rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc
+	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo tests test check-includes format check-format install clean
+.PHONY: all demo tests sanitized test check-includes format check-format install uninstall clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

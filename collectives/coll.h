@@ -108,6 +108,11 @@ void iso_exchange_begin(iso_exchange *exchange, int thread);
  *   wait:  until what comes from other hosts is there. */
 void iso_exchange_start(iso_exchange *exchange, int thread);
 void iso_exchange_wait(iso_exchange *exchange, int thread);
+/* Messages that failed since the fabric was made: what exchanges gave since the first of them is not to be
+ * used. */
+int iso_fabric_failures(const iso_fabric *fabric);
+/* ISO_OK, or the status of the first of them, whose message is recorded in the thread that calls. Local. */
+iso_status iso_fabric_failure(const iso_fabric *fabric);
 /* Moves on what is under way; now and then, by thread 0. */
 void iso_fabric_progress(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);

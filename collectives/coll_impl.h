@@ -3,6 +3,7 @@
 #define ISO_COLL_IMPL_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
@@ -38,6 +39,9 @@ struct iso_fabric {
     size_t outgoing_bytes;
     iso_exchange *exchanges;
     iso_exchange *under_way; /* those whose messages travel; of thread 0 */
+    atomic_int failures;     /* of messages so far; counted by thread 0 */
+    iso_status failed;       /* of the first */
+    char failure[256];       /* its message */
     int exchanges_made;      /* so far: numbers tags */
 };
 

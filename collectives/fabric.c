@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096 };
@@ -53,19 +54,21 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
 /* Lists the slots of each host. */
 static iso_status list_slots(iso_fabric *fabric)
 {
-    int hosts = 0, at = 0;
+    int hosts = 0;
     for (int rank = 0; rank < fabric->topology.ranks; rank++)
         hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
     fabric->by_host = iso_new((size_t)fabric->topology.slots * sizeof *fabric->by_host);
     fabric->host_begin = iso_new(((size_t)hosts + 1) * sizeof *fabric->host_begin);
     if (!fabric->by_host || !fabric->host_begin)
         return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.slots);
-    for (int host = 0; host < hosts; host++) {
-        for (int slot = 0; slot < fabric->topology.slots; slot++)
-            if (iso_fabric_host_of_slot(fabric, slot) == host)
-                fabric->by_host[at++] = slot;
-        fabric->host_begin[host + 1] = at;
-    }
+    for (int slot = 0; slot < fabric->topology.slots; slot++)
+        fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]++;
+    for (int host = 0; host < hosts; host++) /* first where those of the host before begin */
+        fabric->host_begin[host + 1] += fabric->host_begin[host];
+    for (int slot = fabric->topology.slots - 1; slot >= 0; slot--)
+        fabric->by_host[--fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]] = slot;
+    memmove(fabric->host_begin, fabric->host_begin + 1, (size_t)hosts * sizeof *fabric->host_begin);
+    fabric->host_begin[hosts] = fabric->topology.slots;
     return ISO_OK;
 }
 
@@ -92,44 +95,48 @@ static int taking_part(const iso_fabric *fabric)
     return fabric->local_slots > 0 ? fabric->topology.threads : 0;
 }
 
-/* Whether the threads of the whole machine (pretended hosts share one) are more than its cores, or this
- * rank's more than it may use. */
-static bool find_crowded(const iso_fabric *fabric)
+/* Whether the threads of the whole machine (pretended hosts share one) are more than its cores, or those of
+ * a rank more than it may use. All ranks of a machine find the same. */
+static iso_status find_crowded(const iso_fabric *fabric, bool *found)
 {
     cpu_set_t mine, all;
+    MPI_Comm machine = MPI_COMM_NULL;
+    iso_status status = ISO_OK;
     int threads = taking_part(fabric), total = threads;
-    if (sched_getaffinity(0, sizeof mine, &mine))
-        return true;
+    CPU_ZERO(&mine);
+    int crowded = sched_getaffinity(0, sizeof mine, &mine) || threads > CPU_COUNT(&mine);
     all = mine;
     if (fabric->channel.communicator != MPI_COMM_NULL) {
-        MPI_Comm machine;
-        MPI_Comm_split_type(fabric->channel.communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-        MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, machine);
-        MPI_Allreduce(&mine, &all, (int)sizeof mine, MPI_BYTE, MPI_BOR, machine);
-        MPI_Comm_free(&machine);
+        ISO_TRY(iso_mpi_split_shared(fabric->channel.communicator, 0, &machine));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, machine)));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(&mine, &all, (int)sizeof mine, MPI_BYTE, MPI_BOR, machine)));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, machine)));
     }
-    return threads > CPU_COUNT(&mine) || total > CPU_COUNT(&all);
+    *found = crowded || total > CPU_COUNT(&all);
+done:
+    iso_mpi_free(&machine);
+    return status;
 }
 
 static iso_status make_barriers(iso_fabric *fabric)
 {
     int threads = taking_part(fabric), before = 0, total = threads;
+    bool crowded = false;
+    iso_status status = ISO_OK;
+    ISO_TRY(find_crowded(fabric, &crowded)); /* first, for a rank whose host fails would not come to it */
     if (fabric->host != MPI_COMM_NULL) {
-        MPI_Exscan(&threads, &before, 1, MPI_INT, MPI_SUM, fabric->host);
-        MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, fabric->host);
+        ISO_TRY(ISO_MPI(MPI_Exscan(&threads, &before, 1, MPI_INT, MPI_SUM, fabric->host)));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, fabric->host)));
     }
-    iso_status status = iso_window_create(fabric->host, ((size_t)total + 1) * sizeof(iso_flag),
-                                          "the flags of threads", &fabric->flags);
-    if (status == ISO_OK)
-        status = iso_window_create(MPI_COMM_NULL, ((size_t)threads + 1) * sizeof(iso_flag),
-                                   "the flags of threads", &fabric->own_flags);
-    if (status != ISO_OK)
-        return status;
-    bool crowded = find_crowded(fabric);
+    ISO_TRY(iso_window_create(fabric->host, ((size_t)total + 2) * sizeof(iso_count), "the flags of threads",
+                              &fabric->flags));
+    ISO_TRY(iso_window_create(MPI_COMM_NULL, ((size_t)threads + 2) * sizeof(iso_count),
+                              "the flags of threads", &fabric->own_flags));
     fabric->first_flag = before;
-    fabric->host_barrier = (iso_barrier){(iso_flag *)fabric->flags.base, total, crowded};
-    fabric->rank_barrier = (iso_barrier){(iso_flag *)fabric->own_flags.base, threads, crowded};
-    return ISO_OK;
+    fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded};
+    fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded};
+done:
+    return status;
 }
 
 void iso_fabric_barrier(iso_fabric *fabric, int thread)
@@ -146,12 +153,15 @@ void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
 
 /* ---- create and destroy ---- */
 
-static void join_communicators(iso_fabric *fabric, MPI_Comm communicator)
+static iso_status join_communicators(iso_fabric *fabric, MPI_Comm communicator)
 {
     iso_channel *channel = &fabric->channel;
-    MPI_Comm_dup(communicator, &channel->communicator);
-    MPI_Comm_rank(channel->communicator, &channel->rank);
-    MPI_Comm_size(channel->communicator, &channel->ranks);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_mpi_dup(communicator, &channel->communicator));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->ranks)));
+done:
+    return status;
 }
 
 static iso_status build(iso_fabric *fabric, const iso_topology *topology)
@@ -166,11 +176,12 @@ static iso_status build(iso_fabric *fabric, const iso_topology *topology)
     status = iso_channel_agree(&fabric->channel, number_slots(fabric));
     if (status != ISO_OK)
         return status;
-    if (fabric->channel.communicator != MPI_COMM_NULL) {
-        MPI_Comm_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
-                       &fabric->host);
-    }
-    return iso_channel_agree(&fabric->channel, make_barriers(fabric));
+    if (fabric->channel.communicator != MPI_COMM_NULL)
+        status = iso_mpi_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
+                               &fabric->host);
+    if (status == ISO_OK)
+        status = make_barriers(fabric);
+    return iso_channel_agree(&fabric->channel, status);
 }
 
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
@@ -182,10 +193,10 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
     fabric->host = MPI_COMM_NULL;
-    fabric->channel = (iso_channel){MPI_COMM_NULL, 0, 1};
-    if (communicator)
-        join_communicators(fabric, *(MPI_Comm *)communicator);
-    iso_status status = build(fabric, topology);
+    fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .ranks = 1};
+    iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
+    if (status == ISO_OK)
+        status = build(fabric, topology);
     if (status == ISO_OK)
         *out = fabric;
     else
@@ -202,10 +213,8 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
     iso_window_destroy(&fabric->own_flags);
-    if (fabric->host != MPI_COMM_NULL)
-        MPI_Comm_free(&fabric->host);
-    if (fabric->channel.communicator != MPI_COMM_NULL)
-        MPI_Comm_free(&fabric->channel.communicator);
+    iso_mpi_free(&fabric->host);
+    iso_mpi_free(&fabric->channel.communicator);
     iso_free(fabric->counters);
     iso_free(fabric->host_begin);
     iso_free(fabric->by_host);
@@ -251,11 +260,15 @@ static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
     if (status != ISO_OK)
         return status;
     if (fabric->host != MPI_COMM_NULL)
-        MPI_Comm_rank(fabric->host, &rank);
-    if (rank == 0 && fabric->memory.base)
+        status = ISO_MPI(MPI_Comm_rank(fabric->host, &rank));
+    if (status == ISO_OK && rank == 0 && fabric->memory.base)
         memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
-    if (fabric->host != MPI_COMM_NULL)
-        MPI_Barrier(fabric->host); /* nobody unmaps or uses it before it is copied */
+    if (status == ISO_OK && fabric->host != MPI_COMM_NULL) /* nobody unmaps or uses it before it is copied */
+        status = ISO_MPI(MPI_Barrier(fabric->host));
+    if (status != ISO_OK) {
+        iso_window_destroy(&fresh);
+        return status;
+    }
     iso_window_destroy(&fabric->memory);
     fabric->memory = fresh;
     fabric->slot_bytes = (size_t)bytes[0];
@@ -268,9 +281,11 @@ iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host
 {
     uint64_t bytes[2] = {slot_bytes > fabric->slot_bytes ? slot_bytes : fabric->slot_bytes,
                          host_bytes > fabric->host_bytes ? host_bytes : fabric->host_bytes};
-    if (fabric->host != MPI_COMM_NULL)
-        MPI_Allreduce(MPI_IN_PLACE, bytes, 2, MPI_UINT64_T, MPI_MAX, fabric->host);
     iso_status status = ISO_OK;
+    if (fabric->host != MPI_COMM_NULL)
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes, 2, MPI_UINT64_T, MPI_MAX, fabric->host));
+    if (status != ISO_OK)
+        return iso_channel_agree(&fabric->channel, status);
     if (!fabric->memory.base || bytes[0] > fabric->slot_bytes || bytes[1] > fabric->host_bytes)
         status = grow_window(fabric, bytes);
     for (iso_exchange *exchange = fabric->exchanges; exchange; exchange = exchange->next)
@@ -309,9 +324,12 @@ static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgo
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
 {
     uint64_t most = landing;
+    iso_status status = ISO_OK;
     if (fabric->host != MPI_COMM_NULL)
-        MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, fabric->host);
-    iso_status status = grow_messages(fabric, (size_t)most, outgoing);
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, fabric->host));
+    if (status != ISO_OK)
+        return iso_channel_agree(&fabric->channel, status);
+    status = grow_messages(fabric, (size_t)most, outgoing);
     if (status != ISO_OK)
         return status;
     for (iso_exchange *exchange = fabric->exchanges; exchange && status == ISO_OK;

@@ -1,4 +1,5 @@
 /* Exchanges at run time. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,17 +111,43 @@ void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 
 /* ---- a run ---- */
 
+int iso_fabric_failures(const iso_fabric *fabric)
+{
+    return atomic_load_explicit(&fabric->failures, memory_order_relaxed);
+}
+
+iso_status iso_fabric_failure(const iso_fabric *fabric)
+{
+    return iso_fabric_failures(fabric) == 0 ? ISO_OK : iso_error(fabric->failed, "%s", fabric->failure);
+}
+
+/* By thread 0. */
+static void note_failure(iso_fabric *fabric, iso_status status)
+{
+    if (iso_fabric_failures(fabric) == 0) {
+        fabric->failed = status;
+        snprintf(fabric->failure, sizeof fabric->failure, "%s", iso_error_message());
+    }
+    atomic_fetch_add(&fabric->failures, 1);
+}
+
+static void check(iso_fabric *fabric, iso_status status)
+{
+    if (status != ISO_OK)
+        note_failure(fabric, status);
+}
+
 /* Packs and sends, message by message. */
 static void send_messages(iso_exchange *exchange)
 {
     iso_messages *messages = &exchange->messages;
-    iso_messages_start_receiving(messages);
+    check(exchange->fabric, iso_messages_start_receiving(messages));
     int pack = 0;
     for (int i = 0; i < messages->out.messages; i++) {
         for (; pack < exchange->pack_count && exchange->packs[pack].message == i; pack++)
             iso_gather_run(&exchange->packs[pack].gather);
         if (messages->out.message[i].requests > 0)
-            iso_messages_start_sending(messages, i);
+            check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
 
@@ -152,7 +179,8 @@ void iso_exchange_wait(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (thread == 0 && exchange->messages.request_count > 0) {
-        iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded);
+        check(exchange->fabric,
+              iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
         take_from_under_way(exchange);
     }
     if (exchange->messages.in.messages > 0)
@@ -168,7 +196,7 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 void iso_fabric_progress(iso_fabric *fabric)
 {
     for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way)
-        iso_messages_progress(&exchange->messages);
+        check(fabric, iso_messages_progress(&exchange->messages));
 }
 
 /* Buffers of messages are used again, so all must have read them, even where sources are settled. */

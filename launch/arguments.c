@@ -9,13 +9,26 @@
 
 #include "runtime/base/memory.h"
 
-static iso_status out_of_range(const char *what, const char *text, double low, double high)
+/* A limit as text, not rounded: 1099511627776, 1e-30. */
+static const char *limit_text(double limit, char text[32])
 {
+    bool whole = limit == floor(limit) && fabs(limit) < 1e20;
+    snprintf(text, 32, whole ? "%.0f" : "%g", limit);
+    return text;
+}
+
+/* A range whose upper limit is huge is not printed: the message names only the limit that was exceeded. */
+static iso_status out_of_range(const char *what, const char *text, bool above, double low, double high)
+{
+    char a[32], b[32];
+    limit_text(low, a);
+    limit_text(high, b);
     if (low == high)
-        return iso_error(ISO_INVALID, "%s '%s': must be %g", what, text, low);
-    if (high >= 0x1p31 - 1)
-        return iso_error(ISO_INVALID, "%s '%s': must be at least %g", what, text, low);
-    return iso_error(ISO_INVALID, "%s '%s': must be between %g and %g", what, text, low, high);
+        return iso_error(ISO_INVALID, "%s '%s': must be %s", what, text, a);
+    if (high < 0x1p31 - 1)
+        return iso_error(ISO_INVALID, "%s '%s': must be between %s and %s", what, text, a, b);
+    return iso_error(ISO_INVALID, "%s '%s': must be at %s %s", what, text, above ? "most" : "least",
+                     above ? b : a);
 }
 
 iso_status iso_argument_count(const char *what, const char *text, double low, double high, int64_t *value)
@@ -26,7 +39,7 @@ iso_status iso_argument_count(const char *what, const char *text, double low, do
     if (end == text || *end)
         return iso_error(ISO_INVALID, "%s '%s': not a whole number", what, text);
     if (errno == ERANGE || (double)number < low || (double)number > high)
-        return out_of_range(what, text, low, high);
+        return out_of_range(what, text, number > 0 && (double)number >= low, low, high);
     *value = number;
     return ISO_OK;
 }
@@ -38,7 +51,7 @@ iso_status iso_argument_real(const char *what, const char *text, double low, dou
     if (end == text || *end || !isfinite(number))
         return iso_error(ISO_INVALID, "%s '%s': not a number", what, text);
     if (number < low || number > high)
-        return out_of_range(what, text, low, high);
+        return out_of_range(what, text, number > high, low, high);
     *value = number;
     return ISO_OK;
 }
@@ -84,7 +97,8 @@ static iso_status choose(const char *option, const iso_argument *row, const char
 static iso_status append(const char *option, const char *text, iso_argument_list *list)
 {
     if (list->count == ISO_MAX_LISTED)
-        return iso_error(ISO_INVALID, "%s '%s': given more than %d times", option, text, ISO_MAX_LISTED);
+        return iso_error(ISO_INVALID, "%s '%s': given %d times, at most %d are possible", option, text,
+                         list->count + 1, ISO_MAX_LISTED);
     list->item[list->count++] = text;
     return ISO_OK;
 }
@@ -124,7 +138,7 @@ static iso_status unknown(const iso_argument *table, int rows, const char *word)
     const char *bare = word + strspn(word, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
     iso_text near = {0};
-    iso_text_add_nearest(&near, name, names, rows);
+    iso_text_add_nearest_options(&near, name, names, rows);
     iso_status status = iso_error(ISO_INVALID, "unknown option '%s'%s", word, iso_text_get(&near));
     iso_text_free(&near);
     return status;

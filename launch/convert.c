@@ -7,6 +7,7 @@
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
+#include "runtime/base/memory.h"
 
 typedef struct convert_options {
     iso_train_options train; /* those of a training that matter here */
@@ -22,13 +23,13 @@ static const struct {
 } shared[] = {
     {"model",
      "where A holds weights alone: the model that they belong to, a built-in one or a file of Keras's"},
+    {"classes", NULL},
     {"optimizer", "of the model, where its state is to be kept and its model does not say so"},
     {"schedule", NULL},
     {"loss", "of the model, for files of Keras's"},
     {"metrics", NULL},
     {"precision", NULL},
     {"threads", NULL},
-    {"timeout", NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0] };
 
@@ -83,8 +84,6 @@ static iso_status check_different(const convert_options *options)
 static iso_status check(convert_options *options)
 {
     iso_status status = ISO_OK;
-    if (!options->to)
-        return iso_error(ISO_INVALID, "two files are wanted: isogrid convert A B");
     ISO_TRY(check_kind(options->from));
     ISO_TRY(check_kind(options->to));
     ISO_TRY(check_different(options));
@@ -125,7 +124,9 @@ static iso_status read_options(int argc, char *const *argv, convert_options *opt
             return iso_error(ISO_INVALID, "'%s': two files are wanted, isogrid convert A B", argv[i]);
     }
     iso_status status = iso_arguments_parse(rows, count, words, rest, options);
-    return status == ISO_OK ? check(options) : status;
+    if (status == ISO_OK && !options->to)
+        return iso_error(ISO_INVALID, "two files are wanted: isogrid convert A B");
+    return status;
 }
 
 /* ---- converting ---- */
@@ -147,7 +148,7 @@ static iso_status convert(iso_context *ctx, const convert_options *options)
     iso_named_model_make(ctx, &options->train, &options->row, &named);
     if (is_compilable(&named.compile))
         ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
-    ISO_TRY(iso_named_model_load_weights(&options->train, false, &named));
+    ISO_TRY(iso_named_model_load_weights(ctx, &options->train, false, &named));
     ISO_TRY(is_model(options->to) ? iso_keras_save(named.model, options->to)
                                   : iso_model_save_weights(named.model, options->to));
 done:
@@ -158,8 +159,18 @@ done:
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
     convert_options options = {.train = iso_train_options_default()};
-    iso_status status = iso_agree(ctx, read_options(argc, argv, &options));
-    return status == ISO_OK ? convert(ctx, &options) : status;
+    char *found = NULL;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
+    ISO_TRY(iso_checkpoint_resolve(ctx, "convert", options.from, &found));
+    options.from = found ? found : options.from;
+    ISO_TRY(iso_agree(ctx, check(&options)));
+    ISO_TRY(iso_agree(
+        ctx, iso_is_chief(ctx) ? iso_target_check("", options.to, iso_target_of_model(options.to)) : ISO_OK));
+    ISO_TRY(convert(ctx, &options));
+done:
+    iso_free(found);
+    return status;
 }
 
 const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",

@@ -1,5 +1,6 @@
 /* isogrid evaluate: the loss and metrics of a model with weights from a file, on a data set. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -18,10 +19,12 @@ static iso_status print_json(iso_model *model, const iso_dataset *data, const do
         json_pack("{s:s, s:I}", "data", iso_dataset_source(data), "rows", (json_int_t)iso_dataset_rows(data));
     for (int i = 0; i < iso_model_value_count(model); i++)
         json_object_set_new(object, iso_model_value_name(model, i), iso_json_number(values[i]));
-    int failed = object ? json_dumpf(object, stdout, JSON_REAL_PRECISION(17)) : -1;
+    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
-    printf("\n");
-    return failed ? iso_error(ISO_NO_MEMORY, "no memory for the values as JSON") : ISO_OK;
+    if (text)
+        puts(text);
+    free(text);
+    return text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the values as JSON");
 }
 
 static void print_line(iso_model *model, const double *values)
@@ -65,5 +68,5 @@ static void print_help(iso_text *text)
 }
 
 const iso_command iso_command_evaluate = {
-    "evaluate", "--model NAME or FILE --weights FILE --data NAME [OPTION...]",
+    "evaluate", "--model NAME or FILE --weights FILE or DIR --data NAME [OPTION...]",
     "the loss and metrics of trained weights on a data set", run, print_help};

@@ -7,6 +7,7 @@
 #include "launch/arguments.h"
 #include "launch/command.h"
 #include "launch/inspect_impl.h"
+#include "launch/train_impl.h"
 #include "runtime/base/memory.h"
 
 typedef struct inspect_options {
@@ -134,7 +135,10 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     inspect_options options = {0};
     iso_inspection inspection = {0};
     iso_status status;
+    char *found = NULL;
     ISO_TRY(read_options(argc, argv, &options, &inspection.path));
+    ISO_TRY(iso_checkpoint_resolve(ctx, "inspect", inspection.path, &found));
+    inspection.path = found ? found : inspection.path;
     if (iso_inspect_is_keras(inspection.path))
         status = iso_agree(ctx, iso_is_chief(ctx) ? inspect_keras(&inspection, options.json) : ISO_OK);
     else
@@ -142,6 +146,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
 done:
     json_decref(inspection.state);
     iso_saved_file_close(inspection.file);
+    iso_free(found);
     return status;
 }
 

@@ -1,4 +1,6 @@
 /* The `isogrid` program: begins, finds the command, and ends with its status. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ static void print_usage(iso_context *ctx)
     printf("isogrid %s: trains neural networks as one program over MPI\n\n", ISO_VERSION);
     for (int i = 0; i < COMMANDS; i++)
         printf("  isogrid %-9s %s\n", commands[i]->name, commands[i]->description);
-    printf("\n  isogrid COMMAND --help prints a command's options, isogrid --version the version.\n");
+    printf("\n  isogrid help COMMAND prints a command's options, isogrid --version the version.\n");
 }
 
 static void print_help(iso_context *ctx, const iso_command *command)
@@ -51,10 +53,15 @@ static const iso_command *find(const char *name)
     return NULL;
 }
 
+static bool is_help(const char *word)
+{
+    return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static bool asks_for_help(int argc, char *const *argv)
 {
     for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help"))
+        if (is_help(argv[i]))
             return true;
     return false;
 }
@@ -78,15 +85,30 @@ static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const 
     return status;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+/* isogrid help [COMMAND] */
+static iso_status help(iso_context *ctx, int argc, char *const *argv)
 {
-    iso_status status = agree_on_command_line(ctx, argc, argv);
-    if (status != ISO_OK)
-        return status;
-    if (argc < 2 || !strcmp(argv[1], "--help")) {
+    if (argc > 2)
+        return iso_error(ISO_INVALID, "help: unexpected argument '%s'", argv[2]);
+    if (argc < 2 || is_help(argv[1]) || !strcmp(argv[1], "help")) {
         print_usage(ctx);
-        return argc < 2 ? iso_error(ISO_INVALID, "no command given") : ISO_OK;
+        return ISO_OK;
     }
+    const iso_command *command = find(argv[1]);
+    if (!command)
+        return ISO_INVALID;
+    print_help(ctx, command);
+    return ISO_OK;
+}
+
+static iso_status run_command(iso_context *ctx, int argc, char *const *argv)
+{
+    if (argc < 2) {
+        print_usage(ctx);
+        return iso_error(ISO_INVALID, "no command given");
+    }
+    if (is_help(argv[1]) || !strcmp(argv[1], "help"))
+        return help(ctx, argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version")) {
         if (iso_is_chief(ctx))
             printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
@@ -102,10 +124,41 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     return command->run(ctx, argc - 1, argv + 1);
 }
 
+/* ISO_IO where what was printed could not be written: a full disk, a closed file. */
+static iso_status check_stdout(void)
+{
+    errno = 0;
+    bool failed = fflush(stdout) != 0;
+    if (!failed && !ferror(stdout))
+        return ISO_OK;
+    return iso_error(ISO_IO, "standard output cannot be written%s%s", failed ? ": " : "",
+                     failed ? strerror(errno) : "");
+}
+
+static iso_status run(iso_context *ctx, int argc, char *const *argv)
+{
+    iso_status status;
+    ISO_TRY(agree_on_command_line(ctx, argc, argv));
+    ISO_TRY(run_command(ctx, argc, argv));
+    ISO_TRY(iso_agree(ctx, check_stdout()));
+done:
+    return status;
+}
+
+/* If a standard stream is closed, the next file that is opened gets its descriptor, and output would go into
+ * that file. */
+static void occupy_standard_streams(void)
+{
+    for (int file = 0; file < 3; file++)
+        if (fcntl(file, F_GETFD) == -1)
+            (void)!open(file ? "/dev/full" : "/dev/null", O_RDWR);
+}
+
 int main(int argc, char **argv)
 {
     iso_context *ctx = NULL;
     int words = argc;
+    occupy_standard_streams();
     char **word =
         iso_new(((size_t)argc + 1) * sizeof *word); /* iso_init takes its own options out of these */
     iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);

@@ -5,6 +5,7 @@
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
+#include "runtime/base/memory.h"
 
 static bool is_file(const char *name)
 {
@@ -16,14 +17,35 @@ static iso_dtype precision_of(const iso_train_options *options)
     return options->precision[5] == '6' ? ISO_F64 : ISO_F32;
 }
 
+static iso_status check_classes(const iso_train_options *options)
+{
+    return options->classes
+               ? iso_error(ISO_INVALID,
+                           "--classes %lld: goes with a built-in model; '%s' says itself what its "
+                           "outputs are",
+                           (long long)options->classes, options->model)
+               : ISO_OK;
+}
+
 static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)
 {
     iso_status status = iso_builtin_model_find(options->model, &named->builtin);
-    if (status != ISO_OK && strchr(options->model, '/'))
-        return iso_error(ISO_INVALID, "--model '%s': a file of Keras's ends in .keras or .json",
+    if (status != ISO_OK &&
+        (iso_file_name_ends(options->model, ".h5") || iso_file_name_ends(options->model, ".hdf5")))
+        return iso_error(
+            ISO_INVALID,
+            "--model '%s': a .h5 file is not supported as a model: neither Keras's older format nor "
+            "weights alone. Give a .keras or .json file (model.save('net.keras')), and weights with "
+            "--weights",
+            options->model);
+    if (status != ISO_OK && strpbrk(options->model, "/."))
+        return iso_error(ISO_INVALID,
+                         "--model '%s': there is no such built-in model (`isogrid models` lists them), and a "
+                         "file of Keras's ends in .keras or .json",
                          options->model);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
+    named->outputs = options->classes ? (int)options->classes : 10;
     named->compile.optimizer = named->builtin->optimizer();
     named->compile.loss = named->builtin->loss;
     memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
@@ -34,8 +56,11 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
 {
     if (!is_file(options->model))
         return iso_agree(ctx, find_builtin(options, named));
-    iso_status status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
-                                       .compile = &named->compile);
+    iso_status status = iso_agree(ctx, check_classes(options));
+    if (status != ISO_OK)
+        return status;
+    status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
+                            .compile = &named->compile);
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");
@@ -46,7 +71,8 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
                           iso_named_model *named)
 {
     if (!named->model)
-        named->model = iso_builtin_model_create(ctx, named->builtin, *row, precision_of(options));
+        named->model =
+            iso_builtin_model_create(ctx, named->builtin, *row, named->outputs, precision_of(options));
 }
 
 /* The state of the file's optimizer goes on, unless options have put another in its place. */
@@ -59,13 +85,20 @@ static iso_status load_own(const iso_train_options *options, bool alone, iso_nam
     return iso_model_set_learning_rate(named->model, options->learning_rate);
 }
 
-iso_status iso_named_model_load_weights(const iso_train_options *options, bool alone, iso_named_model *named)
+iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
+                                        iso_named_model *named)
 {
     if (!options->weights)
         return named->weights ? load_own(options, alone, named) : ISO_OK;
-    if (iso_file_name_ends(options->weights, ".keras"))
-        return iso_keras_load_weights(named->model, options->weights, .no_optimizer = alone);
-    return iso_model_load_weights(named->model, options->weights, .no_optimizer = alone);
+    char *found = NULL;
+    iso_status status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
+    const char *path = found ? found : options->weights;
+    if (status == ISO_OK)
+        status = iso_file_name_ends(path, ".keras")
+                     ? iso_keras_load_weights(named->model, path, .no_optimizer = alone)
+                     : iso_model_load_weights(named->model, path, .no_optimizer = alone);
+    iso_free(found);
+    return status;
 }
 
 void iso_named_model_free(iso_named_model *named)

@@ -8,8 +8,6 @@ static const double many =
     0x1p40; /* rows, epochs and steps: far beyond what is possible, far from overflow */
 
 static const char *const precisions[] = {"float32", "float64", NULL};
-static const char *const backends[] = {"auto", "cpu", NULL};
-static const char *const transports[] = {"auto", NULL};
 static const char *const drivers[] = {"direct", "mpio", NULL};
 static const char *const failures[] = {"warn", "stop", NULL};
 static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad", NULL};
@@ -29,9 +27,13 @@ static const iso_argument table[] = {
     TEXT(model, "model", "NAME or FILE",
          "a built-in model (`isogrid models` lists them), or one of Keras's: its .keras file, whose weights, "
          "optimizer and losses are taken too, or its config.json"),
-    TEXT(data, "data", "NAME or PATH",
-         "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), or an "
-         "HDF5 file"),
+    TEXT(
+        data, "data", "NAME or PATH",
+        "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
+        "file, or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
+        "standard normal, targets too where the loss is a difference (mse, mae, huber)"),
+    COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
+          "outputs of a built-in model: the classes of the data; default 10"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
     TEXT(sample_weight, "sample-weight", "NAME,...",
@@ -46,6 +48,9 @@ static const iso_argument table[] = {
     TEXT(mesh, "mesh", "AXIS=N,...",
          "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
          "axis may be *: what is left"),
+    TEXT(devices, "devices", "RANK,...",
+         "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
+         "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are"),
     LIST(layouts, "layout", "KEY=LAYOUT",
          "where what has the path KEY (exact, or a regular expression) lives: weights (dense/kernel='-, "
          "model'), outputs of layers (dense/output), inputs (image/output); may be repeated"),
@@ -92,15 +97,17 @@ static const iso_argument table[] = {
            "driver writes, and training waits"),
     CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
            "what a checkpoint that cannot be written means; default warn, and training goes on"),
-    TEXT(
-        resume, "resume", "auto or never or FILE",
-        "go on from this checkpoint, to the last bit on the same mesh; auto (the default with --checkpoint): "
-        "from the newest that is whole, if there is any"),
+    TEXT(resume, "resume", "auto or never or FILE or DIR",
+         "go on from this checkpoint, or the newest of this folder, to the last bit on the same mesh; auto "
+         "(the default with --checkpoint): "
+         "from the newest that is whole, if there is any"),
     TEXT(backup, "backup", "DIR",
          "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
          "when training is done, and what --save names is written"),
-    TEXT(weights, "weights", "FILE",
-         "begin with the weights of a checkpoint, or of a .keras or .weights.h5 of Keras"),
+    TEXT(weights, "weights", "FILE or DIR",
+         "begin with the weights of a checkpoint, of the newest that is whole in a folder (DIR or "
+         "DIR/latest; DIR/best: the one "
+         "that --save-best has marked), or of a .keras or .weights.h5 of Keras"),
     TEXT(save, "save", "FILE",
          "when training is done: the whole model into a .keras, which Keras's load_model() opens, or weights "
          "and "
@@ -126,13 +133,11 @@ static const iso_argument table[] = {
     FLAG(terminate_on_nan, "terminate-on-nan",
          "ends training, with exit code 3, after the step in which the loss is no number"),
     TEXT(timings, "timings", "FILE",
-         "one JSON line an epoch: its seconds; in the first also those to the end of the first step"),
+         "one JSON line an epoch: its seconds; in the first also those from the start of the process, or of "
+         "mpirun, to the end of the first step, reading included"),
     COUNT(verbose, "verbose", "0|1|2", 0, 2,
           "silent, progress bar (the default), one line an epoch and before it the whole plan"),
     COUNT(threads, "threads", "N", 1, 4096, "of each rank; default: cores / ranks on the host"),
-    CHOICE(collectives, "collectives", "KIND", transports, "default auto"),
-    CHOICE(backend, "backend", "KIND", backends, "default auto"),
-    REAL(timeout, "timeout", "SECONDS", 1e-3, 1e9, "for a peer that is silent; default 60"),
     FLAG(help, "help", "prints this"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };
@@ -141,6 +146,12 @@ _Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too s
 void iso_train_options_help(iso_text *text)
 {
     iso_arguments_help(table, ROWS, text);
+}
+
+static bool is_number(const char *text)
+{
+    text += *text == '-' || *text == '+';
+    return *text && !text[strspn(text, "0123456789")];
 }
 
 static iso_status parse_shuffle(iso_train_options *options)
@@ -153,6 +164,9 @@ static iso_status parse_shuffle(iso_train_options *options)
         options->shuffle_rows = -1;
         return ISO_OK;
     }
+    if (!is_number(options->shuffle))
+        return iso_error(ISO_INVALID, "--shuffle '%s': must be all, none or the rows of a buffer",
+                         options->shuffle);
     return iso_argument_count("--shuffle", options->shuffle, 1, many, &options->shuffle_rows);
 }
 
@@ -161,6 +175,9 @@ static iso_status parse_save_freq(iso_train_options *options)
     options->save_steps = 0;
     if (!options->save_freq || !strcmp(options->save_freq, "epoch"))
         return ISO_OK;
+    if (!is_number(options->save_freq))
+        return iso_error(ISO_INVALID, "--save-freq '%s': must be epoch or a number of steps",
+                         options->save_freq);
     return iso_argument_count("--save-freq", options->save_freq, 1, many, &options->save_steps);
 }
 
@@ -255,9 +272,7 @@ iso_train_options iso_train_options_default(void)
                                .zero = 1,
                                .precision = "float32",
                                .checkpoint_io = "direct",
-                               .checkpoint_errors = "warn",
-                               .collectives = "auto",
-                               .backend = "auto"};
+                               .checkpoint_errors = "warn"};
 }
 
 iso_status iso_train_options_check(iso_train_options *options)

@@ -20,8 +20,9 @@ typedef struct iso_train_options {
     const char *validation_data, *test_data;
     double validation_split;
     int64_t validation_rows;
-    const char *mesh;
-    iso_argument_list layouts; /* KEY=LAYOUT; the key ends at the last '=' */
+    int64_t classes;            /* 0: 10, and not given */
+    const char *mesh, *devices; /* the session reads devices */
+    iso_argument_list layouts;  /* KEY=LAYOUT; the key ends at the last '=' */
     const char *layout_file;
     bool strict_layouts;
     int64_t zero;
@@ -36,8 +37,7 @@ typedef struct iso_train_options {
     const char *precision;
     bool check_data;
     int64_t seed, threads, verbose; /* the session reads them too */
-    double timeout;
-    const char *collectives, *backend, *history, *timings;
+    const char *history, *timings;
     const char *csv, *tensorboard, *tensorboard_options, *profile;
     int64_t profile_step; /* 0: in the middle */
     const char *early_stopping, *reduce_lr_on_plateau;

@@ -10,16 +10,18 @@
 /* ---- options ---- */
 
 static const char *const shared[] = {
-    "model",         "mesh",       "layout",           "strict-layouts", "zero", "batch-size", "optimizer",
-    "learning-rate", "schedule",   "weight-decay",     "clip-norm",      "loss", "metrics",    "precision",
-    "clip-value",    "accumulate", "global-clip-norm", "layout-file",    "seed", "threads",    "verbose",
+    "model",      "classes",   "mesh",          "devices",    "layout",           "strict-layouts", "zero",
+    "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",     "clip-norm",      "loss",
+    "metrics",    "precision", "clip-value",    "accumulate", "global-clip-norm", "layout-file",    "seed",
+    "threads",    "verbose",
 };
 
 static const iso_argument own[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
      "a row of a built-in model's input; default 28,28,1", 0, 0, NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
-     "so many slots of the mesh, in order, are on each host; default: all on one", 1, 0x1p31 - 1, NULL},
+     "so many slots of the mesh, in the order of their ranks, are on each host; default: all on one", 1,
+     0x1p31 - 1, NULL},
     {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot",
      "what a host (or a slot) has: 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
     {"suggest", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, suggest), NULL,
@@ -90,6 +92,8 @@ static iso_status check_suggest(const iso_plan_options *options)
         return iso_error(ISO_INVALID, "--suggest finds layouts: give no --layout, --layout-file or --zero");
     if (options->json)
         return iso_error(ISO_INVALID, "--suggest prints a layout file: give no --json");
+    if (train->devices)
+        return iso_error(ISO_INVALID, "--suggest finds layouts, which do not depend on --devices: give none");
     if (options->slots && train->mesh)
         return iso_error(ISO_INVALID, "--slots and --mesh: give one of them");
     return ISO_OK;
@@ -177,7 +181,8 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
 static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
 {
     iso_status status;
-    ISO_TRY(iso_mesh_imagine(ctx, options->train.mesh ? options->train.mesh : "data=*", &p->place.mesh));
+    ISO_TRY(iso_mesh_imagine_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
+                                options->train.devices, &p->place.mesh));
     ISO_TRY(iso_place_lay_out(ctx, &options->train, &p->place));
     ISO_TRY(iso_agree(ctx, make(ctx, options, p)));
     ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
@@ -194,6 +199,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
     ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
     ISO_TRY(iso_agree(ctx, iso_recipe_check(&options.train, &p.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_recipe_check_optimizer(&p.named.compile)));
     if (options.suggest) {
         ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));

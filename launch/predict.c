@@ -4,6 +4,7 @@
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
+#include "launch/train_impl.h"
 #include "launch/trained_impl.h"
 
 static const iso_argument own[] = {
@@ -51,6 +52,8 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     iso_trained t = {0};
     iso_status status = iso_trained_options_parse(&command, argc, argv, &options);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? check_out(&options) : status));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_target_check("--out ", options.out, ISO_TARGET_REPLACED)
+                                             : ISO_OK));
     ISO_TRY(iso_trained_make(ctx, &command, &options, &t));
     int verbose = (int)options.train.verbose;
     ISO_TRY(iso_predict(t.named.model, t.data, .file = options.out, .verbose = verbose ? verbose : ISO_ZERO));
@@ -67,5 +70,5 @@ static void print_help(iso_text *text)
 }
 
 const iso_command iso_command_predict = {
-    "predict", "--model NAME or FILE --weights FILE --data NAME --out FILE.h5 [OPTION...]",
+    "predict", "--model NAME or FILE --weights FILE or DIR --data NAME --out FILE.h5 [OPTION...]",
     "the outputs of a model for all rows of a data set", run, print_help};

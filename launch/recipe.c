@@ -46,19 +46,31 @@ done:
     return status;
 }
 
-/* "accuracy,mse" */
-static iso_status read_metrics(const char *text, iso_metric *metrics)
+static int count_listed(const char *text)
+{
+    int count = 1;
+    for (; *text; text++)
+        count += text[0] == ',' && text[1];
+    return count;
+}
+
+/* "accuracy,mse": each is logged by the name that it is asked for. */
+static iso_status read_metrics(const char *text, iso_metric *metrics, const char **names)
 {
     char name[64];
     int count = 0;
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, ",");
         if (count == ISO_MAX_METRICS)
-            return iso_error(ISO_INVALID, "--metrics '%s': more than %d", text, ISO_MAX_METRICS);
+            return iso_error(ISO_INVALID, "--metrics '%s': %d metrics, at most %d are possible", text,
+                             count_listed(text), ISO_MAX_METRICS);
         snprintf(name, sizeof name, "%.*s", (int)length, at);
-        iso_status status = iso_metric_find(name, &metrics[count++]);
+        iso_status status = iso_metric_find(name, &metrics[count]);
         if (status != ISO_OK)
             return iso_error_prefix(status, "--metrics '%s': ", text);
+        bool ours = strcmp(name, iso_metric_name(metrics[count])) == 0;
+        names[count] = ours ? iso_metric_name(metrics[count]) : iso_metric_keras_name(metrics[count]);
+        count++;
         at += length + (at[length] == ',');
     }
     return ISO_OK;
@@ -78,6 +90,28 @@ static iso_status replace_loss(const char *name, iso_compile_options *compile)
     return ISO_OK;
 }
 
+static bool is_crossentropy(iso_loss loss)
+{
+    return loss >= ISO_LOSS_SPARSE_CROSSENTROPY && loss <= ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
+}
+
+/* A built-in model's accuracy is that of classes: the targets of another crossentropy are fractions, and
+ * those of other losses have no accuracy. */
+static void fit_metrics(iso_compile_options *compile)
+{
+    int kept = 0;
+    bool sparse =
+        compile->loss == ISO_LOSS_SPARSE_CROSSENTROPY || compile->loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
+    for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE && !sparse; i++) {
+        iso_metric metric = compile->metrics[i];
+        if (metric == ISO_METRIC_ACCURACY && !is_crossentropy(compile->loss))
+            metric = ISO_METRIC_NONE;
+        compile->metrics[i] = ISO_METRIC_NONE;
+        if (metric != ISO_METRIC_NONE)
+            compile->metrics[kept++] = metric;
+    }
+}
+
 static iso_status replace_metrics(const char *text, iso_compile_options *compile)
 {
     memset(compile->metrics, 0, sizeof compile->metrics);
@@ -86,7 +120,7 @@ static iso_status replace_metrics(const char *text, iso_compile_options *compile
         memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
         memset(compile->outputs[i].metric_names, 0, sizeof compile->outputs[i].metric_names);
     }
-    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics);
+    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
 }
 
 iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_options *compile)
@@ -99,6 +133,18 @@ iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_
                             options->model);
 }
 
+iso_status iso_recipe_check_optimizer(const iso_compile_options *compile)
+{
+    iso_optimizer known;
+    if (!compile->optimizer.rule || iso_optimizer_find(compile->optimizer.rule, &known) == ISO_OK)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "--optimizer is missing: the optimizer %s is not supported; there are: sgd, rmsprop, adam, "
+        "adamw, adagrad",
+        compile->optimizer.rule);
+}
+
 iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile)
 {
     iso_compile_options replaced = *compile;
@@ -106,6 +152,8 @@ iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_opti
     ISO_TRY(make_optimizer(options, &replaced.optimizer));
     if (options->loss)
         ISO_TRY(replace_loss(options->loss, &replaced));
+    if (options->loss && !options->metrics)
+        fit_metrics(&replaced);
     if (options->metrics)
         ISO_TRY(replace_metrics(options->metrics, &replaced));
     *compile = replaced;

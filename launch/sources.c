@@ -1,5 +1,6 @@
 /* Data sets from options. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "launch/train_impl.h"
@@ -9,11 +10,18 @@ static bool is_sparse(iso_loss loss)
     return loss == ISO_LOSS_SPARSE_CROSSENTROPY || loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
 }
 
+/* Losses that compare probabilities: their targets lie in [0, 1], whatever the inputs. */
+static bool is_crossentropy(iso_loss loss)
+{
+    return loss == ISO_LOSS_CROSSENTROPY || loss == ISO_LOSS_CROSSENTROPY_LOGITS ||
+           loss == ISO_LOSS_BINARY_CROSSENTROPY || loss == ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
+}
+
 /* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
-static iso_random_rows rows_like(iso_tensor *tensor, int64_t classes)
+static iso_random_rows rows_like(iso_tensor *tensor, int64_t classes, bool normal)
 {
     const iso_shape *shape = iso_tensor_shape(tensor);
-    iso_random_rows rows = {.shape = {.rank = shape->rank - 1}, .classes = classes};
+    iso_random_rows rows = {.shape = {.rank = shape->rank - 1}, .classes = classes, .normal = normal};
     memcpy(rows.shape.dim, shape->dim + 1, (size_t)rows.shape.rank * sizeof shape->dim[0]);
     return rows;
 }
@@ -22,13 +30,14 @@ static iso_random_rows rows_like(iso_tensor *tensor, int64_t classes)
 enum { TOKENS = 2 };
 
 /* Noise in the shapes of a file's model, with targets for the outputs that have a loss or metrics. */
-static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed,
+static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed, bool normal,
                                    const iso_named_model *named, iso_dataset **dataset)
 {
     iso_dataset_random_options options = {.dataset = dataset, .seed = seed};
     for (int i = 0; i < iso_model_input_count(named->model); i++) {
         iso_tensor *x = iso_model_input_at(named->model, i);
-        options.input[options.inputs++] = rows_like(x, iso_dtype_is_float(iso_tensor_dtype(x)) ? 0 : TOKENS);
+        options.input[options.inputs++] =
+            rows_like(x, iso_dtype_is_float(iso_tensor_dtype(x)) ? 0 : TOKENS, normal);
     }
     for (int i = 0; i < iso_model_output_count(named->model); i++) {
         const iso_output_options *own = &named->compile.outputs[i];
@@ -37,43 +46,82 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
         if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
             continue;
         iso_random_rows *target = &options.output[options.outputs++];
-        *target = rows_like(y, 0);
+        *target = rows_like(y, 0, normal && !is_crossentropy(loss));
         if (is_sparse(loss) && target->shape.rank > 0)
             target->classes = target->shape.dim[--target->shape.rank];
     }
     return iso_dataset_random_with(ctx, rows, &options, sizeof options);
 }
 
+/* The same for a built-in model. */
+static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t seed, bool normal,
+                                     const iso_named_model *named, iso_dataset **dataset)
+{
+    iso_loss loss = named->compile.loss;
+    iso_random_rows x = {.shape = ISO_SHAPE(28, 28, 1), .normal = normal},
+                    y = {.shape = ISO_SHAPE(named->outputs), .normal = normal && !is_crossentropy(loss)};
+    if (is_sparse(loss))
+        y = (iso_random_rows){.classes = named->outputs};
+    return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},
+                              .seed = seed);
+}
+
+/* The text after "random" or "random-normal": "" or ":ROWS". NULL: another name. */
+static const char *after_random(const char *name, bool *normal)
+{
+    static const char uniform_name[] = "random", normal_name[] = "random-normal";
+    *normal = !strncmp(name, normal_name, sizeof normal_name - 1);
+    if (!*normal && strncmp(name, uniform_name, sizeof uniform_name - 1) != 0)
+        return NULL;
+    name += (*normal ? sizeof normal_name : sizeof uniform_name) - 1;
+    return *name == 0 || *name == ':' ? name : NULL;
+}
+
 /* Noise with targets that suit the loss: the built-in data set "random" has classes. "random:ROWS" has so
  * many rows. */
-static iso_status open_random(iso_context *ctx, const char *name, iso_part part, const iso_named_model *named,
-                              iso_dataset **dataset)
+static iso_status open_random(iso_context *ctx, const char *after, bool normal, iso_part part,
+                              const iso_named_model *named, iso_dataset **dataset)
 {
     int64_t rows = part == ISO_TRAIN ? 6000 : 1000;
     uint64_t seed = iso_seed(ctx) + (part == ISO_TEST);
-    if (name[6] == ':') {
-        iso_status status = iso_argument_count("rows of --data random", name + 7, 1, 0x1p31 - 1, &rows);
+    if (*after == ':') {
+        iso_status status = iso_argument_count("the number of rows", after + 1, 1, 0x1p31 - 1, &rows);
         if (status != ISO_OK)
-            return status;
+            return iso_error_prefix(status, "data set '%s%s': ", normal ? "random-normal" : "random", after);
     }
     if (!named->builtin)
-        return open_random_like(ctx, rows, seed, named, dataset);
-    if (is_sparse(named->compile.loss))
-        return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .classes = 10,
-                                  .seed = seed);
-    return iso_dataset_random(ctx, rows, dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10),
-                              .seed = seed);
+        return open_random_like(ctx, rows, seed, normal, named, dataset);
+    return open_random_images(ctx, rows, seed, normal, named, dataset);
+}
+
+/* A name like "randomnormal:10", which is no data set: the names that are known here alone. */
+static iso_status suggest_random(iso_status status, const char *name)
+{
+    static const char *const names[] = {"random", "random-normal"};
+    if (strncmp(name, "random", 6) != 0 || !strstr(iso_error_message(), "is not built in"))
+        return status;
+    iso_text near = {0};
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, ":"), name);
+    iso_text_add_nearest(&near, word, names, 2);
+    iso_error(status, "data set '%s' is not built in, and there is no such folder or file%s", name,
+              iso_text_get(&near));
+    iso_text_free(&near);
+    return status;
 }
 
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
                            iso_part part, const iso_named_model *named, bool no_targets,
                            iso_dataset **dataset)
 {
-    if (!strncmp(name, "random:", 7) ||
-        (!strcmp(name, "random") && !(named->builtin && is_sparse(named->compile.loss))))
-        return open_random(ctx, name, part, named, dataset);
-    return iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
-                            .sample_weight = options->sample_weight, .no_targets = no_targets);
+    bool normal;
+    const char *after = after_random(name, &normal);
+    if (after &&
+        (normal || *after || options->classes || !(named->builtin && is_sparse(named->compile.loss))))
+        return open_random(ctx, after, normal, part, named, dataset);
+    iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
+                                         .sample_weight = options->sample_weight, .no_targets = no_targets);
+    return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
 /* What --validation-data and --test-data name; `test` is the test part of --data. */

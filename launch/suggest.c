@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
+#include "runtime/base/clock.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */
 
@@ -72,17 +74,53 @@ typedef struct found {
     iso_suggestion *suggestion;
 } found;
 
-static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_planned *p, found *out)
+/* Says on a terminal how many plans have been compared. */
+typedef struct progress {
+    const char *mesh;
+    bool shown;
+    double last;
+} progress;
+
+static void show_progress(void *user, int tried)
+{
+    progress *p = user;
+    double now = iso_clock();
+    if (now - p->last < 0.1)
+        return;
+    p->last = now;
+    p->shown = true;
+    fprintf(stderr, "\rmesh %s: %d plans", p->mesh, tried);
+    fflush(stderr);
+}
+
+static void end_progress(const progress *p)
+{
+    if (p->shown)
+        fputs("\r\033[K", stderr);
+}
+
+static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_planned *p, found *out,
+                         int searches)
 {
     iso_mesh *mesh = NULL;
+    progress shown = {.mesh = out->mesh, .last = iso_clock()};
     iso_suggest_options how = {.rows = options->train.batch_size,
                                .slots_per_host = (int)options->slots_per_host,
                                .memory = options->limit,
-                               .memory_of_slot = options->limit_of_slot};
+                               .memory_of_slot = options->limit_of_slot,
+                               .starts_only = searches == 0,
+                               .searches = searches};
+    if (iso_is_chief(ctx) && isatty(STDERR_FILENO)) {
+        how.progress = show_progress;
+        how.user = &shown;
+    }
+    iso_suggestion_destroy(out->suggestion);
+    out->suggestion = NULL;
     iso_status status = iso_mesh_imagine(ctx, out->mesh, &mesh);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_function_suggest(iso_model_graph(p->named.model), mesh, &p->training,
                                                      &how, &out->suggestion));
+    end_progress(&shown);
     iso_mesh_destroy(mesh);
     return status;
 }
@@ -103,11 +141,24 @@ static int list_meshes(int64_t slots, found *list)
     return count;
 }
 
-static bool better(const iso_suggestion *a, const iso_suggestion *b)
+/* A mesh is better only if it costs at least a tenth less than data parallel, the first of the meshes. */
+static const double CLEARLY = 0.1;
+
+static bool better(const iso_suggestion *a, const iso_suggestion *b, double part)
 {
     if (a->fits != b->fits)
         return a->fits;
-    return a->fits ? a->cost < b->cost : a->host_bytes < b->host_bytes;
+    return a->fits ? a->cost < b->cost * part : a->host_bytes < b->host_bytes;
+}
+
+/* Data parallel where none is clearly better. */
+static int find_best(const found *list, int count)
+{
+    int best = 0;
+    for (int i = 1; i < count; i++)
+        if (better(list[i].suggestion, list[best].suggestion, 1))
+            best = i;
+    return better(list[best].suggestion, list[0].suggestion, 1 - CLEARLY) ? best : 0;
 }
 
 static void print_found(const found *f)
@@ -137,6 +188,18 @@ static iso_status no_fit(const iso_plan_options *options, const found *best)
         best->mesh);
 }
 
+/* Searches tensor by tensor on data parallel's mesh and on the most promising other one. */
+static iso_status search_promising(iso_context *ctx, const iso_plan_options *options, iso_planned *p,
+                                   found *list, int count)
+{
+    int other = count > 1 ? 1 : 0;
+    for (int i = 2; i < count; i++)
+        if (better(list[i].suggestion, list[other].suggestion, 1))
+            other = i;
+    iso_status status = search(ctx, options, p, &list[0], other ? 2 : 1);
+    return status == ISO_OK && other ? search(ctx, options, p, &list[other], 2) : status;
+}
+
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
 {
     found list[MOST_MESHES] = {{{0}, NULL}};
@@ -147,13 +210,12 @@ iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, i
     else
         snprintf(list[0].mesh, sizeof list[0].mesh, "%s",
                  options->train.mesh ? options->train.mesh : "data=*");
-    for (int i = 0; i < count; i++) {
-        ISO_TRY(search(ctx, options, p, &list[i]));
-        if (iso_is_chief(ctx))
-            print_found(&list[i]);
-        if (better(list[i].suggestion, list[best].suggestion))
-            best = i;
-    }
+    for (int i = 0; i < count && count > 1; i++)
+        ISO_TRY(search(ctx, options, p, &list[i], 0));
+    ISO_TRY(search_promising(ctx, options, p, list, count));
+    for (int i = 0; i < count && iso_is_chief(ctx); i++)
+        print_found(&list[i]);
+    best = find_best(list, count);
     if (!list[best].suggestion->fits)
         ISO_TRY(no_fit(options, &list[best]));
     if (iso_is_chief(ctx) && count > 1)

@@ -17,24 +17,55 @@ typedef struct timings {
     long long steps; /* of this epoch, so far */
 } timings;
 
-/* Seconds since this process was started: field 22 of /proc/self/stat, in ticks since the machine's start.
- * -1: not known. */
-static double process_age(void)
+/* What /proc says of a process. */
+typedef struct process {
+    char name[64];
+    int parent;
+    unsigned long long start; /* in ticks since the machine's start */
+} process;
+
+/* Fields 2, 4 and 22 of /proc/PID/stat. */
+static bool look_at(int pid, process *p)
 {
-    char line[1024];
-    unsigned long long start = 0;
-    struct timespec now;
-    FILE *file = fopen("/proc/self/stat", "r");
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
     if (!file)
-        return -1;
-    const char *after = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        return false;
+    char *name = fgets(line, sizeof line, file) ? strchr(line, '(') : NULL,
+         *after = name ? strrchr(name, ')') : NULL;
     fclose(file);
     if (!after ||
-        sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &start) != 1)
+        sscanf(after, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &p->parent, &p->start) != 2)
+        return false;
+    *after = 0;
+    snprintf(p->name, sizeof p->name, "%s", name + 1);
+    return true;
+}
+
+static bool is_launcher(const char *name)
+{
+    static const char *const names[] = {"mpirun",  "mpiexec", "orterun",         "orted",
+                                        "prterun", "prted",   "hydra_pmi_proxy", "slurmstepd"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Seconds since this process was started, or the program on this host that launched it. -1: not known. */
+static double seconds_since_launch(void)
+{
+    process self, parent;
+    struct timespec now;
+    if (!look_at(getpid(), &self))
         return -1;
+    while (look_at(self.parent, &parent) && is_launcher(parent.name))
+        self = parent;
     clock_gettime(CLOCK_BOOTTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - (double)start / (double)sysconf(_SC_CLK_TCK);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec -
+           (double)self.start / (double)sysconf(_SC_CLK_TCK);
 }
 
 static iso_status train_begin(void *user, iso_fit_state *state)
@@ -44,7 +75,7 @@ static iso_status train_begin(void *user, iso_fit_state *state)
     if (!iso_is_chief(t->ctx))
         return ISO_OK;
     t->file = fopen(t->path, "w");
-    return t->file ? ISO_OK : iso_error(ISO_IO, "--timings '%s': %s", t->path, strerror(errno));
+    return t->file ? ISO_OK : iso_error(ISO_INVALID, "--timings '%s': %s", t->path, strerror(errno));
 }
 
 static iso_status epoch_begin(void *user, iso_fit_state *state)
@@ -62,7 +93,7 @@ static iso_status batch_end(void *user, iso_fit_state *state)
     (void)state;
     t->steps++;
     if (!t->first_step)
-        t->first_step = process_age() - t->reading;
+        t->first_step = seconds_since_launch();
     return ISO_OK;
 }
 

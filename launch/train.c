@@ -1,9 +1,5 @@
 /* isogrid train: a model on a data set, on a mesh. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -92,25 +88,6 @@ static bool saves_model(const iso_train_options *options)
     return options->save && iso_file_name_ends(options->save, ".keras");
 }
 
-/* Where the model cannot go is said before it is trained for days. The folder of a .weights.h5 is made. */
-static iso_status check_target(const iso_train_options *options)
-{
-    char folder[4096];
-    struct stat about;
-    const char *path = options->save, *slash = path ? strrchr(path, '/') : NULL;
-    if (!path)
-        return ISO_OK;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        return iso_error(ISO_INVALID, "--save '%s': there is a folder of this name", path);
-    if (slash && (size_t)(slash - path) >= sizeof folder - 1)
-        return iso_error(ISO_INVALID, "--save '%s': the name is too long", path);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    if (access(folder, W_OK) == 0 || (errno == ENOENT && !saves_model(options)))
-        return ISO_OK;
-    return iso_error(ISO_INVALID, "--save '%s': nothing can be written into its folder: %s", path,
-                     strerror(errno));
-}
-
 /* Only then is the backup removed: a save that failed can be tried again. */
 static iso_status save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
@@ -128,10 +105,11 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     run_state run = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, check(options)));
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? check_target(options) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));
     ISO_TRY(iso_agree(ctx, iso_recipe_check(options, &run.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_recipe_check_optimizer(&run.named.compile)));
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
@@ -142,7 +120,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (saves_model(options)) /* it shows now whether that can be done */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
     if (!run.from.file)
-        ISO_TRY(iso_named_model_load_weights(options, false, &run.named));
+        ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)
         ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));

@@ -9,14 +9,33 @@
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/train.h"
 
+/* How an output is written. */
+typedef enum iso_target_kind {
+    ISO_TARGET_FOLDER,   /* a folder, which may have to be made */
+    ISO_TARGET_IN_PLACE, /* a file */
+    ISO_TARGET_REPLACED, /* a file that is made beside what has its name */
+    ISO_TARGET_BELOW,    /* the same, in a folder that may have to be made */
+} iso_target_kind;
+/* ISO_INVALID where the output cannot be written, with path and reason. option: "--out ", or "". By one rank.
+ */
+iso_status iso_target_check(const char *option, const char *path, iso_target_kind kind);
+/* Of a .keras or .weights.h5 file. */
+iso_target_kind iso_target_of_model(const char *path);
+/* Whether what options name can be written: files, and folders that may have to be made. ISO_INVALID names
+ * option, path and reason. By one rank. */
+iso_status iso_targets_check(const iso_train_options *options);
+
 /* Puts what options say of optimizer, loss and metrics in the place of a model's own choices. Local. */
 iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile);
 /* ISO_INVALID where nothing says what the model's loss is. */
 iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_options *compile);
+/* ISO_INVALID where the model's file has an optimizer that is not supported, and options give no other. */
+iso_status iso_recipe_check_optimizer(const iso_compile_options *compile);
 
 /* What --model names: a built-in network, or a file of Keras's, its .keras or its config.json. */
 typedef struct iso_named_model {
     const iso_builtin_model *builtin; /* NULL: a file */
+    int outputs;                      /* of a built-in one: --classes */
     bool weights;                     /* the file has weights too */
     iso_model *model;                 /* NULL: not made yet */
     iso_compile_options compile; /* the model's own choices, where options do not say otherwise; without a
@@ -30,7 +49,8 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
                           iso_named_model *named);
 /* Gives the model the weights of --weights, else those of its file if it has any; with the optimizer's state
  * unless they are wanted alone. Collective. */
-iso_status iso_named_model_load_weights(const iso_train_options *options, bool alone, iso_named_model *named);
+iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
+                                        iso_named_model *named);
 void iso_named_model_free(iso_named_model *named);
 
 /* The data sets of a run, each NULL where it was not asked for. */
@@ -46,6 +66,11 @@ void iso_sources_close(iso_sources *sources);
  * may have been made even after an error. Collective. */
 iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part,
                            const iso_named_model *named, bool no_targets, iso_dataset **dataset);
+
+/* The file that is meant where a checkpoint is named by its folder or by FOLDER/latest (the newest that is
+ * whole), or by FOLDER/best: iso_free. NULL: path is that of a file. option: for messages. ISO_INVALID where
+ * there is none. Collective. */
+iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found);
 
 /* The checkpoint from which a run goes on, and what the run takes from it. NULL: nothing. */
 typedef struct iso_resumption {
@@ -80,8 +105,8 @@ void iso_head_print(iso_context *ctx, const iso_train_options *options, const is
 iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
 
 /* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from
- * the start of the process to the end of the first step without those (`reading`) that opened the data. Chief
- * only. */
+ * the start of the process (of mpirun, where that started it) to the end of the first step, and those of them
+ * that opened the data (`reading`). Chief only. */
 iso_callback *iso_timings_file(iso_context *ctx, const char *path, double reading);
 
 #endif

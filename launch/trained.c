@@ -16,7 +16,9 @@ static const struct {
 } shared[] = {
     {"model", false, NULL},
     {"weights", false,
-     "a checkpoint, or a .keras or .weights.h5 of Keras; default: those of --model net.keras"},
+     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 of Keras; default: "
+     "those of --model net.keras"},
+    {"classes", false, NULL},
     {"data", false, NULL},
     {"x", false, NULL},
     {"y", true, NULL},
@@ -27,6 +29,7 @@ static const struct {
     {"metrics", true, NULL},
     {"precision", false, NULL},
     {"mesh", false, NULL},
+    {"devices", false, NULL},
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},
@@ -34,9 +37,6 @@ static const struct {
     {"seed", false, "of random data; default 1337"},
     {"verbose", false, "0: the result alone; 1 (the default): a head, and progress; 2: no bar"},
     {"threads", false, NULL},
-    {"timeout", false, NULL},
-    {"collectives", false, NULL},
-    {"backend", false, NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0] };
 
@@ -138,7 +138,7 @@ iso_status iso_trained_make(iso_context *ctx, const iso_trained_command *command
         iso_head_print(ctx, train, &t->place);
     ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
     ISO_TRY(build(ctx, command->compiles, train, t));
-    ISO_TRY(iso_named_model_load_weights(train, true, &t->named));
+    ISO_TRY(iso_named_model_load_weights(ctx, train, true, &t->named));
 done:
     return status;
 }

@@ -8,7 +8,7 @@
 #include "runtime/spmd/visualize.h"
 
 typedef struct visualize_options {
-    const char *shape, *layout, *mesh, *svg, *color;
+    const char *shape, *layout, *mesh, *devices, *svg, *color;
     int64_t slots_per_rank, slots_per_host;
 } visualize_options;
 
@@ -25,10 +25,13 @@ static const iso_argument table[] = {
      "the grid of slots, such as data=2,model=4, of any size; default data=<ranks>, without mpirun "
      "data=<cores>",
      0, 0, NULL},
+    {"devices", ISO_ARGUMENT_TEXT, offsetof(visualize_options, devices), "RANK,...",
+     "the rank of each slot, such as 0,2,1,3 or 0-3,0-3 or 0x4,1x4", 0, 0, NULL},
     {"slots-per-rank", ISO_ARGUMENT_COUNT, offsetof(visualize_options, slots_per_rank), "N",
-     "so many slots of the mesh, in order, are on each rank; default 1", 1, 0x1p31 - 1, NULL},
+     "without --devices: so many slots of the mesh, in order, are on each rank; default 1", 1, 0x1p31 - 1,
+     NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(visualize_options, slots_per_host), "N",
-     "and so many on each host; default: all on one", 1, 0x1p31 - 1, NULL},
+     "and so many, in the order of their ranks, on each host; default: all on one", 1, 0x1p31 - 1, NULL},
     {"svg", ISO_ARGUMENT_TEXT, offsetof(visualize_options, svg), "FILE",
      "writes the picture to a file instead, in the place of what has its name", 0, 0, NULL},
     {"color", ISO_ARGUMENT_CHOICE, offsetof(visualize_options, color), "WHEN",
@@ -47,7 +50,11 @@ static iso_status read_options(int argc, char *const *argv, visualize_options *o
     if (status == ISO_OK && (!options->shape || !options->layout))
         status = iso_error(ISO_INVALID, "%s is missing; `isogrid visualize --help` says what it is",
                            options->shape ? "--layout" : "--shape");
-    if (status == ISO_OK && options->slots_per_host % options->slots_per_rank != 0)
+    if (status == ISO_OK && options->devices && options->slots_per_rank)
+        status = iso_error(ISO_INVALID, "--devices and --slots-per-rank: give one of them");
+    if (status == ISO_OK && !options->devices && !options->slots_per_rank)
+        options->slots_per_rank = 1;
+    if (status == ISO_OK && options->slots_per_rank && options->slots_per_host % options->slots_per_rank != 0)
         status = iso_error(ISO_INVALID, "--slots-per-host %lld is no multiple of --slots-per-rank %lld",
                            (long long)options->slots_per_host, (long long)options->slots_per_rank);
     if (status == ISO_OK)
@@ -69,13 +76,13 @@ static iso_status draw(const visualize_options *options, const iso_layout *layou
 
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
-    visualize_options options = {.slots_per_rank = 1};
+    visualize_options options = {.shape = NULL};
     iso_shape shape;
     iso_mesh *mesh = NULL;
     iso_layout *layout = NULL;
     iso_status status;
     ISO_TRY(read_options(argc, argv, &options, &shape));
-    ISO_TRY(iso_mesh_imagine(ctx, options.mesh ? options.mesh : "data=*", &mesh));
+    ISO_TRY(iso_mesh_imagine_on(ctx, options.mesh ? options.mesh : "data=*", options.devices, &mesh));
     ISO_TRY(iso_layout_create(mesh, options.layout, &layout));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? draw(&options, layout, &shape) : ISO_OK));
 done:

@@ -4,18 +4,20 @@
 
 #include "models/models.h"
 #include "runtime/base/text.h"
+#include "runtime/graph/arguments.h"
+#include "runtime/graph/op.h"
 
 /* The multi-worker guide of Keras. */
-static iso_tensor *mlp(iso_tensor *x)
+static iso_tensor *mlp(iso_tensor *x, int outputs)
 {
     x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
     x = iso_dense(x, 256, .activation = ISO_RELU);
     x = iso_dense(x, 256, .activation = ISO_RELU);
-    return iso_dense(x, 10); /* logits: [batch, 10] */
+    return iso_dense(x, outputs); /* logits: [batch, outputs] */
 }
 
 /* The guide "Multi-GPU distributed training with JAX". */
-static iso_tensor *convnet(iso_tensor *x)
+static iso_tensor *convnet(iso_tensor *x, int outputs)
 {
     x = iso_rescaling(x, 1.0 / 255);
     x = iso_conv2d(x, 12, 3, .padding = ISO_SAME, .no_bias = true);
@@ -27,24 +29,24 @@ static iso_tensor *convnet(iso_tensor *x)
     x = iso_global_average_pooling2d(x); /* [batch, 32] */
     x = iso_dense(x, 256, .activation = ISO_RELU);
     x = iso_dropout(x, 0.5);
-    return iso_dense(x, 10); /* logits: [batch, 10] */
+    return iso_dense(x, outputs); /* logits: [batch, outputs] */
 }
 
 /* The guide "Distributed training with Keras 3". */
-static iso_tensor *dense(iso_tensor *x)
+static iso_tensor *dense(iso_tensor *x, int outputs)
 {
     x = iso_flatten(x); /* [batch, 784] */
     x = iso_dense(x, 200, .no_bias = true, .activation = ISO_RELU, .name = "d1");
     x = iso_dropout(x, 0.4);
-    return iso_dense(x, 10, .activation = ISO_SOFTMAX, .name = "d2"); /* [batch, 10] */
+    return iso_dense(x, outputs, .activation = ISO_SOFTMAX, .name = "d2"); /* [batch, outputs] */
 }
 
 /* The tutorial "Using DTensors with Keras". */
-static iso_tensor *dtensor(iso_tensor *x)
+static iso_tensor *dtensor(iso_tensor *x, int outputs)
 {
     x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
     x = iso_dense(x, 128, .activation = ISO_RELU, .name = "d1");
-    return iso_dense(x, 10, .name = "d2"); /* logits: [batch, 10] */
+    return iso_dense(x, outputs, .name = "d2"); /* logits: [batch, outputs] */
 }
 
 static iso_optimizer adam(void)
@@ -68,14 +70,14 @@ static const iso_builtin_model models[] = {
      mlp,
      adam,
      ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_SPARSE_ACCURACY},
+     {ISO_METRIC_ACCURACY},
      32},
     {"convnet",
      "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
      convnet,
      adam,
      ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_SPARSE_ACCURACY},
+     {ISO_METRIC_ACCURACY},
      64},
     {"dense",
      "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
@@ -89,7 +91,7 @@ static const iso_builtin_model models[] = {
      dtensor,
      fast_adam,
      ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_SPARSE_ACCURACY},
+     {ISO_METRIC_ACCURACY},
      250},
 };
 
@@ -100,11 +102,12 @@ int iso_builtin_model_count(void)
 
 const iso_builtin_model *iso_builtin_model_at(int index)
 {
-    return &models[index];
+    return index >= 0 && index < iso_builtin_model_count() ? &models[index] : NULL;
 }
 
 iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model)
 {
+    ISO_NEED(name, model);
     enum { COUNT = sizeof models / sizeof models[0] };
     const char *names[COUNT];
     for (int i = 0; i < COUNT; i++) {
@@ -122,10 +125,12 @@ iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **mo
 }
 
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
-                                    iso_dtype precision)
+                                    int outputs, iso_dtype precision)
 {
     iso_graph *graph = iso_graph_create(ctx);
+    if (ISO_NULL_IN(graph, model))
+        return iso_model_create(graph, iso_graph_bad_tensor(graph), iso_graph_bad_tensor(graph));
     iso_graph_set_precision(graph, precision);
     iso_tensor *x = iso_input(graph, "image", ISO_F32, shape);
-    return iso_model_create(graph, x, model->build(x));
+    return iso_model_create(graph, x, model->build(x, outputs));
 }

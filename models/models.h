@@ -12,8 +12,8 @@ extern "C" {
 typedef struct iso_builtin_model {
     const char *name;        /* "convnet" */
     const char *description; /* one line */
-    iso_tensor *(*build)(
-        iso_tensor *x); /* x: [batch, 28, 28, 1] -> [batch, 10]; other shapes where its layers allow them */
+    /* x: [batch, 28, 28, 1] -> [batch, outputs]; other shapes where its layers allow them */
+    iso_tensor *(*build)(iso_tensor *x, int outputs);
     iso_optimizer (*optimizer)(void); /* its guide's choices */
     iso_loss loss;
     iso_metric metrics[ISO_MAX_METRICS];
@@ -21,13 +21,14 @@ typedef struct iso_builtin_model {
 } iso_builtin_model;
 
 int iso_builtin_model_count(void);
+/* NULL outside [0, count). */
 const iso_builtin_model *iso_builtin_model_at(int index);
 /* ISO_INVALID offers the nearest names. */
 iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
-/* The model for rows of this shape ("image" is its input), in ISO_F32 or ISO_F64, seeded by the context. As
- * iso_model_create: never NULL, errors stay in it. */
+/* The model for rows of this shape ("image" is its input) with so many outputs (classes; 10 in its guide), in
+ * ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it. */
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
-                                    iso_dtype precision);
+                                    int outputs, iso_dtype precision);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include "models/layers.h"
 #include "models/models.h"
 #include "runtime/base/build.h"
+#include "runtime/base/free.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"

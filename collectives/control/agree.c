@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collectives/control/channel.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -19,60 +20,87 @@ static bool is_alone(const iso_channel *channel)
 }
 
 /* The lowest rank for which `mine` is true; -1 where it is on none. */
-static int lowest_rank(const iso_channel *channel, bool mine)
+static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 {
-    int64_t key = mine ? channel->ranks - channel->rank : 0, most;
-    MPI_Allreduce(&key, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator);
-    return most == 0 ? -1 : (int)(channel->ranks - most);
+    int64_t key = mine ? channel->ranks - channel->rank : 0, most = 0;
+    iso_status status = ISO_MPI(MPI_Allreduce(&key, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+    *rank = most == 0 ? -1 : (int)(channel->ranks - most);
+    return status;
 }
 
 /* `text` of rank `from` (each rank gives its own), on every rank. */
-static void share_text(const iso_channel *channel, int from, const char *text, char out[MESSAGE_BYTES])
+static iso_status share_text(const iso_channel *channel, int from, const char *text, char out[MESSAGE_BYTES])
 {
+    memset(out, 0, MESSAGE_BYTES);
     if (channel->rank == from)
         snprintf(out, MESSAGE_BYTES, "%s", text);
-    MPI_Bcast(out, MESSAGE_BYTES, MPI_CHAR, from, channel->communicator);
+    iso_status status = ISO_MPI(MPI_Bcast(out, MESSAGE_BYTES, MPI_CHAR, from, channel->communicator));
     out[MESSAGE_BYTES - 1] = 0;
+    return status;
 }
 
+/* The status and the message of rank `failing`, on every rank. *agreed: what all return. Fails where MPI
+ * does. */
+static iso_status share_failure(const iso_channel *channel, int failing, iso_status mine, iso_status *agreed)
+{
+    int code = (int)mine, unlike = -1;
+    char message[MESSAGE_BYTES];
+    iso_status status = ISO_OK;
+    ISO_TRY(ISO_MPI(MPI_Bcast(&code, 1, MPI_INT, failing, channel->communicator)));
+    ISO_TRY(share_text(channel, failing, iso_error_message(), message));
+    bool alike = (int)mine == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
+    ISO_TRY(lowest_rank(channel, !alike, &unlike));
+    *agreed = mine; /* where every rank has said the same */
+    if (unlike >= 0)
+        *agreed = iso_error((iso_status)code, "rank %d: %s", failing, message);
+done:
+    return status;
+}
+
+/* Where agreeing fails too, a rank keeps the error that it came with. */
 iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
 {
+    char mine[MESSAGE_BYTES];
+    int failing;
+    iso_status agreed = ISO_OK;
     if (is_alone(channel))
         return status;
-    int failing = lowest_rank(channel, status != ISO_OK);
-    if (failing < 0)
-        return ISO_OK;
-    int code = (int)status;
-    char message[MESSAGE_BYTES];
-    MPI_Bcast(&code, 1, MPI_INT, failing, channel->communicator);
-    share_text(channel, failing, iso_error_message(), message);
-    bool alike = (int)status == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
-    if (lowest_rank(channel, !alike) < 0)
-        return status; /* every rank has said the same */
-    return iso_error((iso_status)code, "rank %d: %s", failing, message);
+    if (status != ISO_OK)
+        snprintf(mine, sizeof mine, "%s", iso_error_message());
+    iso_status told = lowest_rank(channel, status != ISO_OK, &failing);
+    if (told == ISO_OK && failing >= 0)
+        told = share_failure(channel, failing, status, &agreed);
+    if (told == ISO_OK)
+        return agreed;
+    return status == ISO_OK ? told : iso_error(status, "%s", mine);
 }
 
-/* A channel is the first member of a context. */
 iso_status iso_agree(iso_context *ctx, iso_status status)
 {
-    return iso_channel_agree((const iso_channel *)ctx, status);
+    const iso_channel *channel = iso_context_channel(ctx);
+    if (status == ISO_OK && channel && channel->failed != ISO_OK)
+        status = iso_error(channel->failed, "%s", channel->failure);
+    return iso_channel_agree(channel, status);
 }
 
-/* "1, 2 and 5 more": the ranks whose value is not that of rank 0. Returns the lowest of them. */
+/* "rank 1 differs", "ranks 1, 2 and 5 more differ": those whose value is not that of rank 0. Returns the
+ * lowest of them. */
 static int list_different(const uint64_t *values, int ranks, iso_text *list)
 {
     int first = -1, count = 0;
-    for (int rank = 1; rank < ranks; rank++) {
+    for (int rank = 1; rank < ranks; rank++)
+        count += values[rank] != values[0];
+    iso_text_add(list, count == 1 ? "rank " : "ranks ");
+    for (int rank = 1, named = 0; rank < ranks && named < RANKS_NAMED; rank++) {
         if (values[rank] == values[0])
             continue;
         if (first < 0)
             first = rank;
-        if (count < RANKS_NAMED)
-            iso_text_add(list, "%s%d", count ? ", " : "", rank);
-        count++;
+        iso_text_add(list, "%s%d", named++ ? ", " : "", rank);
     }
     if (count > RANKS_NAMED)
         iso_text_add(list, " and %d more", count - RANKS_NAMED);
+    iso_text_add(list, count == 1 ? " differs" : " differ");
     return first;
 }
 
@@ -81,41 +109,86 @@ static iso_status report_difference(const iso_channel *channel, const char *what
                                     const char *text)
 {
     uint64_t *values = iso_new((size_t)channel->ranks * sizeof *values);
-    if (lowest_rank(channel, !values) >= 0) {
-        iso_free(values);
-        return iso_error(ISO_INVALID, "%s of the ranks differ", what);
-    }
-    MPI_Allgather(&value, 1, MPI_UINT64_T, values, 1, MPI_UINT64_T, channel->communicator);
+    int lacking = -1;
     iso_text list = {0};
-    int other = list_different(values, channel->ranks, &list);
     char first[MESSAGE_BYTES], second[MESSAGE_BYTES];
-    share_text(channel, 0, text ? text : "", first);
-    share_text(channel, other, text ? text : "", second);
+    iso_status status = ISO_OK;
+    ISO_TRY(lowest_rank(channel, !values, &lacking));
+    if (lacking >= 0)
+        ISO_TRY(iso_error(ISO_INVALID, "the ranks differ in %s", what));
+    ISO_TRY(ISO_MPI(MPI_Allgather(&value, 1, MPI_UINT64_T, values, 1, MPI_UINT64_T, channel->communicator)));
+    int other = list_different(values, channel->ranks, &list);
+    ISO_TRY(share_text(channel, 0, text ? text : "", first));
+    ISO_TRY(share_text(channel, other, text ? text : "", second));
     const char *ranks = iso_text_get(&list);
     if (first[0] || second[0])
-        iso_error(ISO_INVALID,
-                  "%s of rank %s differ from those of rank 0, which has '%s' where rank %d has '%s'", what,
-                  ranks, first, other, second);
+        status = iso_error(ISO_INVALID, "%s from rank 0 in %s: rank 0 has '%s', rank %d has '%s'", ranks,
+                           what, first, other, second);
     else
-        iso_error(ISO_INVALID, "%s of rank %s differ from those of rank 0", what, ranks);
+        status = iso_error(ISO_INVALID, "%s from rank 0 in %s", ranks, what);
+done:
     iso_text_free(&list);
     iso_free(values);
-    return ISO_INVALID;
+    return status;
 }
 
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text)
 {
-    const iso_channel *channel = (const iso_channel *)ctx;
+    const iso_channel *channel = iso_context_channel(ctx);
     if (is_alone(channel))
         return ISO_OK;
     uint64_t range[2] = {value, ~value}, least[2];
-    MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator);
-    if (least[0] == ~least[1])
-        return ISO_OK;
+    iso_status status = ISO_MPI(MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator));
+    if (status != ISO_OK || least[0] == ~least[1])
+        return status;
     return report_difference(channel, what, value, text);
 }
 
 iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text)
 {
     return iso_agree_same(ctx, what, iso_hash_text(0, text), text);
+}
+
+iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso_text *text)
+{
+    iso_status status =
+        text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the text of %s", what) : ISO_OK;
+    status = iso_agree(ctx, status);
+    return status == ISO_OK ? iso_agree_same_text(ctx, what, iso_text_get(text)) : status;
+}
+
+static int64_t count_lines(const char *text)
+{
+    int64_t lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* The line that begins at *at, cut to a message's size; goes to the next. */
+static void take_line(const char **at, char line[MESSAGE_BYTES])
+{
+    const char *end = strchr(*at, '\n');
+    snprintf(line, MESSAGE_BYTES, "%.*s", end ? (int)(end - *at) : 12, end ? *at : "nothing more");
+    *at = end ? end + 1 : *at;
+}
+
+iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines)
+{
+    const iso_channel *channel = iso_context_channel(ctx);
+    char line[MESSAGE_BYTES];
+    iso_status status = iso_agree_same(ctx, what, iso_hash_text(0, lines), NULL);
+    if (status != ISO_INVALID || is_alone(channel))
+        return status;
+    int64_t mine = count_lines(lines), most = 0;
+    status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+    if (status != ISO_OK)
+        return status;
+    for (int64_t i = 0; i < most; i++) {
+        take_line(&lines, line);
+        status = iso_agree_same_text(ctx, what, line);
+        if (status != ISO_OK)
+            return status;
+    }
+    return iso_error(ISO_INVALID, "the ranks differ in %s", what);
 }

@@ -1,6 +1,6 @@
-/* What agreement needs to know of a context. It is the first member of struct iso_context (runtime/session),
- * so that collectives/ need not know the rest. A later transport beside MPI (a page per host, TCP between
- * hosts) comes in here. */
+/* What agreement needs to know of a context. It is a member of struct iso_context (runtime/session);
+ * collectives/ need not know the rest. A later transport beside MPI (a page per host, TCP between hosts)
+ * comes in here. */
 #ifndef ISO_COLL_CHANNEL_H
 #define ISO_COLL_CHANNEL_H
 
@@ -11,7 +11,12 @@
 typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
     int rank, ranks;
+    iso_status failed; /* of iso_agree_later, and its message */
+    char failure[256];
 } iso_channel;
+
+/* The channel of a context; NULL of NULL. In runtime/session, which knows what a context is. */
+const iso_channel *iso_context_channel(const iso_context *ctx);
 
 /* As iso_agree (control.h), over a channel. */
 iso_status iso_channel_agree(const iso_channel *channel, iso_status status);

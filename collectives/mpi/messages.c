@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-#include "collectives/shm/barrier_impl.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/wait.h"
 
 enum { PART_ALIGN = 64, SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
 
@@ -130,9 +131,10 @@ iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank
     return status;
 }
 
-static void make_requests(const iso_messages *messages, const iso_mailbox *box, MPI_Comm communicator,
-                          int tag)
+static iso_status make_requests(const iso_messages *messages, const iso_mailbox *box, MPI_Comm communicator,
+                                int tag)
 {
+    iso_status status = ISO_OK;
     for (int i = 0; i < box->messages; i++) {
         const iso_message *message = &box->message[i];
         for (int k = 0; k < message->requests; k++) {
@@ -140,17 +142,22 @@ static void make_requests(const iso_messages *messages, const iso_mailbox *box, 
             int count = left < SLICE ? (int)left : SLICE;
             MPI_Request *request = &messages->requests[message->first_request + k];
             if (box == &messages->in)
-                MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag, communicator, request);
+                ISO_TRY(ISO_MPI(MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag,
+                                              communicator, request)));
             else
-                MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag, communicator, request);
+                ISO_TRY(ISO_MPI(MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag,
+                                              communicator, request)));
         }
     }
+done:
+    return status;
 }
 
 static void free_requests(iso_messages *messages)
 {
     for (int i = 0; messages->requests && i < messages->request_count; i++)
-        MPI_Request_free(&messages->requests[i]);
+        if (messages->requests[i] != MPI_REQUEST_NULL && !iso_mpi_ended())
+            ISO_MPI_IGNORE(MPI_Request_free(&messages->requests[i]));
     iso_free(messages->requests);
     messages->requests = NULL;
 }
@@ -176,9 +183,10 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
     messages->requests = iso_new((size_t)messages->request_count * sizeof *messages->requests);
     if (!messages->requests)
         return no_memory();
-    make_requests(messages, in, communicator, tag);
-    make_requests(messages, out, communicator, tag);
-    return ISO_OK;
+    for (int i = 0; i < messages->request_count; i++)
+        messages->requests[i] = MPI_REQUEST_NULL;
+    iso_status status = make_requests(messages, in, communicator, tag);
+    return status != ISO_OK ? status : make_requests(messages, out, communicator, tag);
 }
 
 static void free_mailbox(iso_mailbox *box)
@@ -197,32 +205,44 @@ void iso_messages_free(iso_messages *messages)
     free_mailbox(&messages->out);
 }
 
-void iso_messages_start_receiving(iso_messages *messages)
+iso_status iso_messages_start_receiving(iso_messages *messages)
 {
-    if (messages->incoming_requests > 0)
-        MPI_Startall(messages->incoming_requests, messages->requests);
+    if (messages->incoming_requests == 0)
+        return ISO_OK;
+    return ISO_MPI(MPI_Startall(messages->incoming_requests, messages->requests));
 }
 
-void iso_messages_start_sending(iso_messages *messages, int number)
+iso_status iso_messages_start_sending(iso_messages *messages, int number)
 {
     const iso_message *message = &messages->out.message[number];
-    MPI_Startall(message->requests, messages->requests + message->first_request);
+    return ISO_MPI(MPI_Startall(message->requests, messages->requests + message->first_request));
 }
 
-void iso_messages_progress(iso_messages *messages)
+static iso_status test(iso_messages *messages, int *done)
+{
+    return ISO_MPI(MPI_Testall(messages->request_count, messages->requests, done, MPI_STATUSES_IGNORE));
+}
+
+iso_status iso_messages_progress(iso_messages *messages)
 {
     int done;
-    MPI_Testall(messages->request_count, messages->requests, &done, MPI_STATUSES_IGNORE);
+    return test(messages, &done);
 }
 
-void iso_messages_finish(iso_messages *messages, bool crowded)
+/* Tests again after an error, for other ranks may wait for what is still under way; gives up where MPI keeps
+ * failing. */
+iso_status iso_messages_finish(iso_messages *messages, bool crowded)
 {
     iso_patience patience = {0};
-    int done = 0;
-    for (;;) {
-        MPI_Testall(messages->request_count, messages->requests, &done, MPI_STATUSES_IGNORE);
-        if (done)
-            return;
+    iso_status status = ISO_OK;
+    for (int failed = 0; failed < ISO_MPI_TRIES;) {
+        int done = 0;
+        iso_status tested = test(messages, &done);
+        failed = tested == ISO_OK ? 0 : failed + 1;
+        status = status == ISO_OK ? tested : status;
+        if (done && tested == ISO_OK)
+            break;
         iso_patience_pass(&patience, crowded);
     }
+    return status;
 }

@@ -69,10 +69,11 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
 void iso_messages_free(iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending of each of its messages once that is packed,
- * finish. In between, progress as often as one likes. */
-void iso_messages_start_receiving(iso_messages *messages);
-void iso_messages_start_sending(iso_messages *messages, int number);
-void iso_messages_progress(iso_messages *messages);
-void iso_messages_finish(iso_messages *messages, bool crowded);
+ * finish. In between, progress as often as one likes. After an error the others are called all the same; what
+ * the messages bring is not to be used. */
+iso_status iso_messages_start_receiving(iso_messages *messages);
+iso_status iso_messages_start_sending(iso_messages *messages, int number);
+iso_status iso_messages_progress(iso_messages *messages);
+iso_status iso_messages_finish(iso_messages *messages, bool crowded);
 
 #endif

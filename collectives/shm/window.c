@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096, PATH_BYTES = 80 };
@@ -86,9 +87,10 @@ static int close_file(int file)
     return -1;
 }
 
-/* Rank 0 of the host creates the file, the others open it: a file of so many bytes on each rank, or -1 on all
- * of them. Another process may have the path's number by chance, so the file's identity is compared. */
-static int open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size_t, char *))
+/* Rank 0 of the host creates the file, the others open it: *file is one of so many bytes on each rank, or -1
+ * on all of them. Fails where MPI does. Another process may have the path's number by chance, so the file's
+ * identity is compared. */
+static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size_t, char *), int *file)
 {
     struct {
         char path[PATH_BYTES];
@@ -96,20 +98,23 @@ static int open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size
         ino_t node;
     } first = {{0}, 0, 0};
     struct stat about;
-    int file = rank == 0 ? create(bytes, first.path) : -1;
-    if (rank == 0 && file >= 0 && fstat(file, &about) == 0) {
+    int good = 0, here = rank == 0 ? create(bytes, first.path) : -1;
+    if (rank == 0 && here >= 0 && fstat(here, &about) == 0) {
         first.device = about.st_dev;
         first.node = about.st_ino;
     }
-    MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, host);
-    if (rank > 0)
-        file = open(first.path, O_RDWR | O_CLOEXEC);
-    int good = file >= 0 && fstat(file, &about) == 0 && about.st_dev == first.device &&
+    iso_status status = ISO_MPI(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, host));
+    if (status == ISO_OK && rank > 0)
+        here = open(first.path, O_RDWR | O_CLOEXEC);
+    if (status == ISO_OK) {
+        good = here >= 0 && fstat(here, &about) == 0 && about.st_dev == first.device &&
                about.st_ino == first.node && (uint64_t)about.st_size == bytes;
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, host);
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, host));
+    }
     if (rank == 0 && create == create_named)
         unlink(first.path);
-    return good ? file : close_file(file);
+    *file = good && status == ISO_OK ? here : close_file(here);
+    return status;
 }
 
 /* More than the machine has would be granted, and end the process where it is touched. */
@@ -121,25 +126,29 @@ static bool is_too_much(size_t bytes)
 
 static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const char *what, iso_window *window)
 {
-    if (is_too_much(bytes))
-        return iso_error(ISO_NO_MEMORY, "no memory for %s: %zu bytes are more than this machine has", what,
-                         bytes);
     const char *named = getenv("ISOGRID_SHM_FILES");
-    int file = named && *named == '1' ? -1 : open_on_all(host, rank, bytes, create_memfd);
-    if (file < 0)
-        file = open_on_all(host, rank, bytes, create_named);
+    int file = -1;
+    iso_status status = ISO_OK;
+    if (!named || *named != '1')
+        status = open_on_all(host, rank, bytes, create_memfd, &file);
+    if (status == ISO_OK && file < 0)
+        status = open_on_all(host, rank, bytes, create_named, &file);
+    if (status != ISO_OK)
+        return status;
     if (file < 0)
         return iso_error(ISO_NO_MEMORY,
                          "no memory that ranks can share for %s (%zu bytes): /dev/shm has too little room, "
                          "or the ranks are not on one machine",
                          what, bytes);
-    iso_status status = map(file, bytes, what, window);
+    status = map(file, bytes, what, window);
     close(file);
     int mapped = status == ISO_OK;
-    MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
-    if (mapped || status != ISO_OK)
+    iso_status met = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host));
+    if (status != ISO_OK || (mapped && met == ISO_OK))
         return status;
     iso_window_destroy(window);
+    if (met != ISO_OK)
+        return met;
     return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes) on another rank of this host", what, bytes);
 }
 
@@ -147,16 +156,20 @@ iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_
 {
     int ranks = 1, rank = 0;
     *window = (iso_window){0};
+    iso_status status = ISO_OK;
     if (host != MPI_COMM_NULL) {
-        MPI_Comm_size(host, &ranks);
-        MPI_Comm_rank(host, &rank);
+        ISO_TRY(ISO_MPI(MPI_Comm_size(host, &ranks)));
+        ISO_TRY(ISO_MPI(MPI_Comm_rank(host, &rank)));
     }
-    iso_status status =
-        ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window);
-    if (status == ISO_OK && rank == 0) {
+    if (is_too_much(bytes))
+        return iso_error(ISO_NO_MEMORY, "no memory for %s: %zu bytes are more than this machine has", what,
+                         bytes);
+    ISO_TRY(ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window));
+    if (rank == 0) {
         window->counted = bytes;
         iso_memory_count(bytes);
     }
+done:
     return status;
 }
 

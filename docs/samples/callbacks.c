@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     iso_tensor *h = iso_dense(iso_flatten(iso_rescaling(x, 1.0 / 255)), 32, .activation = ISO_RELU);
     model = iso_model_create(graph, x, iso_dense(h, 10)); /* logits: [batch, 10] */
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-3), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-                        .metrics = {ISO_METRIC_SPARSE_ACCURACY}));
+                        .metrics = {ISO_METRIC_ACCURACY}));
 
     iso_callback *callbacks[] = {
         iso_callback_create(.epoch_end = epoch_end, .user = &g),

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     /* The weights of an earlier training, where the folder holds its checkpoints. */
     ISO_TRY(iso_model_restore_or_create(ctx, "checkpoints", build, &model));
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-3), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-                        .metrics = {ISO_METRIC_SPARSE_ACCURACY}));
+                        .metrics = {ISO_METRIC_ACCURACY}));
 
     iso_callback *callbacks[] = {
         /* One file an epoch, the last three of them, and the one with the least loss. */

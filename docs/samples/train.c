@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     model = iso_model_create(g, x, iso_dense(h, 10)); /* logits: [batch, 10] */
 
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-3), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-                        .metrics = {ISO_METRIC_SPARSE_ACCURACY}));
+                        .metrics = {ISO_METRIC_ACCURACY}));
     ISO_TRY(iso_fit(model, data, .epochs = 1));
 done:
     iso_model_destroy(model);

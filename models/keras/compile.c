@@ -7,9 +7,6 @@
 #include "models/keras/keras_impl.h"
 #include "runtime/base/options.h"
 
-/* The rule of an optimizer that is left out: iso_compile refuses it, unless options take its place. */
-#define NO_OPTIMIZER "of the file, which is not supported"
-
 /* ---- optimizers ---- */
 
 /* Zero as a wish. */
@@ -189,7 +186,7 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
 /* ---- what is left out ---- */
 
 /* Warns with the message of the error, whose place in the file is said once. */
-static void leave_out(const iso_keras_reader *reader, const char *what)
+static void leave_out(const iso_keras_reader *reader, const char *what, const char *option)
 {
     const char *message = iso_error_message();
     size_t file = strlen(reader->file), place = strlen(reader->place);
@@ -197,7 +194,8 @@ static void leave_out(const iso_keras_reader *reader, const char *what)
         message += file + 2;
     if (strncmp(message, reader->place, place) == 0 && message[place] == ':')
         message += place + 2;
-    iso_keras_warn(reader, "%s is left out: %s", what, message);
+    iso_keras_warn(reader, "%s is left out: %s%s%s", what, message,
+                   *option ? "; another one can be given: " : "", option);
 }
 
 /* ---- losses and metrics ---- */
@@ -349,7 +347,7 @@ static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tenso
     if (count == ISO_MAX_METRICS)
         iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
     else if (read_metric(reader, value, prediction, count, output) != ISO_OK)
-        leave_out(reader, "a metric");
+        leave_out(reader, "a metric", "");
 }
 
 /* ---- outputs ---- */
@@ -375,7 +373,7 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     if (json_is_array(weight))
         weight = json_array_get(weight, 0);
     if (loss && !json_is_null(loss) && read_loss(reader, loss, read) != ISO_OK)
-        leave_out(reader, "the loss (--loss says another)");
+        leave_out(reader, "the loss", "--loss");
     if (json_is_number(weight))
         read->loss_weight = wish(json_number_value(weight));
     iso_tensor *prediction = iso_model_output_at(model, output);
@@ -398,6 +396,19 @@ static void set_only(iso_compile_options *options, const iso_output_options *out
     memcpy(options->metric_names, output->metric_names, sizeof options->metric_names);
 }
 
+/* Stores the name of an unsupported optimizer: iso_compile refuses it, unless an option replaces it. */
+static const char *left_out_rule(iso_model *model, const json_t *optimizer)
+{
+    iso_text text = {0};
+    bool custom;
+    const char *type =
+        json_is_string(optimizer) ? json_string_value(optimizer) : iso_keras_class(optimizer, &custom);
+    iso_text_add(&text, "%.80s of the model's file", type ? type : "?");
+    const char *rule = iso_graph_keep_text(iso_model_graph(model), iso_text_get(&text));
+    iso_text_free(&text);
+    return rule;
+}
+
 void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso_model *model,
                             iso_compile_options *options)
 {
@@ -407,8 +418,8 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
     const json_t *optimizer = json_object_get(compile, "optimizer");
     if (optimizer && !json_is_null(optimizer) &&
         read_optimizer(reader, optimizer, &read.optimizer) != ISO_OK) {
-        leave_out(reader, "the optimizer (--optimizer says another)");
-        read.optimizer = (iso_optimizer){.rule = NO_OPTIMIZER};
+        leave_out(reader, "the optimizer", "--optimizer");
+        read.optimizer = (iso_optimizer){.rule = left_out_rule(model, optimizer)};
     }
     for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)
         read_output(reader, compile, model, i, &read.outputs[i]);

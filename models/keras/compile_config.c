@@ -146,16 +146,14 @@ static json_t *loss_json(const iso_output_options *output)
     return iso_keras_object("keras.losses", losses[loss].type, config);
 }
 
-static const struct {
-    const char *type, *name;
-} metrics[ISO_METRIC_COUNT] = {
-    [ISO_METRIC_SPARSE_ACCURACY] = {"SparseCategoricalAccuracy", "accuracy"},
-    [ISO_METRIC_CATEGORICAL_ACCURACY] = {"CategoricalAccuracy", "accuracy"},
-    [ISO_METRIC_BINARY_ACCURACY] = {"BinaryAccuracy", "accuracy"},
-    [ISO_METRIC_SPARSE_TOP_K] = {"SparseTopKCategoricalAccuracy", NULL},
-    [ISO_METRIC_TOP_K] = {"TopKCategoricalAccuracy", NULL},
-    [ISO_METRIC_MSE] = {"MeanSquaredError", NULL},
-    [ISO_METRIC_MAE] = {"MeanAbsoluteError", NULL},
+static const char *const metrics[ISO_METRIC_COUNT] = {
+    [ISO_METRIC_SPARSE_ACCURACY] = "SparseCategoricalAccuracy",
+    [ISO_METRIC_CATEGORICAL_ACCURACY] = "CategoricalAccuracy",
+    [ISO_METRIC_BINARY_ACCURACY] = "BinaryAccuracy",
+    [ISO_METRIC_SPARSE_TOP_K] = "SparseTopKCategoricalAccuracy",
+    [ISO_METRIC_TOP_K] = "TopKCategoricalAccuracy",
+    [ISO_METRIC_MSE] = "MeanSquaredError",
+    [ISO_METRIC_MAE] = "MeanAbsoluteError",
 };
 
 /* name NULL: the usual one. */
@@ -163,16 +161,15 @@ static json_t *metric_json(iso_metric metric, const char *name, const iso_output
 {
     if (metric == ISO_METRIC_ACCURACY) /* by these names alone Keras chooses one */
         return json_string(name && strcmp(name, "acc") == 0 ? name : "accuracy");
-    if ((int)metric >= ISO_METRIC_COUNT || !metrics[metric].type)
+    if ((int)metric >= ISO_METRIC_COUNT || !metrics[metric])
         return NULL;
-    if (!name)
-        name = metrics[metric].name ? metrics[metric].name : iso_metric_name(metric);
-    json_t *config = json_pack("{s: s, s: s}", "name", name, "dtype", "float32");
+    json_t *config =
+        json_pack("{s: s, s: s}", "name", name ? name : iso_metric_title(metric), "dtype", "float32");
     if (metric == ISO_METRIC_SPARSE_TOP_K || metric == ISO_METRIC_TOP_K)
         json_object_set_new(config, "k", json_integer(output->top_k ? output->top_k : 5));
     if (metric == ISO_METRIC_BINARY_ACCURACY)
         json_object_set_new(config, "threshold", json_real(iso_option_number(output->threshold, 0.5)));
-    return iso_keras_object("keras.metrics", metrics[metric].type, config);
+    return iso_keras_object("keras.metrics", metrics[metric], config);
 }
 
 static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output)

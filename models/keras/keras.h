@@ -2,6 +2,7 @@
 #ifndef ISO_MODELS_KERAS_KERAS_H
 #define ISO_MODELS_KERAS_KERAS_H
 
+#include "runtime/base/free.h"
 #include "runtime/train/train.h"
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 #include "collectives/control/control.h"
 #include "models/keras/archive.h"
 #include "models/keras/keras_impl.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
@@ -137,7 +138,8 @@ iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_ker
     char *text = NULL;
     size_t bytes = 0;
     iso_model *model = NULL;
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
+    ISO_NEED_AGREED_AS(ctx, "path, model", path, options.model);
     iso_model **result = options.model;
     options.model = &model;
     iso_status status = share_config(ctx, path, &text, &bytes);

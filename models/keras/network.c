@@ -188,6 +188,23 @@ static size_t enter_layer(const iso_keras_network *net, const iso_keras_layer *l
                            l->name);
 }
 
+/* A layer without the members that every Keras layer has: custom layers may have been saved like that. */
+static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras_layer *l)
+{
+    int number = (int)(l - net->layer);
+    bool custom = false;
+    if (!l->type)
+        return iso_keras_refuse(net->reader, "layers[%d] has no class_name, or no config with a name",
+                                number);
+    size_t place = iso_keras_enter(net->reader, "layers[%d] (%.60s)", number, l->type);
+    bool known = find_type(l, &custom) || is_input(l) || !strcmp(l->type, "Functional") ||
+                 !strcmp(l->type, "Sequential");
+    iso_status status =
+        known ? iso_keras_refuse(net->reader, "it has no config with a name") : unknown_layer(net, l, custom);
+    iso_keras_leave(net->reader, place);
+    return status;
+}
+
 static iso_status read_layer(iso_keras_network *net, const json_t *entry, int number)
 {
     iso_keras_layer *l = &net->layer[number];
@@ -195,8 +212,7 @@ static iso_status read_layer(iso_keras_network *net, const json_t *entry, int nu
     l->type = iso_keras_text(entry, "class_name");
     l->name = iso_keras_text(l->config, "name");
     if (!l->type || !json_is_object(l->config) || !l->name)
-        return iso_keras_refuse(net->reader, "layers[%d] has no class_name, or no config with a name",
-                                number);
+        return incomplete_layer(net, l);
     const json_t *nodes = json_object_get(entry, "inbound_nodes");
     l->nodes = is_input(l) || !nodes ? 1 : (int)json_array_size(nodes);
     l->calls = iso_new((size_t)l->nodes * sizeof *l->calls + 1);

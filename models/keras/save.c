@@ -16,6 +16,7 @@
 #include "collectives/control/control.h"
 #include "models/keras/keras.h"
 #include "models/keras/writer_impl.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
@@ -85,7 +86,7 @@ static iso_status begin(saving *s)
 {
     const char *parts = iso_text_get(&s->parts);
     if (mkdir(parts, 0777) && errno != EEXIST)
-        return iso_file_failed(s->path, "no room beside it could be made");
+        return iso_file_failed(s->path, "its temporary folder cannot be made");
     s->lock = open(parts, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0)
         return iso_file_failed(parts, "it cannot be opened");
@@ -196,6 +197,7 @@ static void free_texts(saving *s)
 
 iso_status iso_keras_save_check(iso_model *model, const char *path)
 {
+    ISO_NEED(model, path);
     saving s = {.path = path, .lock = -1};
     iso_status status = prepare(model, &s);
     free_texts(&s);
@@ -204,8 +206,10 @@ iso_status iso_keras_save_check(iso_model *model, const char *path)
 
 iso_status iso_keras_save(iso_model *model, const char *path)
 {
+    ISO_NEED(model);
     saving s = {.path = path, .lock = -1};
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
+    ISO_NEED_AGREED(ctx, path);
     bool chief = !ctx || iso_is_chief(ctx);
     iso_status status;
     ISO_TRY(iso_agree(ctx, prepare(model, &s)));

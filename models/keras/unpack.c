@@ -12,6 +12,7 @@
 
 #include "models/keras/archive.h"
 #include "models/keras/keras.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 
 static const char prefix[] = ".isogrid-unpacked-";
@@ -79,7 +80,7 @@ static iso_status make_file(const char *archive, iso_keras_unpacked *t)
 
 void iso_keras_unpacked_remove(iso_keras_unpacked *t)
 {
-    if (t->file < 0)
+    if (!t || t->file < 0)
         return;
     unlink(t->path);
     close(t->file);
@@ -88,6 +89,7 @@ void iso_keras_unpacked_remove(iso_keras_unpacked *t)
 
 iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *t)
 {
+    ISO_NEED_AS("path, unpacked", path, t);
     iso_keras_archive *archive = NULL;
     iso_status status;
     *t = (iso_keras_unpacked){.file = -1};
@@ -102,6 +104,7 @@ done:
 
 iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes)
 {
+    ISO_NEED(path, member, text, bytes);
     iso_keras_archive *archive = NULL;
     iso_status status;
     ISO_TRY(iso_keras_archive_open(path, &archive));

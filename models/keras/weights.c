@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "models/keras/archive.h"
 #include "models/keras/keras.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
@@ -59,12 +60,14 @@ static iso_status rename_in_message(iso_status status, const char *unpacked, con
 
 iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *given, size_t size)
 {
+    ISO_NEED(model);
     iso_load_weights_options options = {0};
     iso_keras_unpacked own = {.file = -1};
     char unpacked[PATH_ROOM] = "";
     iso_status status;
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
+    ISO_NEED_AGREED_AS(ctx, "path", options.path);
     const char *path = options.path;
     ISO_TRY(iso_agree(ctx, is_first_of_host(ctx) ? iso_keras_unpack_weights(path, &own) : ISO_OK));
     memcpy(unpacked, own.path, sizeof unpacked);

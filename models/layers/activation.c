@@ -65,6 +65,7 @@ static iso_tensor *selu(iso_tensor *x)
 
 iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind)
 {
+    ISO_NEED_TENSORS(x);
     switch (kind) {
     case ISO_LINEAR:
         return x;
@@ -244,7 +245,7 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
 iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_activation_options, options, given, size);
-    return activation_layer(&options, class_of(&options));
+    return options.x ? activation_layer(&options, class_of(&options)) : iso_layer_broken(options.x);
 }
 
 static iso_tensor *build_activation(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -88,14 +88,14 @@ static iso_tensor *weight(const attention *a, const char *product, const char *g
     iso_text what = {0}, place = {0};
     iso_text_add(&what, "%s/%s", product, bias ? "bias" : "kernel");
     iso_text_add(&place, "%s/vars/%d", group, bias);
-    iso_weight_form form = {.what = iso_text_get(&what),
+    iso_weight_form form = {.what = iso_layer_text(a->layer, &what),
                             .initializer = bias ? o->bias_initializer : o->kernel_initializer,
                             .usual = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
                             .l1 = bias ? o->bias_l1 : o->kernel_l1,
                             .l2 = bias ? o->bias_l2 : o->kernel_l2,
                             .layout = layout};
     iso_tensor *value = iso_layer_weight(a->layer, &form, shape);
-    iso_layer_set_place(a->layer, form.what, iso_text_get(&place));
+    iso_layer_set_place(a->layer, form.what, iso_layer_text(a->layer, &place));
     iso_text_free(&what);
     iso_text_free(&place);
     return value;
@@ -306,6 +306,10 @@ iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options
     iso_tensor *input[4];
     iso_text path = {0};
     int count = list_inputs(&options, input);
+    if (options.x && ISO_NULL_IN_AS(iso_tensor_graph(options.x), "value", options.value))
+        return iso_layer_broken(options.x);
+    if (!options.x)
+        iso_null_tensor(&options.value, 1);
     if (!iso_layer_begin_several(&layer, input, count, "MultiHeadAttention", "multi_head_attention",
                                  options.name) ||
         !inputs_fit(&layer))
@@ -327,7 +331,7 @@ iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options
                               iso_tensor_shape(options.x)->rank);
     iso_layer_random_path(&layer, &path);
     iso_text_add(&path, "/dropout");
-    a.path = iso_text_get(&path);
+    a.path = iso_layer_text(&layer, &path);
     iso_tensor *y = build_attention(&a, options.value, key);
     iso_text_free(&path);
     note(&layer, &a);

@@ -10,8 +10,8 @@ static void move(const iso_layer *layer, iso_variable *moving, iso_tensor *batch
                                                      : iso_variable_value(moving);
     old = iso_cast(old, ISO_F64);
     iso_tensor *value = iso_add(iso_affine(old, momentum, 0), iso_affine(batch, 1 - momentum, 0));
-    iso_graph_add_training_update(layer->graph,
-                                  iso_assign(moving, iso_cast(value, iso_variable_dtype(moving))));
+    iso_update *update = iso_assign(moving, iso_cast(value, iso_variable_dtype(moving)));
+    iso_graph_add_training_update(layer->graph, iso_update_unless_frozen(update));
 }
 
 static bool check(const iso_layer *layer, iso_tensor *x, double momentum, double epsilon)
@@ -76,12 +76,11 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
         &layer, "moving_variance", channels, options.moving_variance_initializer, ISO_INIT_ONES, false);
     iso_tensor *y = iso_batch_norm_op(x, iso_variable_value(moving_mean), iso_variable_value(moving_variance),
                                       gamma, beta, epsilon);
-    if (!iso_graph_freezes(layer.graph)) { /* a frozen one trains nothing and infers always, as in Keras */
-        iso_batch_moments(x, &mean, &variance);
-        move(&layer, moving_mean, mean, momentum);
-        move(&layer, moving_variance, variance, momentum);
-        y = iso_by_mode(iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
-    }
+    iso_batch_moments(x, &mean, &variance);
+    move(&layer, moving_mean, mean, momentum);
+    move(&layer, moving_variance, variance, momentum);
+    /* A frozen layer is not trained and is always in inference mode, as in Keras. */
+    y = iso_by_mode_unless_frozen(moving_mean, iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
     iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
     iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
     note(&layer, &options, axes, momentum, epsilon);

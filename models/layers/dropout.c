@@ -16,7 +16,7 @@ iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
         return iso_layer_end(&layer, options.x);
     iso_text path = {0};
     iso_layer_random_path(&layer, &path);
-    iso_tensor *dropped = iso_dropout_op(options.x, options.rate, iso_text_get(&path));
+    iso_tensor *dropped = iso_dropout_op(options.x, options.rate, iso_layer_text(&layer, &path));
     iso_text_free(&path);
     return iso_layer_end(&layer, iso_by_mode(dropped, options.x));
 }

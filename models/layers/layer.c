@@ -7,13 +7,10 @@
 #include "models/layers/layer_impl.h"
 #include "runtime/base/text.h"
 
-void iso_layer_copy_options(void *options, size_t options_size, const void *given, size_t given_size)
+iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x)
 {
-    memcpy(options, given, given_size < options_size ? given_size : options_size);
-}
-
-iso_tensor *iso_layer_broken(iso_tensor *x)
-{
+    if (!x)
+        iso_null_argument(function, "x", 0);
     return x ? iso_graph_bad_tensor(iso_tensor_graph(x)) : NULL;
 }
 
@@ -102,16 +99,21 @@ static int first_call(const iso_layer *layer)
     return -1;
 }
 
+const char *iso_layer_text(const iso_layer *layer, const iso_text *text)
+{
+    if (text->failed)
+        iso_graph_fail_memory(layer->graph, "a text of a layer", text->length);
+    return iso_text_get(text);
+}
+
 /* The layer's call goes into its graph. */
 static void record(const iso_layer *layer, iso_tensor *y)
 {
     iso_text config = {0};
-    iso_text_add(&config, "{%s}", iso_text_get(&layer->config));
-    if (config.failed || layer->config.failed)
-        iso_layer_fail(layer, "no memory for its config");
+    iso_text_add(&config, "{%s}", iso_layer_text(layer, &layer->config));
     iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
                                                           .name = layer->name,
-                                                          .config = iso_text_get(&config),
+                                                          .config = iso_layer_text(layer, &config),
                                                           .inputs = layer->inputs,
                                                           .input = layer->input,
                                                           .output = y,
@@ -128,7 +130,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     }
     if (!y->name) { /* else the layer passes on what came in */
         iso_text_add(&name, "%s/output", layer->name);
-        iso_tensor_set_name(y, iso_text_get(&name));
+        iso_tensor_set_name(y, iso_layer_text(layer, &name));
         iso_text_free(&name);
     }
     record(layer, y);
@@ -184,7 +186,7 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
     iso_text_add(&path, "%s/%s", layer->name, what);
     if (chosen.kind == ISO_INIT_DEFAULT)
         chosen = (iso_initializer){.kind = usual};
-    iso_variable *variable = iso_variable_create(layer->graph, iso_text_get(&path),
+    iso_variable *variable = iso_variable_create(layer->graph, iso_layer_text(layer, &path),
                                                  iso_graph_precision(layer->graph), shape, chosen, trainable);
     iso_text_free(&path);
     return variable;
@@ -196,7 +198,7 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
     if (!layout)
         return;
     iso_text_add(&path, "%s/%s", layer->name, what);
-    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_text_get(&path));
+    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_layer_text(layer, &path));
     if (variable)
         iso_variable_set_layout(variable, layout);
     else
@@ -208,26 +210,27 @@ void iso_layer_set_place(const iso_layer *layer, const char *what, const char *p
 {
     iso_text path = {0};
     iso_text_add(&path, "%s/%s", layer->name, what);
-    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_text_get(&path));
+    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_layer_text(layer, &path));
     if (variable)
         iso_variable_set_place(variable, place);
     iso_text_free(&path);
 }
 
 /* Adds the weight's penalty to the graph's losses. */
-static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_tensor *weight)
+static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_variable *variable)
 {
+    iso_tensor *weight = iso_variable_value(variable);
     if (!(form->l1 >= 0) || !(form->l2 >= 0)) {
         iso_layer_fail(layer, "%s_l1 is %g, %s_l2 %g: they must not be negative", form->what, form->l1,
                        form->what, form->l2);
         return;
     }
-    if (iso_graph_shares(layer->graph) || iso_graph_freezes(layer->graph))
+    if (iso_graph_shares(layer->graph))
         return;
     if (form->l1 > 0)
-        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_abs(weight)), form->l1, 0));
+        iso_graph_add_penalty(layer->graph, variable, iso_affine(iso_sum(iso_abs(weight)), form->l1, 0));
     if (form->l2 > 0)
-        iso_graph_add_loss(layer->graph, iso_affine(iso_sum(iso_square(weight)), form->l2, 0));
+        iso_graph_add_penalty(layer->graph, variable, iso_affine(iso_sum(iso_square(weight)), form->l2, 0));
 }
 
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
@@ -237,7 +240,7 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form
     iso_tensor *weight = iso_variable_value(variable);
     if (form->layout)
         iso_variable_set_layout(variable, form->layout);
-    penalize(layer, form, weight);
+    penalize(layer, form, variable);
     return weight;
 }
 

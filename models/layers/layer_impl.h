@@ -4,6 +4,7 @@
 
 #include "models/layers/config.h"
 #include "runtime/base/text.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/op.h"
 
 /* A layer while it is being built. */
@@ -38,14 +39,15 @@ typedef struct iso_weight_form {
 /* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
  * zero. */
 #define ISO_LAYER_OPTIONS(type, options, given, size)                                                        \
-    type options = {0};                                                                                      \
-    iso_layer_copy_options(&options, sizeof options, given, size)
-void iso_layer_copy_options(void *options, size_t options_size, const void *given, size_t given_size);
+    type options;                                                                                            \
+    iso_options_copy(&options, sizeof options, given, size)
 
 /* Begins a layer on x: takes its name, or finds one from `base`. False where the graph is broken or x is
  * NULL: the layer then returns iso_layer_broken(x). */
 bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name);
-iso_tensor *iso_layer_broken(iso_tensor *x);
+#define iso_layer_broken(x) iso_layer_broken_in(__func__, x)
+/* The same with the name of the public function, for a message where x is NULL. */
+iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x);
 /* The same for a layer of several inputs. */
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
                              const char *base, const char *name);
@@ -91,6 +93,8 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
                                  iso_initializer chosen, iso_initializer_kind usual, bool trainable);
 /* What a layer's random numbers are drawn by: each call of a shared layer draws its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
+/* What a text holds; where memory has ended that is the graph's error, and "" or a part of it. Lent. */
+const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
 /* The value of a weight that is made so. Its penalty is added once, and where it is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
 /* NULL where it is left out; then a layout for it is an error. */

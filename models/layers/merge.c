@@ -5,7 +5,7 @@
 /* Begins a layer of several inputs; false where it cannot be built. */
 static bool begin(iso_layer *layer, const iso_merge_options *options, const char *type, const char *base)
 {
-    if (options->count < 1 ||
+    if (options->count < 1 || !options->x ||
         !iso_layer_begin_several(layer, options->x, options->count, type, base, options->name))
         return false;
     for (int i = 0; i < options->count; i++) {
@@ -17,18 +17,25 @@ static bool begin(iso_layer *layer, const iso_merge_options *options, const char
     return iso_graph_error(layer->graph) == ISO_OK;
 }
 
-static iso_tensor *broken(const iso_merge_options *options)
+static iso_tensor *broken(const char *function, const iso_merge_options *options)
 {
-    return options->count < 1 ? NULL : iso_layer_broken(options->x[0]);
+    if (!options->x || options->count < 1) {
+        iso_error(ISO_INVALID, "%s: x is NULL, or its count %d is below 1", function, options->count);
+        return NULL;
+    }
+    if (!options->x[0])
+        iso_null_argument(function, "x[0]", 0);
+    return options->x[0] ? iso_layer_broken_in(function, options->x[0])
+                         : iso_null_tensor(options->x, (size_t)options->count);
 }
 
-static iso_tensor *fold(const iso_merge_options *given, size_t size, const char *type, const char *base,
-                        iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
+static iso_tensor *fold(const char *function, const iso_merge_options *given, size_t size, const char *type,
+                        const char *base, iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
     if (!begin(&layer, &options, type, base))
-        return broken(&options);
+        return broken(function, &options);
     iso_tensor *y = options.x[0];
     for (int i = 1; i < options.count; i++)
         y = op(y, options.x[i]);
@@ -37,22 +44,22 @@ static iso_tensor *fold(const iso_merge_options *given, size_t size, const char 
 
 iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size)
 {
-    return fold(options, size, "Add", "add", iso_add);
+    return fold(__func__, options, size, "Add", "add", iso_add);
 }
 
 iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size)
 {
-    return fold(options, size, "Multiply", "multiply", iso_multiply);
+    return fold(__func__, options, size, "Multiply", "multiply", iso_multiply);
 }
 
 iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size)
 {
-    return fold(options, size, "Maximum", "maximum", iso_maximum);
+    return fold(__func__, options, size, "Maximum", "maximum", iso_maximum);
 }
 
 iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size)
 {
-    return fold(options, size, "Minimum", "minimum", iso_minimum);
+    return fold(__func__, options, size, "Minimum", "minimum", iso_minimum);
 }
 
 iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
@@ -60,7 +67,7 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
     if (!begin(&layer, &options, "Subtract", "subtract"))
-        return broken(&options);
+        return broken(__func__, &options);
     if (options.count != 2)
         return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
     return iso_layer_end(&layer, iso_subtract(options.x[0], options.x[1]));
@@ -71,7 +78,7 @@ iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
     if (!begin(&layer, &options, "Average", "average"))
-        return broken(&options);
+        return broken(__func__, &options);
     iso_tensor *y = options.x[0];
     for (int i = 1; i < options.count; i++)
         y = iso_add(y, options.x[i]);
@@ -83,7 +90,7 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
     if (!begin(&layer, &options, "Concatenate", "concatenate"))
-        return broken(&options);
+        return broken(__func__, &options);
     int axis = options.axis ? options.axis : -1;
     iso_layer_note_integer(&layer, "axis", axis);
     return iso_layer_end(&layer, iso_concat(options.x, options.count, axis));

@@ -16,7 +16,7 @@ iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *given, siz
     if (options.stddev == 0)
         return iso_layer_end(&layer, options.x);
     iso_layer_random_path(&layer, &path);
-    iso_tensor *noisy = iso_gaussian_noise_op(options.x, options.stddev, iso_text_get(&path));
+    iso_tensor *noisy = iso_gaussian_noise_op(options.x, options.stddev, iso_layer_text(&layer, &path));
     iso_text_free(&path);
     return iso_layer_end(&layer, iso_by_mode(noisy, options.x));
 }

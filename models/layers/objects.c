@@ -21,10 +21,8 @@ void iso_layer_note_object(iso_layer *layer, const char *key, const char *module
     iso_text_add(&text,
                  "{\"module\": \"%s\", \"class_name\": \"%s\", \"config\": {%s}, \"registered_name\": null}",
                  module, class_name, config->length ? iso_text_get(config) : "");
-    if (text.failed || config->failed)
-        iso_layer_fail(layer, "no memory for its config");
-    else
-        iso_layer_note_json(layer, key, iso_text_get(&text));
+    iso_layer_text(layer, config);
+    iso_layer_note_json(layer, key, iso_layer_text(layer, &text));
     iso_text_free(&text);
 }
 
@@ -82,7 +80,7 @@ static void note_penalty(iso_layer *layer, const char *key, double l1, double l2
         add_real(&config, "l1", l1);
     if (l2 > 0)
         add_real(&config, "l2", l2);
-    if (config.length == 0)
+    if (l1 <= 0 && l2 <= 0)
         iso_layer_note_json(layer, key, "null");
     else
         iso_layer_note_object(layer, key, "keras.regularizers",

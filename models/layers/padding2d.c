@@ -47,7 +47,7 @@ static void note(iso_layer *layer, const char *key, int64_t side[2][2])
     iso_text text = {0};
     iso_text_add(&text, "[[%lld, %lld], [%lld, %lld]]", (long long)side[0][0], (long long)side[0][1],
                  (long long)side[1][0], (long long)side[1][1]);
-    iso_layer_note_json(layer, key, iso_text_get(&text));
+    iso_layer_note_json(layer, key, iso_layer_text(layer, &text));
     iso_layer_note_text(layer, "data_format", "channels_last");
     iso_text_free(&text);
 }
@@ -84,6 +84,8 @@ iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *given, siz
 {
     ISO_LAYER_OPTIONS(iso_zero_padding2d_options, options, given, size);
     int64_t side[2][2];
+    if (!options.x)
+        return iso_layer_broken(options.x);
     sides_of((const int64_t(*)[2])options.sides, options.padding, 1, side);
     return pad(options.x, side, options.name);
 }
@@ -92,6 +94,8 @@ iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *given, size_t size
 {
     ISO_LAYER_OPTIONS(iso_cropping2d_options, options, given, size);
     int64_t side[2][2];
+    if (!options.x)
+        return iso_layer_broken(options.x);
     sides_of((const int64_t(*)[2])options.sides, options.cropping, 0, side);
     return crop(options.x, side, options.name);
 }

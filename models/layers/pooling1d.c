@@ -20,7 +20,8 @@ static bool fill(const iso_layer *layer, const iso_pooling1d_options *options, i
     return true;
 }
 
-static iso_tensor *pool(const iso_pooling1d_options *given, size_t size, const char *type, const char *base,
+static iso_tensor *pool(const char *function, const iso_pooling1d_options *given, size_t size,
+                        const char *type, const char *base,
                         iso_tensor *(*op)(iso_tensor *x, const iso_pool_geometry *geometry))
 {
     ISO_LAYER_OPTIONS(iso_pooling1d_options, options, given, size);
@@ -29,7 +30,7 @@ static iso_tensor *pool(const iso_pooling1d_options *given, size_t size, const c
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]") ||
         !fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
-        return iso_layer_broken(options.x);
+        return iso_layer_broken_in(function, options.x);
     const iso_shape *x = iso_tensor_shape(options.x);
     iso_tensor *row = iso_reshape_to(options.x, ISO_SHAPE(x->dim[0], 1, x->dim[1], x->dim[2]));
     iso_layer_note_integers(&layer, "pool_size", geometry.size + 1, 1);
@@ -41,23 +42,23 @@ static iso_tensor *pool(const iso_pooling1d_options *given, size_t size, const c
 
 iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size)
 {
-    return pool(options, size, "MaxPooling1D", "max_pooling1d", iso_max_pool2d_op);
+    return pool(__func__, options, size, "MaxPooling1D", "max_pooling1d", iso_max_pool2d_op);
 }
 
 iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size)
 {
-    return pool(options, size, "AveragePooling1D", "average_pooling1d", iso_average_pool2d_op);
+    return pool(__func__, options, size, "AveragePooling1D", "average_pooling1d", iso_average_pool2d_op);
 }
 
-static iso_tensor *global(const iso_global_pooling1d_options *given, size_t size, const char *type,
-                          const char *base,
+static iso_tensor *global(const char *function, const iso_global_pooling1d_options *given, size_t size,
+                          const char *type, const char *base,
                           iso_tensor *(*reduce)(iso_tensor *x, const int *axes, int count, bool keep))
 {
     ISO_LAYER_OPTIONS(iso_global_pooling1d_options, options, given, size);
     iso_layer layer;
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]"))
-        return iso_layer_broken(options.x);
+        return iso_layer_broken_in(function, options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");
     iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
     return iso_layer_end(&layer, reduce(options.x, (const int[]){1}, 1, options.keep_dims));
@@ -65,12 +66,13 @@ static iso_tensor *global(const iso_global_pooling1d_options *given, size_t size
 
 iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options, size_t size)
 {
-    return global(options, size, "GlobalAveragePooling1D", "global_average_pooling1d", iso_reduce_mean);
+    return global(__func__, options, size, "GlobalAveragePooling1D", "global_average_pooling1d",
+                  iso_reduce_mean);
 }
 
 iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size)
 {
-    return global(options, size, "GlobalMaxPooling1D", "global_max_pooling1d", iso_reduce_max);
+    return global(__func__, options, size, "GlobalMaxPooling1D", "global_max_pooling1d", iso_reduce_max);
 }
 
 static iso_pooling1d_options from_config(const iso_layer_config *config, iso_tensor *x)

@@ -27,7 +27,8 @@ static bool fill(const iso_layer *layer, const iso_pooling2d_options *options, i
     return true;
 }
 
-static iso_tensor *pool(const iso_pooling2d_options *given, size_t size, const char *type, const char *base,
+static iso_tensor *pool(const char *function, const iso_pooling2d_options *given, size_t size,
+                        const char *type, const char *base,
                         iso_tensor *(*op)(iso_tensor *x, const iso_pool_geometry *geometry))
 {
     ISO_LAYER_OPTIONS(iso_pooling2d_options, options, given, size);
@@ -36,7 +37,7 @@ static iso_tensor *pool(const iso_pooling2d_options *given, size_t size, const c
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
         !fill(&layer, &options, &geometry))
-        return iso_layer_broken(options.x);
+        return iso_layer_broken_in(function, options.x);
     iso_layer_note_integers(&layer, "pool_size", geometry.size, 2);
     iso_layer_note_integers(&layer, "strides", geometry.stride, 2);
     iso_layer_note_padding(&layer, options.padding);
@@ -46,23 +47,23 @@ static iso_tensor *pool(const iso_pooling2d_options *given, size_t size, const c
 
 iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size)
 {
-    return pool(options, size, "MaxPooling2D", "max_pooling2d", iso_max_pool2d_op);
+    return pool(__func__, options, size, "MaxPooling2D", "max_pooling2d", iso_max_pool2d_op);
 }
 
 iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size)
 {
-    return pool(options, size, "AveragePooling2D", "average_pooling2d", iso_average_pool2d_op);
+    return pool(__func__, options, size, "AveragePooling2D", "average_pooling2d", iso_average_pool2d_op);
 }
 
-static iso_tensor *global(const iso_global_pooling2d_options *given, size_t size, const char *type,
-                          const char *base,
+static iso_tensor *global(const char *function, const iso_global_pooling2d_options *given, size_t size,
+                          const char *type, const char *base,
                           iso_tensor *(*reduce)(iso_tensor *x, const int *axes, int count, bool keep))
 {
     ISO_LAYER_OPTIONS(iso_global_pooling2d_options, options, given, size);
     iso_layer layer;
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]"))
-        return iso_layer_broken(options.x);
+        return iso_layer_broken_in(function, options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");
     iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
     return iso_layer_end(&layer, reduce(options.x, (const int[]){1, 2}, 2, options.keep_dims));
@@ -70,12 +71,13 @@ static iso_tensor *global(const iso_global_pooling2d_options *given, size_t size
 
 iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options, size_t size)
 {
-    return global(options, size, "GlobalAveragePooling2D", "global_average_pooling2d", iso_reduce_mean);
+    return global(__func__, options, size, "GlobalAveragePooling2D", "global_average_pooling2d",
+                  iso_reduce_mean);
 }
 
 iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size)
 {
-    return global(options, size, "GlobalMaxPooling2D", "global_max_pooling2d", iso_reduce_max);
+    return global(__func__, options, size, "GlobalMaxPooling2D", "global_max_pooling2d", iso_reduce_max);
 }
 
 static iso_pooling2d_options from_config(const iso_layer_config *config, iso_tensor *x)

@@ -3,6 +3,9 @@
 
 iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(iso_tensor_graph(x), rows))
+        return iso_graph_bad_tensor(iso_tensor_graph(x));
     for (; rows->build; rows++)
         x = rows->build(rows->options, rows->size, x);
     return x;
@@ -12,6 +15,7 @@ iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows)
 #define ROW(layer)                                                                                           \
     iso_tensor *iso_##layer##_row(const void *given, size_t size, iso_tensor *x)                             \
     {                                                                                                        \
+        ISO_NEED_TENSORS(x);                                                                                 \
         ISO_LAYER_OPTIONS(iso_##layer##_options, options, given, size);                                      \
         options.x = x;                                                                                       \
         return iso_##layer##_with(&options, sizeof options);                                                 \

@@ -48,10 +48,15 @@ typedef struct iso_kernel {
     bool (*fits)(const iso_call *call);      /* NULL: anything */
     size_t (*scratch)(const iso_call *call); /* NULL: none */
     void (*run)(const iso_call *call);
-    /* The part [offset, offset + extent) of output 0 alone, dense, into `part`, with the bits that run would
-     * give it; NULL: the kernel cannot. The planner then may let the optimizer make a gradient part by part
-     * where it uses it. */
-    void (*run_part)(const iso_call *call, const int64_t *offset, const int64_t *extent, void *part);
+    /* Computing output 0 [rows, columns] in parts; NULL: not supported. run_part writes the part [offset,
+     * offset + extent), dense, to `part`, or adds it to what `part` holds (add). Its bits are those of run. A
+     * part has up to part_rows rows; a part of more than one row has whole rows. prepare_parts is called
+     * first, with the inputs, and fills the call's scratch, which no other call uses until the last part.
+     * The planner may then let the optimizer make a gradient part by part, when it needs each. */
+    int64_t (*part_rows)(const iso_call *call);
+    void (*prepare_parts)(const iso_call *call);
+    void (*run_part)(const iso_call *call, const int64_t *offset, const int64_t *extent, bool add,
+                     void *part);
     /* Whether the kernel may be given output 0 at the address of an input that the op's in_place names. */
     bool in_place;
 } iso_kernel;

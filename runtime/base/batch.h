@@ -5,14 +5,16 @@
 
 #include "runtime/base/types.h"
 
-/* Of a model; with targets and weights for each output they are a batch's components. */
-enum { ISO_MAX_MODEL_INPUTS = 8, ISO_MAX_MODEL_OUTPUTS = 8, ISO_MAX_COMPONENTS = 24 };
+/* Rows [begin, begin + count). */
+typedef struct iso_row_range {
+    int64_t begin, count;
+} iso_row_range;
 
 typedef struct iso_batch iso_batch;
 struct iso_batch {
     int64_t rows;   /* of the global batch; the same on every rank */
     int components; /* the inputs, the targets, the sample weights, for data sets that have these */
-    iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row */
+    iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row; of an iso_input_unbatched(): the whole shape */
     iso_dtype dtype[ISO_MAX_COMPONENTS]; /* as stored */
     /* Writes rows [begin, begin + count) of a component into `out`, dense, converted to `dtype` (integral
      * floats are accepted as integers; another float, a NaN or a value out of range where an integer is
@@ -25,6 +27,11 @@ struct iso_batch {
      */
     iso_status (*read_part)(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             const iso_box *part, iso_dtype dtype, void *out);
+    /* NULL, or a function to be called before rows are read. It fetches rows that other ranks hold. ranges:
+     * the rows that this rank will read, disjoint, in increasing order. Compiled functions call it before
+     * their slots read. The calling thread must be the one that may call MPI. An error fails the step on all
+     * ranks. Collective. */
+    iso_status (*prepare)(const iso_batch *batch, const iso_row_range *ranges, int count);
     void *impl; /* of whoever made the batch */
 };
 

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
+#include "runtime/base/memory.h"
+
 /* The finaliser of SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t iso_hash_mix(uint64_t value)
 {
@@ -16,6 +19,8 @@ uint64_t iso_hash_mix(uint64_t value)
 uint64_t iso_hash_bytes(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *byte = bytes;
+    if (count > 0 && ISO_ANY_NULL(bytes))
+        return hash;
     hash = iso_hash_mix(hash ^ count);
     for (; count >= 8; count -= 8, byte += 8) {
         uint64_t word;
@@ -27,13 +32,58 @@ uint64_t iso_hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return iso_hash_mix(hash ^ tail);
 }
 
+/* One multiplication and a rotation a word and stream (as xxHash64 has it), so that streams overlap. */
+uint64_t iso_hash_content(const void *bytes, size_t count)
+{
+    enum { STREAMS = 4, BLOCK = STREAMS * 8 };
+    const unsigned char *byte = bytes;
+    uint64_t stream[STREAMS] = {1, 2, 3, 4}, hash = count;
+    size_t blocks = count / BLOCK;
+    if (count > 0 && ISO_ANY_NULL(bytes))
+        return 0;
+    for (size_t i = 0; i < blocks; i++, byte += BLOCK)
+        for (int k = 0; k < STREAMS; k++) {
+            uint64_t word;
+            memcpy(&word, byte + 8 * k, 8);
+            word = stream[k] + word * 0xC2B2AE3D27D4EB4Fu;
+            stream[k] = (word << 31 | word >> 33) * 0x9E3779B185EBCA87u;
+        }
+    for (int k = 0; k < STREAMS; k++)
+        hash = iso_hash_mix(hash ^ stream[k]);
+    return iso_hash_bytes(hash, byte, count - blocks * BLOCK);
+}
+
 uint64_t iso_hash_text(uint64_t hash, const char *text)
 {
+    if (ISO_ANY_NULL(text))
+        return 0;
     return iso_hash_bytes(hash, text, strlen(text));
+}
+
+bool iso_hash_firsts(const iso_hash_key *key, int count, int *first)
+{
+    size_t size = 16;
+    if (count > 0 && ISO_ANY_NULL(key, first))
+        return false;
+    while (size < 2 * (size_t)count)
+        size *= 2;
+    int *table = iso_new(size * sizeof *table); /* numbers + 1 */
+    for (int i = 0; table && i < count; i++) {
+        size_t at = (size_t)key[i].word[0] & (size - 1);
+        while (table[at] && memcmp(&key[table[at] - 1], &key[i], sizeof *key) != 0)
+            at = (at + 1) & (size - 1);
+        if (!table[at])
+            table[at] = i + 1;
+        first[i] = table[at] - 1;
+    }
+    iso_free(table);
+    return table != NULL;
 }
 
 void iso_fingerprint_add(iso_fingerprint *sum, uint64_t path_hash, uint64_t global_index, uint64_t bits)
 {
+    if (ISO_ANY_NULL(sum))
+        return;
     uint64_t first = iso_hash_mix(iso_hash_mix(path_hash ^ iso_hash_mix(global_index)) ^ bits);
     uint64_t second = iso_hash_mix(first ^ path_hash);
     uint64_t low = sum->word[0] + first;
@@ -43,5 +93,7 @@ void iso_fingerprint_add(iso_fingerprint *sum, uint64_t path_hash, uint64_t glob
 
 void iso_fingerprint_text(const iso_fingerprint *sum, char text[33])
 {
+    if (ISO_ANY_NULL(sum, text))
+        return;
     snprintf(text, 33, "%016" PRIx64 "%016" PRIx64, sum->word[1], sum->word[0]);
 }

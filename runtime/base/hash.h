@@ -2,6 +2,7 @@
 #ifndef ISO_BASE_HASH_H
 #define ISO_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +12,17 @@ extern "C" {
 
 /* 64-bit hash of bytes, continuing from `hash` (0 to begin). */
 uint64_t iso_hash_bytes(uint64_t hash, const void *bytes, size_t count);
+/* A different hash, for large arrays: four independent streams, as fast as memory delivers the bytes. */
+uint64_t iso_hash_content(const void *bytes, size_t count);
 uint64_t iso_hash_text(uint64_t hash, const char *text);
 uint64_t iso_hash_mix(uint64_t value);
+
+/* A 128-bit hash of a large object. */
+typedef struct iso_hash_key {
+    uint64_t word[2];
+} iso_hash_key;
+/* first[i]: the smallest j whose key equals that of i. False: out of memory. */
+bool iso_hash_firsts(const iso_hash_key *key, int count, int *first);
 
 /* A sum of mixed hashes, one per element: no order of adding and no partition changes it. */
 typedef struct iso_fingerprint {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/arguments.h"
+
 static void say(const char *text)
 {
     fprintf(stderr, "isogrid: warning: %s\n", text); /* in one piece: ranks share stderr */
@@ -14,6 +16,8 @@ void iso_warn(const char *format, ...)
 {
     char usual[1024];
     va_list args, again;
+    if (ISO_ANY_NULL(format))
+        return;
     va_start(args, format);
     va_copy(again, args);
     int length = vsnprintf(usual, sizeof usual, format, args);

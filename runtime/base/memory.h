@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "runtime/base/free.h"
 #include "runtime/base/status.h"
 
 #ifdef __cplusplus
@@ -15,7 +16,6 @@ enum { ISO_ALIGN = 64 };
 /* Zeroed memory aligned to ISO_ALIGN, with at least ISO_ALIGN readable bytes after its end (kernels may load
  * whole vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
 iso_status iso_alloc(size_t bytes, const char *what, void **memory);
-void iso_free(void *memory);
 
 /* Small structures: zeroed, NULL where memory ends. Freed with iso_free. */
 void *iso_new(size_t bytes);

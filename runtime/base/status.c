@@ -10,7 +10,7 @@ iso_status iso_error(iso_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(message, sizeof message, format ? format : "", args);
     va_end(args);
     return code;
 }
@@ -21,7 +21,7 @@ iso_status iso_error_prefix(iso_status code, const char *format, ...)
     memcpy(old, message, sizeof old);
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(message, sizeof message, format, args);
+    int length = vsnprintf(message, sizeof message, format ? format : "", args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof message)
         snprintf(message + length, sizeof message - (size_t)length, "%s", old);

@@ -6,11 +6,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 
 void iso_text_add(iso_text *text, const char *format, ...)
 {
     va_list args;
+    if (ISO_ANY_NULL(text, format))
+        return;
     va_start(args, format);
     int need = vsnprintf(NULL, 0, format, args);
     va_end(args);
@@ -35,12 +38,16 @@ void iso_text_add(iso_text *text, const char *format, ...)
 
 void iso_text_free(iso_text *text)
 {
+    if (!text)
+        return;
     iso_free(text->data);
     *text = (iso_text){0};
 }
 
 const char *iso_text_get(const iso_text *text)
 {
+    if (ISO_ANY_NULL(text))
+        return NULL;
     return text->data ? text->data : "";
 }
 
@@ -79,34 +86,55 @@ static int nearness(const char *wrong, const char *name)
     return edits <= 1 + (int)strnlen(wrong, LONGEST_NAME) / 4 ? edits : -1;
 }
 
-static void add_all(iso_text *text, const char *const *names, int count)
+static void add_all(iso_text *text, const char *before, const char *const *names, int count)
 {
     if (count == 0 || count > LISTED)
         return;
     iso_text_add(text, "; there %s: ", count == 1 ? "is" : "are");
     for (int i = 0; i < count; i++)
-        iso_text_add(text, "%s%s", i ? ", " : "", names[i]);
+        iso_text_add(text, "%s%s%s", i ? ", " : "", before, names[i]);
 }
 
-bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names, int count)
+/* before: what is printed in front of each name. */
+static bool add_near(iso_text *text, const char *wrong, const char *before, const char *const *names,
+                     int count)
 {
     int found = 0, farthest = 2 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* nearness() gives no more */
     for (int near = 0; near <= farthest && found < NEAREST; near++)
         for (int i = 0; i < count && found < NEAREST; i++)
             if (nearness(wrong, names[i]) == near)
-                iso_text_add(text, "%s'%s'", found++ ? ", " : "; did you mean ", names[i]);
+                iso_text_add(text, "%s'%s%s'", found++ ? ", " : "; did you mean ", before, names[i]);
     iso_text_add(text, "%s", found ? "?" : "");
     return found > 0;
 }
 
+bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names, int count)
+{
+    if (ISO_ANY_NULL(text, wrong) || (count > 0 && ISO_ANY_NULL(names)))
+        return false;
+    return add_near(text, wrong, "", names, count);
+}
+
 void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count)
 {
-    if (!iso_text_add_near(text, wrong, names, count))
-        add_all(text, names, count);
+    if (ISO_ANY_NULL(text, wrong) || (count > 0 && ISO_ANY_NULL(names)))
+        return;
+    if (!add_near(text, wrong, "", names, count))
+        add_all(text, "", names, count);
+}
+
+void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char *const *names, int count)
+{
+    if (ISO_ANY_NULL(text, wrong) || (count > 0 && ISO_ANY_NULL(names)))
+        return;
+    if (!add_near(text, wrong, "--", names, count))
+        add_all(text, "--", names, count);
 }
 
 char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
 {
+    if (ISO_ANY_NULL(unit, text))
+        return NULL;
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
     int i = 0;
     for (; value >= 999.5 && i < 5; i++)
@@ -117,6 +145,8 @@ char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
 
 void iso_text_snake_case(const char *name, char *text, size_t size)
 {
+    if (ISO_ANY_NULL(name, text))
+        return;
     /* A capital begins a word where a small letter stands before it, or where small ones follow it. */
     size_t at = 0;
     for (size_t i = 0; name[i] && at + 2 < size; i++) {

@@ -38,6 +38,8 @@ void iso_text_snake_case(const char *name, char *text, size_t size);
 bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
                        int count); /* never the list */
 void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
+/* The same of options, given without the dashes and printed with them. */
+void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char *const *names, int count);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "runtime/base/arguments.h"
+
 static const struct {
     const char *name;
     size_t size;
@@ -35,6 +37,8 @@ bool iso_dtype_is_float(iso_dtype dtype)
 
 double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
 {
+    if (ISO_ANY_NULL(data))
+        return 0;
     switch (dtype) {
     case ISO_F32:
         return ((const float *)data)[i];
@@ -51,6 +55,8 @@ double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
 
 void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
 {
+    if (ISO_ANY_NULL(data))
+        return;
     switch (dtype) {
     case ISO_F32:
         ((float *)data)[i] = (float)value;
@@ -71,6 +77,8 @@ void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
 
 char *iso_shape_text(const iso_shape *shape, char *text, size_t size)
 {
+    if (ISO_ANY_NULL(shape, text))
+        return NULL;
     size_t at = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < shape->rank && at < size; i++) {
         const char *comma = i ? ", " : "";
@@ -86,6 +94,8 @@ char *iso_shape_text(const iso_shape *shape, char *text, size_t size)
 
 bool iso_shape_equal(const iso_shape *a, const iso_shape *b)
 {
+    if (ISO_ANY_NULL(a, b))
+        return false;
     if (a->rank != b->rank)
         return false;
     for (int i = 0; i < a->rank; i++)
@@ -96,6 +106,7 @@ bool iso_shape_equal(const iso_shape *a, const iso_shape *b)
 
 iso_status iso_shape_count(const iso_shape *shape, int64_t *count)
 {
+    ISO_NEED(shape, count);
     int64_t total = 1;
     char text[160];
     for (int i = 0; i < shape->rank; i++) {
@@ -112,6 +123,8 @@ iso_status iso_shape_count(const iso_shape *shape, int64_t *count)
 
 iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows)
 {
+    if (ISO_ANY_NULL(shape))
+        return (iso_shape){0};
     iso_shape fixed = *shape;
     for (int i = 0; i < fixed.rank; i++)
         if (fixed.dim[i] == ISO_BATCH)
@@ -121,6 +134,8 @@ iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows)
 
 int64_t iso_box_count(const iso_box *box)
 {
+    if (ISO_ANY_NULL(box))
+        return 0;
     int64_t count = 1;
     for (int i = 0; i < box->rank; i++)
         count *= box->extent[i];
@@ -129,6 +144,8 @@ int64_t iso_box_count(const iso_box *box)
 
 iso_box iso_box_whole(const iso_shape *shape)
 {
+    if (ISO_ANY_NULL(shape))
+        return (iso_box){0};
     iso_box box = {.rank = shape->rank};
     for (int i = 0; i < shape->rank; i++)
         box.extent[i] = shape->dim[i];
@@ -142,6 +159,8 @@ iso_box iso_box_range(int64_t begin, int64_t count)
 
 iso_box iso_box_intersect(const iso_box *a, const iso_box *b)
 {
+    if (ISO_ANY_NULL(a, b))
+        return (iso_box){0};
     iso_box both = {.rank = a->rank};
     for (int i = 0; i < a->rank; i++) {
         int64_t begin = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
@@ -155,6 +174,8 @@ iso_box iso_box_intersect(const iso_box *a, const iso_box *b)
 
 bool iso_box_equal(const iso_box *a, const iso_box *b)
 {
+    if (ISO_ANY_NULL(a, b))
+        return false;
     if (a->rank != b->rank)
         return false;
     for (int i = 0; i < a->rank; i++)
@@ -165,6 +186,8 @@ bool iso_box_equal(const iso_box *a, const iso_box *b)
 
 int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i)
 {
+    if (ISO_ANY_NULL(box, shape))
+        return 0;
     int64_t index = 0, stride = 1;
     for (int d = box->rank - 1; d >= 0; d--) {
         index += (box->offset[d] + i % box->extent[d]) * stride;
@@ -176,6 +199,8 @@ int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t
 
 void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
 {
+    if (ISO_ANY_NULL(begin, count))
+        return;
     int64_t each = n / parts + (n % parts != 0);
     int64_t first = each * part < n ? each * part : n;
     *begin = first;
@@ -198,6 +223,8 @@ static int64_t end_of_place(const iso_sliding_window *w, int64_t place)
 void iso_sliding_window_reads(const iso_sliding_window *w, int64_t n, int64_t first, int64_t count,
                               int64_t *begin, int64_t *extent)
 {
+    if (ISO_ANY_NULL_AS("window, begin, extent", w, begin, extent))
+        return;
     int64_t from = first * w->stride - w->before;
     set_range(n, from, count > 0 ? end_of_place(w, first + count - 1) : from, begin, extent);
 }
@@ -205,6 +232,8 @@ void iso_sliding_window_reads(const iso_sliding_window *w, int64_t n, int64_t fi
 void iso_sliding_window_covers(const iso_sliding_window *w, int64_t n, int64_t first, int64_t count,
                                int64_t *begin, int64_t *extent)
 {
+    if (ISO_ANY_NULL_AS("window, begin, extent", w, begin, extent))
+        return;
     int64_t from = first * w->stride - w->before, next = (first + count) * w->stride - w->before;
     int64_t end = count > 0 ? end_of_place(w, first + count - 1) : from;
     if (count > 0 && first + count == w->places)
@@ -214,6 +243,8 @@ void iso_sliding_window_covers(const iso_sliding_window *w, int64_t n, int64_t f
 
 bool iso_sliding_window_equal(const iso_sliding_window *a, const iso_sliding_window *b)
 {
+    if (ISO_ANY_NULL(a, b))
+        return false;
     return a->size == b->size && (a->size == 0 || (a->places == b->places && a->stride == b->stride &&
                                                    a->dilation == b->dilation && a->before == b->before));
 }

@@ -6,13 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum { ISO_MAX_RANK = 8 };
 
 typedef enum iso_dtype {
     ISO_DTYPE_NONE = 0,

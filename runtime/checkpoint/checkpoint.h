@@ -83,6 +83,9 @@ void iso_saver_poll(iso_saver *saver);
 iso_status iso_saver_wait(iso_saver *saver);
 /* Of the last save that failed: "checkpoint ckpt/3.weights.h5: rank 2: ... No space left on device". Lent. */
 const char *iso_saver_message(const iso_saver *saver);
+/* Whether every rank can write a checkpoint of this name: its folder is made where it is missing, and each
+ * rank writes a file there that it removes. ISO_INVALID names rank, folder and reason. Collective. */
+iso_status iso_saver_try(iso_saver *saver, const char *path);
 /* Checkpoints that were there before count for `keep`: those of the folder whose names the pattern, with
  * {...} for anything, fits; also removes what savers that were killed left behind. Collective. */
 iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
@@ -102,6 +105,7 @@ bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
 const char *iso_saved_file_path(const iso_saved_file *file);
 /* The JSON text of /isogrid/state; NULL: it has none. Lent. */
 const char *iso_saved_file_state(const iso_saved_file *file);
+/* Its tensors, and below its groups: how many, and each; NULL outside [0, count). Lent. */
 int iso_saved_file_tensors(const iso_saved_file *file);
 const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
 /* How its elements are stored: "float16", which is read as float32. *bytes: of one of them (may be NULL). */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/runs_impl.h"
 #include "runtime/session/session.h"
@@ -51,7 +52,8 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
         mine[parts->part[i].tensor] |= is_short(&parts->part[i].piece) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
-        MPI_Allgather(mine, (int)tensors, MPI_BYTE, p->flags, (int)tensors, MPI_BYTE, p->x->communicator);
+        status = ISO_MPI(MPI_Allgather(mine, (int)tensors, MPI_BYTE, p->flags, (int)tensors, MPI_BYTE,
+                                       p->x->communicator));
     else if (status == ISO_OK)
         memcpy(p->flags, mine, tensors);
     for (size_t i = 0; i < tensors * ranks && status == ISO_OK; i++)
@@ -250,7 +252,9 @@ static iso_status hear_counts(const iso_save_exchange *x, traffic *t)
 {
     int bytes = 0;
     bool fits = true;
-    MPI_Alltoall(t->out, 1, MPI_INT, t->in, 1, MPI_INT, x->communicator);
+    iso_status status = ISO_MPI(MPI_Alltoall(t->out, 1, MPI_INT, t->in, 1, MPI_INT, x->communicator));
+    if (status != ISO_OK)
+        return status;
     for (int r = 0; r < x->ranks; r++) {
         t->in_at[r] = bytes;
         fits = fits && !__builtin_add_overflow(bytes, t->in[r], &bytes);
@@ -336,8 +340,10 @@ static iso_status tell(iso_context *ctx, planner *p)
     if (x->communicator != MPI_COMM_NULL) {
         ISO_TRY(iso_agree(ctx, make_traffic(x, &t)));
         ISO_TRY(iso_agree(ctx, hear_counts(x, &t)));
-        MPI_Alltoallv(t.told, t.out, t.out_at, MPI_BYTE, t.heard, t.in, t.in_at, MPI_BYTE, x->communicator);
-        status = take_notices(p, &t);
+        status = ISO_MPI(MPI_Alltoallv(t.told, t.out, t.out_at, MPI_BYTE, t.heard, t.in, t.in_at, MPI_BYTE,
+                                       x->communicator));
+        if (status == ISO_OK)
+            status = take_notices(p, &t);
     }
     sort_items(&x->in);
     if (status == ISO_OK)

@@ -62,6 +62,9 @@ typedef struct iso_save_exchange {
     const iso_save_parts *parts;
     iso_save_round last_here, last; /* the last that were begun */
     long posted;
+    int failures;      /* of tests in a row */
+    iso_status failed; /* the first call of MPI that failed, and its message; of the caller's thread */
+    char failure[256];
     atomic_long arrived; /* these the thread that writes may take */
     atomic_long taken;
     atomic_bool over; /* no more will arrive */
@@ -78,8 +81,10 @@ bool iso_save_round_next(const iso_save_items *out, const iso_save_items *in, is
 
 /* A save begins: the parts, which have their data until all is over. */
 void iso_save_exchange_begin(iso_save_exchange *exchange, const iso_save_parts *parts);
+/* Instead of the rest: no rank writes. */
+void iso_save_exchange_skip(iso_save_exchange *exchange);
 /* By the caller's thread, until all is over: sets rounds going, hands over those that have come. Does not
- * wait. */
+ * wait. Goes on after an error, for others wait for this rank; `failed` tells of it. */
 void iso_save_exchange_go_on(iso_save_exchange *exchange);
 /* By the thread that writes: the next window of this rank's stretches, in the order of the file, once it has
  * come; false: there are no more. It lasts until the next call, and all must be taken. drives: no other

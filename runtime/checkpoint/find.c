@@ -69,6 +69,7 @@ done:
 iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                iso_saved_file **file, iso_text *passed_over)
 {
+    ISO_NEED_AGREED(ctx, folder, file);
     bool chief = !ctx || iso_rank(ctx) == 0;
     iso_listing list = {0};
     iso_text passed = {0};

@@ -149,6 +149,39 @@ iso_status iso_temporary_open(const char *temporary, int *file)
     }
 }
 
+static iso_status cannot_write(const char *folder)
+{
+    return iso_error(ISO_IO, "checkpoints cannot be written into the folder '%s': %s", folder,
+                     strerror(errno));
+}
+
+static bool write_page(int file)
+{
+    static const char page[4096];
+    ssize_t written;
+    do
+        written = pwrite(file, page, sizeof page, 0);
+    while (written < 0 && errno == EINTR);
+    if (written >= 0 && written < (ssize_t)sizeof page)
+        errno = ENOSPC;
+    return written == (ssize_t)sizeof page && (fsync(file) == 0 || errno == EINVAL);
+}
+
+iso_status iso_folder_try(const char *folder, uint32_t saver)
+{
+    char *name = temporary_of(folder, "isogrid", saver);
+    if (!name)
+        return iso_error(ISO_NO_MEMORY, "no memory for a name in '%s'", folder);
+    int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    iso_status status = file >= 0 && write_page(file) ? ISO_OK : cannot_write(folder);
+    if (file >= 0) {
+        unlink(name); /* another process may have done so */
+        close(file);
+    }
+    iso_free(name);
+    return status;
+}
+
 /* Whether nobody has it open: nobody holds its lock; where there are no locks, a day without a write. */
 static bool is_left_behind(int file)
 {

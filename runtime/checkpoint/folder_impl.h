@@ -25,6 +25,10 @@ iso_status iso_folder_make(const char *folder);
 /* ISO_IO: what was renamed in the folder may be lost when the power is. */
 iso_status iso_folder_sync(const char *folder);
 
+/* Whether this process can write files into a folder that is there: makes one, writes a page and removes it.
+ * ISO_IO names the folder. Any number of processes may, with one `saver`. */
+iso_status iso_folder_try(const char *folder, uint32_t saver);
+
 /* Opens a temporary file for reading and writing, made where it is missing, and keeps others from sweeping it
  * away until it is closed. Any number of processes may. ISO_IO. */
 iso_status iso_temporary_open(const char *temporary, int *file);

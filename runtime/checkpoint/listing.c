@@ -45,7 +45,7 @@ static iso_status list_names(const char *folder, const char *pattern, iso_listin
     if (!all && errno == ENOENT)
         return ISO_OK;
     if (!all)
-        return iso_error(ISO_IO, "'%s' cannot be listed: %s", folder, strerror(errno));
+        return iso_error(ISO_INVALID, "'%s' cannot be listed: %s", folder, strerror(errno));
     errno = 0;
     for (struct dirent *entry; status == ISO_OK && (entry = readdir(all)); errno = 0)
         if (iso_file_name_fits(entry->d_name, pattern))

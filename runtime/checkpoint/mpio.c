@@ -4,6 +4,7 @@
  * others there for ever. HDF5 changes nothing but the tensors' bytes: the layout is complete. */
 #include <hdf5.h>
 
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 #include "runtime/checkpoint/mpio_driver_impl.h"
@@ -20,12 +21,9 @@ static iso_status failed(const iso_saver *saver, const char *what)
 
 /* Without data sieving, which reads and writes back what other ranks write. closed: how closing it will go.
  */
-static iso_status open_file(const iso_saver *saver, hid_t *file, iso_status *closed)
+static iso_status open_with(const iso_saver *saver, MPI_Info info, hid_t *file, iso_status *closed)
 {
-    MPI_Info info;
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), parallel = H5Pcreate(H5P_FILE_ACCESS);
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "romio_ds_write", "disable");
     if (access >= 0 && parallel >= 0 && H5Pset_fapl_mpio(parallel, MPI_COMM_SELF, info) >= 0 &&
         iso_mpio_set_driver(access, parallel, closed) >= 0)
         *file = H5Fopen(saver->path.temporary, H5F_ACC_RDWR, access);
@@ -34,7 +32,19 @@ static iso_status open_file(const iso_saver *saver, hid_t *file, iso_status *clo
         H5Pclose(access);
     if (parallel >= 0)
         H5Pclose(parallel);
-    MPI_Info_free(&info);
+    return status;
+}
+
+static iso_status open_file(const iso_saver *saver, hid_t *file, iso_status *closed)
+{
+    MPI_Info info = MPI_INFO_NULL;
+    iso_status status = ISO_MPI(MPI_Info_create(&info));
+    if (status != ISO_OK)
+        return status;
+    status = ISO_MPI(MPI_Info_set(info, "romio_ds_write", "disable"));
+    if (status == ISO_OK)
+        status = open_with(saver, info, file, closed);
+    ISO_MPI_IGNORE(MPI_Info_free(&info));
     return status;
 }
 
@@ -121,8 +131,12 @@ void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents)
 {
     iso_status status = saver->rank == 0 ? iso_save_begin_file(saver) : ISO_OK;
     int good = status == ISO_OK;
-    MPI_Bcast(&good, 1, MPI_INT, 0, saver->communicator);
-    if (good) {
+    iso_status told = ISO_MPI(MPI_Bcast(&good, 1, MPI_INT, 0, saver->communicator));
+    if (status == ISO_OK)
+        status = told;
+    if (!good || told != ISO_OK)
+        iso_save_exchange_skip(&saver->exchange);
+    else {
         status = write_all(saver, contents);
         if (status == ISO_OK)
             status = iso_save_sync(saver);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/child_impl.h"
 #include "runtime/checkpoint/file_impl.h"
@@ -271,12 +272,14 @@ static iso_status check_tensor(const iso_saved_file *f, int tensor)
 
 iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box, iso_dtype dtype, void *out)
 {
+    ISO_NEED_AS("file, box, out", f, box, out);
     iso_status status = check_tensor(f, tensor);
     return status == ISO_OK ? read_range(f, tensor, box, 0, iso_box_count(box), dtype, out) : status;
 }
 
 iso_status iso_saved_file_read_piece(iso_saved_file *f, int tensor, const iso_piece *piece)
 {
+    ISO_NEED_AS("file, piece", f, piece);
     char theirs[160], ours[160];
     iso_status status = check_tensor(f, tensor);
     if (status != ISO_OK)

@@ -1,7 +1,9 @@
 /* The exchange of a save, while it runs. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "collectives/control/mpi_call.h"
 #include "runtime/checkpoint/exchange_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
 
@@ -58,9 +60,25 @@ void iso_save_exchange_begin(iso_save_exchange *x, const iso_save_parts *parts)
     x->parts = parts;
     x->last_here = x->last = (iso_save_round){0};
     x->posted = 0;
+    x->failures = 0;
+    x->failed = ISO_OK;
     atomic_store(&x->arrived, 0);
     atomic_store(&x->taken, 0);
     atomic_store(&x->over, x->lanes == 0);
+}
+
+void iso_save_exchange_skip(iso_save_exchange *x)
+{
+    atomic_store(&x->over, true);
+}
+
+static bool succeeds(iso_save_exchange *x, iso_status status)
+{
+    if (status != ISO_OK && x->failed == ISO_OK) {
+        x->failed = status;
+        snprintf(x->failure, sizeof x->failure, "%s", iso_error_message());
+    }
+    return status == ISO_OK;
 }
 
 static void post(iso_save_exchange *x, iso_save_lane *lane)
@@ -70,15 +88,16 @@ static void post(iso_save_exchange *x, iso_save_lane *lane)
     lane->requests = 0;
     for (int i = lane->round.in; i < lane->round.in_end; i++) {
         const iso_save_item *item = &x->in.item[i];
-        MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
-                  &lane->request[lane->requests++]);
+        lane->requests += succeeds(x, ISO_MPI(MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG,
+                                                        x->communicator, &lane->request[lane->requests])));
         to += bytes_of(item);
     }
     for (int i = lane->round.out; i < lane->round.out_end; i++) {
         const iso_save_item *item = &x->out.item[i];
         if (item->rank != x->rank)
-            MPI_Isend(data_of(x, item), (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
-                      &lane->request[lane->requests++]);
+            lane->requests +=
+                succeeds(x, ISO_MPI(MPI_Isend(data_of(x, item), (int)bytes_of(item), MPI_BYTE, item->rank,
+                                              TAG, x->communicator, &lane->request[lane->requests])));
     }
 }
 
@@ -91,14 +110,23 @@ static bool post_next(iso_save_exchange *x)
     return true;
 }
 
+/* Tests again after an error, unless MPI keeps failing: then the round counts as over. */
+static bool is_over(iso_save_exchange *x, iso_save_lane *lane)
+{
+    int done = 0;
+    if (succeeds(x, ISO_MPI(MPI_Testall(lane->requests, lane->request, &done, MPI_STATUSES_IGNORE)))) {
+        x->failures = 0;
+        return done;
+    }
+    return ++x->failures >= ISO_MPI_TRIES;
+}
+
 /* The oldest of those under way: windows are taken in the order of the file. */
 static bool next_arrived(iso_save_exchange *x)
 {
     long arrived = atomic_load(&x->arrived);
     iso_save_lane *lane = &x->lane[arrived % x->lanes];
-    int done = 0;
-    if (arrived < x->posted)
-        MPI_Testall(lane->requests, lane->request, &done, MPI_STATUSES_IGNORE);
+    bool done = arrived < x->posted && is_over(x, lane);
     if (done)
         atomic_store(&x->arrived, arrived + 1);
     return done;

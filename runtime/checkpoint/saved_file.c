@@ -1,4 +1,5 @@
 /* Opening: one rank goes through the file and tells the others what is where. */
+#include "runtime/base/arguments.h"
 #include "runtime/checkpoint/saved_file_impl.h"
 
 #include <errno.h>
@@ -213,6 +214,7 @@ done:
 
 iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file)
 {
+    ISO_NEED_AGREED(ctx, path, file);
     void *packed = NULL;
     size_t bytes = 0;
     bool chief = !ctx || iso_rank(ctx) == 0;
@@ -220,10 +222,7 @@ iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_fil
     iso_status status = ISO_OK;
     if (f)
         *f = (iso_saved_file){.ctx = ctx, .file = -1};
-    if (!path)
-        status = iso_error(ISO_INVALID, "the name of a file of weights is NULL");
-    else
-        status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
+    status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, chief ? survey_file(f, &packed, &bytes) : ISO_OK));
     ISO_TRY(share(f, &packed, &bytes));
@@ -253,6 +252,8 @@ void iso_saved_file_close(iso_saved_file *f)
 
 bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return false;
     if (f->committed && number)
         *number = f->mark.number;
     return f->committed;
@@ -260,26 +261,38 @@ bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
 
 const char *iso_saved_file_path(const iso_saved_file *f)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
     return f->path;
 }
 
 const char *iso_saved_file_state(const iso_saved_file *f)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
     return f->manifest.state;
 }
 
 int iso_saved_file_tensors(const iso_saved_file *f)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return 0;
     return f->manifest.tensors;
 }
 
 const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *f, int index)
 {
-    return &f->manifest.tensor[index].tensor;
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return index >= 0 && index < iso_saved_file_tensors(f) ? &f->manifest.tensor[index].tensor : NULL;
 }
 
 const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *bytes)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    if (index < 0 || index >= iso_saved_file_tensors(f))
+        return NULL;
     iso_element element = f->manifest.tensor[index].element;
     if (bytes)
         *bytes = iso_element_size(element);
@@ -288,16 +301,22 @@ const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *
 
 int iso_saved_file_at(const iso_saved_file *f, const char *place)
 {
+    if (ISO_ANY_NULL_AS("file, place", f, place))
+        return -1;
     return iso_manifest_at(&f->manifest, place);
 }
 
 int iso_saved_file_of(const iso_saved_file *f, const char *path)
 {
+    if (ISO_ANY_NULL_AS("file, path", f, path))
+        return -1;
     return iso_manifest_of(&f->manifest, path);
 }
 
 const char *iso_saved_file_name(const iso_saved_file *f, const char *group)
 {
+    if (ISO_ANY_NULL_AS("file, group", f, group))
+        return NULL;
     for (int i = 0; i < f->manifest.groups; i++)
         if (!strcmp(f->manifest.group[i].place, group))
             return f->manifest.group[i].name;
@@ -306,10 +325,14 @@ const char *iso_saved_file_name(const iso_saved_file *f, const char *group)
 
 int iso_saved_file_groups(const iso_saved_file *f)
 {
+    if (ISO_ANY_NULL_AS("file", f))
+        return 0;
     return f->manifest.groups;
 }
 
 const iso_saved_group *iso_saved_file_group(const iso_saved_file *f, int index)
 {
-    return &f->manifest.group[index];
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return index >= 0 && index < iso_saved_file_groups(f) ? &f->manifest.group[index] : NULL;
 }

@@ -1,3 +1,4 @@
+#include "runtime/base/arguments.h"
 #include "runtime/checkpoint/saver_impl.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -31,7 +33,12 @@ static bool is_alone(const iso_saver *saver)
 static void join_reports(void *in, void *both, int *count, MPI_Datatype *type)
 {
     int bytes = 0;
-    MPI_Type_size(*type, &bytes);
+    if (ISO_MPI(MPI_Type_size(*type, &bytes)) != ISO_OK) {
+        iso_save_outcome *outcome = &((iso_save_report *)both)->outcome;
+        outcome->status = ISO_FAILED;
+        snprintf(outcome->text, sizeof outcome->text, "%s", iso_error_message());
+        return;
+    }
     for (int r = 0; r < *count; r++) {
         iso_save_report *a = (iso_save_report *)((char *)in + (size_t)r * (size_t)bytes),
                         *b = (iso_save_report *)((char *)both + (size_t)r * (size_t)bytes);
@@ -50,35 +57,53 @@ static uint32_t some_number(void)
     return (uint32_t)iso_hash_bytes(0, number, sizeof number);
 }
 
+static void leave_ranks(iso_saver *saver)
+{
+    if (saver->join != MPI_OP_NULL && !iso_mpi_ended())
+        ISO_MPI_IGNORE(MPI_Op_free(&saver->join));
+    iso_mpi_free(&saver->communicator);
+}
+
+static iso_status join_ranks(iso_saver *saver)
+{
+    void *communicator = iso_communicator(saver->ctx);
+    if (!communicator)
+        return ISO_OK;
+    iso_status status = iso_mpi_dup(*(MPI_Comm *)communicator, &saver->communicator);
+    return status != ISO_OK ? status : ISO_MPI(MPI_Op_create(join_reports, 1, &saver->join));
+}
+
 iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_saver_options *options,
                                  size_t size)
 {
+    ISO_NEED_AGREED(ctx, saver);
     iso_status status = ISO_OK;
     iso_saver *fresh = iso_new(sizeof *fresh);
+    if (fresh) {
+        iso_options_copy(&fresh->options, sizeof fresh->options, options, size);
+        fresh->communicator = MPI_COMM_NULL;
+        fresh->join = MPI_OP_NULL;
+    }
     if (!fresh)
         status = iso_error(ISO_NO_MEMORY, "no memory for a saver");
-    else if (size > sizeof fresh->options)
-        status = iso_error(ISO_INVALID, "the options of a saver are of another version");
-    else if (options->keep < 0)
-        status = iso_error(ISO_INVALID, "keep: %d checkpoints cannot be kept", options->keep);
+    else if (fresh->options.keep < 0)
+        status = iso_error(ISO_INVALID, "keep: %d checkpoints cannot be kept", fresh->options.keep);
     ISO_TRY(iso_agree(ctx, status));
-    memcpy(&fresh->options, options, size);
     fresh->options.waits |= fresh->options.mpio;
     fresh->ctx = ctx;
     fresh->rank = iso_rank(ctx);
     fresh->ranks = iso_ranks(ctx);
     fresh->file = -1;
     fresh->id = some_number();
-    fresh->communicator = MPI_COMM_NULL;
+    fresh->request = MPI_REQUEST_NULL;
     fresh->report = MPI_DATATYPE_NULL;
     ISO_TRY(iso_broadcast(ctx, &fresh->id, sizeof fresh->id));
-    if (iso_communicator(ctx)) {
-        MPI_Comm_dup(*(MPI_Comm *)iso_communicator(ctx), &fresh->communicator);
-        MPI_Op_create(join_reports, 1, &fresh->join);
-    }
+    ISO_TRY(iso_agree(ctx, join_ranks(fresh)));
     *saver = fresh;
     return ISO_OK;
 done:
+    if (fresh)
+        leave_ranks(fresh);
     iso_free(fresh);
     return status;
 }
@@ -88,10 +113,7 @@ void iso_saver_destroy(iso_saver *saver)
     if (!saver)
         return;
     iso_saver_wait(saver);
-    if (!is_alone(saver)) {
-        MPI_Op_free(&saver->join);
-        MPI_Comm_free(&saver->communicator);
-    }
+    leave_ranks(saver);
     iso_file_layout_free(&saver->layout);
     iso_save_parts_free(&saver->parts);
     iso_save_exchange_free(&saver->exchange);
@@ -137,6 +159,14 @@ static void end_work(iso_saver *saver)
 
 /* ---- the phases ---- */
 
+/* After an error of MPI a save goes through its phases as ever, for other ranks wait for this one. */
+static bool succeeds(iso_saver *saver, iso_status status)
+{
+    if (status != ISO_OK && saver->failed.status == ISO_OK)
+        iso_save_outcome_set(saver, &saver->failed, status);
+    return status == ISO_OK;
+}
+
 static void begin_commit(iso_saver *saver)
 {
     saver->phase = ISO_SAVE_COMMITTING;
@@ -150,30 +180,39 @@ static void begin_joining(iso_saver *saver)
         begin_commit(saver);
         return;
     }
-    MPI_Ireduce(saver->mine, saver->all, 1, saver->report, saver->join, 0, saver->communicator,
-                &saver->request);
+    const iso_save_exchange *x = &saver->exchange;
+    if (x->failed != ISO_OK && saver->mine->outcome.status == ISO_OK)
+        iso_save_outcome_set(saver, &saver->mine->outcome, iso_error(x->failed, "%s", x->failure));
+    saver->request = MPI_REQUEST_NULL;
+    succeeds(saver, ISO_MPI(MPI_Ireduce(saver->mine, saver->all, 1, saver->report, saver->join, 0,
+                                        saver->communicator, &saver->request)));
     saver->phase = ISO_SAVE_JOINING;
 }
 
 static void begin_telling(iso_saver *saver)
 {
-    MPI_Ibcast(&saver->outcome, sizeof saver->outcome, MPI_BYTE, 0, saver->communicator, &saver->request);
+    saver->request = MPI_REQUEST_NULL;
+    succeeds(saver, ISO_MPI(MPI_Ibcast(&saver->outcome, sizeof saver->outcome, MPI_BYTE, 0,
+                                       saver->communicator, &saver->request)));
     saver->phase = ISO_SAVE_TELLING;
 }
 
+/* Reports that MPI may still send keep their memory. */
 static void free_reports(iso_saver *saver)
 {
-    if (saver->all != saver->mine)
+    bool sent = saver->request == MPI_REQUEST_NULL;
+    if (sent && saver->all != saver->mine)
         iso_free(saver->all);
-    iso_free(saver->mine);
+    if (sent)
+        iso_free(saver->mine);
     saver->mine = saver->all = NULL;
     if (saver->report != MPI_DATATYPE_NULL)
-        MPI_Type_free(&saver->report);
+        ISO_MPI_IGNORE(MPI_Type_free(&saver->report));
 }
 
 static void finish(iso_saver *saver)
 {
-    const iso_save_outcome *o = &saver->outcome;
+    const iso_save_outcome *o = saver->failed.status == ISO_OK ? &saver->outcome : &saver->failed;
     char who[32] = "";
     if (o->status != ISO_OK && saver->ranks > 1)
         snprintf(who, sizeof who, "rank %d: ", o->rank);
@@ -188,11 +227,13 @@ static void finish(iso_saver *saver)
     iso_path_free(&saver->path);
 }
 
+/* Tests again after an error, unless MPI keeps failing. */
 static bool has_arrived(iso_saver *saver)
 {
     int done = 0;
-    MPI_Test(&saver->request, &done, MPI_STATUS_IGNORE);
-    return done;
+    bool good = succeeds(saver, ISO_MPI(MPI_Test(&saver->request, &done, MPI_STATUS_IGNORE)));
+    saver->failures = good ? 0 : saver->failures + 1;
+    return good ? done : saver->failures >= ISO_MPI_TRIES;
 }
 
 /* Goes on to the next phase; false where this one has not ended. */
@@ -207,9 +248,11 @@ static bool go_on(iso_saver *saver)
         end_work(saver);
     if (saver->phase == ISO_SAVE_WRITING)
         begin_joining(saver);
-    else if (saver->phase == ISO_SAVE_JOINING && is_chief(saver))
+    else if (saver->phase == ISO_SAVE_JOINING && is_chief(saver)) {
+        if (saver->failed.status != ISO_OK)
+            saver->all->outcome = saver->failed;
         begin_commit(saver);
-    else if (saver->phase == ISO_SAVE_TELLING || is_alone(saver))
+    } else if (saver->phase == ISO_SAVE_TELLING || is_alone(saver))
         finish(saver);
     else
         begin_telling(saver);
@@ -218,6 +261,8 @@ static bool go_on(iso_saver *saver)
 
 void iso_saver_poll(iso_saver *saver)
 {
+    if (ISO_ANY_NULL(saver))
+        return;
     while (saver->phase != ISO_SAVE_NONE && go_on(saver))
         ;
 }
@@ -239,11 +284,14 @@ static iso_status wait_for_save(iso_saver *saver)
 
 iso_status iso_saver_wait(iso_saver *saver)
 {
+    ISO_NEED(saver);
     return wait_for_save(saver);
 }
 
 const char *iso_saver_message(const iso_saver *saver)
 {
+    if (ISO_ANY_NULL(saver))
+        return NULL;
     return saver->message;
 }
 
@@ -267,11 +315,13 @@ static iso_status make_reports(iso_saver *saver, int tensors)
     saver->all = is_chief(saver) && !is_alone(saver) ? iso_new(bytes) : NULL;
     if (!saver->mine || (is_chief(saver) && !is_alone(saver) && !saver->all))
         return iso_error(ISO_NO_MEMORY, "no memory for the checksums of %d tensors", tensors);
+    iso_status status = ISO_OK;
     if (!is_alone(saver)) {
-        MPI_Type_contiguous((int)bytes, MPI_BYTE, &saver->report);
-        MPI_Type_commit(&saver->report);
+        ISO_TRY(ISO_MPI(MPI_Type_contiguous((int)bytes, MPI_BYTE, &saver->report)));
+        ISO_TRY(ISO_MPI(MPI_Type_commit(&saver->report)));
     }
-    return ISO_OK;
+done:
+    return status;
 }
 
 /* Memory that was there at the last save is used again: the kernel takes several times as long to find fresh
@@ -314,8 +364,11 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     uint64_t structure = status == ISO_OK ? iso_contents_structure(contents) : 0;
     uint64_t name = status == ISO_OK ? iso_hash_text(contents->number, path) : 0;
     uint64_t word[6] = {status != ISO_OK, *fresh, structure, ~structure, name, ~name};
+    iso_status met = ISO_OK;
     if (!is_alone(saver))
-        MPI_Allreduce(MPI_IN_PLACE, word, 6, MPI_UINT64_T, MPI_MAX, saver->communicator);
+        met = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, word, 6, MPI_UINT64_T, MPI_MAX, saver->communicator));
+    if (met != ISO_OK)
+        return met;
     if (word[0])
         return iso_agree(saver->ctx, status);
     if (word[2] != ~word[3])
@@ -381,7 +434,8 @@ static iso_status share_out(iso_saver *saver, const iso_saved_contents *contents
         status = iso_save_parts_make(contents, pieces, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
-        MPI_Allreduce(MPI_IN_PLACE, covered, contents->tensors, MPI_INT64_T, MPI_SUM, saver->communicator);
+        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, covered, contents->tensors, MPI_INT64_T, MPI_SUM,
+                                      saver->communicator)));
     ISO_TRY(check_covered(contents, covered));
     status =
         iso_save_exchange_make(saver->ctx, saver->communicator, contents, &saver->parts, &saver->exchange);
@@ -425,6 +479,8 @@ static uint64_t number_of(iso_saver *saver, const iso_saved_contents *contents)
 iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_contents *contents,
                           const iso_pieces *pieces, bool best, iso_status *last)
 {
+    ISO_NEED(saver);
+    ISO_NEED_AGREED(saver->ctx, path, contents, pieces);
     iso_status status = wait_for_save(saver);
     if (last)
         *last = status;
@@ -441,8 +497,10 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
         iso_file_layout_set_state(&saver->layout, contents->state);
     iso_save_parts_take(&saver->parts, contents, pieces, saver->copy);
     iso_save_exchange_begin(&saver->exchange, &saver->parts);
+    saver->failed = (iso_save_outcome){0};
+    saver->failures = 0;
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
-        MPI_Barrier(saver->communicator);
+        ISO_TRY(ISO_MPI(MPI_Barrier(saver->communicator)));
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
         iso_save_by_mpio(saver, contents);
@@ -453,6 +511,39 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_co
 done:
     give_up(saver);
     return status;
+}
+
+/* ---- before the first save ---- */
+
+/* Of a pattern with values in its folder only what stands before them is known. */
+static void cut_at_values(iso_path *path)
+{
+    char *brace = strchr(path->folder, '{'), *slash;
+    if (!brace)
+        return;
+    *brace = 0;
+    slash = strrchr(path->folder, '/');
+    if (slash)
+        slash[slash == path->folder] = 0;
+    else
+        memcpy(path->folder, ".", 2); /* there was a brace */
+}
+
+iso_status iso_saver_try(iso_saver *saver, const char *name)
+{
+    ISO_NEED(saver);
+    ISO_NEED_AGREED_AS(saver->ctx, "path", name);
+    iso_path path = {0};
+    iso_status status = iso_path_split(name, saver->id, &path);
+    if (status == ISO_OK)
+        cut_at_values(&path);
+    if (status == ISO_OK && is_chief(saver))
+        status = iso_folder_make(path.folder);
+    ISO_TRY(iso_agree(saver->ctx, status));
+    ISO_TRY(iso_agree(saver->ctx, iso_folder_try(path.folder, saver->id)));
+done:
+    iso_path_free(&path);
+    return status == ISO_IO ? ISO_INVALID : status; /* the name is the user's */
 }
 
 /* ---- what was there before ---- */
@@ -471,10 +562,11 @@ static iso_status adopt(iso_saver *saver, const char *pattern)
 
 iso_status iso_saver_adopt(iso_saver *saver, const char *pattern)
 {
+    ISO_NEED(saver);
     iso_status status = ISO_OK;
     settle(saver);
-    if (!pattern)
-        status = iso_error(ISO_INVALID, "a pattern of checkpoints is a path, not NULL");
+    if (ISO_ANY_NULL(pattern))
+        status = ISO_INVALID;
     else if (is_chief(saver))
         status = adopt(saver, pattern);
     return iso_agree(saver->ctx, status);

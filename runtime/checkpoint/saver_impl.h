@@ -57,11 +57,13 @@ struct iso_saver {
     iso_save_report *mine, *all; /* all: the chief's */
     MPI_Datatype report;         /* their type */
     MPI_Request request;
+    int failures; /* of its tests in a row */
     pthread_t thread;
     bool has_thread;
     void (*work)(struct iso_saver *); /* what the thread does */
     atomic_bool worked;
     iso_save_outcome outcome;
+    iso_save_outcome failed; /* the first call of MPI that failed on this rank while ranks told each other */
 
     bool untold; /* the outcome of the last save has not been given out */
     iso_status result;

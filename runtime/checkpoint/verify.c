@@ -3,6 +3,8 @@
 #include <mpi.h>
 
 #include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/crc.h"
@@ -84,22 +86,26 @@ static bool is_verified(const iso_saved_file *f)
 }
 
 /* On all ranks. Collective. */
-static bool is_verified_everywhere(const iso_saved_file *f)
+static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified)
 {
-    bool verified = is_verified(f);
-    if (f->ctx && iso_ranks(f->ctx) > 1)
-        MPI_Allreduce(MPI_IN_PLACE, &verified, 1, MPI_C_BOOL, MPI_LAND,
-                      *(MPI_Comm *)iso_communicator(f->ctx));
-    return verified;
+    *verified = is_verified(f);
+    if (!f->ctx || iso_ranks(f->ctx) == 1)
+        return ISO_OK;
+    return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, verified, 1, MPI_C_BOOL, MPI_LAND,
+                                 *(MPI_Comm *)iso_communicator(f->ctx)));
 }
 
 iso_status iso_saved_file_verify(iso_saved_file *f)
 {
+    ISO_NEED_AS("file", f);
     int ranks = f->ctx ? iso_ranks(f->ctx) : 1;
     uint32_t *sums = NULL;
-    iso_status status = ISO_OK;
-    if (!f->committed || is_verified_everywhere(f))
+    bool verified;
+    if (!f->committed)
         return ISO_OK;
+    iso_status status = is_verified_everywhere(f, &verified);
+    if (status != ISO_OK || verified)
+        return status;
     f->verified = false;
     if (fstat(f->file, &f->facts))
         status = iso_file_failed(f->path, "it cannot be looked at");
@@ -110,8 +116,8 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
         status = sum_share(f, f->ctx ? iso_rank(f->ctx) : 0, ranks, sums);
     ISO_TRY(iso_agree(f->ctx, status));
     if (ranks > 1)
-        MPI_Allreduce(MPI_IN_PLACE, sums, f->mark.tensors, MPI_UINT32_T, MPI_BXOR,
-                      *(MPI_Comm *)iso_communicator(f->ctx));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, sums, f->mark.tensors, MPI_UINT32_T, MPI_BXOR,
+                                      *(MPI_Comm *)iso_communicator(f->ctx))));
     status = compare(f, sums);
     f->verified = status == ISO_OK;
 done:

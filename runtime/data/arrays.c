@@ -3,15 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
+#include "runtime/session/session.h"
 
 /* Splits [rows, ...] into rows and the shape of one. */
-static iso_status take_shape(const iso_data_array *array, const char *name, int64_t *rows, iso_shape *shape)
+static iso_status take_shape(const iso_data_array *array, const char *name, bool local, int64_t *rows,
+                             iso_shape *shape)
 {
     char text[128];
     iso_shape_text(&array->shape, text, sizeof text);
-    if (!array->data)
+    if (!array->data && !(local && array->shape.rank > 0 && array->shape.dim[0] == 0))
         return iso_error(ISO_INVALID, "arrays: %s of shape %s has no data", name, text);
     if (array->shape.rank < 1 || array->shape.rank > ISO_MAX_RANK)
         return iso_error(ISO_INVALID,
@@ -30,16 +35,17 @@ static iso_status copy_component(const iso_spec *spec, int component, int64_t ro
     iso_status status = iso_alloc(bytes, "a copy of an array", &memory->owned[component]);
     if (status != ISO_OK)
         return status;
-    memcpy(memory->owned[component], memory->data[component], bytes);
+    if (bytes > 0)
+        memcpy(memory->owned[component], memory->data[component], bytes);
     memory->data[component] = memory->owned[component];
     return ISO_OK;
 }
 
-static iso_status add_array(const iso_data_array *array, const char *name, int64_t *rows, iso_spec *spec,
-                            iso_memory_rows *memory)
+static iso_status add_array(const iso_data_array *array, const char *name, bool local, int64_t *rows,
+                            iso_spec *spec, iso_memory_rows *memory)
 {
     int64_t own = 0;
-    iso_status status = take_shape(array, name, &own, &spec->shape[spec->components]);
+    iso_status status = take_shape(array, name, local, &own, &spec->shape[spec->components]);
     if (status != ISO_OK)
         return status;
     if (spec->components > 0 && own != *rows)
@@ -50,20 +56,26 @@ static iso_status add_array(const iso_data_array *array, const char *name, int64
     return ISO_OK;
 }
 
+/* A share without rows may have no data. */
+static bool is_given(const iso_data_array *array, bool local)
+{
+    return array->data || (local && array->shape.rank > 0);
+}
+
 /* One, or a list that ends where there are no data; returns how many in *count. */
 static iso_status add_list(const iso_data_array *one, const iso_data_array *list, int most, const char *name,
-                           int64_t *rows, iso_spec *spec, iso_memory_rows *memory, int *count)
+                           bool local, int64_t *rows, iso_spec *spec, iso_memory_rows *memory, int *count)
 {
     char numbered[32];
     iso_status status = ISO_OK;
     *count = 0;
-    if (one->data && list[0].data)
+    if (is_given(one, local) && is_given(&list[0], local))
         return iso_error(ISO_INVALID, "arrays: %s is given twice, alone and as a list", name);
-    if (one->data)
+    if (is_given(one, local))
         list = one, most = 1;
-    for (; *count < most && list[*count].data && status == ISO_OK; ++*count) {
+    for (; *count < most && is_given(&list[*count], local) && status == ISO_OK; ++*count) {
         snprintf(numbered, sizeof numbered, *count ? "%s %d" : "%s", name, *count);
-        status = add_array(&list[*count], numbered, rows, spec, memory);
+        status = add_array(&list[*count], numbered, local, rows, spec, memory);
     }
     return status;
 }
@@ -73,18 +85,28 @@ static iso_status add_all(const iso_dataset_arrays_options *o, int64_t *rows, is
 {
     int weights;
     iso_status status = ISO_OK;
-    ISO_TRY(add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", rows, spec, memory, &spec->inputs));
+    ISO_TRY(
+        add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", o->local, rows, spec, memory, &spec->inputs));
     if (spec->inputs == 0) /* says what is wrong with it */
-        return add_array(&o->x, "x", rows, spec, memory);
-    ISO_TRY(add_list(&o->y, o->targets, ISO_MAX_MODEL_OUTPUTS, "y", rows, spec, memory, &spec->targets));
-    ISO_TRY(add_list(&o->sample_weight, o->weights, ISO_MAX_MODEL_OUTPUTS, "sample_weight", rows, spec,
-                     memory, &weights));
+        return add_array(&o->x, "x", o->local, rows, spec, memory);
+    ISO_TRY(add_list(&o->y, o->targets, ISO_MAX_MODEL_OUTPUTS, "y", o->local, rows, spec, memory,
+                     &spec->targets));
+    ISO_TRY(add_list(&o->sample_weight, o->weights, ISO_MAX_MODEL_OUTPUTS, "sample_weight", o->local, rows,
+                     spec, memory, &weights));
     if (weights > 0 && spec->targets == 0)
         return iso_error(ISO_INVALID, "arrays: sample_weight without y");
     if (weights > 1 && weights != spec->targets)
         return iso_error(ISO_INVALID, "arrays: %d sample_weights for %d targets; one, or one for each",
                          weights, spec->targets);
 done:
+    return status;
+}
+
+static iso_status copy_all(const iso_spec *spec, int64_t rows, bool lend, iso_memory_rows *memory)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < spec->components && !lend && status == ISO_OK; i++)
+        status = copy_component(spec, i, rows, memory);
     return status;
 }
 
@@ -99,8 +121,7 @@ static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options
     iso_status status = ISO_OK;
     ISO_TRY(add_all(options, &rows, &spec, &memory));
     ISO_TRY(iso_spec_finish(&spec, rows, "arrays"));
-    for (int i = 0; i < spec.components && !options->lend; i++)
-        ISO_TRY(copy_component(&spec, i, rows, &memory));
+    ISO_TRY(copy_all(&spec, rows, options->lend, &memory));
     spans = iso_spans_of_rows(rows);
     ISO_TRY(iso_memory_level("arrays", &spec, &spans, &memory, &level));
     return iso_dataset_create(ctx, level, dataset);
@@ -109,13 +130,153 @@ done:
     return status;
 }
 
+/* "x", "x 1", "y": as in errors of add_list. */
+static void name_component(const iso_spec *spec, int component, char *name, size_t size)
+{
+    static const char *const names[] = {"x", "y", "sample_weight"};
+    int first[] = {0, spec->inputs, spec->inputs + spec->targets}, kind = 2;
+    while (component < first[kind])
+        kind--;
+    int number = component - first[kind];
+    snprintf(name, size, number ? "%s %d" : "%s", names[kind], number);
+}
+
+/* ISO_INVALID unless every rank has the same bytes. Collective. */
+static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
+{
+    iso_level *level = ds->top;
+    const iso_spec *spec = &level->spec;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < spec->components && status == ISO_OK && iso_data_ranks(ctx) > 1; i++) {
+        char name[32], what[160];
+        name_component(spec, i, name, sizeof name);
+        snprintf(
+            what, sizeof what,
+            "the contents of %s, which must be the same on every rank (to give each rank its own rows, set "
+            ".local)",
+            name);
+        uint64_t hash =
+            iso_hash_content(level->ops->peek(level, i, 0), (size_t)level->spans.rows * spec->bytes[i]);
+        status = iso_agree_same(ctx, what, hash, NULL);
+    }
+    return status;
+}
+
+static iso_status open_same(iso_context *ctx, const iso_dataset_arrays_options *options,
+                            iso_dataset **dataset)
+{
+    iso_status status =
+        iso_dataset_settle(ctx, open_arrays(ctx, options, dataset),
+                           "the arrays (to give each rank its own rows, set .local)", dataset);
+    return status == ISO_OK ? agree_contents(ctx, *dataset) : status;
+}
+
+/* ---- a share on each rank ---- */
+
+/* What each rank sends to the others about its share. */
+typedef struct share {
+    int64_t rows;
+    bool shapes; /* it has given arrays */
+    iso_spec spec;
+} share;
+
+static bool has_arrays(const iso_dataset_arrays_options *o)
+{
+    return o->x.data || o->x.shape.rank > 0 || o->inputs[0].data || o->inputs[0].shape.rank > 0;
+}
+
+static iso_status describe_share(const iso_dataset_arrays_options *options, share *mine,
+                                 iso_memory_rows *memory)
+{
+    mine->shapes = has_arrays(options);
+    if (!mine->shapes)
+        return ISO_OK;
+    iso_status status = add_all(options, &mine->rows, &mine->spec, memory);
+    if (status == ISO_OK && mine->rows < 0)
+        return iso_error(ISO_INVALID, "arrays: a share of %" PRId64 " rows", mine->rows);
+    return status == ISO_OK ? iso_spec_finish(&mine->spec, mine->rows ? mine->rows : 1, "arrays") : status;
+}
+
+/* Adds up the rows. A rank that passed no arrays takes the shapes of the first rank that did. */
+static iso_status complete(const share *all, int ranks, share *mine, int64_t *rows)
+{
+    const share *first = NULL;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (__builtin_add_overflow(*rows, all[rank].rows, rows))
+            return iso_error(ISO_INVALID, "arrays: the rows of ranks 0 to %d overflow: more than %" PRId64,
+                             rank, INT64_MAX);
+        if (!first && all[rank].shapes)
+            first = &all[rank];
+    }
+    if (*rows == 0)
+        return iso_error(ISO_INVALID, "arrays: .local, and no rank has a row");
+    if (!mine->shapes)
+        mine->spec = first->spec;
+    return iso_spec_finish(&mine->spec, *rows, "arrays");
+}
+
+/* Collective. */
+static iso_status gather_shares(iso_context *ctx, share *mine, int64_t *rows)
+{
+    int ranks = iso_data_ranks(ctx);
+    share *all = iso_new((size_t)ranks * sizeof *all);
+    iso_status status = iso_data_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the shares of %d ranks", ranks));
+    if (status == ISO_OK && ctx)
+        status = iso_gather_all(ctx, mine, sizeof *mine, all);
+    if (status == ISO_OK && !ctx)
+        *all = *mine;
+    if (status == ISO_OK)
+        status = iso_data_agree(ctx, complete(all, ranks, mine, rows));
+    iso_free(all);
+    return status;
+}
+
+static iso_status make_local(iso_context *ctx, const iso_dataset_arrays_options *options, const share *mine,
+                             int64_t rows, iso_memory_rows *memory, iso_dataset **dataset)
+{
+    iso_level *level = NULL;
+    iso_status status = copy_all(&mine->spec, mine->rows, options->lend, memory);
+    if (status == ISO_OK)
+        status = iso_shares_level("arrays", &mine->spec, mine->rows, rows, memory, &level);
+    if (status != ISO_OK)
+        return status;
+    *memory = (iso_memory_rows){0};
+    return iso_dataset_create(ctx, level, dataset);
+}
+
+/* Collective. */
+static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options *options,
+                             iso_dataset **dataset)
+{
+    iso_memory_rows memory = {0};
+    share mine;
+    memset(&mine, 0, sizeof mine); /* it is sent as it is */
+    int64_t rows = 0;
+    iso_status status = iso_data_agree(ctx, describe_share(options, &mine, &memory));
+    if (status == ISO_OK)
+        status = gather_shares(ctx, &mine, &rows);
+    if (status == ISO_OK) {
+        status = make_local(ctx, options, &mine, rows, &memory, dataset);
+        status = iso_dataset_settle(ctx, status, "the rows of .local arrays", dataset);
+    }
+    iso_memory_rows_free(&memory);
+    return status == ISO_OK ? iso_shares_join(ctx, (*dataset)->top) : status;
+}
+
 iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size)
 {
     iso_dataset_arrays_options taken = {0};
     iso_dataset *ds = NULL;
-    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
-    iso_status status = iso_dataset_settle(ctx, open_arrays(ctx, &taken, &ds), &ds);
+    iso_options_copy(&taken, sizeof taken, options, size);
+    ISO_NEED_AGREED_AS(ctx, "dataset", taken.dataset);
+    iso_status status =
+        iso_agree_same_text(ctx, "what iso_dataset_arrays is given", taken.local ? ".local" : "no .local");
+    if (status == ISO_OK)
+        status = taken.local ? open_local(ctx, &taken, &ds) : open_same(ctx, &taken, &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
+    else
+        iso_dataset_destroy(ds);
     return status;
 }

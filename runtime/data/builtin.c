@@ -18,12 +18,12 @@ int iso_dataset_count(void)
 
 const char *iso_dataset_name(int index)
 {
-    return list[index]->name;
+    return index >= 0 && index < iso_dataset_count() ? list[index]->name : NULL;
 }
 
 const char *iso_dataset_description(int index)
 {
-    return list[index]->description;
+    return index >= 0 && index < iso_dataset_count() ? list[index]->description : NULL;
 }
 
 const iso_builtin *iso_builtin_find(const char *name)

@@ -3,7 +3,9 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
+#include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
+#include "runtime/session/session.h"
 
 enum { WHY = 256 };
 
@@ -19,18 +21,70 @@ static iso_status look(const wish *w, bool verify, iso_level **level, char *why)
     return iso_cache_file_open(w->path, &w->layout, verify, w->top->name, level, why, WHY);
 }
 
-/* Sees to it that this rank can see a good file. */
-static iso_status provide(const wish *w)
+/* Whether this rank finds no valid file. */
+static iso_status look_for(const wish *w, bool *missing)
 {
     char why[WHY] = "";
     iso_level *level = NULL;
     iso_status status = look(w, true, &level, why);
     iso_level_release(level);
-    if (status != ISO_OK || level)
-        return status;
-    if (*why)
+    *missing = status == ISO_OK && !level;
+    if (*missing && *why)
         iso_warn("cache '%s': %s; it is made anew", w->path, why);
-    return iso_cache_file_write(w->path, &w->layout, w->top, w->order);
+    return status;
+}
+
+/* Whether a rank must write its file. Collective. */
+static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
+{
+    int ranks = iso_data_ranks(ctx);
+    bool *all = iso_new((size_t)ranks * sizeof *all);
+    iso_status status = iso_data_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a cache of %d ranks", ranks));
+    if (status == ISO_OK && ctx)
+        status = iso_gather_all(ctx, &mine, sizeof mine, all);
+    *any = mine;
+    for (int rank = 0; status == ISO_OK && ctx && rank < ranks; rank++)
+        *any = *any || all[rank];
+    iso_free(all);
+    return status;
+}
+
+/* Writes the file, if `writes`, where rows lie in shares: all ranks take part while one writes. Collective.
+ */
+static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_level *source, bool writes)
+{
+    bool any = false;
+    iso_row_window *window = NULL;
+    iso_status status = any_rank(ctx, writes, &any);
+    if (status != ISO_OK || !any)
+        return status;
+    status = iso_data_agree(ctx, iso_row_window_create(source, &window));
+    if (status != ISO_OK) {
+        iso_row_window_destroy(window);
+        return status;
+    }
+    iso_cache_rounds rounds = iso_cache_rounds_of(&w->layout, w->top, window);
+    if (writes)
+        status = iso_cache_file_write(w->path, &w->layout, w->top, w->order, &rounds);
+    for (; rounds.left > 0; rounds.left--)
+        iso_shares_serve(source);
+    iso_row_window_destroy(window);
+    return status;
+}
+
+/* Writes the file on ranks with `tries` set that do not find a valid one. Collective. */
+static iso_status provide(iso_context *ctx, const wish *w, bool tries)
+{
+    bool missing = false;
+    iso_cache_rounds none = {0};
+    iso_level *source = iso_shares_below(w->top);
+    iso_status status = iso_data_agree(ctx, tries ? look_for(w, &missing) : ISO_OK);
+    if (status == ISO_OK && source)
+        status = write_from_shares(ctx, w, source, missing);
+    else if (status == ISO_OK && missing)
+        status = iso_cache_file_write(w->path, &w->layout, w->top, w->order, &none);
+    return iso_data_agree(ctx, status);
 }
 
 static iso_status take(const wish *w, iso_level **level)
@@ -49,14 +103,15 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, co
     wish w = {.path = path, .top = top, .order = order};
     int rank = iso_data_rank(ctx);
     iso_level *fresh = NULL;
-    iso_status status = iso_cache_layout_of(top, order, &w.layout);
-    if (status == ISO_OK && rank == 0)
-        status = provide(&w);
-    ISO_TRY(iso_data_agree(ctx, status));
+    iso_level *source = iso_shares_below(top);
+    iso_status status = source ? iso_shares_identify(ctx, source) : ISO_OK;
+    if (status == ISO_OK)
+        status = iso_data_agree(ctx, iso_cache_layout_of(top, order, &w.layout));
+    if (status != ISO_OK)
+        return status;
+    ISO_TRY(provide(ctx, &w, rank == 0));
     /* Hosts that share no file system with the chief make their own. */
-    if (rank > 0 && iso_data_leads_host(ctx))
-        status = provide(&w);
-    ISO_TRY(iso_data_agree(ctx, status));
+    ISO_TRY(provide(ctx, &w, rank > 0 && iso_data_leads_host(ctx)));
     ISO_TRY(iso_data_agree(ctx, take(&w, &fresh)));
     *level = fresh;
     return ISO_OK;

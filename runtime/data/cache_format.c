@@ -135,6 +135,7 @@ typedef struct writer {
     const iso_order *order;
     char *mapping;
     int64_t block; /* elements */
+    int64_t end;   /* the first element that is not to be written */
     _Atomic int64_t next;
     pthread_mutex_t lock;
     iso_status status; /* the first error */
@@ -144,7 +145,7 @@ typedef struct writer {
 static iso_status write_block(const writer *w, int64_t first)
 {
     const iso_spans *spans = &w->order->spans;
-    int64_t last = first + w->block < spans->elements ? first + w->block : spans->elements;
+    int64_t last = first + w->block < w->end ? first + w->block : w->end;
     int64_t begin = iso_span_begin(spans, first),
             end = iso_span_begin(spans, last - 1) + iso_span_rows(spans, last - 1);
     iso_rows rows = iso_order_rows(w->order, begin, end - begin, 0);
@@ -169,12 +170,12 @@ static void *write_blocks(void *argument)
     writer *w = argument;
     for (;;) {
         int64_t first = atomic_fetch_add(&w->next, w->block);
-        if (first >= w->order->spans.elements)
+        if (first >= w->end)
             return NULL;
         iso_status status = write_block(w, first);
         if (status != ISO_OK) {
             keep_error(w, status);
-            atomic_store(&w->next, w->order->spans.elements);
+            atomic_store(&w->next, w->end);
         }
     }
 }
@@ -187,28 +188,70 @@ static int64_t block_elements(const iso_cache_layout *layout)
     return bytes < BLOCK_BYTES ? (int64_t)(BLOCK_BYTES / bytes) : 1;
 }
 
-/* This thread, and as many more as the maps may have. */
-static iso_status write_rows(const iso_cache_layout *layout, iso_level *top, const iso_order *order,
-                             void *mapping)
+enum { MOST_THREADS = 64 };
+
+/* Elements [w->next, w->end): this thread, and as many more as the maps may have. */
+static void write_part(writer *w)
 {
-    enum { MOST_THREADS = 64 };
-    writer w = {
-        .layout = layout, .top = top, .order = order, .mapping = mapping, .block = block_elements(layout)};
     pthread_t thread[MOST_THREADS];
-    int threads = 0, wanted = top->threads < MOST_THREADS ? top->threads : MOST_THREADS;
-    pthread_mutex_init(&w.lock, NULL);
-    while (threads < wanted - 1 && pthread_create(&thread[threads], NULL, write_blocks, &w) == 0)
+    int threads = 0, wanted = w->top->threads < MOST_THREADS ? w->top->threads : MOST_THREADS;
+    while (threads < wanted - 1 && pthread_create(&thread[threads], NULL, write_blocks, w) == 0)
         threads++;
-    write_blocks(&w);
+    write_blocks(w);
     for (int i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
+}
+
+iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_level *top,
+                                     iso_row_window *window)
+{
+    int64_t threads = top->threads < 1 ? 1 : top->threads < MOST_THREADS ? top->threads : MOST_THREADS;
+    iso_cache_rounds rounds = {.window = window, .elements = threads * block_elements(layout)};
+    rounds.left = (layout->spans.elements + rounds.elements - 1) / rounds.elements;
+    return rounds;
+}
+
+/* Collective. */
+static void write_rounds(writer *w, iso_cache_rounds *rounds)
+{
+    const iso_spans *spans = &w->order->spans;
+    for (int64_t first = 0; rounds->left > 0; rounds->left--, first = w->end) {
+        w->end = first + rounds->elements < spans->elements ? first + rounds->elements : spans->elements;
+        int64_t begin = iso_span_begin(spans, first),
+                end = iso_span_begin(spans, w->end - 1) + iso_span_rows(spans, w->end - 1);
+        iso_rows rows = iso_order_rows(w->order, begin, end - begin, 0);
+        if (w->status == ISO_OK)
+            iso_row_window_want(rounds->window, w->top, &rows);
+        iso_status status = iso_row_window_fetch(rounds->window, 1, 0);
+        if (status != ISO_OK && w->status == ISO_OK)
+            keep_error(w, status);
+        atomic_store(&w->next, first);
+        if (w->status == ISO_OK)
+            write_part(w);
+    }
+}
+
+static iso_status write_rows(const iso_cache_layout *layout, iso_level *top, const iso_order *order,
+                             void *mapping, iso_cache_rounds *rounds)
+{
+    writer w = {.layout = layout,
+                .top = top,
+                .order = order,
+                .mapping = mapping,
+                .block = block_elements(layout),
+                .end = order->spans.elements};
+    pthread_mutex_init(&w.lock, NULL);
+    if (rounds->window)
+        write_rounds(&w, rounds);
+    else
+        write_part(&w);
     pthread_mutex_destroy(&w.lock);
     return w.status == ISO_OK ? ISO_OK : iso_error(w.status, "%s", w.message);
 }
 
 /* The space is taken before a page is written: a full disk is an error here and not a SIGBUS there. */
 static iso_status fill_file(int fd, const char *path, const iso_cache_layout *layout, iso_level *top,
-                            const iso_order *order)
+                            const iso_order *order, iso_cache_rounds *rounds)
 {
     int error = posix_fallocate(fd, 0, (off_t)layout->bytes);
     if (error)
@@ -218,7 +261,7 @@ static iso_status fill_file(int fd, const char *path, const iso_cache_layout *la
     if (mapping == MAP_FAILED)
         return iso_error(ISO_IO, "cannot map cache '%s' of %zu bytes: %s", path, layout->bytes,
                          strerror(errno));
-    iso_status status = write_rows(layout, top, order, mapping);
+    iso_status status = write_rows(layout, top, order, mapping, rounds);
     if (status == ISO_OK) {
         header h = make_header(layout, mapping);
         h.short_at = order->spans.short_at;
@@ -245,7 +288,7 @@ static void sync_folder(const char *path)
 }
 
 iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_level *top,
-                                const iso_order *order)
+                                const iso_order *order, iso_cache_rounds *rounds)
 {
     iso_text name = {0};
     iso_text_add(&name, "%s.XXXXXX", path);
@@ -257,7 +300,7 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
         iso_text_free(&name);
         return status;
     }
-    iso_status status = fill_file(fd, path, layout, top, order);
+    iso_status status = fill_file(fd, path, layout, top, order, rounds);
     fchmod(fd, 0644);
     close(fd);
     if (status == ISO_OK && rename(name.data, path) != 0)

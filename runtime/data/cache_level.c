@@ -84,6 +84,12 @@ static iso_status gather(iso_level *level, int component, const iso_rows *rows, 
     return iso_bad_element(level, component, row, bad, dtype);
 }
 
+static bool is_made(const iso_level *level, int64_t element)
+{
+    const cache *c = level->impl;
+    return atomic_load_explicit(&c->state[element], memory_order_acquire) == FULL;
+}
+
 static void cache_free(cache *c)
 {
     iso_memory_rows_free(&c->memory);
@@ -98,7 +104,8 @@ static void destroy(iso_level *level)
     cache_free(level->impl);
 }
 
-static const iso_level_ops cache_ops = {.gather = gather, .ensure = ensure, .destroy = destroy};
+static const iso_level_ops cache_ops = {
+    .gather = gather, .ensure = ensure, .is_made = is_made, .destroy = destroy};
 
 static iso_status cache_create(const iso_spec *spec, const iso_spans *spans, cache **made)
 {

@@ -1,7 +1,9 @@
 /* --check-data: NaN and infinity in the rows that a data set gives. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -38,46 +40,92 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
     return ISO_OK;
 }
 
-/* This rank's share of the elements; `ahead` of them at once. */
-static iso_status check_share(iso_dataset *ds, int64_t ahead, chunk *c)
+/* Elements [first, end) of the order, in rounds that all ranks make alike: rows that lie on other ranks are
+ * fetched in each. */
+typedef struct part {
+    int64_t first, end, each, rounds;
+    iso_row_window *window; /* NULL: rows are all here */
+} part;
+
+/* This rank's part; about `ahead` rows at once. */
+static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
 {
-    const iso_spans *spans = &ds->order.spans;
-    int64_t first, count;
-    iso_status status = ISO_OK;
-    iso_cut(spans->elements, iso_data_ranks(ds->ctx), iso_data_rank(ds->ctx), &first, &count);
-    for (int64_t e = first; e < first + count && status == ISO_OK;) {
-        c->begin = iso_span_begin(spans, e);
-        for (c->rows = 0; c->rows < ahead && e < first + count; e++)
-            c->rows += iso_span_rows(spans, e);
-        iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, ds->epoch);
-        status = iso_level_fetch(ds->top, &rows, c->out);
-        if (status == ISO_OK)
-            status = check_chunk(ds, c);
-    }
-    return status;
+    int64_t count, elements = ds->order.spans.elements, ranks = iso_data_ranks(ds->ctx),
+                   most = (elements + ranks - 1) / ranks;
+    iso_level *source = iso_shares_below(ds->top);
+    iso_cut(elements, ranks, iso_data_rank(ds->ctx), &p->first, &count);
+    p->end = p->first + count;
+    p->each = ahead / iso_dataset_batch_size(ds) > 0 ? ahead / iso_dataset_batch_size(ds) : 1;
+    p->rounds = (most + p->each - 1) / p->each;
+    return source ? iso_row_window_create(source, &p->window) : ISO_OK;
 }
 
-static iso_status check(iso_dataset *ds)
+static iso_status check_round(iso_dataset *ds, part *p, chunk *c, iso_status status)
+{
+    const iso_spans *spans = &ds->order.spans;
+    int64_t last = p->first + p->each < p->end ? p->first + p->each : p->end;
+    c->begin = iso_span_begin(spans, p->first);
+    c->rows = 0;
+    for (int64_t e = p->first; e < last && status == ISO_OK; e++)
+        c->rows += iso_span_rows(spans, e);
+    p->first = last;
+    iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, ds->epoch);
+    if (p->window) {
+        iso_row_window_want(p->window, ds->top, &rows);
+        iso_status fetched = iso_row_window_fetch(p->window, 1, 0);
+        status = status == ISO_OK ? fetched : status;
+    }
+    if (status != ISO_OK || c->rows == 0)
+        return status;
+    status = iso_level_fetch(ds->top, &rows, c->out);
+    return status == ISO_OK ? check_chunk(ds, c) : status;
+}
+
+static iso_status check_part(iso_dataset *ds, part *p, chunk *c)
+{
+    iso_status status = ISO_OK;
+    char message[1024] = "";
+    for (int64_t round = 0; round < p->rounds && (status == ISO_OK || p->window); round++) {
+        iso_status now = check_round(ds, p, c, status);
+        if (status == ISO_OK && now != ISO_OK)
+            snprintf(message, sizeof message, "%s", iso_error_message());
+        status = now;
+    }
+    return status == ISO_OK ? ISO_OK : iso_error(status, "%s", message);
+}
+
+static iso_status make_room(const iso_dataset *ds, int64_t rows, chunk *c)
 {
     const iso_spec *spec = &ds->top->spec;
-    int64_t ahead = 64, most;
-    chunk c = {0};
     iso_status status = ISO_OK;
     size_t bytes = 0;
-    ISO_TRY(iso_dataset_start(ds));
-    most = ahead + iso_dataset_batch_size(ds);
     for (int i = 0; i < spec->components; i++) {
-        ISO_TRY(iso_size_mul((size_t)most, spec->bytes[i], "rows to check", &bytes));
-        ISO_TRY(iso_alloc(bytes, "rows to check", &c.out[i]));
+        ISO_TRY(iso_size_mul((size_t)rows, spec->bytes[i], "rows to check", &bytes));
+        ISO_TRY(iso_alloc(bytes, "rows to check", &c->out[i]));
     }
-    status = check_share(ds, ahead, &c);
 done:
-    for (int i = 0; i < ISO_MAX_COMPONENTS; i++)
-        iso_free(c.out[i]);
     return status;
 }
 
 iso_status iso_dataset_check(iso_dataset *ds)
 {
-    return iso_data_agree(ds->ctx, check(ds));
+    enum { AHEAD = 64 };
+    chunk c = {0};
+    part p = {0};
+    ISO_NEED_AS("dataset", ds);
+    iso_status status = iso_dataset_start(ds);
+    if (status == ISO_OK && ds->generator)
+        status =
+            iso_error(ISO_INVALID, "the rows of a generator cannot be checked: it makes them as it is asked");
+    if (status == ISO_OK)
+        status = begin_part(ds, AHEAD, &p);
+    if (status == ISO_OK)
+        status = make_room(ds, AHEAD + iso_dataset_batch_size(ds), &c);
+    status = iso_data_agree(ds->ctx, status);
+    if (status == ISO_OK)
+        status = iso_data_agree(ds->ctx, check_part(ds, &p, &c));
+    iso_row_window_destroy(p.window);
+    for (int i = 0; i < ISO_MAX_COMPONENTS; i++)
+        iso_free(c.out[i]);
+    return status;
 }

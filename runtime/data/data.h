@@ -26,7 +26,9 @@ extern "C" {
 typedef struct iso_dataset iso_dataset;
 typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 
-/* ---- sources. The data set is the caller's: iso_dataset_destroy(). It must not outlive ctx. ---- */
+/* ---- sources. The data set is the caller's: iso_dataset_destroy(). Behind iso_finish() it can only be
+ * destroyed.
+ * ---- */
 
 typedef struct iso_dataset_open_options {
     iso_dataset **dataset; /* positional: where the data set goes */
@@ -51,10 +53,11 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){.dataset = __VA_ARGS__},              \
                           sizeof(iso_dataset_open_options))
 
-/* The rows of one component; classes as below. */
+/* The rows of one component; classes and normal as in iso_dataset_random_options. */
 typedef struct iso_random_rows {
     iso_shape shape;
     int64_t classes;
+    bool normal;
 } iso_random_rows;
 
 typedef struct iso_dataset_random_options {
@@ -63,15 +66,16 @@ typedef struct iso_dataset_random_options {
     iso_shape targets;     /* of a row of targets; default: a scalar */
     int64_t classes;       /* targets are integers in [0, classes) instead of floats in [0, 1) */
     uint64_t seed;         /* 0: the context's */
+    bool normal;           /* standard normal floats instead of uniform ones */
     bool no_targets;       /* inputs only */
     /* For several inputs or targets, instead of the above: so many, and what each is. */
     int inputs, outputs;
     iso_random_rows input[ISO_MAX_MODEL_INPUTS], output[ISO_MAX_MODEL_OUTPUTS];
 } iso_dataset_random_options;
 
-/* `rows` rows of uniform float32 in [0, 1), as numpy.random.random gives; targets likewise, or ISO_I32 with
- * .classes. The values depend on the seed and their index alone. ISO_INVALID: zero, negative or overflowing
- * sizes. Collective. */
+/* `rows` rows of float32, uniform in [0, 1) as numpy.random.random gives, or standard normal with .normal.
+ * Targets are drawn in the same way; with .classes they are ISO_I32. A value depends only on the seed and its
+ * index. ISO_INVALID: zero, negative or overflowing sizes. Collective. */
 iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options,
                                    size_t size);
 /* iso_dataset_random(ctx, rows, &dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)) */
@@ -94,11 +98,25 @@ typedef struct iso_dataset_arrays_options {
      * all targets, or one for each. */
     iso_data_array inputs[ISO_MAX_MODEL_INPUTS], targets[ISO_MAX_MODEL_OUTPUTS],
         weights[ISO_MAX_MODEL_OUTPUTS];
-    bool lend; /* the arrays stay the caller's and must outlive the data set; else they are copied */
+    bool lend;  /* the arrays are not copied: they must outlive the data set */
+    bool local; /* each rank passes only its own rows: see below */
 } iso_dataset_arrays_options;
 
-/* A data set of arrays in memory, which every rank must hold alike. ISO_INVALID: shapes without rows, of
- * different numbers of rows, zero, negative or overflowing sizes. Collective. */
+/* A data set of arrays in memory. Collective.
+ *
+ * Without .local every rank must pass the same arrays. The ranks compare a hash of all bytes, which takes
+ * about as long as copying them. ISO_INVALID: contents that differ between ranks (names ranks and array);
+ * shapes without rows or with different numbers of rows; zero, negative or overflowing sizes.
+ *
+ * With .local each rank passes its own rows: any number, or none. The data set has the rows of rank 0, then
+ * those of rank 1, and so on. Orders, batches and results depend on these rows alone, not on which rank holds
+ * them. All stages are supported. A rank without rows passes arrays of 0 rows, whose `data` may be NULL, or
+ * no arrays at all. A rank stores only its own rows. Before each step it fetches the rows of other ranks that
+ * its slots need, with MPI messages from the calling thread (iso_batch.prepare). It keeps them for that step
+ * and for the batches that prefetch makes ahead. Whole rows are fetched, also where a layout shards them.
+ * With .lend the arrays must not change while the data set is used: a row is read when a batch needs it.
+ * ISO_INVALID: components, row shapes or types that differ between ranks (names both); no rows on any rank;
+ * too many rows in all; .local on some ranks only. */
 iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size);
 /* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32,
  * ISO_SHAPE(1000)}) */
@@ -106,10 +124,49 @@ iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_op
     iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){.dataset = __VA_ARGS__},                      \
                             sizeof(iso_dataset_arrays_options))
 
+/* Makes batch `number` (0, 1, ...) of an epoch. Called on every rank between steps, in the order of the
+ * batches. A resumed training begins with the batch at which it stopped.
+ *
+ * On entry `batch` has the expected rows, components, shapes and types. The function sets `read` and `impl`,
+ * which must stay valid until the next call; `read_part` and `prepare` may stay NULL. With neither .batches
+ * nor .rows the function ends the epoch by setting rows to 0, and its last batch may have fewer rows.
+ *
+ * `read` is called from several threads at once, with the component's own type, for the rows that this rank's
+ * slots need. A rank needs to make only those. iso_cut of rows, slots and slot gives them where the batch is
+ * sharded over all slots; `prepare` is told them in any case.
+ *
+ * An error status (iso_error) ends the call that asked for the batch, on all ranks. */
+typedef iso_status (*iso_generator_fn)(void *user, int64_t epoch, int64_t number, iso_batch *batch);
+
+typedef struct iso_dataset_generator_options {
+    iso_dataset **dataset; /* positional */
+    iso_generator_fn next;
+    void *user;          /* lent, handed to the function */
+    int64_t batch_size;  /* rows of a batch; 32 */
+    int64_t batches;     /* of an epoch, all full; 0: see rows */
+    int64_t rows;        /* of an epoch; the last batch has what is left; 0: until the function ends it */
+    int inputs, targets; /* how many; further components are sample weights; inputs 0: 1 and 1 */
+    iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row of each component */
+    iso_dtype dtype[ISO_MAX_COMPONENTS]; /* of each component; ends at the first ISO_DTYPE_NONE */
+} iso_dataset_generator_options;
+
+/* A data set of batches that the program makes, as with Keras's PyDataset and generators, for iso_fit,
+ * iso_evaluate and iso_predict (which needs .rows or .batches). Stages cannot be added. Training gives the
+ * same numbers as with the same batches from another source. ISO_INVALID: options
+ * that make no sense; and from the call that asks for a batch: unexpected rows, shapes or types, a missing
+ * batch, rows or an end of the epoch that differ between ranks. Collective; so is iso_dataset_next on it. */
+iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_generator_options *options,
+                                      size_t size);
+/* iso_dataset_generator(ctx, &dataset, .next = simulate, .batch_size = 128, .batches = 400, .shape =
+ * {ISO_SHAPE(4), ISO_SHAPE(1)}, .dtype = {ISO_F32, ISO_F32}) */
+#define iso_dataset_generator(ctx, ...)                                                                      \
+    iso_dataset_generator_with(ctx, &(iso_dataset_generator_options){.dataset = __VA_ARGS__},                \
+                               sizeof(iso_dataset_generator_options))
+
 /* Frees the data set and ends its threads. NULL is fine. */
 void iso_dataset_destroy(iso_dataset *dataset);
 
-/* The built-in data sets: how many, and name and one-line description of each (index in [0, count)). */
+/* The built-in data sets: how many, and name and one-line description of each (NULL outside [0, count)). */
 int iso_dataset_count(void);
 const char *iso_dataset_name(int index);
 const char *iso_dataset_description(int index);
@@ -205,8 +262,14 @@ iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **l
 /* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. */
 iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
+/* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
+ * they ask for, once. To be called where the others call prepare. Does nothing unless the source has .local
+ * rows. Collective. */
+iso_status iso_dataset_take_part(iso_dataset *dataset);
+
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
- * without batch gives single rows. Allocates nothing after the first batch of each epoch. */
+ * without batch gives single rows. With a source of .local rows call batch->prepare before reading rows, on
+ * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch. */
 iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
 /* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),
@@ -215,6 +278,9 @@ int64_t iso_dataset_rows(const iso_dataset *dataset);
 int64_t iso_dataset_batch_size(const iso_dataset *dataset);
 int64_t iso_dataset_batches(const iso_dataset *dataset);
 bool iso_dataset_batched(const iso_dataset *dataset);
+/* False for a generator whose function ends the epoch: iso_dataset_rows and iso_dataset_batches are then
+ * numbers above any possible one. */
+bool iso_dataset_knows_rows(const iso_dataset *dataset);
 
 /* The cursor: epoch times batches plus the batches given out in the epoch. After seek to it the same batches
  * follow. The end of an epoch is the beginning of the next. ISO_INVALID: a negative position. */
@@ -222,7 +288,8 @@ int64_t iso_dataset_position(const iso_dataset *dataset);
 iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 
 /* Components of an element; how many of them are inputs (the first) and targets (the next), the others being
- * sample weights; the shape of one row and the type as stored (lent). */
+ * sample weights; the shape of one row and the type as stored (lent; NULL and ISO_DTYPE_NONE of a component
+ * that there is not). */
 int iso_dataset_components(const iso_dataset *dataset);
 int iso_dataset_inputs(const iso_dataset *dataset);
 int iso_dataset_targets(const iso_dataset *dataset);

@@ -1,3 +1,4 @@
+#include "runtime/base/arguments.h"
 #include "runtime/data/dataset_impl.h"
 
 #include "collectives/control/control.h"
@@ -54,6 +55,8 @@ void iso_dataset_destroy(iso_dataset *ds)
     if (!ds)
         return;
     iso_feeder_destroy(ds->feeder);
+    iso_row_window_destroy(ds->window);
+    iso_generator_free(ds->generator);
     iso_order_free(&ds->order);
     iso_level_release(ds->top);
     iso_free(ds->message);
@@ -71,21 +74,20 @@ static void describe(const iso_dataset *ds, iso_text *text)
                      iso_shape_text(&ds->top->spec.shape[i], shape, sizeof shape));
 }
 
-static iso_status agree_same(iso_context *ctx, const iso_dataset *ds)
+static iso_status agree_same(iso_context *ctx, const iso_dataset *ds, const char *what)
 {
     iso_text text = {0};
     describe(ds, &text);
-    const char *told = iso_text_get(&text);
-    iso_status status = iso_agree_same_text(ctx, "the data set", told);
+    iso_status status = iso_agree_same_composed(ctx, what, &text);
     iso_text_free(&text);
     return status;
 }
 
-iso_status iso_dataset_settle(iso_context *ctx, iso_status status, iso_dataset **dataset)
+iso_status iso_dataset_settle(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset)
 {
     status = iso_data_agree(ctx, status);
     if (status == ISO_OK && ctx)
-        status = agree_same(ctx, *dataset);
+        status = agree_same(ctx, *dataset, what);
     if (status != ISO_OK) {
         iso_dataset_destroy(*dataset);
         *dataset = NULL;
@@ -97,8 +99,12 @@ iso_status iso_dataset_edit(iso_dataset *ds)
 {
     if (ds->failed != ISO_OK)
         return iso_error(ds->failed, "%s", ds->message ? ds->message : "a stage of the data set failed");
+    if (ds->generator)
+        return iso_error(ISO_INVALID, "a generator makes its batches itself: it takes no stages");
     iso_feeder_destroy(ds->feeder);
     ds->feeder = NULL;
+    iso_row_window_destroy(ds->window);
+    ds->window = NULL;
     ds->started = false;
     ds->next = 0;
     return ISO_OK;
@@ -116,58 +122,95 @@ iso_status iso_dataset_keep(iso_dataset *ds, iso_status status)
 
 int64_t iso_dataset_rows(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->order.spans.rows;
 }
 
 int64_t iso_dataset_batch_size(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->order.spans.batch ? ds->order.spans.batch : 1;
 }
 
 int64_t iso_dataset_batches(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->order.spans.elements;
 }
 
 bool iso_dataset_batched(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return false;
     return ds->order.spans.batch != 0;
+}
+
+bool iso_dataset_knows_rows(const iso_dataset *ds)
+{
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return false;
+    return !ds->generator || iso_generator_knows_rows(ds->generator);
 }
 
 int iso_dataset_components(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->top->spec.components;
 }
 
 int iso_dataset_inputs(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->top->spec.inputs;
 }
 
 int iso_dataset_targets(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->top->spec.targets;
 }
 
 const iso_shape *iso_dataset_shape(const iso_dataset *ds, int component)
 {
-    return &ds->top->spec.shape[component];
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return NULL;
+    return component >= 0 && component < ds->top->spec.components ? &ds->top->spec.shape[component] : NULL;
 }
 
 iso_dtype iso_dataset_dtype(const iso_dataset *ds, int component)
 {
-    return ds->top->spec.dtype[component];
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return ISO_DTYPE_NONE;
+    return component >= 0 && component < ds->top->spec.components ? ds->top->spec.dtype[component]
+                                                                  : ISO_DTYPE_NONE;
 }
 
 const char *iso_dataset_source(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return NULL;
     return ds->top->name;
 }
 
 uint64_t iso_dataset_order(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     uint64_t hash = iso_order_hash(&ds->order, 0);
     for (const iso_level *level = ds->top; level && level->up; level = level->up)
         hash = iso_order_hash(&level->in, hash);
     return hash;
+}
+
+iso_status iso_dataset_take_part(iso_dataset *ds)
+{
+    ISO_NEED_AS("dataset", ds);
+    iso_level *source = iso_shares_below(ds->top);
+    return source ? iso_shares_serve(source) : ISO_OK;
 }

@@ -1,6 +1,8 @@
 /* Epochs, batches and the cursor. */
 #include <inttypes.h>
 
+#include "runtime/base/arguments.h"
+#include "runtime/base/hash.h"
 #include "runtime/data/dataset_impl.h"
 
 static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count,
@@ -34,6 +36,8 @@ static iso_status read_rows(const iso_batch *batch, int component, int64_t begin
                             const iso_row_part *part, iso_dtype dtype, void *out)
 {
     const iso_dataset *ds = batch->impl;
+    if (ds->generator)
+        return iso_generator_read(ds->generator, component, begin, count, part, dtype, out);
     if (ds->feeder)
         return iso_feeder_read(ds->feeder, component, begin, count, part, dtype, out);
     iso_rows rows = iso_order_rows(&ds->order, ds->begin + begin, count, ds->epoch);
@@ -60,6 +64,68 @@ static iso_status read_part(const iso_batch *batch, int component, int64_t begin
     return read_rows(batch, component, begin, count, &of_row, dtype, out);
 }
 
+/* ---- rows of other ranks ---- */
+
+static uint64_t hash_ranges(const iso_row_range *ranges, int count)
+{
+    return count ? iso_hash_bytes(1, ranges, (size_t)count * sizeof *ranges) : 0;
+}
+
+/* Notes what the ranges of a batch need. */
+static void want_batch(iso_dataset *ds, int64_t batch, const iso_row_range *ranges, int count)
+{
+    int64_t begin = iso_span_begin(&ds->order.spans, batch);
+    for (int i = 0; i < count; i++) {
+        iso_rows rows = iso_order_rows(&ds->order, begin + ranges[i].begin, ranges[i].count, ds->epoch);
+        iso_row_window_want(ds->window, ds->top, &rows);
+    }
+}
+
+/* Fetches the rows of the last batch, and of the batches that prefetch makes ahead. These are assumed to be
+ * read in the same ranges if they have as many rows. */
+static iso_status prepare(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    iso_dataset *ds = batch->impl;
+    const iso_spans *spans = &ds->order.spans;
+    int64_t now = ds->next - 1, end = now + 1 + (ds->feeder ? iso_feeder_ahead(ds->feeder) : 0);
+    uint64_t wanted = hash_ranges(ranges, count);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < count && status == ISO_OK; i++)
+        status = check_range(batch, 0, ranges[i].begin, ranges[i].count, ISO_F32);
+    if (status != ISO_OK)
+        count = 0;
+    if (ds->fetched <= now || ds->fetched_for != wanted)
+        ds->fetched = now;
+    ds->fetched_for = wanted;
+    while (ds->fetched < end && ds->fetched < spans->elements &&
+           iso_span_rows(spans, ds->fetched) == batch->rows)
+        want_batch(ds, ds->fetched++, ranges, count);
+    iso_status fetched = iso_row_window_fetch(ds->window, now, ds->fetched - 1);
+    if (fetched != ISO_OK)
+        ds->fetched = now;
+    if (ds->feeder)
+        iso_feeder_limit(ds->feeder, ds->fetched);
+    return status == ISO_OK ? fetched : status;
+}
+
+/* No rows have been fetched yet. */
+static void forget_rows(iso_dataset *ds)
+{
+    if (!ds->window)
+        return;
+    iso_row_window_clear(ds->window);
+    ds->fetched = 0;
+    ds->fetched_for = 0;
+    if (ds->feeder)
+        iso_feeder_limit(ds->feeder, 0);
+}
+
+static iso_status start_window(iso_dataset *ds)
+{
+    iso_level *source = iso_shares_below(ds->top);
+    return source && !ds->window ? iso_row_window_create(source, &ds->window) : ISO_OK;
+}
+
 /* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the
  * others gain only by being made beforehand. */
 static iso_status start_feeder(iso_dataset *ds)
@@ -82,6 +148,7 @@ static void describe_batch(iso_dataset *ds)
     }
     batch->read = read_whole;
     batch->read_part = read_part;
+    batch->prepare = ds->window ? prepare : NULL;
 }
 
 /* Does the order depend on the epoch, so that it must be worked out anew? */
@@ -105,9 +172,11 @@ static iso_status go_to(iso_dataset *ds, int64_t epoch, int64_t batch)
         ISO_TRY(iso_order_build(&ds->order, &ds->top->spans, epoch));
         if (!begun && !ds->feeder)
             ISO_TRY(start_feeder(ds));
+        ISO_TRY(start_window(ds));
         describe_batch(ds);
         ds->started = true;
     }
+    forget_rows(ds);
     ds->epoch = epoch;
     ds->next = batch;
 done:
@@ -121,13 +190,38 @@ iso_status iso_dataset_start(iso_dataset *ds)
 
 iso_status iso_dataset_rewind(iso_dataset *ds, int64_t epoch)
 {
+    ISO_NEED_AS("dataset", ds);
     if (epoch < 0)
         return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64, ds->top->name, epoch);
     return go_to(ds, epoch, 0);
 }
 
+static iso_status prepare_generated(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const iso_dataset *ds = batch->impl;
+    return ds->made->prepare(ds->made, ranges, count);
+}
+
+/* Collective. */
+static iso_status generate(iso_dataset *ds, const iso_batch **batch)
+{
+    int64_t due = iso_span_rows(&ds->order.spans, ds->next);
+    iso_status status = iso_generator_next(ds->generator, ds->epoch, ds->next, due, &ds->made);
+    *batch = NULL;
+    if (status != ISO_OK)
+        return status;
+    if (!ds->made)
+        return ISO_OK;
+    ds->batch.rows = ds->made->rows;
+    ds->batch.prepare = ds->made->prepare ? prepare_generated : NULL;
+    ds->next++;
+    *batch = &ds->batch;
+    return ISO_OK;
+}
+
 iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
 {
+    ISO_NEED_AS("dataset, batch", ds, batch);
     iso_status status = iso_dataset_start(ds);
     if (status != ISO_OK)
         return status;
@@ -136,6 +230,8 @@ iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
         *batch = NULL;
         return ISO_OK;
     }
+    if (ds->generator)
+        return generate(ds, batch);
     if (ds->feeder)
         iso_feeder_advance(ds->feeder, ds->next, ds->epoch);
     ds->begin = iso_span_begin(spans, ds->next);
@@ -147,11 +243,14 @@ iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
 
 int64_t iso_dataset_position(const iso_dataset *ds)
 {
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
     return ds->epoch * iso_dataset_batches(ds) + ds->next;
 }
 
 iso_status iso_dataset_seek(iso_dataset *ds, int64_t position)
 {
+    ISO_NEED_AS("dataset", ds);
     int64_t batches = iso_dataset_batches(ds);
     if (position < 0)
         return iso_error(ISO_INVALID, "%s: seek to position %" PRId64, ds->top->name, position);

@@ -32,6 +32,8 @@ typedef struct iso_level_ops {
     const void *(*peek)(const iso_level *level, int component, int64_t row);
     /* Makes a later gather of these rows cheap. NULL: it cannot. */
     iso_status (*ensure)(iso_level *level, const iso_rows *rows);
+    /* Whether an element can be given without the levels below. NULL: never (what lies below is needed). */
+    bool (*is_made)(const iso_level *level, int64_t element);
     void (*destroy)(iso_level *level);
 } iso_level_ops;
 

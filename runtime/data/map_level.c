@@ -178,7 +178,7 @@ iso_status iso_map_level(iso_level *up, iso_order *in, const iso_dataset_map_opt
 {
     iso_spec spec = {0};
     if (!options->function)
-        return iso_error(ISO_INVALID, "map: no function");
+        return iso_error(ISO_INVALID, "iso_dataset_map: function is NULL");
     if (options->threads < 0)
         return iso_error(ISO_INVALID, "map: %d threads", options->threads);
     iso_status status = output_spec(up, in, options, &spec);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/data/dataset_impl.h"
@@ -91,14 +92,15 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     iso_dataset_open_options taken = {0};
     iso_level *level = NULL;
     iso_dataset *ds = NULL;
-    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
+    iso_options_copy(&taken, sizeof taken, options, size);
+    ISO_NEED_AGREED_AS(ctx, "name, dataset", name, taken.dataset);
     request wanted = {name, part, iso_data_seed(ctx), &taken};
     iso_status status = agree_on(ctx, &wanted);
     if (status == ISO_OK)
         status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &level);
     if (status != ISO_OK)
         return status;
-    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, level, &ds), &ds);
+    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, level, &ds), "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
 #include "runtime/data/dataset_impl.h"
@@ -15,6 +17,17 @@ static void fill_uniform(uint64_t key, float *values, int64_t count)
         iso_philox four = iso_philox_draw(key, (uint64_t)i / 4, 0);
         for (int64_t k = 0; k < 4 && i + k < count; k++)
             values[i + k] = iso_uniform_f32(four.word[k]);
+    }
+}
+
+/* Standard normal numbers. */
+static void fill_normal(uint64_t key, float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += 4) {
+        double four[4];
+        iso_random_normals(key, 0, (uint64_t)i / 4, four);
+        for (int64_t k = 0; k < 4 && i + k < count; k++)
+            values[i + k] = (float)four[k];
     }
 }
 
@@ -37,7 +50,7 @@ static uint64_t key_of(const iso_spec *spec, int component, uint64_t seed)
     return iso_random_key(seed, path);
 }
 
-static iso_status make(const int64_t *classes, uint64_t seed, const iso_spec *spec, int64_t rows,
+static iso_status make(const iso_random_rows *kind, uint64_t seed, const iso_spec *spec, int64_t rows,
                        iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
@@ -45,8 +58,10 @@ static iso_status make(const int64_t *classes, uint64_t seed, const iso_spec *sp
         uint64_t key = key_of(spec, i, seed);
         ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], "a random data set", &memory->owned[i]));
         memory->data[i] = memory->owned[i];
-        if (classes[i])
-            fill_classes(key, classes[i], memory->owned[i], rows * spec->elements[i]);
+        if (kind[i].classes)
+            fill_classes(key, kind[i].classes, memory->owned[i], rows * spec->elements[i]);
+        else if (kind[i].normal)
+            fill_normal(key, memory->owned[i], rows * spec->elements[i]);
         else
             fill_uniform(key, memory->owned[i], rows * spec->elements[i]);
     }
@@ -56,7 +71,7 @@ done:
 
 /* Adds components to a spec. */
 static iso_status add(const iso_random_rows *list, int count, int most, const char *what, iso_spec *spec,
-                      int64_t *classes)
+                      iso_random_rows *kind)
 {
     if (count < 0 || count > most)
         return iso_error(ISO_INVALID, "random: %d %s; at most %d", count, what, most);
@@ -64,23 +79,24 @@ static iso_status add(const iso_random_rows *list, int count, int most, const ch
         int64_t n = list[i].classes;
         if (n < 0 || n > INT32_MAX)
             return iso_error(ISO_INVALID, "random: %" PRId64 " classes; 1 to %d", n, INT32_MAX);
-        classes[spec->components] = n;
+        kind[spec->components] = list[i];
         spec->shape[spec->components] = list[i].shape;
         spec->dtype[spec->components++] = n ? ISO_I32 : ISO_F32;
     }
     return ISO_OK;
 }
 
-static iso_status describe(const iso_dataset_random_options *options, iso_spec *spec, int64_t *classes)
+static iso_status describe(const iso_dataset_random_options *options, iso_spec *spec, iso_random_rows *kind)
 {
-    iso_random_rows x = {.shape = options->shape}, y = {options->targets, options->classes};
+    iso_random_rows x = {.shape = options->shape, .normal = options->normal},
+                    y = {options->targets, options->classes, options->normal};
     bool several = options->inputs || options->outputs;
     int inputs = several ? options->inputs : 1, targets = several ? options->outputs : !options->no_targets;
     iso_status status = ISO_OK;
     if (inputs < 1)
         return iso_error(ISO_INVALID, "random: %d inputs; at least 1", inputs);
-    ISO_TRY(add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, classes));
-    ISO_TRY(add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec, classes));
+    ISO_TRY(add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, kind));
+    ISO_TRY(add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec, kind));
     spec->inputs = inputs;
     spec->targets = targets;
 done:
@@ -95,10 +111,10 @@ static iso_status open_random(int64_t rows, const iso_dataset_random_options *op
     iso_spans spans = iso_spans_of_rows(rows);
     iso_status status = ISO_OK;
     iso_spec spec = {0};
-    int64_t classes[ISO_MAX_COMPONENTS] = {0};
-    ISO_TRY(describe(options, &spec, classes));
+    iso_random_rows kind[ISO_MAX_COMPONENTS] = {{.classes = 0}};
+    ISO_TRY(describe(options, &spec, kind));
     ISO_TRY(iso_spec_finish(&spec, rows, "random"));
-    ISO_TRY(make(classes, seed, &spec, rows, &memory));
+    ISO_TRY(make(kind, seed, &spec, rows, &memory));
     ISO_TRY(iso_memory_level("random", &spec, &spans, &memory, level));
     return ISO_OK;
 done:
@@ -112,11 +128,12 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
     iso_dataset_random_options taken = {0};
     iso_level *level = NULL;
     iso_dataset *ds = NULL;
-    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken);
+    iso_options_copy(&taken, sizeof taken, options, size);
+    ISO_NEED_AGREED_AS(ctx, "dataset", taken.dataset);
     iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_data_seed(ctx), &level);
     if (status == ISO_OK)
         status = iso_dataset_create(ctx, level, &ds);
-    status = iso_dataset_settle(ctx, status, &ds);
+    status = iso_dataset_settle(ctx, status, "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

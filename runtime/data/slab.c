@@ -24,8 +24,9 @@ struct iso_feeder {
     bool keeps;               /* slabs hold the rows; else top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
     int64_t slabs;
-    slab *slab; /* batch b is in slab[b % slabs] */
-    int64_t at; /* the batch that is being read; -1: none */
+    slab *slab;    /* batch b is in slab[b % slabs] */
+    int64_t at;    /* the batch that is being read; -1: none */
+    int64_t limit; /* threads make batches below it */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     int64_t busy; /* units that are being made */
@@ -71,7 +72,7 @@ static bool find_work(iso_feeder *f, slab **found, int64_t *unit)
 {
     if (f->at < 0)
         return false;
-    for (int64_t b = f->at; b < f->at + f->slabs && b < f->order->spans.elements; b++) {
+    for (int64_t b = f->at; b < f->at + f->slabs && b < f->order->spans.elements && b < f->limit; b++) {
         slab *s = &f->slab[b % f->slabs];
         int64_t units = s->number == b ? unit_count(f, s->rows) : 0;
         for (int64_t u = 0; u < units; u++)
@@ -159,7 +160,7 @@ iso_status iso_feeder_create(iso_level *top, const iso_order *order, int64_t ahe
     iso_feeder *f = iso_new(sizeof *f);
     if (!f)
         return iso_error(ISO_NO_MEMORY, "no memory for prefetched batches");
-    *f = (iso_feeder){.top = top, .order = order, .at = -1};
+    *f = (iso_feeder){.top = top, .order = order, .at = -1, .limit = INT64_MAX};
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
     pthread_cond_init(&f->done, NULL);
@@ -244,6 +245,19 @@ void iso_feeder_advance(iso_feeder *f, int64_t batch, int64_t epoch)
         assign(f, &f->slab[b % f->slabs], b, epoch);
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
+}
+
+void iso_feeder_limit(iso_feeder *f, int64_t limit)
+{
+    pthread_mutex_lock(&f->lock);
+    f->limit = limit;
+    pthread_cond_broadcast(&f->work);
+    pthread_mutex_unlock(&f->lock);
+}
+
+int64_t iso_feeder_ahead(const iso_feeder *f)
+{
+    return f->slabs - 1;
 }
 
 /* First makes what nobody has begun, then waits for what others are making, and makes what they failed at. */

@@ -17,6 +17,10 @@ void iso_feeder_destroy(iso_feeder *feeder);
 void iso_feeder_stop(iso_feeder *feeder);
 /* Goes to batch number `batch` of the epoch. */
 void iso_feeder_advance(iso_feeder *feeder, int64_t batch, int64_t epoch);
+/* The threads may make batches below number `limit` alone: at first all. */
+void iso_feeder_limit(iso_feeder *feeder, int64_t limit);
+/* How many batches may be made beforehand. */
+int64_t iso_feeder_ahead(const iso_feeder *feeder);
 /* Reads rows of the batch that it is at, or a part of each. Threads may call it at once. */
 iso_status iso_feeder_read(iso_feeder *feeder, int component, int64_t begin, int64_t count,
                            const iso_row_part *part, iso_dtype dtype, void *out);

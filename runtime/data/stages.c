@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
 #include "runtime/data/cache_file_impl.h"
@@ -10,7 +11,7 @@
 /* Options of a caller built against an older header are shorter; what it did not know is zero. */
 #define TAKE_OPTIONS(type, options, size)                                                                    \
     type taken = {0};                                                                                        \
-    memcpy(&taken, options, size < sizeof taken ? size : sizeof taken)
+    iso_options_copy(&taken, sizeof taken, options, size)
 
 /* The new level stands where `order` and the old one were. */
 static void put_level(iso_dataset *ds, iso_level *level)
@@ -23,6 +24,7 @@ static void put_level(iso_dataset *ds, iso_level *level)
 
 iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *options, size_t size)
 {
+    ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_map_options, options, size);
     iso_level *level = NULL;
     iso_status status = iso_dataset_edit(ds);
@@ -36,6 +38,7 @@ iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *
 
 iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_options *options, size_t size)
 {
+    ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_shuffle_options, options, size);
     char path[32];
     iso_status status = iso_dataset_edit(ds);
@@ -51,6 +54,7 @@ iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_o
 
 iso_status iso_dataset_batch_with(iso_dataset *ds, const iso_dataset_batch_options *options, size_t size)
 {
+    ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_batch_options, options, size);
     iso_order_op op = {.kind = ISO_ORDER_BATCH, .n = taken.rows, .drop = taken.drop_remainder};
     iso_status status = iso_dataset_edit(ds);
@@ -88,6 +92,7 @@ static iso_status cache_in_file(iso_dataset *ds, const char *path)
 
 iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
 {
+    ISO_NEED_AS("dataset", ds);
     iso_status status = iso_dataset_edit(ds);
     if (status == ISO_OK)
         status = freeze(ds);
@@ -103,6 +108,7 @@ iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
 
 iso_status iso_dataset_prefetch(iso_dataset *ds, int64_t n)
 {
+    ISO_NEED_AS("dataset", ds);
     iso_status status = iso_dataset_edit(ds);
     if (status != ISO_OK)
         return status;
@@ -157,6 +163,7 @@ done:
 
 iso_status iso_dataset_split(iso_dataset *ds, int64_t rows, iso_dataset **last)
 {
+    ISO_NEED_AS("dataset, last", ds, last);
     iso_status status = iso_dataset_edit(ds);
     return status == ISO_OK ? iso_dataset_keep(ds, split(ds, rows, last)) : status;
 }

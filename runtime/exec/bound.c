@@ -182,6 +182,7 @@ void iso_bound_destroy(iso_runtime *runtime, iso_ready_plan *ready)
         iso_bound_free_changes(&ready->slot[i]);
     }
     iso_plan_destroy(ready->plan);
+    iso_free(ready->reads);
     iso_free(ready->slot);
     iso_free(ready);
 }
@@ -197,6 +198,9 @@ size_t iso_bound_scratch(const iso_runtime *runtime, const iso_ready_plan *ready
                                : 0;
             most = bytes > most ? bytes : most;
         }
+    for (int s = 0; s < runtime->locals; s++)
+        for (int i = 0; i < ready->slot[s].products; i++)
+            most = ready->slot[s].product[i].room.bytes > most ? ready->slot[s].product[i].room.bytes : most;
     return most;
 }
 
@@ -275,6 +279,9 @@ void iso_bound_addresses(iso_runtime *runtime, iso_ready_plan *ready)
         iso_bound_address_changes(runtime, ready, l);
         iso_exchange_bind(plan->finish, runtime->local[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
+        if (plan->faults)
+            iso_exchange_bind(plan->faults, runtime->local[l].slot, plan->fault_target,
+                              ready->slot[l].fault + 1);
     }
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)

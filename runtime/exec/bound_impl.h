@@ -40,6 +40,8 @@ typedef struct iso_weight_run {
 typedef struct iso_bound_product {
     int group;
     int64_t columns;
+    iso_deferred_room room;
+    char *blocks;              /* in the thread's scratch memory, as room says */
     const iso_kernel **kernel; /* [group] */
     iso_call *call;            /* [group] */
     iso_array *array;          /* [group * (inputs + 1)] */
@@ -59,7 +61,8 @@ typedef struct iso_slot_plan {
     iso_array *arrays; /* of all kernels */
     iso_bound_copy *copies;
     void *constants;
-    double *fault;       /* in the shared area: 1 where this slot met a fault */
+    double *fault; /* in the shared area: 1 where this slot met a fault; behind it the sum, where slot 0 makes
+                      it */
     double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
     int runs, assigns, gradients, products;
     iso_weight_run *run;
@@ -71,8 +74,10 @@ typedef struct iso_slot_plan {
 typedef struct iso_ready_plan {
     struct iso_ready_plan *next;
     iso_plan *plan;
-    iso_slot_plan *slot; /* [locals] */
-    unsigned generation; /* of the memory that it is bound to */
+    iso_slot_plan *slot;  /* [locals] */
+    unsigned generation;  /* of the memory that it is bound to */
+    iso_row_range *reads; /* the rows of a batch that local slots read: made when first needed */
+    int read_count;
 } iso_ready_plan;
 
 /* Chooses kernels; addresses are filled in by iso_bound_addresses. */

@@ -32,6 +32,7 @@ static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
         product->kernel[i] = runtime->backend->find(op->type->name, &product->call[i]);
     }
     product->columns = product->call[0].out[0].dim[1];
+    product->room = iso_plan_deferred_room(plan, deferred, sp->local->slot);
     return ISO_OK;
 }
 
@@ -42,7 +43,10 @@ static void address_product(const iso_runtime *runtime, iso_ready_plan *ready, i
     const iso_program_step *step = &plan->program->step[deferred->step];
     iso_bound_product *product = &ready->slot[local].product[number];
     uint32_t axes = plan->buckets->bucket[deferred->bucket].axes;
+    product->blocks = runtime->scratch[runtime->local[local].thread];
+    char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
     for (int g = 0; g < product->group; g++) {
+        product->call[g].scratch = scratch + (size_t)g * product->room.call;
         int slot = iso_group_slot(plan->program->mesh, axes, runtime->local[local].slot, g);
         iso_array *array = product->array + g * (step->op->inputs + 1);
         for (int i = 0; i < step->op->inputs; i++)

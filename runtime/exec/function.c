@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/recorder_impl.h"
+#include "runtime/graph/owner.h"
+#include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 
 /* ---- making ---- */
@@ -56,48 +59,107 @@ done:
     return status;
 }
 
+/* The ranks must run the same program; where they do not, the first op that differs is named. Collective. */
+static iso_status agree_program(iso_context *ctx, const iso_function *function)
+{
+    iso_text steps = {0};
+    iso_status status =
+        iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name);
+    if (status != ISO_INVALID)
+        return status;
+    iso_program_list_steps(function->program, &steps);
+    if (iso_agree_same_lines(ctx, "the program of a function", iso_text_get(&steps)) == ISO_OK)
+        iso_error(ISO_INVALID, "the ranks differ in the layouts of function '%s'", function->name);
+    iso_text_free(&steps);
+    return ISO_INVALID;
+}
+
+static iso_status restore_values(iso_graph *graph)
+{
+    iso_status status = graph->restore ? graph->restore(graph->restore_user) : ISO_OK;
+    if (status == ISO_OK)
+        graph->restore = NULL;
+    return status;
+}
+
 static iso_status set_up(iso_function *function, const iso_function_options *options)
 {
     iso_context *ctx = function->graph->ctx;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, iso_graph_error(function->graph)));
+    ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
     ISO_TRY(iso_agree(ctx, iso_function_program(function->graph, function->runtime->distribution, options,
                                                 &function->program, &function->buckets)));
-    ISO_TRY(iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name));
+    ISO_TRY(agree_program(ctx, function));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
+    ISO_TRY(restore_values(function->graph));
     ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
                                                     &function->updates)));
 done:
     return status;
 }
 
-iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *options,
+static void list_function(iso_function *function)
+{
+    iso_runtime *runtime = function->runtime;
+    function->next = runtime->functions;
+    if (function->next)
+        function->next->previous = function;
+    runtime->functions = function;
+    function->listed = true;
+}
+
+iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *given,
                                     size_t size)
 {
-    (void)size;
+    ISO_NEED(graph);
+    ISO_NEED_AGREED_AS(graph->ctx, "function", out);
+    iso_function_options options;
+    iso_options_copy(&options, sizeof options, given, size);
     iso_function *function = iso_new(sizeof *function);
-    if (!function)
-        return iso_error(ISO_NO_MEMORY, "no memory for a function");
+    iso_status status =
+        function ? ISO_OK
+                 : iso_error(ISO_NO_MEMORY, "no memory for a function (%zu bytes)", sizeof *function);
+    status = iso_agree(graph->ctx, status);
+    if (status != ISO_OK) {
+        iso_free(function);
+        return status;
+    }
     function->graph = graph;
-    function->training = options->training;
-    function->parts = options->parts;
+    iso_graph_hold(graph);
+    function->training = options.training;
+    function->parts = options.parts;
     snprintf(function->name, sizeof function->name, "%s",
-             options->name       ? options->name
-             : options->training ? "training"
-                                 : "inference");
-    iso_status status = set_up(function, options);
-    if (status == ISO_OK)
+             options.name       ? options.name
+             : options.training ? "training"
+                                : "inference");
+    status = set_up(function, &options);
+    if (status == ISO_OK) {
+        list_function(function);
         *out = function;
-    else
+    } else {
         iso_function_destroy(function);
+    }
     return status;
+}
+
+static void unlist_function(iso_function *function)
+{
+    if (!function->listed)
+        return;
+    if (function->next)
+        function->next->previous = function->previous;
+    if (function->previous)
+        function->previous->next = function->next;
+    else
+        function->runtime->functions = function->next;
 }
 
 void iso_function_destroy(iso_function *function)
 {
     if (!function)
         return;
+    unlist_function(function);
     while (function->plans) {
         iso_ready_plan *next = function->plans->next;
         iso_bound_destroy(function->runtime, function->plans);
@@ -106,6 +168,7 @@ void iso_function_destroy(iso_function *function)
     iso_recorder_destroy(function->recorder);
     iso_buckets_destroy(&function->buckets);
     iso_program_destroy(function->program);
+    iso_graph_release(function->graph);
     iso_free(function);
 }
 
@@ -122,8 +185,10 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_ready_plan
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
     ISO_TRY(iso_agree(runtime->ctx, status)); /* here a rank waits that has refused its batch (run) */
-    ISO_TRY(iso_agree(runtime->ctx, iso_bound_create(runtime, plan, &ready)));
-    plan = NULL;
+    status = iso_bound_create(runtime, plan, &ready);
+    if (status == ISO_OK)
+        plan = NULL; /* also where another rank fails: it is ready's */
+    ISO_TRY(iso_agree(runtime->ctx, status));
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
                                 iso_bound_scratch(runtime, ready)));
     ISO_TRY(iso_plan_connect(ready->plan));
@@ -158,22 +223,37 @@ static iso_status plan_for(iso_function *function, int64_t rows, iso_ready_plan 
 
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
 {
+    ISO_NEED(function);
     iso_ready_plan *ready;
     return plan_for(function, rows, &ready);
 }
 
 /* ---- running ---- */
 
+iso_shape iso_input_row(const iso_tensor *input)
+{
+    iso_shape row = input->shape;
+    if (!iso_input_has_batch(input))
+        return row;
+    row.rank--;
+    memmove(row.dim, row.dim + 1, sizeof row.dim - sizeof row.dim[0]);
+    return row;
+}
+
 static iso_status check_batch(const iso_function *function, const iso_batch *batch)
 {
     char want[160], have[160];
     const iso_program *program = function->program;
-    if (program->inputs == 0)
-        return ISO_OK;
+    iso_status status = iso_graph_take_error(function->graph);
+    if (status != ISO_OK || program->inputs == 0)
+        return status;
     if (!batch)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name,
                          program->inputs);
-    if (batch->rows < 1)
+    bool has_rows = false;
+    for (int i = 0; i < program->inputs; i++)
+        has_rows |= iso_input_has_batch(program->input[i]);
+    if (batch->rows < has_rows)
         return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows", function->name,
                          batch->rows);
     if (batch->components < program->inputs)
@@ -183,17 +263,13 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
         if (iso_dtype_size(batch->dtype[i]) == 0)
             return iso_error(ISO_INVALID, "component %d of a batch, for the input '%s', has no element type",
                              i, iso_tensor_name(program->input[i]));
-        const iso_shape *shape = &program->input[i]->shape;
-        bool fits = shape->rank == batch->shape[i].rank + 1;
-        for (int d = 1; fits && d < shape->rank; d++)
-            fits = shape->dim[d] == batch->shape[i].dim[d - 1];
-        if (fits)
-            continue;
-        iso_shape row = {.rank = shape->rank - 1};
-        memcpy(row.dim, shape->dim + 1, sizeof row.dim - sizeof row.dim[0]);
-        return iso_error(ISO_INVALID, "input '%s' takes rows of shape %s, the data's are %s",
-                         iso_tensor_name(program->input[i]), iso_shape_text(&row, want, sizeof want),
-                         iso_shape_text(&batch->shape[i], have, sizeof have));
+        iso_shape row = iso_input_row(program->input[i]);
+        if (!iso_shape_equal(&row, &batch->shape[i]))
+            return iso_error(ISO_INVALID, "input '%s' takes %s of shape %s, the data's are %s",
+                             iso_tensor_name(program->input[i]),
+                             iso_input_has_batch(program->input[i]) ? "rows" : "values",
+                             iso_shape_text(&row, want, sizeof want),
+                             iso_shape_text(&batch->shape[i], have, sizeof have));
     }
     return ISO_OK;
 }
@@ -202,6 +278,7 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
 typedef struct outcome {
     iso_ready_plan *ready;
     double faults;      /* slots that met one, in all */
+    bool lost;          /* a message of this rank failed at the end, when the faults had been counted */
     iso_status refused; /* what this rank has against its batch, and the message */
     char message[512];
 } outcome;
@@ -213,9 +290,12 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
     iso_status status = ISO_OK;
     if (o->refused != ISO_OK)
         status = iso_error(o->refused, "%s", o->message);
+    else
+        status = iso_fabric_failure(runtime->fabric);
     for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
         if (runtime->local[l].fault.raised)
-            status = iso_error(ISO_INVALID, "%s", runtime->local[l].fault.message);
+            status = iso_error(runtime->local[l].read_status ? runtime->local[l].read_status : ISO_INVALID,
+                               "%s", runtime->local[l].fault.message);
     return iso_agree(runtime->ctx, status);
 }
 
@@ -230,10 +310,31 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *
     memcpy(mine + 1, results, bytes - sizeof(double));
     iso_status status = iso_gather_all(runtime->ctx, mine, bytes, all);
     const double *theirs = all + (size_t)runtime->mesh->rank_of_slot[0] * ((size_t)count + 1);
-    *faults = theirs[0];
-    memcpy(results, theirs + 1, bytes - sizeof(double));
+    if (status == ISO_OK) {
+        *faults = theirs[0];
+        memcpy(results, theirs + 1, bytes - sizeof(double));
+    }
     iso_free(all);
     return status;
+}
+
+/* What the ranks make of a step that has been run, its results in `results` [count]. A rank whose messages
+ * failed at the very end has changed nothing, but the others do not know: it tells them in the next step, or
+ * where they agree next. */
+static iso_status conclude(iso_function *function, outcome *o, double *results, int count)
+{
+    iso_runtime *runtime = function->runtime;
+    iso_status status = ISO_OK;
+    if (runtime->idle_ranks) {
+        if (o->lost)
+            o->faults = 1;
+        status = tell_idle_ranks(runtime, &o->faults, results, count);
+    }
+    if (status != ISO_OK)
+        return status;
+    if (o->lost)
+        iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
+    return o->faults != 0 ? agree_on_fault(function, o) : ISO_OK;
 }
 
 /* The plan that the other ranks run, when this one's batch is refused: for as many rows as it has, or as the
@@ -246,6 +347,28 @@ static iso_ready_plan *plan_of_others(const iso_function *function, const iso_ba
     return ready;
 }
 
+static void refuse(outcome *o, iso_status status)
+{
+    if (status == ISO_OK || o->refused != ISO_OK)
+        return;
+    o->refused = status;
+    snprintf(o->message, sizeof o->message, "%s", iso_error_message());
+}
+
+/* Where the rows of a batch must be made ready. A rank without slots cannot bring its error into the step.
+ * Collective. */
+static iso_status prepare_rows(iso_function *function, const iso_batch *batch, outcome *o)
+{
+    iso_runtime *runtime = function->runtime;
+    if (!batch || !batch->prepare)
+        return ISO_OK;
+    iso_status status = iso_reads_prepare(runtime, o->ready, batch, o->refused != ISO_OK);
+    if (runtime->idle_ranks)
+        return iso_agree(runtime->ctx, status);
+    refuse(o, status);
+    return ISO_OK;
+}
+
 /* A rank that refuses its batch takes part nevertheless, so that nobody waits for it: its slots bring a fault
  * into the step, which then changes nothing, or it says so where the others agree on a new plan. A rank
  * without slots could not, so where there is one, the ranks agree beforehand. */
@@ -253,7 +376,8 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
 {
     iso_runtime *runtime = function->runtime;
     int64_t rows = batch ? batch->rows : 0;
-    o->refused = check_batch(function, batch);
+    if (o->refused == ISO_OK)
+        o->refused = check_batch(function, batch);
     iso_status status = runtime->idle_ranks ? iso_agree(runtime->ctx, o->refused) : ISO_OK;
     if (status != ISO_OK)
         return status;
@@ -269,13 +393,18 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
         status = iso_recorder_begin(function->recorder, runtime, o->ready);
     if (status != ISO_OK)
         return status;
+    status = prepare_rows(function, batch, o);
+    if (status != ISO_OK)
+        return status;
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
-    runtime->steps += function->training && function->program->changes > 0 && o->faults == 0;
+    o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_told;
+    runtime->steps += function->training && function->program->changes > 0 && o->faults == 0 && !o->lost;
     return ISO_OK;
 }
 
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
 {
+    ISO_NEED(function);
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
     outcome o = {0};
@@ -292,37 +421,43 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
         found[i] = iso_element_get(iso_bound_value(runtime, o.ready, 0, value),
                                    program->value[value].tensor->dtype, 0);
     }
-    if (runtime->idle_ranks)
-        ISO_TRY(tell_idle_ranks(runtime, &o.faults, found, program->outputs));
-    if (o.faults != 0)
-        ISO_TRY(agree_on_fault(function, &o));
+    ISO_TRY(conclude(function, &o, found, program->outputs));
     if (results)
         memcpy(results, found, (size_t)program->outputs * sizeof *results);
 done:
     return status;
 }
 
-iso_status iso_function_step(iso_function *function, const iso_batch *batch)
+iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
+                                  iso_ready_plan **ready)
 {
-    iso_runtime *runtime = function->runtime;
-    outcome end = {0};
+    outcome end = {.refused = refused};
     double none[1] = {0};
     iso_status status = ISO_OK;
     function->stepped = NULL;
+    ISO_TRY(run(function, batch, &end));
+    ISO_TRY(conclude(function, &end, none, 0));
+    *ready = end.ready;
+done:
+    return status;
+}
+
+iso_status iso_function_step(iso_function *function, const iso_batch *batch)
+{
+    ISO_NEED(function);
+    iso_ready_plan *ready;
     if (!function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
-    ISO_TRY(run(function, batch, &end));
-    if (runtime->idle_ranks)
-        ISO_TRY(tell_idle_ranks(runtime, &end.faults, none, 0));
-    if (end.faults != 0)
-        ISO_TRY(agree_on_fault(function, &end));
-    function->stepped = end.ready;
-done:
+    iso_status status = iso_function_take_step(function, batch, ISO_OK, &ready);
+    if (status == ISO_OK)
+        function->stepped = ready;
     return status;
 }
 
 int iso_function_part_count(const iso_function *function)
 {
+    if (ISO_ANY_NULL(function))
+        return 0;
     return function->stepped ? function->program->outputs * function->runtime->locals : 0;
 }
 
@@ -338,6 +473,10 @@ static bool is_first_holder(const iso_mesh *mesh, const iso_layout *layout, int 
 
 iso_output_part iso_function_part(const iso_function *function, int index)
 {
+    if (ISO_ANY_NULL(function))
+        return (iso_output_part){.output = -1};
+    if (index < 0 || index >= iso_function_part_count(function))
+        return (iso_output_part){.output = -1};
     const iso_runtime *runtime = function->runtime;
     const iso_ready_plan *ready = function->stepped;
     int output = index / runtime->locals, local = index % runtime->locals;
@@ -371,23 +510,23 @@ done:
 
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
 {
+    ISO_NEED(function);
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    outcome end = {0};
-    double none[1] = {0};
+    iso_ready_plan *ready;
     iso_status status = ISO_OK;
     if (function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made with .parts", function->name);
-    ISO_TRY(run(function, batch, &end));
-    if (runtime->idle_ranks)
-        ISO_TRY(tell_idle_ranks(runtime, &end.faults, none, 0));
-    if (end.faults != 0)
-        ISO_TRY(agree_on_fault(function, &end));
+    iso_status refused = program->outputs > 0 && ISO_ANY_NULL(outputs) ? ISO_INVALID : ISO_OK;
+    for (int i = 0; refused == ISO_OK && i < program->outputs; i++)
+        if (!outputs[i])
+            refused = iso_error(ISO_INVALID, "iso_function_evaluate: outputs[%d] is NULL", i);
+    ISO_TRY(iso_function_take_step(function, batch, refused, &ready));
     for (int o = 0; o < program->outputs; o++) {
         int value = program->output_value[o];
-        iso_shape shape = iso_plan_shape(end.ready->plan, value);
+        iso_shape shape = iso_plan_shape(ready->plan, value);
         iso_box box = iso_box_whole(&shape);
-        const void *data = runtime->locals ? iso_bound_value(runtime, end.ready, 0, value) : NULL;
+        const void *data = runtime->locals ? iso_bound_value(runtime, ready, 0, value) : NULL;
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
         if (runtime->idle_ranks)
@@ -430,6 +569,7 @@ static double planned_bytes(const iso_runtime *runtime, const iso_ready_plan *re
             if (plan->instruction[i].kind == ISO_EXCHANGE)
                 bytes += (double)iso_exchange_planned(plan->instruction[i].exchange, slot).pulled;
         bytes += (double)iso_exchange_planned(plan->finish, slot).pulled + gradient_bytes(ready, l);
+        bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
         bytes += plan->spread ? (double)iso_exchange_planned(plan->spread, slot).pulled : 0;
     }
     return bytes;
@@ -454,7 +594,8 @@ static int64_t count_parameters(const iso_graph *graph)
 {
     int64_t total = 0, count;
     for (int i = 0; i < graph->variables; i++)
-        if (graph->variable[i]->trainable && iso_shape_count(&graph->variable[i]->shape, &count) == ISO_OK)
+        if (iso_variable_trainable(graph->variable[i]) &&
+            iso_shape_count(&graph->variable[i]->shape, &count) == ISO_OK)
             total += count;
     return total;
 }
@@ -472,6 +613,8 @@ static int64_t state_bytes(const iso_function *function)
 
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts)
 {
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, facts);
     iso_runtime *runtime = function->runtime;
     iso_ready_plan *ready;
     iso_status status = ISO_OK;
@@ -502,6 +645,8 @@ done:
 
 void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes)
 {
+    if (ISO_ANY_NULL(function, flops, exchanged_bytes))
+        return;
     const iso_runtime *runtime = function->runtime;
     *flops = *exchanged_bytes = 0;
     for (int l = 0; l < runtime->locals; l++) {
@@ -513,6 +658,8 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
 
 iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report)
 {
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, report);
     iso_ready_plan *ready;
     iso_status status = plan_for(function, rows, &ready);
     return status == ISO_OK ? iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report))
@@ -521,6 +668,8 @@ iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_re
 
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
 {
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, text);
     iso_plan_report *report;
     iso_text out = {0};
     iso_status status = iso_function_report(function, rows, &report);

@@ -4,6 +4,7 @@
 #define ISO_EXEC_FUNCTION_H
 
 #include "runtime/base/batch.h"
+#include "runtime/base/free.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/pieces.h"
 #include "runtime/base/text.h"
@@ -16,12 +17,7 @@ extern "C" {
 
 typedef struct iso_function iso_function;
 typedef struct iso_mesh iso_mesh;
-
-enum {
-    ISO_MAX_FUNCTION_INPUTS = ISO_MAX_COMPONENTS,
-    ISO_MAX_FUNCTION_OUTPUTS = 64,
-    ISO_MAX_FUNCTION_UPDATES = 16
-};
+typedef struct iso_value iso_value; /* runtime/exec/value.h */
 
 typedef struct iso_function_options {
     iso_tensor
@@ -37,8 +33,9 @@ typedef struct iso_function_options {
 } iso_function_options;
 
 /* Makes a function of a graph. The graph's distribution (iso_graph_distribute, or all slots data parallel) is
- * fixed by the first. The graph must outlive it. Returns the graph's own error where building failed.
- * Collective. */
+ * fixed by the first. The function keeps the graph: what the
+ * program destroys lives until its last function is destroyed. Returns the graph's own error where building
+ * failed. Collective. */
 iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
                                     const iso_function_options *options, size_t size);
 #define iso_function_create(graph, function, ...)                                                            \
@@ -61,7 +58,7 @@ iso_status iso_function_step(iso_function *function, const iso_batch *batch);
 /* What a slot of this rank holds of an output after the last step; every element of an output is in one part
  * of one rank. */
 typedef struct iso_output_part {
-    int output;
+    int output;  /* -1: there is no part of this index */
     iso_box box; /* of the global tensor, whose first dimension is the rows of the batch */
     iso_dtype dtype;
     const void
@@ -70,6 +67,32 @@ typedef struct iso_output_part {
 /* How many parts there are (0 before the first step), and each. Local. */
 int iso_function_part_count(const iso_function *function);
 iso_output_part iso_function_part(const iso_function *function, int index);
+/* ---- values in and out ---- */
+typedef struct iso_function_call_options {
+    /* In the order of the function's inputs; NULL: this input comes from `batch`. A value has the input's
+     * type and shape (the first dimension is the rows, unless the input is unbatched) and lies on a mesh
+     * equal to the function's. A value in another layout than the input's is resharded. */
+    iso_value *inputs[ISO_MAX_FUNCTION_INPUTS];
+    /* In the order of the function's outputs: where to store each new value; NULL: not wanted. */
+    iso_value **outputs[ISO_MAX_FUNCTION_OUTPUTS];
+    const iso_batch *batch; /* for inputs without a value; NULL if there are none */
+} iso_function_call_options;
+/* One step whose inputs and results are values, as a jitted function of JAX on arrays:
+ *     iso_function_call(f, .inputs = {x, w}, .outputs = {&y})
+ * Each output becomes a new value on the function's mesh. With .parts of the function it has the layout in
+ * which the output lies on the slots (partial sums are reduced); without, it is replicated. Inputs are read
+ * before outputs are written and are not changed. The same iso_value * may therefore stand in both lists; the
+ * caller still destroys the old value. Updates are made as by iso_function_run.
+ * An output is a copy owned by the caller. It does not change when the function runs again or is destroyed,
+ * or when variables change. It keeps its mesh.
+ * ISO_INVALID on all ranks: a value of another type, shape or mesh; inputs with different numbers of rows;
+ * values that differ between ranks; a bad batch. Then no update is made and no output is written.
+ * Collective. */
+iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
+                                  size_t size);
+#define iso_function_call(function, ...)                                                                     \
+    iso_function_call_with(function, &(iso_function_call_options){__VA_ARGS__},                              \
+                           sizeof(iso_function_call_options))
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 iso_status iso_function_prepare(iso_function *function, int64_t rows);
 
@@ -82,8 +105,9 @@ iso_status iso_function_record(iso_function *function);
 iso_status iso_function_trace(iso_function *function, iso_text *json);
 
 /* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
- * slots_per_host: so many slots of the mesh, in order, are imagined on each host; 0: all on one. The graph's
- * distribution must have a mesh. Local. */
+ * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (of
+ * a mesh without a list of ranks: in mesh order); 0: one host has all slots. The graph's distribution must
+ * have a mesh. Local. */
 iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                              const iso_function_options *options, iso_plan_report **report);
 
@@ -126,6 +150,10 @@ void iso_pieces_free(iso_pieces *pieces);
  * collective. */
 uint64_t iso_graph_steps(const iso_graph *graph);
 void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
+/* Makes `restore` give the variables their values when the graph's first function is made, instead of their
+ * initializers. It is called collectively. If it fails, that function is not made, and the next one calls it
+ * again. NULL: no longer. Local. */
+void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */
 iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);
 

@@ -3,11 +3,11 @@
 
 #include "runtime/exec/bound_impl.h"
 
-enum { ISO_MAX_BUCKETS = 64 }; /* of one function */
-
 struct iso_function {
     iso_graph *graph;
     iso_runtime *runtime;
+    bool listed;                   /* among the runtime's */
+    iso_function *next, *previous; /* of these */
     iso_program *program;
     iso_bucket_list buckets;
     iso_update_state *updates;
@@ -22,6 +22,19 @@ struct iso_function {
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
                                 const iso_function_options *options, iso_program **program,
                                 iso_bucket_list *buckets);
+
+/* function.c: the shape that a batch states for an input: that of a row, or of an unbatched input the whole.
+ */
+iso_shape iso_input_row(const iso_tensor *input);
+/* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
+ * an error that this rank has met already; not ISO_OK: the step fails with it on all ranks. Collective. */
+iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
+                                  iso_ready_plan **ready);
+
+/* reads.c: calls the batch's `prepare`, if it has one, with the rows that the local slots will read; with no
+ * rows if `refused`. An error is of this rank alone. Collective for a batch with `prepare`. */
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_ready_plan *ready, const iso_batch *batch,
+                             bool refused);
 
 /* step.c: runs a plan on one batch, on all threads of this rank; refusal: on zeros instead, with this fault
  * on all its slots, or NULL. Returns the number of slots that met a fault (as the slots of this rank learnt

@@ -2,7 +2,7 @@
  * the weights with its part of the state, block by block, so that a block stays in the first-level cache. */
 #include "runtime/exec/bound_impl.h"
 
-/* 12 rows of 256, which the tiles of the products take in two steps. */
+/* Elements that are added from a bucket and updated at a time. */
 enum { BLOCK = 3072 };
 
 static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
@@ -60,63 +60,72 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run)
 
 /* ---- deferred products ---- */
 
-/* The part of the products of slots [first, first + count) of the group, added in the tree of
- * collectives/tree.c: cut at the largest power of two. */
+/* A block of a product: its place in it, and where its elements go. */
+typedef struct block {
+    int64_t offset[2], extent[2], elements;
+} block;
+
+/* The products of slots [first, first + count) of the group, added in the tree of collectives/tree.c: cut at
+ * the largest power of two. The sum is written to block `at` of the room; the blocks after it are free. */
 static void add_products(const updater *u, const iso_bound_product *product, int first, int count,
-                         const int64_t *offset, const int64_t *extent, void *sum)
+                         const block *b, int at)
 {
-    _Alignas(64) double room[BLOCK];
+    char *sum = product->blocks + (size_t)at * product->room.block;
     if (count == 1) {
-        product->kernel[first]->run_part(&product->call[first], offset, extent, sum);
+        product->kernel[first]->run_part(&product->call[first], b->offset, b->extent, false, sum);
         return;
     }
     int left = 1;
     while (left * 2 < count)
         left *= 2;
-    add_products(u, product, first, left, offset, extent, sum);
-    add_products(u, product, first + left, count - left, offset, extent, room);
-    u->runtime->backend->sum(u->dtype, extent[0] * extent[1], sum, room, sum);
+    add_products(u, product, first, left, b, at);
+    if (count - left == 1) {
+        product->kernel[first + left]->run_part(&product->call[first + left], b->offset, b->extent, true,
+                                                sum);
+        return;
+    }
+    add_products(u, product, first + left, count - left, b, at + 1);
+    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum);
 }
 
 /* The block of the product that begins at element `at` of a run: whole rows, but where the run begins or ends
  * within one. */
-static int64_t product_block(const iso_bound_product *product, const iso_weight_run *run, int64_t at,
-                             int64_t *offset, int64_t *extent)
+static block product_block(const iso_bound_product *product, const iso_weight_run *run, int64_t at)
 {
     int64_t column = (run->first + at) % product->columns, left = run->count - at;
-    offset[0] = (run->first + at) / product->columns;
-    offset[1] = column;
-    extent[0] = 1;
-    extent[1] = product->columns - column;
-    if (column == 0 && product->columns <= BLOCK && left >= product->columns) {
-        int64_t rows = left / product->columns, most = BLOCK / product->columns;
-        extent[0] = rows < most ? rows : most;
-    } else {
-        extent[1] = extent[1] < left ? extent[1] : left;
-        extent[1] = extent[1] < BLOCK ? extent[1] : BLOCK;
+    block b = {.offset = {(run->first + at) / product->columns, column},
+               .extent = {1, product->columns - column}};
+    if (column == 0 && left >= product->columns) {
+        int64_t rows = left / product->columns;
+        b.extent[0] = rows < product->room.rows ? rows : product->room.rows;
+    } else if (b.extent[1] > left) {
+        b.extent[1] = left;
     }
-    return extent[0] * extent[1];
+    b.elements = b.extent[0] * b.extent[1];
+    return b;
 }
 
 static void update_product_block(const updater *u, const iso_bound_product *product,
                                  const iso_weight_run *run, int64_t at)
 {
-    _Alignas(64) double room[BLOCK];
-    int64_t offset[2], extent[2], n = product_block(product, run, at, offset, extent);
-    add_products(u, product, 0, product->group, offset, extent, room);
-    update(u, run, at, n, room);
+    block b = product_block(product, run, at);
+    add_products(u, product, 0, product->group, &b, 0);
+    update(u, run, at, b.elements, product->blocks);
 }
 
 enum { MOST_BLOCKS = 512 }; /* that are taken backwards together */
 
 static void update_from_product(const updater *u, const iso_bound_product *product, const iso_weight_run *run)
 {
-    int64_t begin[MOST_BLOCKS], offset[2], extent[2];
+    int64_t begin[MOST_BLOCKS];
+    for (int i = 0; i < product->group && run->count >= 2 * product->columns; i++)
+        if (product->kernel[i]->prepare_parts)
+            product->kernel[i]->prepare_parts(&product->call[i]);
     for (int64_t at = 0; at < run->count;) {
         int blocks = 0;
         for (; at < run->count && blocks < MOST_BLOCKS; blocks++) {
             begin[blocks] = at;
-            at += product_block(product, run, at, offset, extent);
+            at += product_block(product, run, at).elements;
         }
         for (int i = 0; i < blocks; i++)
             update_product_block(u, product, run, begin[u->backwards ? blocks - 1 - i : i]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
@@ -166,6 +167,12 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_pieces *pie
 
 /* ---- the state of optimizers ---- */
 
+void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
+                             char path[ISO_MAX_SLOT_PATH])
+{
+    snprintf(path, ISO_MAX_SLOT_PATH, "optimizer/%s/%s/%s", rule, variable->path, slot);
+}
+
 /* The part of one member's state that a local slot holds. */
 static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
                             const iso_bucket_state *state, const iso_bucket_member *member, int local,
@@ -180,9 +187,8 @@ static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket
     int64_t from = member->offset > begin ? member->offset : begin,
             to = end < begin + count ? end : begin + count;
     for (int k = 0; k < state->slots && from < to; k++) {
-        char path[512];
-        snprintf(path, sizeof path, "optimizer/%s/%s/%s", bucket->optimizer->rule, member->variable->path,
-                 state->name[k]);
+        char path[ISO_MAX_SLOT_PATH];
+        iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], path);
         const char *kept = iso_graph_keep_text(runtime->graph, path);
         char *data = state->data[local * state->slots + k];
         ISO_TRY(add_piece(pieces,
@@ -199,8 +205,21 @@ done:
     return status;
 }
 
+iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
+                                   iso_pieces *pieces)
+{
+    iso_status status = ISO_OK;
+    for (int b = 0; b < updates->buckets; b++)
+        for (int m = 0; m < updates->bucket[b].members; m++)
+            for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
+                status = add_state(runtime, &updates->bucket[b], &updates->state[b],
+                                   &updates->bucket[b].member[m], l, pieces);
+    return status;
+}
+
 iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *out)
 {
+    ISO_NEED_AS("graph, pieces", graph, out);
     iso_runtime *runtime = graph->runtime;
     iso_pieces pieces = {0};
     iso_status status = ISO_OK;
@@ -208,11 +227,7 @@ iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *out)
         return iso_error(ISO_INVALID, "a graph has no state before its first function is made");
     ISO_TRY(iso_runtime_add_variables(runtime, &pieces));
     for (const iso_update_state *updates = runtime->updates; updates; updates = updates->next)
-        for (int b = 0; b < updates->buckets; b++)
-            for (int m = 0; m < updates->bucket[b].members; m++)
-                for (int l = 0; l < runtime->locals; l++)
-                    ISO_TRY(add_state(runtime, &updates->bucket[b], &updates->state[b],
-                                      &updates->bucket[b].member[m], l, &pieces));
+        ISO_TRY(iso_runtime_add_updates(runtime, updates, &pieces));
     *out = pieces;
     return ISO_OK;
 done:
@@ -222,6 +237,8 @@ done:
 
 void iso_pieces_free(iso_pieces *pieces)
 {
+    if (!pieces)
+        return;
     iso_free(pieces->piece);
     *pieces = (iso_pieces){0};
 }

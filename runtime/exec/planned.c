@@ -1,6 +1,7 @@
 /* Plans of functions that are not made: the same program, buckets and schedule, and no place to run them. */
 #include <inttypes.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 
@@ -9,13 +10,15 @@ static iso_status imagine_hosts(const iso_mesh *mesh, int slots_per_host, iso_si
     *hosts = iso_new((size_t)mesh->slots * sizeof **hosts);
     if (!*hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->slots);
-    for (int s = 0; s < mesh->slots; s++)
-        (*hosts)[s] = slots_per_host ? s / slots_per_host : 0;
+    iso_status status = iso_mesh_imagine_hosts(mesh, slots_per_host, *hosts);
+    bool one = true;
+    for (int s = 0; s < mesh->slots && status == ISO_OK; s++)
+        one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = iso_backend_cpu(),
                        .host_of_slot = *hosts,
                        .slot_tables = iso_bound_tables,
-                       .one_host = (*hosts)[mesh->slots - 1] == 0};
-    return ISO_OK;
+                       .one_host = one};
+    return status;
 }
 
 static iso_status check(const iso_graph *graph, int64_t rows, int slots_per_host)
@@ -33,6 +36,7 @@ static iso_status check(const iso_graph *graph, int64_t rows, int slots_per_host
 iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                              const iso_function_options *options, iso_plan_report **report)
 {
+    ISO_NEED(graph, options, report);
     iso_status status;
     iso_program *program = NULL;
     iso_bucket_list buckets = {0};

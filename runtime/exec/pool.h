@@ -7,9 +7,8 @@
 typedef struct iso_pool iso_pool;
 typedef void (*iso_job)(void *arg, int thread);
 
-/* threads: at least 1, the caller's among them. spin: waiting threads may burn time (no more threads than
- * cores). */
-iso_status iso_pool_create(int threads, bool spin, iso_pool **pool);
+/* threads: at least 1, the caller's among them. crowded: there are more of them than cores. */
+iso_status iso_pool_create(int threads, bool crowded, iso_pool **pool);
 void iso_pool_destroy(iso_pool *pool);
 /* Runs job(arg, t) on every thread t and returns when all are done. */
 void iso_pool_run(iso_pool *pool, iso_job job, void *arg);

@@ -1,3 +1,4 @@
+#include "runtime/base/arguments.h"
 #include "runtime/exec/recorder_impl.h"
 
 #include <time.h>
@@ -28,6 +29,7 @@ void iso_recorder_destroy(iso_recorder *recorder)
 
 iso_status iso_function_record(iso_function *function)
 {
+    ISO_NEED(function);
     if (!function->recorder)
         function->recorder = iso_new(sizeof *function->recorder);
     iso_status status = function->recorder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to record a step");

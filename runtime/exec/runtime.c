@@ -2,8 +2,9 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/function_impl.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
 
@@ -21,6 +22,23 @@ static iso_status find_distribution(iso_runtime *runtime)
     runtime->mesh = runtime->distribution->mesh;
 done:
     return status;
+}
+
+/* Whether some rank hosts no slot. */
+static iso_status find_idle_ranks(iso_runtime *runtime)
+{
+    int ranks = iso_ranks(runtime->ctx), hosting = 0;
+    bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    if (!hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    for (int s = 0; s < runtime->mesh->slots; s++) {
+        bool *its = &hosts[runtime->mesh->rank_of_slot[s]];
+        hosting += !*its;
+        *its = true;
+    }
+    iso_free(hosts);
+    runtime->idle_ranks = hosting < ranks;
+    return ISO_OK;
 }
 
 /* Local slots in the order of the mesh, in contiguous blocks on the threads. */
@@ -45,13 +63,7 @@ static iso_status place_slots(iso_runtime *runtime)
     for (int t = 0; t < runtime->threads; t++)
         for (int i = runtime->first_local[t]; i < runtime->first_local[t + 1]; i++)
             runtime->local[i].thread = t;
-    for (int r = 0; r < iso_ranks(runtime->ctx); r++) {
-        bool idle = true;
-        for (int s = 0; s < mesh->slots; s++)
-            idle &= mesh->rank_of_slot[s] != r;
-        runtime->idle_ranks |= idle;
-    }
-    return ISO_OK;
+    return find_idle_ranks(runtime);
 }
 
 static iso_status make_fabric(iso_runtime *runtime)
@@ -81,8 +93,8 @@ done:
 static iso_status start_threads(iso_runtime *runtime)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool spin = (long)runtime->threads * iso_host_ranks(runtime->ctx) <= cores;
-    return iso_pool_create(runtime->threads, spin, &runtime->pool);
+    bool crowded = (long)runtime->threads * iso_host_ranks(runtime->ctx) > cores;
+    return iso_pool_create(runtime->threads, crowded, &runtime->pool);
 }
 
 /* All ranks use the lowest instruction set among them, so that they give the same bits. */
@@ -123,7 +135,7 @@ static size_t variable_offset(const void *arg, const iso_variable *variable, int
     return runtime->variable[variable->id].offset[slot];
 }
 
-static void free_update_state(const iso_runtime *runtime, iso_update_state *updates)
+void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates)
 {
     for (int b = 0; updates->state && b < updates->buckets; b++) {
         int count = updates->state[b].slots * runtime->locals;
@@ -144,14 +156,18 @@ static void destroy(void *memory)
     if (!runtime)
         return;
     iso_pool_destroy(runtime->pool);
+    for (iso_function *function = runtime->functions; function; function = function->next)
+        function->listed = false;
     while (runtime->updates) {
         iso_update_state *next = runtime->updates->next;
-        free_update_state(runtime, runtime->updates);
+        iso_runtime_free_updates(runtime, runtime->updates);
         runtime->updates = next;
     }
     for (int i = 0; i < runtime->stored; i++) {
         iso_free(runtime->variable[i].shown);
         iso_free(runtime->variable[i].offset);
+        iso_free(runtime->variable[i].first_on_host);
+        iso_free(runtime->variable[i].first_of_all);
     }
     for (int i = 0; runtime->local && i < runtime->locals; i++)
         iso_free(runtime->local[i].arena);
@@ -165,6 +181,9 @@ static void destroy(void *memory)
     iso_free(runtime->variable);
     iso_free(runtime->host_bytes);
     iso_free(runtime->host_of_slot);
+    for (int i = 0; i < runtime->spares; i++)
+        iso_free(runtime->spare[i].offset);
+    iso_free(runtime->spare);
     iso_free(runtime);
 }
 
@@ -227,29 +246,14 @@ void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *varia
     return (char *)iso_fabric_host_area(runtime->fabric) + runtime->variable[variable->id].offset[slot];
 }
 
-/* The first slot before `slot`, of the same host or of any, that holds the same box; `slot` itself where
- * there is none. */
-static int first_holder(const iso_runtime *runtime, const iso_variable *variable, int slot, bool same_host)
-{
-    iso_box mine = iso_runtime_variable_box(runtime, variable, slot);
-    for (int s = 0; s < slot; s++) {
-        if (same_host && host_of_slot(runtime, s) != host_of_slot(runtime, slot))
-            continue;
-        iso_box theirs = iso_runtime_variable_box(runtime, variable, s);
-        if (iso_box_equal(&mine, &theirs))
-            return s;
-    }
-    return slot;
-}
-
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return first_holder(runtime, variable, slot, true) == slot;
+    return runtime->variable[variable->id].first_on_host[slot];
 }
 
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return first_holder(runtime, variable, slot, false) == slot;
+    return runtime->variable[variable->id].first_of_all[slot];
 }
 
 static size_t round_up(size_t bytes)
@@ -257,18 +261,27 @@ static size_t round_up(size_t bytes)
     return (bytes + 2 * ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
-/* One copy on each host of every box that its slots hold. */
-static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
+/* Keys by which slots with the same box are found; by_host: only those of the same host. */
+static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_host,
+                      iso_hash_key *key)
+{
+    for (int s = 0; s < runtime->mesh->slots; s++) {
+        iso_box box = iso_runtime_variable_box(runtime, variable, s);
+        for (int i = 0; i < 2; i++) {
+            uint64_t hash = by_host ? (uint64_t)host_of_slot(runtime, s) + 2 : 0;
+            hash = iso_hash_bytes(hash + (uint64_t)i, box.offset, (size_t)box.rank * sizeof *box.offset);
+            key[s].word[i] = iso_hash_bytes(hash, box.extent, (size_t)box.rank * sizeof *box.extent);
+        }
+    }
+}
+
+/* Gives every box memory once on each host. first[slot]: the first slot of its host with the same box. */
+static void place_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
 {
     iso_stored *stored = &runtime->variable[variable->id];
-    stored->layout = *layout;
-    stored->offset = iso_new((size_t)runtime->mesh->slots * sizeof *stored->offset);
-    if (!stored->offset)
-        return iso_error(ISO_NO_MEMORY, "no memory for the places of '%s'", variable->path);
     for (int s = 0; s < runtime->mesh->slots; s++) {
-        int first = first_holder(runtime, variable, s, true);
-        if (first != s) {
-            stored->offset[s] = stored->offset[first];
+        if (first[s] != s) {
+            stored->offset[s] = stored->offset[first[s]];
             continue;
         }
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
@@ -276,8 +289,37 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
         stored->offset[s] = *used;
         *used += round_up((size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype));
     }
-    stored->placed = true;
-    return ISO_OK;
+}
+
+static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
+{
+    iso_stored *stored = &runtime->variable[variable->id];
+    int slots = runtime->mesh->slots;
+    size_t count = (size_t)slots;
+    stored->layout = *layout;
+    stored->offset = iso_new(count * sizeof *stored->offset);
+    stored->first_on_host = iso_new(count * sizeof *stored->first_on_host);
+    stored->first_of_all = iso_new(count * sizeof *stored->first_of_all);
+    iso_hash_key *key = iso_new(count * sizeof *key);
+    int *first = iso_new(count * sizeof *first);
+    bool room = stored->offset && stored->first_on_host && stored->first_of_all && key && first;
+    if (room) {
+        make_keys(runtime, variable, false, key);
+        room = iso_hash_firsts(key, slots, first);
+        for (int s = 0; room && s < slots; s++)
+            stored->first_of_all[s] = first[s] == s;
+        make_keys(runtime, variable, true, key);
+        room = room && iso_hash_firsts(key, slots, first);
+    }
+    for (int s = 0; room && s < slots; s++)
+        stored->first_on_host[s] = first[s] == s;
+    iso_status status = ISO_OK;
+    if (room && !iso_runtime_take_place(runtime, variable, stored, &status))
+        place_copies(runtime, variable, first);
+    iso_free(first);
+    iso_free(key);
+    stored->placed = room;
+    return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the places of '%s'", variable->path);
 }
 
 /* A map or a callback may have changed its mind since the first function. */
@@ -309,8 +351,11 @@ static iso_status place_new(iso_runtime *runtime, const iso_program *program)
     int first = runtime->stored;
     runtime->stored = graph->variables;
     iso_status status = ISO_OK;
-    for (int i = first; i < graph->variables && status == ISO_OK; i++)
+    for (int i = first; i < graph->variables && status == ISO_OK; i++) {
+        runtime->variable[i] = (iso_stored){.placed = false};
         status = place_variable(runtime, graph->variable[i], &program->variable_layout[i]);
+        graph->variable[i]->placed = true;
+    }
     return status;
 }
 
@@ -322,7 +367,7 @@ static iso_status initialize(iso_runtime *runtime, int first)
         for (int i = 0; i < runtime->locals && status == ISO_OK; i++) {
             const iso_variable *variable = runtime->graph->variable[v];
             int slot = runtime->local[i].slot;
-            if (!iso_runtime_first_on_host(runtime, variable, slot))
+            if (runtime->variable[v].inherited || !iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
             status = iso_initialize(variable, runtime->graph->seed, &box,
@@ -353,6 +398,10 @@ static iso_status grow(void **memory, size_t bytes, const char *what)
     return iso_alloc(bytes, what, memory);
 }
 
+/* Bytes between the scratch memories of threads: a core fetches ahead beyond the end of what it reads, and
+ * would take lines out of another's cache that are written all the time. */
+enum { SCRATCH_GAP = 2048 };
+
 static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scratch)
 {
     iso_status status = ISO_OK;
@@ -363,7 +412,7 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
     }
     if (scratch > runtime->scratch_bytes) {
         for (int t = 0; t < runtime->threads; t++)
-            ISO_TRY(grow(&runtime->scratch[t], scratch, "the scratch memory of a thread"));
+            ISO_TRY(grow(&runtime->scratch[t], scratch + SCRATCH_GAP, "the scratch memory of a thread"));
         runtime->scratch_bytes = scratch;
     }
 done:
@@ -455,11 +504,11 @@ static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list 
                               iso_update_state *updates)
 {
     iso_status status = ISO_OK;
-    updates->buckets = buckets->count;
     updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
     updates->bucket = iso_new(((size_t)buckets->count + 1) * sizeof *updates->bucket);
     if (!updates->state || !updates->bucket)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+    updates->buckets = buckets->count;
     for (int b = 0; b < buckets->count; b++) {
         ISO_TRY(copy_bucket(&buckets->bucket[b], &updates->bucket[b]));
         ISO_TRY(make_state(runtime, &buckets->bucket[b], &updates->state[b]));
@@ -488,6 +537,6 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
     *out = known ? known : fresh;
 done:
     if (known || status != ISO_OK)
-        free_update_state(runtime, fresh);
+        iso_runtime_free_updates(runtime, fresh);
     return status;
 }

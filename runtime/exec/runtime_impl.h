@@ -10,10 +10,20 @@
 /* A variable on all hosts: where in its host's area lies the copy that each slot uses. */
 typedef struct iso_stored {
     bool placed;
+    bool inherited; /* the place and the value are those of a variable that was set aside */
     iso_layout layout;
-    iso_layout *shown; /* the same for users, made when one asks for it */
-    size_t *offset;    /* [slots] */
+    iso_layout *shown;                  /* the same for users, made when one asks for it */
+    size_t *offset;                     /* [slots] */
+    bool *first_on_host, *first_of_all; /* [slots] no slot before, of its host or of any, has the same box */
 } iso_stored;
+
+/* The memory of a variable that was freed, for the next one of its shape, type and layout. */
+typedef struct iso_spare {
+    iso_dtype dtype;
+    iso_shape shape;
+    iso_layout layout;
+    size_t *offset; /* [slots] */
+} iso_spare;
 
 /* A slot that this rank hosts. */
 typedef struct iso_local_slot {
@@ -23,6 +33,8 @@ typedef struct iso_local_slot {
     double flops;
     double taken; /* bytes of other slots that it read for deferred products */
     iso_fault fault;
+    iso_status
+        read_status;     /* of the batch's `read`, where that raised the fault; ISO_OK: something else did */
     iso_step_info *info; /* of the running step; lent */
 } iso_local_slot;
 
@@ -67,8 +79,13 @@ typedef struct iso_runtime {
     void **scratch;      /* [threads] */
     unsigned generation; /* counts moves of the memory above: plans bind again */
     uint64_t steps;      /* of training so far */
+    int failures_told;   /* failed messages that the last step told all slots of, as a fault */
     bool idle_ranks;     /* some rank hosts no slot */
     iso_update_state *updates;
+    struct iso_function *functions; /* that there are */
+    struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
+    int spares, spare_capacity;
+    iso_spare *spare;
 } iso_runtime;
 
 /* The graph's runtime, made with its first function. Collective. */
@@ -82,6 +99,14 @@ iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);
+void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
+/* set_aside.c: gives a variable, whose layout and arrays there are, the place that it had before the model
+ * was compiled again, or the place of one that is gone; false where there is none. */
+bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+                            iso_status *status);
+/* pieces.c: adds this rank's pieces of the state of updates. */
+iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
+                                   iso_pieces *pieces);
 /* The copy of a variable that a local slot uses; whether this slot is the first of its host (of all slots)
  * that uses its copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
@@ -90,6 +115,13 @@ bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *va
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
 /* pieces.c: adds this rank's pieces of all variables. */
 iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_pieces *pieces);
+
+/* variables.c: gives every rank the elements that one rank has; on all others they are zero bits. Collective.
+ */
+iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count);
+/* pieces.c: the path of an optimizer's slot. */
+void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
+                             char path[ISO_MAX_SLOT_PATH]);
 
 /* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY for an orthogonal one. */
 iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);

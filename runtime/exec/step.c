@@ -59,7 +59,9 @@ static void clear(const iso_array *array)
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bound)
 {
     const iso_array *array = bound->array;
-    bool whole = true, empty = array->dim[0] == 0;
+    /* the first dimension is read as rows; a scalar is one row */
+    int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
+    bool whole = true, empty = rows == 0;
     for (int d = 1; d < array->rank; d++) {
         whole &= array->dim[d] == array->global[d];
         empty |= array->dim[d] == 0;
@@ -70,11 +72,12 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
         clear(array);
         return;
     }
-    iso_status status = whole ? s->batch->read(s->batch, bound->input, array->offset[0], array->dim[0],
-                                               array->dtype, array->data)
+    iso_status status = whole ? s->batch->read(s->batch, bound->input, begin, rows, array->dtype, array->data)
                               : read_part(s, bound);
-    if (status != ISO_OK)
-        iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
+    if (status == ISO_OK)
+        return;
+    sp->local->read_status = status;
+    iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
 }
 
 static void run_instruction(const step *s, iso_slot_plan *sp, iso_bound *bound)
@@ -109,11 +112,22 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
                              plan->program, sp->local->slot, &rates[b]);
 }
 
-/* After a fault anywhere nothing is changed. */
+/* Messages that have failed are a fault of the step on all ranks. By thread 0. */
+static void tell_failures(const step *s)
+{
+    iso_runtime *runtime = s->runtime;
+    runtime->failures_told = iso_fabric_failures(runtime->fabric);
+    if (runtime->failures_told > 0) {
+        iso_fabric_failure(runtime->fabric);
+        iso_fault_raise(&runtime->local[0].fault, "%s", iso_error_message());
+    }
+}
+
+/* After a fault anywhere nothing is changed, nor after a message of this rank has failed. */
 static void change_state(const step *s, int local, const iso_rates *rates)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
-    if (*sp->fault_total != 0)
+    if (*sp->fault_total != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
     iso_optimize(s->runtime, s->ready, s->function->updates, local, rates);
     run_assigns(sp->assign, sp->assigns);
@@ -143,16 +157,32 @@ static void run_spread(const step *s, int thread, int first, int end)
     end_exchange(s, spread, thread, first, end, begin, ISO_EVENT_SPREAD);
 }
 
+/* Slot 0 adds the faults of many slots. */
+static void run_faults(const step *s, int thread, int first, int end)
+{
+    iso_exchange *faults = s->ready->plan->faults;
+    int64_t begin = tick(s);
+    iso_exchange_begin(faults, thread);
+    for (int l = first; l < end; l++)
+        iso_exchange_pull(faults, s->runtime->local[l].slot);
+    iso_exchange_end(faults, thread);
+    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
+}
+
 static void run_end(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
     iso_rates rates[ISO_MAX_BUCKETS];
+    if (thread == 0)
+        tell_failures(s);
     for (int l = first; l < end; l++) {
         int64_t begin = tick(s);
         prepare_end(s, &s->ready->slot[l],
                     rates); /* the same for all slots: they read the same iteration and rate */
         note(s, l, ISO_EVENT_PREPARE, -1, begin);
     }
+    if (plan->faults)
+        run_faults(s, thread, first, end);
     int64_t begin = tick(s);
     iso_exchange_begin(plan->finish, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
@@ -237,7 +267,7 @@ double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_bat
     s.recorder = iso_recorder_of_step(function->recorder);
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     for (int l = 0; l < runtime->locals; l++)
-        runtime->local[l].fault.raised = false;
+        runtime->local[l].fault.raised = false, runtime->local[l].read_status = ISO_OK;
     for (int l = 0; refusal && l < runtime->locals; l++)
         iso_fault_raise(&runtime->local[l].fault, "%s", refusal);
     if (runtime->locals == 0)

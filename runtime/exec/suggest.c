@@ -1,10 +1,12 @@
-/* The search for layouts: a descent, one tensor at a time, over the costs that plans state. */
+/* The search for layouts: coordinate descent on the cost of plans, one group of like tensors at a time. */
 #include "runtime/exec/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 
@@ -12,15 +14,18 @@ enum {
     MOST_ITEMS = 64,
     MOST_CHOICES = 96,
     MOST_SWEEPS = 4,
-    MOST_TRIED = 4000,
+    MOST_STARTS = 2 * (1 + 2 * (ISO_MAX_AXES + 1)),
+    DESCENTS = 3,       /* from the best of the starts */
+    MOST_WORK = 250000, /* instructions of all plans; bounds the search equally on all machines */
     LAYOUT_TEXT = ISO_LAYOUT_TEXT,
     ROWS = -1
 };
 
-/* A tensor whose layout is chosen, or ROWS: how all inputs' rows are split. Choice 0 is what holds without a
- * key. */
+/* A group of tensors that get one layout: variables of the same shape and place in like layers. Or ROWS: how
+ * the rows of all inputs are split. Choice 0 is the layout without a key. */
 typedef struct item {
-    int variable;
+    int variable; /* the first of them */
+    int members, *member;
     int choices, chosen;
     iso_layout *choice;
 } item;
@@ -30,14 +35,79 @@ typedef struct outcome {
     int64_t slot_bytes, host_bytes;
 } outcome;
 
+/* What has been tried. */
+typedef struct known {
+    uint64_t key; /* hash of the choices; 0: free */
+    outcome outcome;
+} known;
+
 typedef struct search {
     iso_graph *graph;
     iso_mesh *mesh;
     const iso_function_options *function;
     const iso_suggest_options *options;
     int items, tried;
+    int64_t work; /* instructions planned so far */
+    int known_count, known_room;
+    known *known; /* hash table */
     item item[MOST_ITEMS + 1];
 } search;
+
+/* ---- what a step costs ---- */
+
+/* Costs, in operations of a product at full speed: a core did about 50 a nanosecond where this was measured.
+ */
+static const double ELEMENT = 12, /* an element that an op writes: memory is slower than arithmetic */
+    BYTE_HERE = 8,                /* a byte from another slot of the host */
+    BYTE_AWAY = 100,              /* or from another host */
+    WEIGHT_BYTE = 5,              /* of weights that another slot has updated: they come from its cache */
+    MEETING_HERE = 1e5,           /* an exchange: slots wait for each other */
+    MEETING_AWAY = 2e6;
+
+/* Products of few rows or columns are slower: they do not fill the tiles of about 6 by 16 elements, and
+ * loaded data is reused little. */
+static double narrowness(const iso_shape *local)
+{
+    double factor = 1;
+    for (int d = local->rank - 1; d >= 0 && d >= local->rank - 2; d--)
+        factor *= 1 + (d == local->rank - 1 ? 8.0 : 4.0) / (double)(local->dim[d] > 0 ? local->dim[d] : 1);
+    return factor;
+}
+
+static double cost_of_op(const iso_plan_report *r, const iso_report_op *op)
+{
+    double elements = 1, flops = op->flops / r->slots;
+    bool computes = op->kind == ISO_REPORT_OP || op->kind == ISO_REPORT_PRODUCT;
+    if (!computes && op->kind != ISO_REPORT_COPY)
+        return 0;
+    for (int d = 0; d < op->local.rank; d++)
+        elements *= (double)op->local.dim[d];
+    return (flops > 8 * elements ? flops * narrowness(&op->local) : flops) + ELEMENT * elements;
+}
+
+/* Weights that a slot reads and another one of its host has updated. */
+static double weights_of_others(const iso_plan_report *r)
+{
+    double bytes = 0;
+    for (int i = 0; i < r->variables; i++)
+        if (r->variable[i].split > 1)
+            bytes += (double)r->variable[i].bytes * (r->variable[i].split - 1) / r->variable[i].split;
+    return bytes;
+}
+
+double iso_suggest_cost(const iso_plan_report *r)
+{
+    if (ISO_ANY_NULL_AS("report", r))
+        return 0;
+    bool away = r->hosts > 1;
+    double cost = r->bytes / r->slots * (away ? BYTE_AWAY : BYTE_HERE) + WEIGHT_BYTE * weights_of_others(r);
+    for (int i = 0; i < r->ops; i++) {
+        cost += cost_of_op(r, &r->op[i]);
+        if (r->slots > 1 && r->op[i].kind == ISO_REPORT_EXCHANGE)
+            cost += away ? MEETING_AWAY : MEETING_HERE;
+    }
+    return cost;
+}
 
 /* ---- what there is to choose ---- */
 
@@ -124,6 +194,53 @@ static int heavier(const void *a, const void *b)
     return x->elements != y->elements ? (x->elements < y->elements ? 1 : -1) : x->variable - y->variable;
 }
 
+/* Whether two paths differ only in the numbers of layers: "dense/kernel" and "dense_3/kernel". */
+static bool same_role(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        size_t digits;
+        while (*a == '_' && (digits = strspn(a + 1, "0123456789")) > 0)
+            a += digits + 1;
+        while (*b == '_' && (digits = strspn(b + 1, "0123456789")) > 0)
+            b += digits + 1;
+        if (*a != *b)
+            return false;
+        if (!*a)
+            return true;
+    }
+}
+
+/* Kernels of the model so far, in order of their making: which of a pair it is. */
+static int place_among_kernels(const search *s, int variable)
+{
+    int place = 0;
+    for (int i = 0; i < variable; i++)
+        place += iso_variable_trainable(s->graph->variable[i]) && s->graph->variable[i]->shape.rank > 1;
+    return place;
+}
+
+static item *find_like(search *s, int variable)
+{
+    const iso_variable *v = s->graph->variable[variable];
+    for (int i = 1; i < s->items; i++) {
+        const iso_variable *first = s->graph->variable[s->item[i].variable];
+        if (iso_shape_equal(&first->shape, &v->shape) && same_role(first->path, v->path) &&
+            place_among_kernels(s, variable) % 2 == place_among_kernels(s, s->item[i].variable) % 2)
+            return &s->item[i];
+    }
+    return NULL;
+}
+
+static iso_status add_member(item *it, int variable)
+{
+    int *grown = iso_grow(it->member, (size_t)it->members, (size_t)it->members + 1, sizeof *grown);
+    if (!grown)
+        return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
+    it->member = grown;
+    it->member[it->members++] = variable;
+    return ISO_OK;
+}
+
 static iso_status new_item(search *s, int variable)
 {
     item *it = &s->item[s->items];
@@ -131,28 +248,40 @@ static iso_status new_item(search *s, int variable)
     if (!it->choice)
         return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
     s->items++;
-    if (variable == ROWS)
+    if (variable == ROWS) {
         list_rows(s, it);
-    else
-        list_choices(s, it, &s->graph->variable[variable]->shape);
-    return ISO_OK;
+        return ISO_OK;
+    }
+    list_choices(s, it, &s->graph->variable[variable]->shape);
+    return add_member(it, variable);
+}
+
+/* Trainable variables that are no scalars, the heaviest first; returns their number. */
+static int order_variables(const iso_graph *graph, weighed *order)
+{
+    int count = 0;
+    for (int i = 0; i < graph->variables; i++)
+        if (iso_variable_trainable(graph->variable[i]) && graph->variable[i]->shape.rank > 0)
+            order[count++] = (weighed){elements(graph, i), i};
+    qsort(order, (size_t)count, sizeof *order, heavier);
+    return count;
 }
 
 static iso_status list_items(search *s)
 {
-    const iso_graph *graph = s->graph;
-    int count = 0;
     iso_status status = ISO_OK;
-    weighed *order = iso_new(((size_t)graph->variables + 1) * sizeof *order);
+    weighed *order = iso_new(((size_t)s->graph->variables + 1) * sizeof *order);
     if (!order)
-        return iso_error(ISO_NO_MEMORY, "no memory to order %d variables", graph->variables);
-    for (int i = 0; i < graph->variables; i++)
-        if (graph->variable[i]->trainable && graph->variable[i]->shape.rank > 0)
-            order[count++] = (weighed){elements(graph, i), i};
-    qsort(order, (size_t)count, sizeof *order, heavier);
+        return iso_error(ISO_NO_MEMORY, "no memory to order %d variables", s->graph->variables);
+    int count = order_variables(s->graph, order);
     ISO_TRY(new_item(s, ROWS));
-    for (int i = 0; i < count && i < MOST_ITEMS; i++)
-        ISO_TRY(new_item(s, order[i].variable));
+    for (int i = 0; i < count; i++) {
+        item *like = find_like(s, order[i].variable);
+        if (like)
+            ISO_TRY(add_member(like, order[i].variable));
+        else if (s->items <= MOST_ITEMS)
+            ISO_TRY(new_item(s, order[i].variable));
+    }
 done:
     iso_free(order);
     return status;
@@ -179,8 +308,8 @@ static iso_status visit_layouts(const search *s, layout_visit visit, void *arg)
         const iso_layout *layout = &it->choice[it->chosen];
         if (it->chosen == 0)
             continue;
-        if (it->variable != ROWS)
-            ISO_TRY(visit(arg, s->graph->variable[it->variable]->path, layout));
+        for (int m = 0; m < it->members; m++)
+            ISO_TRY(visit(arg, s->graph->variable[it->member[m]]->path, layout));
         for (int k = 0; it->variable == ROWS && k < ISO_MAX_FUNCTION_INPUTS && s->function->inputs[k]; k++) {
             char path[512];
             iso_layout input = input_layout(layout, iso_tensor_shape(s->function->inputs[k]));
@@ -207,16 +336,16 @@ static iso_status set_key(void *arg, const char *path, const iso_layout *layout)
 static void weigh(const search *s, const iso_plan_report *r, outcome *out)
 {
     const iso_suggest_options *o = s->options;
-    *out = (outcome){.flops = r->flops / r->slots,
+    *out = (outcome){.cost = iso_suggest_cost(r),
+                     .flops = r->flops / r->slots,
                      .bytes = r->bytes / r->slots,
                      .slot_bytes = r->slot.total,
                      .host_bytes = r->host.total};
     double needed = (double)(o->memory_of_slot ? out->slot_bytes : out->host_bytes);
     out->excess = o->memory > 0 && needed > o->memory ? needed - o->memory : 0;
-    out->cost = out->flops + ISO_SUGGEST_BALANCE * out->bytes;
 }
 
-static iso_status try_it(search *s, outcome *out)
+static iso_status plan_it(search *s, outcome *out)
 {
     iso_status status;
     iso_layout_map *map = NULL;
@@ -230,12 +359,74 @@ static iso_status try_it(search *s, outcome *out)
     ISO_TRY(iso_function_plan(s->graph, s->options->rows, s->options->slots_per_host, s->function, &report));
     weigh(s, report, out);
     s->tried++;
+    s->work += report->ops;
+    if (s->options->progress)
+        s->options->progress(s->options->user, s->tried);
 done:
     s->graph->distribution = before;
     iso_plan_report_destroy(report);
     iso_distribution_destroy(distribution);
     iso_layout_map_destroy(map);
     return status;
+}
+
+/* ---- what is known ---- */
+
+static uint64_t key_of_choices(const search *s)
+{
+    uint64_t key = 0;
+    for (int i = 0; i < s->items; i++)
+        key = iso_hash_mix(key ^ (uint64_t)s->item[i].chosen);
+    return key ? key : 1;
+}
+
+static known *find_known(known *table, int room, uint64_t key)
+{
+    size_t at = (size_t)key & ((size_t)room - 1);
+    while (table[at].key && table[at].key != key)
+        at = (at + 1) & ((size_t)room - 1);
+    return &table[at];
+}
+
+static iso_status grow_known(search *s)
+{
+    int room = s->known_room ? 2 * s->known_room : 256;
+    if (2 * s->known_count < s->known_room)
+        return ISO_OK;
+    known *table = iso_new((size_t)room * sizeof *table);
+    if (!table)
+        return iso_error(ISO_NO_MEMORY, "no memory for a search of layouts");
+    for (int i = 0; i < s->known_room; i++)
+        if (s->known[i].key)
+            *find_known(table, room, s->known[i].key) = s->known[i];
+    iso_free(s->known);
+    s->known = table;
+    s->known_room = room;
+    return ISO_OK;
+}
+
+/* Plans each set of choices once. */
+static iso_status try_it(search *s, outcome *out)
+{
+    iso_status status = grow_known(s);
+    if (status != ISO_OK)
+        return status;
+    uint64_t key = key_of_choices(s);
+    known *place = find_known(s->known, s->known_room, key);
+    if (!place->key) {
+        status = plan_it(s, &place->outcome);
+        if (status != ISO_OK)
+            return status;
+        place->key = key;
+        s->known_count++;
+    }
+    *out = place->outcome;
+    return ISO_OK;
+}
+
+static bool has_time(const search *s)
+{
+    return s->work < MOST_WORK / (s->options->searches > 0 ? s->options->searches : 1);
 }
 
 /* ---- the descent ---- */
@@ -256,7 +447,7 @@ static iso_status improve(search *s, item *it, outcome *best, bool *changed)
     int kept = it->chosen;
     for (int i = 0; i < it->choices; i++) {
         outcome trial = {0};
-        if (i == kept)
+        if (i == kept || !has_time(s))
             continue;
         int now = it->chosen;
         it->chosen = i;
@@ -279,7 +470,7 @@ static iso_status descend(search *s, outcome *best)
     iso_status status = try_it(s, best);
     for (int sweep = 0; changed && sweep < MOST_SWEEPS; sweep++) {
         changed = false;
-        for (int i = 1; i < s->items && status == ISO_OK && s->tried < MOST_TRIED; i++)
+        for (int i = 1; i < s->items && status == ISO_OK && has_time(s); i++)
             status = improve(s, &s->item[i], best, &changed);
     }
     return status;
@@ -301,15 +492,6 @@ static int find_choice(const search *s, const item *it, int dim, uint32_t axes)
     return 0;
 }
 
-/* Kernels of the model so far, in order of their making: which of a pair it is. */
-static int place_among_kernels(const search *s, int variable)
-{
-    int place = 0;
-    for (int i = 0; i < variable; i++)
-        place += s->graph->variable[i]->trainable && s->graph->variable[i]->shape.rank > 1;
-    return place;
-}
-
 /* What people do: nothing; or columns of kernels over some axes; or of pairs of kernels, columns of the first
  * and rows of the second. */
 typedef enum start_pattern { REPLICATED, COLUMNS, PAIRS, PATTERNS } start_pattern;
@@ -325,41 +507,109 @@ static void set_pattern(search *s, int rows, start_pattern pattern, uint32_t axe
     }
 }
 
+/* A set of choices and what it costs. */
+typedef struct start {
+    int rows;
+    start_pattern pattern;
+    uint32_t axes;
+    outcome outcome;
+} start;
+
+typedef struct starts {
+    int count;
+    start start[MOST_STARTS];
+} starts;
+
+static iso_status add_start(search *s, starts *all, int rows, start_pattern pattern, uint32_t axes)
+{
+    start *fresh = &all->start[all->count];
+    *fresh = (start){.rows = rows, .pattern = pattern, .axes = axes};
+    set_pattern(s, rows, pattern, axes);
+    iso_status status = try_it(s, &fresh->outcome);
+    all->count += status == ISO_OK;
+    return status;
+}
+
+/* For each way to split rows, replicated variables come first. */
+static iso_status list_starts(search *s, starts *all)
+{
+    iso_status status = ISO_OK;
+    uint32_t every = (1u << s->mesh->axes) - 1;
+    for (int rows = 0; rows < s->item[0].choices; rows++) {
+        ISO_TRY(add_start(s, all, rows, REPLICATED, 0));
+        for (int k = COLUMNS; k < PATTERNS; k++) {
+            for (int a = 0; a < s->mesh->axes && s->mesh->axes > 1; a++)
+                if (s->mesh->size[a] > 1)
+                    ISO_TRY(add_start(s, all, rows, (start_pattern)k, 1u << a));
+            ISO_TRY(add_start(s, all, rows, (start_pattern)k, every));
+        }
+    }
+done:
+    return status;
+}
+
+/* Sorted by cost; equal ones in the order in which they were found. */
+static void sort_starts(starts *all)
+{
+    for (int i = 1; i < all->count; i++)
+        for (int k = i; k > 0 && better(&all->start[k].outcome, &all->start[k - 1].outcome); k--) {
+            start before = all->start[k - 1];
+            all->start[k - 1] = all->start[k];
+            all->start[k] = before;
+        }
+}
+
+/* Layouts that save less than this part of data parallel's cost are not suggested: costs are only estimates.
+ */
+static const double CLEARLY = 0.1;
+
 typedef struct record {
-    bool found;
     outcome outcome;
     int chosen[MOST_ITEMS + 1];
 } record;
 
-static iso_status begin_with(search *s, int rows, start_pattern pattern, uint32_t axes, record *best)
+static void keep(const search *s, const outcome *found, record *best)
 {
-    outcome found = {0};
-    if (best->found && s->tried >= MOST_TRIED)
-        return ISO_OK;
-    set_pattern(s, rows, pattern, axes);
-    iso_status status = descend(s, &found);
-    if (status != ISO_OK || (best->found && !better(&found, &best->outcome)))
-        return status;
-    best->found = true;
-    best->outcome = found;
+    best->outcome = *found;
     for (int i = 0; i < s->items; i++)
         best->chosen[i] = s->item[i].chosen;
-    return ISO_OK;
+}
+
+/* Data parallel: replicated variables, and rows split the better way. */
+static void find_data_parallel(search *s, const starts *all, record *found)
+{
+    const start *best = NULL;
+    for (int i = 0; i < all->count; i++)
+        if (all->start[i].pattern == REPLICATED && (!best || better(&all->start[i].outcome, &best->outcome)))
+            best = &all->start[i];
+    set_pattern(s, best->rows, REPLICATED, 0);
+    keep(s, &best->outcome, found);
+}
+
+static bool is_clearly_better(const outcome *a, const outcome *b)
+{
+    return a->excess != b->excess ? a->excess < b->excess : a->cost < b->cost * (1 - CLEARLY);
 }
 
 static iso_status find_best(search *s, outcome *found)
 {
-    record best = {0};
+    starts all = {0};
+    record best, plain;
     iso_status status = ISO_OK;
-    uint32_t all = (1u << s->mesh->axes) - 1;
-    for (int rows = 0; rows < s->item[0].choices; rows++) {
-        ISO_TRY(begin_with(s, rows, REPLICATED, 0, &best));
-        for (int k = COLUMNS; k < PATTERNS; k++) {
-            for (int a = 0; a < s->mesh->axes && s->mesh->axes > 1; a++)
-                ISO_TRY(begin_with(s, rows, (start_pattern)k, 1u << a, &best));
-            ISO_TRY(begin_with(s, rows, (start_pattern)k, all, &best));
-        }
+    ISO_TRY(list_starts(s, &all));
+    find_data_parallel(s, &all, &plain);
+    sort_starts(&all);
+    best = plain;
+    for (int i = 0; i < all.count && i < (s->options->starts_only ? 1 : DESCENTS); i++) {
+        outcome end = all.start[i].outcome;
+        set_pattern(s, all.start[i].rows, all.start[i].pattern, all.start[i].axes);
+        if (!s->options->starts_only)
+            ISO_TRY(descend(s, &end));
+        if (better(&end, &best.outcome))
+            keep(s, &end, &best);
     }
+    if (!is_clearly_better(&best.outcome, &plain.outcome))
+        best = plain;
     for (int i = 0; i < s->items; i++)
         s->item[i].chosen = best.chosen[i];
     *found = best.outcome;
@@ -393,7 +643,7 @@ static iso_status write_layout(void *arg, const char *path, const iso_layout *la
 static iso_status make_suggestion(const search *s, const outcome *best, iso_suggestion **out)
 {
     iso_suggestion *made = iso_new(sizeof *made);
-    size_t most = (size_t)s->items + ISO_MAX_FUNCTION_INPUTS;
+    size_t most = (size_t)s->graph->variables + ISO_MAX_FUNCTION_INPUTS;
     if (!made || !(made->layout = iso_new(most * sizeof *made->layout))) {
         iso_free(made);
         return iso_error(ISO_NO_MEMORY, "no memory for a suggestion");
@@ -413,9 +663,16 @@ static iso_status make_suggestion(const search *s, const outcome *best, iso_sugg
     return status;
 }
 
+static void free_item(item *it)
+{
+    iso_free(it->choice);
+    iso_free(it->member);
+}
+
 iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,
                                 const iso_suggest_options *options, iso_suggestion **suggestion)
 {
+    ISO_NEED(graph, mesh, function, options, suggestion);
     iso_status status;
     outcome best = {0};
     search *s = iso_new(sizeof *s);
@@ -430,7 +687,8 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
     ISO_TRY(make_suggestion(s, &best, suggestion));
 done:
     for (int i = 0; i < s->items; i++)
-        iso_free(s->item[i].choice);
+        free_item(&s->item[i]);
+    iso_free(s->known);
     iso_free(s);
     return status;
 }

@@ -14,6 +14,10 @@ typedef struct iso_suggest_options {
     int slots_per_host; /* 0: all on one */
     double memory;      /* bytes that a host (or each slot) may need; 0: any */
     bool memory_of_slot;
+    bool starts_only; /* only data parallel and the usual tensor parallel patterns are compared */
+    int searches;     /* the number of searches that share the time limit; 0: 1 */
+    void (*progress)(void *user, int tried); /* after each plan; NULL: none */
+    void *user;
 } iso_suggest_options;
 
 typedef struct iso_suggested_layout {
@@ -30,18 +34,22 @@ typedef struct iso_suggestion {
     bool fits;                      /* within the memory asked for */
     double flops, bytes;            /* of a slot in a step: the mean */
     int64_t slot_bytes, host_bytes; /* of memory */
-    double cost;                    /* flops + ISO_SUGGEST_BALANCE * bytes */
+    double cost;                    /* iso_suggest_cost */
 } iso_suggestion;
 
-/* An element that comes from another slot costs as much as so many operations for each of its bytes: a core
- * computes about 50 GFLOP/s and gets its share of a network at about 0.5 GB/s. */
-enum { ISO_SUGGEST_BALANCE = 100 };
+/* The estimated cost of a step for a slot, in operations of a product at full speed. It sums the operations
+ * of the plan's ops (more where products are narrow), the elements that they write, the bytes from other
+ * slots of the host and of other hosts, the exchanges, for which slots wait for each other, and the weights
+ * that another slot of the host updates. Repeated work counts on every slot that does it. */
+double iso_suggest_cost(const iso_plan_report *report);
 
-/* Looks for layouts with which a step costs least, within the memory that there is: changes the layout of one
- * tensor at a time as long as that helps, the heaviest first, beginning with data parallel and with the usual
- * tensor parallel patterns. Every trial is a plan (iso_function_plan). `mesh` may be imagined. The graph must
- * have no function yet; afterwards it has the distribution that it had. Texts are lent from the graph and the
- * suggestion. iso_suggestion_destroy. Local. */
+/* Looks for the layouts with the lowest iso_suggest_cost that fit into the available memory. The search
+ * begins with the best of data parallel and the usual tensor parallel patterns. It then changes the layout of
+ * one tensor (and of the like tensors of other layers) at a time, the heaviest first, as long as that helps.
+ * Data parallel is suggested where it fits and nothing costs at least a tenth less. Every trial is a plan
+ * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be imagined. The
+ * graph must have no function yet; its distribution is the same afterwards. The texts belong to the graph and
+ * the suggestion, which the caller frees with iso_suggestion_destroy. Local. */
 iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,
                                 const iso_suggest_options *options, iso_suggestion **suggestion);
 void iso_suggestion_destroy(iso_suggestion *suggestion);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
@@ -324,7 +325,9 @@ static void begin_json(const iso_function *function, iso_text *json)
 
 iso_status iso_function_trace(iso_function *function, iso_text *json)
 {
+    ISO_NEED(function);
     iso_context *ctx = function->graph->ctx;
+    ISO_NEED_AGREED(ctx, json);
     iso_text mine = {0}, whole = {0};
     int64_t origin = 0;
     iso_status status = ISO_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/bound_impl.h"
 #include "runtime/exec/value_impl.h"
@@ -17,16 +18,16 @@ iso_box iso_value_local_box(const iso_value *value, int local)
     return iso_layout_box(value->site->mesh, &value->layout, &value->shape, value->site->slot[local]);
 }
 
-/* A value with room for its parts, all zero. Local. */
-static iso_status allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
-                           const iso_shape *shape, iso_value **out)
+iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
+                              const iso_shape *shape, iso_value **out)
 {
     iso_status status = ISO_OK;
     iso_value *value = iso_new(sizeof *value);
     if (!value)
         return iso_error(ISO_NO_MEMORY, "no memory for a value");
-    *value = (iso_value){.site = site, .layout = *layout, .dtype = dtype, .shape = *shape};
-    value->layout.mesh = site->mesh;
+    *value =
+        (iso_value){.site = site, .layout = *layout, .dtype = dtype, .shape = *shape, .locals = site->locals};
+    value->layout.mesh = iso_mesh_hold(site->mesh);
     value->part = iso_new(((size_t)site->locals + 1) * sizeof *value->part);
     if (!value->part)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a value on %d slots", site->locals));
@@ -46,9 +47,10 @@ void iso_value_destroy(iso_value *value)
 {
     if (!value)
         return;
-    for (int l = 0; value->part && l < value->site->locals; l++)
+    for (int l = 0; value->part && l < value->locals; l++)
         iso_free(value->part[l]);
     iso_free(value->part);
+    iso_mesh_destroy(value->layout.mesh);
     iso_free(value);
 }
 
@@ -71,6 +73,15 @@ static iso_status check_shape(const iso_layout *layout, iso_dtype dtype, const i
     return iso_size_mul((size_t)count, iso_dtype_size(dtype), "a value", &bytes);
 }
 
+void iso_value_describe(const iso_value *value, iso_text *text)
+{
+    char layout[ISO_LAYOUT_TEXT], shape[160];
+    const iso_mesh *mesh = value->site->mesh;
+    iso_text_add(text, "%s %s in layout '%s' on mesh %s", iso_dtype_name(value->dtype),
+                 iso_shape_text(&value->shape, shape, sizeof shape),
+                 iso_layout_text(mesh, &value->layout, layout, sizeof layout), mesh->text);
+}
+
 /* Ranks that ask for different things would wait for each other's messages. Collective. */
 static iso_status agree_on_layout(const char *what, const iso_layout *layout, iso_dtype dtype,
                                   const iso_shape *shape)
@@ -84,16 +95,16 @@ static iso_status agree_on_layout(const char *what, const iso_layout *layout, is
 
 iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape, iso_value **out)
 {
+    ISO_NEED(layout);
     iso_value_site *site;
     iso_value *value = NULL;
     iso_status status = ISO_OK;
-    if (!layout)
-        return iso_error(ISO_INVALID, "a value needs a layout, and there is none");
     iso_context *ctx = layout->mesh->ctx;
+    ISO_NEED_AGREED_AS(ctx, "value", out);
     ISO_TRY(iso_agree(ctx, check_shape(layout, dtype, &shape)));
     ISO_TRY(agree_on_layout("the value", layout, dtype, &shape));
     ISO_TRY(iso_value_site_get(layout->mesh, &site));
-    ISO_TRY(iso_agree(ctx, allocate(site, layout, dtype, &shape, &value)));
+    ISO_TRY(iso_agree(ctx, iso_value_allocate(site, layout, dtype, &shape, &value)));
     *out = value;
     return ISO_OK;
 done:
@@ -141,6 +152,7 @@ static int local_of(const iso_value *value, int slot)
 
 iso_status iso_value_pack(iso_value *value, int slot, const void *local)
 {
+    ISO_NEED(value);
     iso_status status = check_slot(value, slot);
     if (status != ISO_OK)
         return leave_status(value, status);
@@ -149,9 +161,8 @@ iso_status iso_value_pack(iso_value *value, int slot, const void *local)
         return ISO_OK;
     iso_box box = iso_value_local_box(value, l);
     size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(value->dtype);
-    if (!local && bytes > 0)
-        return leave_status(value,
-                            iso_error(ISO_INVALID, "slot %d of a value is to be packed from NULL", slot));
+    if (bytes > 0 && ISO_ANY_NULL(local))
+        return leave_status(value, ISO_INVALID);
     if (bytes > 0)
         memcpy(value->part[l], local, bytes);
     return ISO_OK;
@@ -185,19 +196,20 @@ static void take_part(iso_value *value, int local, const void *array)
         iso_bound_run_copy(&copy);
 }
 
-static iso_status check_array(const iso_value *value, const void *array, const char *what)
+static iso_status check_array(const iso_value *value, const void *array, const char *function)
 {
     iso_box box = iso_box_whole(&value->shape);
     if (!array && iso_box_count(&box) > 0)
-        return iso_error(ISO_INVALID, "%s: the array is NULL", what);
+        return iso_null_argument(function, "array", 0);
     return ISO_OK;
 }
 
 iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 {
+    ISO_NEED(value);
     iso_status status = take_status(value);
     if (status == ISO_OK)
-        status = check_array(value, array, "a value to be copied to the mesh");
+        status = check_array(value, array, __func__);
     status = iso_agree(value->site->ctx, status);
     for (int l = 0; l < value->site->locals && status == ISO_OK; l++)
         take_part(value, l, array);
@@ -208,7 +220,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 
 static iso_status copy_value(const iso_value *value, iso_value **out)
 {
-    iso_status status = allocate(value->site, &value->layout, value->dtype, &value->shape, out);
+    iso_status status = iso_value_allocate(value->site, &value->layout, value->dtype, &value->shape, out);
     for (int l = 0; l < value->site->locals && status == ISO_OK; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy((*out)->part[l], value->part[l], (size_t)iso_box_count(&box) * iso_dtype_size(value->dtype));
@@ -225,8 +237,8 @@ static iso_status follow(const iso_value *value, const iso_layout *stop, int sto
     if (stops == 0)
         return iso_agree(value->site->ctx, copy_value(value, out));
     for (int i = 0; i < stops; i++) {
-        ISO_TRY(
-            iso_agree(value->site->ctx, allocate(value->site, &stop[i], value->dtype, &value->shape, &next)));
+        ISO_TRY(iso_agree(value->site->ctx,
+                          iso_value_allocate(value->site, &stop[i], value->dtype, &value->shape, &next)));
         ISO_TRY(iso_value_move(at, next));
         iso_value_destroy(last);
         at = last = next;
@@ -246,8 +258,6 @@ static iso_status check_target(iso_value *value, const iso_layout *layout)
     iso_status status = take_status(value);
     if (status != ISO_OK)
         return status;
-    if (!layout)
-        return iso_error(ISO_INVALID, "a value is to be resharded to a layout, and there is none");
     if (layout->mesh != value->site->mesh)
         return iso_error(ISO_INVALID, "a value on mesh %s is to be resharded to a layout of %s mesh %s",
                          value->site->mesh->text,
@@ -261,6 +271,8 @@ static iso_status check_target(iso_value *value, const iso_layout *layout)
 
 iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out)
 {
+    ISO_NEED(value);
+    ISO_NEED_AGREED(value->site->ctx, layout, out);
     iso_layout stop[ISO_MAX_ROUTE];
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(value->site->ctx, check_target(value, layout)));
@@ -271,16 +283,47 @@ done:
     return status;
 }
 
+iso_status iso_value_check(iso_value *value, const char *what, const iso_mesh *mesh, iso_dtype dtype,
+                           const iso_shape *shape)
+{
+    char want[160], have[160];
+    if (!value)
+        return iso_error(ISO_INVALID, "%s: the value is NULL", what);
+    iso_status status = take_status(value);
+    if (status != ISO_OK)
+        return status;
+    const iso_mesh *on = value->site->mesh;
+    if (!iso_mesh_equal(on, mesh))
+        return iso_error(ISO_INVALID, "%s is on mesh %s, the value on %s mesh %s", what, mesh->text,
+                         strcmp(on->text, mesh->text) ? "the" : "another", on->text);
+    if (value->dtype != dtype || !iso_shape_equal(&value->shape, shape))
+        return iso_error(ISO_INVALID, "%s is %s %s, the value %s %s", what, iso_dtype_name(dtype),
+                         iso_shape_text(shape, want, sizeof want), iso_dtype_name(value->dtype),
+                         iso_shape_text(&value->shape, have, sizeof have));
+    return ISO_OK;
+}
+
+iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value **resharded)
+{
+    iso_layout wanted = *layout;
+    *resharded = NULL;
+    if (iso_layout_equal(&value->layout, layout))
+        return ISO_OK;
+    wanted.mesh = value->site->mesh;
+    return iso_value_reshard(value, &wanted, resharded);
+}
+
 /* ---- fetched ---- */
 
 iso_status iso_value_fetch(iso_value *value, void *array)
 {
+    ISO_NEED(value);
     iso_layout stop[ISO_MAX_ROUTE], whole = iso_layout_whole(value->shape.rank);
     iso_value *near = NULL;
     iso_box box = iso_box_whole(&value->shape);
     iso_status status = take_status(value);
     if (status == ISO_OK)
-        status = check_array(value, array, "a value to be fetched");
+        status = check_array(value, array, __func__);
     ISO_TRY(iso_agree(value->site->ctx, status));
     if (iso_box_count(&box) == 0)
         return ISO_OK;
@@ -297,21 +340,28 @@ done:
 
 const iso_layout *iso_value_layout(const iso_value *value)
 {
+    if (ISO_ANY_NULL(value))
+        return NULL;
     return &value->layout;
 }
 
 iso_dtype iso_value_dtype(const iso_value *value)
 {
+    if (ISO_ANY_NULL(value))
+        return ISO_DTYPE_NONE;
     return value->dtype;
 }
 
 iso_shape iso_value_shape(const iso_value *value)
 {
+    if (ISO_ANY_NULL(value))
+        return (iso_shape){0};
     return value->shape;
 }
 
 iso_status iso_value_box(const iso_value *value, int slot, iso_box *box)
 {
+    ISO_NEED(value, box);
     iso_status status = check_slot(value, slot);
     if (status == ISO_OK)
         *box = iso_layout_box(value->site->mesh, &value->layout, &value->shape, slot);
@@ -320,6 +370,8 @@ iso_status iso_value_box(const iso_value *value, int slot, iso_box *box)
 
 const void *iso_value_part(const iso_value *value, int slot)
 {
+    if (ISO_ANY_NULL(value))
+        return NULL;
     int local = local_of(value, slot);
     return local < 0 ? NULL : value->part[local];
 }

@@ -1,6 +1,6 @@
 /* Values: tensors outside of graphs, laid out on a mesh by hand. DTensor's words.
  *
- * A value belongs to the mesh of its layout, which must outlive it. Arrays are dense, row-major, of the
+ * A value belongs to the mesh of its layout and keeps it. Arrays are dense, row-major, of the
  * value's element type. What is wrong in a local call (iso_value_pack) is told at once and once more, to all
  * ranks, by the next collective call on the value; collective calls give the same status on every rank. */
 #ifndef ISO_EXEC_VALUE_H
@@ -46,6 +46,39 @@ iso_shape iso_value_shape(const iso_value *value);
 iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
 /* A slot's part, dense; lent until the value changes. NULL where another rank hosts the slot. */
 const void *iso_value_part(const iso_value *value, int slot);
+/* Copies a slot's part, or a box of it, into `out`, dense, [box.extent...]. box: in global indices, within
+ * iso_value_box(value, slot); NULL: the whole part. dtype: the value's own, or ISO_F32 or ISO_F64, to which
+ * elements are converted: to the nearest float (a float64 beyond float32's range to an infinity), booleans to
+ * 0 and 1. An empty box copies nothing. ISO_INVALID: this rank does not host the slot, the box is not within
+ * its part, or another dtype. Local. */
+iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, iso_dtype dtype, void *out);
+/* The part of one slot that this rank hosts (JAX's Shard). */
+typedef struct iso_shard {
+    int slot;    /* -1: there is no shard with this index */
+    int replica; /* number among the slots that hold the same elements: 0, 1, 2, ... */
+    iso_box box; /* of the global tensor, possibly empty */
+    iso_dtype dtype;
+    const void *data; /* dense; lent until the value changes; NULL where the box is empty */
+} iso_shard;
+/* How many shards this rank has, one for each slot that it hosts, and each of them in mesh order (JAX's
+ * addressable_shards). Local. */
+int iso_value_shard_count(const iso_value *value);
+iso_shard iso_value_shard(const iso_value *value, int index);
+
+/* A copy of a variable's current value, in the variable's layout on the graph's mesh. Owned by the caller; it
+ * does not change with the variable. ISO_INVALID before the first function of its graph is made. Collective.
+ */
+iso_status iso_variable_read_value(iso_variable *variable, iso_value **value);
+/* Assigns a value of the variable's type and shape, on a mesh equal to the graph's; otherwise ISO_INVALID,
+ * and before the first function of its graph is made. A value in another layout is resharded. The value is
+ * not changed. Collective. */
+iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value);
+/* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: before the first
+ * function of its graph is made, or no such slot. Local. */
+iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
+/* As iso_value_read, for a variable's value after the last step. Local. */
+iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box, iso_dtype dtype,
+                                  void *out);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,8 @@
 #define ISO_EXEC_VALUE_IMPL_H
 
 #include "collectives/coll.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/runtime_impl.h"
 #include "runtime/exec/value.h"
 #include "runtime/spmd/spmd_impl.h"
 
@@ -22,6 +24,7 @@ struct iso_value {
     iso_layout layout;
     iso_dtype dtype;
     iso_shape shape;
+    int locals;        /* the site's */
     void **part;       /* [locals] */
     iso_status status; /* of a local call that failed, until a collective call tells */
     char message[512];
@@ -32,6 +35,23 @@ struct iso_value {
 iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **site);
 /* The box of a local slot. */
 iso_box iso_value_local_box(const iso_value *value, int local);
+
+/* A value with room for its parts, all zero. Local. */
+iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, iso_dtype dtype,
+                              const iso_shape *shape, iso_value **value);
+/* ISO_INVALID where a value is NULL, has another type, shape or mesh, or a local call on it has failed. what,
+ * for messages: "input 'x' of function 'f'". Local. */
+iso_status iso_value_check(iso_value *value, const char *what, const iso_mesh *mesh, iso_dtype dtype,
+                           const iso_shape *shape);
+/* Adds "float32 [8, 4] in layout 'data, -' on mesh data=4". */
+void iso_value_describe(const iso_value *value, iso_text *text);
+/* The value in a layout of a program: *resharded becomes a new one, or NULL where the value has that layout.
+ * Collective. */
+iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value **resharded);
+
+/* value_read.c: ISO_INVALID (what: the public function) where a variable is NULL, or before the first
+ * function of its graph. */
+iso_status iso_variable_placed(const iso_variable *variable, const char *what, iso_runtime **runtime);
 
 /* value_move.c: fills the parts of `to`, which are zero, by one exchange from those of `from`. Collective. */
 iso_status iso_value_move(const iso_value *from, iso_value *to);

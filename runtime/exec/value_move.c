@@ -115,7 +115,7 @@ static iso_status exchange(const iso_value *from, const iso_layout *layout, bool
     ISO_TRY(iso_agree(site->ctx, status));
     ISO_TRY(iso_exchange_commit(m.exchange));
     *taken += run(site, m.exchange, targets, one_a_rank && site->locals > 0 ? 1 : site->locals);
-    ISO_TRY(iso_agree(site->ctx, ISO_OK)); /* messages and areas are free again */
+    ISO_TRY(iso_agree(site->ctx, iso_fabric_failure(site->fabric))); /* messages and areas are free again */
 done:
     iso_exchange_destroy(m.exchange);
     return status;

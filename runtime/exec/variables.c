@@ -3,30 +3,33 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/exec/value.h"
+#include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 
 enum { CHUNK = 1 << 16 };
 
-static iso_status runtime_of(const iso_variable *variable, const double *values, int64_t count,
-                             iso_runtime **out)
+static iso_status runtime_of(const char *function, const iso_variable *variable, const double *values,
+                             int64_t count, iso_runtime **out)
 {
     int64_t elements = 0;
     iso_graph *graph = variable->graph;
-    if (graph->status != ISO_OK)
-        return iso_graph_error(graph);
+    iso_status status = iso_graph_take_error(graph);
+    if (status != ISO_OK)
+        return status;
     iso_runtime *runtime = graph->runtime;
     if (!runtime || variable->id >= runtime->stored)
         return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
                          variable->path);
-    iso_status status = iso_shape_count(&variable->shape, &elements);
+    status = iso_shape_count(&variable->shape, &elements);
     if (status == ISO_OK && elements != count)
         status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
                            variable->path, elements, count);
     if (status == ISO_OK && !values && count > 0)
-        status = iso_error(ISO_INVALID, "variable '%s': the array of its values is NULL", variable->path);
+        status = iso_null_argument(function, "values", 0);
     *out = runtime;
     return status;
 }
@@ -47,7 +50,7 @@ static void place_own(const iso_runtime *runtime, const iso_variable *variable, 
 }
 
 /* Every element has one writer, so the bits of all ranks can be joined by "or". */
-static iso_status join_ranks(iso_context *ctx, double *values, int64_t count)
+iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count)
 {
     int ranks = iso_ranks(ctx);
     iso_status status = ISO_OK;
@@ -71,23 +74,23 @@ done:
 
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count)
 {
+    ISO_NEED(variable);
     iso_runtime *runtime;
-    if (!variable)
-        return iso_error(ISO_INVALID, "there is no such variable");
-    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, values, count, &runtime));
+    iso_status status =
+        iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
     memset(values, 0, (size_t)count * sizeof *values);
     place_own(runtime, variable, values);
-    return join_ranks(runtime->ctx, values, count);
+    return iso_join_ranks(runtime->ctx, values, count);
 }
 
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
 {
+    ISO_NEED(variable);
     iso_runtime *runtime;
-    if (!variable)
-        return iso_error(ISO_INVALID, "there is no such variable");
-    iso_status status = iso_agree(variable->graph->ctx, runtime_of(variable, values, count, &runtime));
+    iso_status status =
+        iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
     for (int l = 0; l < runtime->locals; l++) {
@@ -105,6 +108,8 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
 
 const iso_layout *iso_variable_layout(iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return NULL;
     iso_runtime *runtime = variable ? variable->graph->runtime : NULL;
     if (!runtime || variable->id >= runtime->stored)
         return NULL;
@@ -118,18 +123,32 @@ const iso_layout *iso_variable_layout(iso_variable *variable)
 
 const iso_mesh *iso_graph_mesh(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     const iso_runtime *runtime = graph->runtime;
     return runtime ? runtime->mesh : NULL;
 }
 
+void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user)
+{
+    if (ISO_ANY_NULL(graph))
+        return;
+    graph->restore = restore;
+    graph->restore_user = user;
+}
+
 uint64_t iso_graph_steps(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     const iso_runtime *runtime = graph->runtime;
     return runtime ? runtime->steps : 0;
 }
 
 void iso_graph_set_steps(iso_graph *graph, uint64_t steps)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     iso_runtime *runtime = graph->runtime;
     if (runtime)
         runtime->steps = steps;
@@ -174,6 +193,8 @@ done:
 
 iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
 {
+    ISO_NEED(graph);
+    ISO_NEED_AGREED(graph->ctx, fingerprint);
     iso_runtime *runtime = graph->runtime;
     iso_pieces pieces = {0};
     iso_fingerprint sum = {{0, 0}};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 
 typedef struct backward {
@@ -81,6 +82,8 @@ static bool differentiable(iso_tensor *loss)
 
 void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients)
 {
+    if (ISO_ANY_NULL(loss) || ISO_NULL_IN(loss->graph, of, gradients))
+        return;
     memset(gradients, 0, (size_t)count * sizeof *gradients);
     if (!differentiable(loss))
         return;
@@ -90,7 +93,8 @@ void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tenso
     pass.depends = iso_new((size_t)pass.tensors * sizeof *pass.depends);
     pass.adjoint = iso_new((size_t)pass.tensors * sizeof *pass.adjoint);
     if (!pass.depends || !pass.adjoint) {
-        iso_graph_fail(graph, "no memory for the gradients of %d tensors", pass.tensors);
+        iso_graph_fail_memory(graph, "the gradients of tensors",
+                              (size_t)pass.tensors * (sizeof *pass.depends + sizeof *pass.adjoint));
     } else {
         mark_dependents(&pass, of, count, ops);
         pass.adjoint[loss->id] = iso_number(graph, loss->dtype, 1);

@@ -5,12 +5,17 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+#include "runtime/base/text.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/owner.h"
+#include "runtime/graph/pending.h"
 
 enum { DEFAULT_SEED = 1337 };
 
 static void set_up(iso_graph *graph, iso_context *ctx)
 {
+    graph->holders = 1;
     graph->ctx = ctx;
     graph->precision = ISO_F32;
     graph->seed = ctx ? iso_seed(ctx) : DEFAULT_SEED;
@@ -20,9 +25,10 @@ static void set_up(iso_graph *graph, iso_context *ctx)
     graph->bad_update = (iso_update){.graph = graph};
 }
 
+static iso_graph no_memory; /* what iso_graph_create gives where memory ends */
+
 iso_graph *iso_graph_create(iso_context *ctx)
 {
-    static iso_graph no_memory;
     iso_graph *graph = iso_new(sizeof *graph);
     if (graph) {
         set_up(graph, ctx);
@@ -30,16 +36,39 @@ iso_graph *iso_graph_create(iso_context *ctx)
     }
     set_up(&no_memory, ctx);
     no_memory.status = ISO_NO_MEMORY;
-    snprintf(no_memory.message, sizeof no_memory.message, "no memory for a graph");
+    snprintf(no_memory.message, sizeof no_memory.message, "no memory for a graph (%zu bytes)", sizeof *graph);
     return &no_memory;
 }
 
 void iso_graph_destroy(iso_graph *graph)
 {
-    if (!graph || graph->status == ISO_NO_MEMORY)
+    if (graph && !graph->owned)
+        iso_graph_release(graph);
+}
+
+void iso_graph_hold(iso_graph *graph)
+{
+    graph->holders++;
+}
+
+void iso_graph_own(iso_graph *graph)
+{
+    graph->owned = graph != &no_memory;
+}
+
+bool iso_graph_owned(const iso_graph *graph)
+{
+    return graph->owned;
+}
+
+void iso_graph_release(iso_graph *graph)
+{
+    if (!graph || graph == &no_memory || --graph->holders > 0)
         return;
     if (graph->destroy_runtime)
         graph->destroy_runtime(graph->runtime);
+    if (graph->let_go)
+        graph->let_go(graph->distribution);
     while (graph->sharing)
         iso_share_end(graph);
     for (int i = 0; i < graph->kept; i++)
@@ -51,6 +80,7 @@ void iso_graph_destroy(iso_graph *graph)
     iso_free(graph->layer_names.entry);
     iso_free(graph->variable_paths.entry);
     iso_free(graph->layer);
+    iso_free(graph->loss_term);
     iso_free(graph->block);
     iso_free(graph);
 }
@@ -66,14 +96,35 @@ static void fail(iso_graph *graph, iso_status status, const char *format, va_lis
 void iso_graph_fail(iso_graph *graph, const char *format, ...)
 {
     va_list args;
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, format))
+        return;
     va_start(args, format);
     fail(graph, ISO_INVALID, format, args);
     va_end(args);
 }
 
+void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes)
+{
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, what) || graph->status != ISO_OK)
+        return;
+    graph->status = ISO_NO_MEMORY;
+    snprintf(graph->message, sizeof graph->message, "no memory for %s (%zu bytes)", what, bytes);
+}
+
 iso_status iso_graph_error(const iso_graph *graph)
 {
+    ISO_NEED(graph);
     return graph->status == ISO_OK ? ISO_OK : iso_error(graph->status, "%s", graph->message);
+}
+
+iso_status iso_graph_take_error(iso_graph *graph)
+{
+    iso_status status = iso_graph_error(graph);
+    if (status != ISO_OK || !*graph->pending)
+        return status;
+    status = iso_error(ISO_INVALID, "%s", graph->pending);
+    *graph->pending = 0;
+    return status;
 }
 
 bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item)
@@ -83,9 +134,7 @@ bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, c
         int wanted = *capacity ? *capacity * 2 : 64;
         void **grown = iso_grow(*array, (size_t)*count, (size_t)wanted, sizeof(void *));
         if (!grown) {
-            if (graph->status == ISO_OK)
-                snprintf(graph->message, sizeof graph->message, "no memory for a graph of %d items", wanted);
-            graph->status = graph->status == ISO_OK ? ISO_FAILED : graph->status;
+            iso_graph_fail_memory(graph, "the lists of a graph", (size_t)wanted * sizeof(void *));
             return false;
         }
         *array = grown;
@@ -99,7 +148,7 @@ void *iso_graph_keep(iso_graph *graph, size_t bytes)
 {
     void *memory = iso_new(bytes);
     if (!memory) {
-        iso_graph_fail(graph, "no memory for %zu bytes of a graph", bytes);
+        iso_graph_fail_memory(graph, "a part of a graph", bytes);
         return NULL;
     }
     if (!iso_graph_append(graph, &graph->keep, &graph->kept, &graph->kept_capacity, memory)) {
@@ -111,17 +160,23 @@ void *iso_graph_keep(iso_graph *graph, size_t bytes)
 
 const char *iso_graph_keep_text(iso_graph *graph, const char *text)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, text))
+        return "";
     char *copy = iso_graph_keep(graph, strlen(text) + 1);
     return copy ? strcpy(copy, text) : "";
 }
 
 iso_context *iso_graph_context(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     return graph->ctx;
 }
 
 void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     if (!iso_dtype_is_float(dtype))
         iso_graph_fail(graph, "precision %s: float32 or float64 is possible", iso_dtype_name(dtype));
     else if (graph->tensors)
@@ -132,16 +187,22 @@ void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype)
 
 iso_dtype iso_graph_precision(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return ISO_DTYPE_NONE;
     return graph->precision;
 }
 
 void iso_graph_set_seed(iso_graph *graph, uint64_t seed)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     graph->seed = seed;
 }
 
 uint64_t iso_graph_seed(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->seed;
 }
 
@@ -228,26 +289,36 @@ iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor 
 
 iso_graph *iso_tensor_graph(const iso_tensor *tensor)
 {
+    if (ISO_ANY_NULL(tensor))
+        return NULL;
     return tensor->graph;
 }
 
 iso_dtype iso_tensor_dtype(const iso_tensor *tensor)
 {
+    if (ISO_ANY_NULL(tensor))
+        return ISO_DTYPE_NONE;
     return tensor->dtype;
 }
 
 const iso_shape *iso_tensor_shape(const iso_tensor *tensor)
 {
+    if (ISO_ANY_NULL(tensor))
+        return NULL;
     return &tensor->shape;
 }
 
 const char *iso_tensor_name(const iso_tensor *tensor)
 {
+    if (ISO_ANY_NULL(tensor))
+        return NULL;
     return tensor->name ? tensor->name : tensor->producer ? tensor->producer->type->name : "(none)";
 }
 
 void iso_tensor_set_name(iso_tensor *tensor, const char *name)
 {
+    if (ISO_ANY_NULL(tensor) || ISO_NULL_IN(tensor->graph, name))
+        return;
     if (iso_tensor_good(tensor))
         tensor->name = iso_graph_keep_text(tensor->graph, name);
 }
@@ -258,22 +329,25 @@ static iso_dtype in_precision(const iso_graph *graph, iso_dtype dtype)
     return dtype == ISO_F32 ? graph->precision : dtype;
 }
 
-iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape)
+/* shape: of one row where there is a batch, else of all. */
+static iso_tensor *make_input(iso_graph *graph, const char *name, iso_dtype dtype, const iso_shape *shape,
+                              bool batch)
 {
+    int most = ISO_MAX_RANK - batch;
     if (graph->status != ISO_OK)
         return &graph->bad;
-    if (shape.rank < 0 || shape.rank >= ISO_MAX_RANK || !iso_dtype_size(dtype)) {
-        iso_graph_fail(graph, "input '%s': rank %d (0 to %d are possible) of type %d", name, shape.rank,
-                       ISO_MAX_RANK - 1, dtype);
+    if (shape->rank < 0 || shape->rank > most || !iso_dtype_size(dtype)) {
+        iso_graph_fail(graph, "input '%s': rank %d (0 to %d are possible) of type %d", name, shape->rank,
+                       most, dtype);
         return &graph->bad;
     }
-    iso_input_attrs attrs = {.dtype = in_precision(graph, dtype),
-                             .shape = {.rank = shape.rank + 1, .dim = {ISO_BATCH}}};
-    for (int i = 0; i < shape.rank; i++) {
-        if (shape.dim[i] <= 0)
+    iso_input_attrs attrs = {.dtype = in_precision(graph, dtype), .shape = {.rank = shape->rank + batch}};
+    attrs.shape.dim[0] = ISO_BATCH;
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] <= 0)
             iso_graph_fail(graph, "input '%s': dimension %d is %lld, it must be positive", name, i,
-                           (long long)shape.dim[i]);
-        attrs.shape.dim[i + 1] = shape.dim[i];
+                           (long long)shape->dim[i]);
+        attrs.shape.dim[i + batch] = shape->dim[i];
     }
     attrs.name = iso_graph_keep_text(graph, name ? name : "input");
     iso_tensor *tensor = iso_op_create(graph, &iso_op_input, NULL, 0, &attrs);
@@ -281,13 +355,31 @@ iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_s
     return tensor;
 }
 
+iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape)
+{
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return make_input(graph, name, dtype, &shape, true);
+}
+
+iso_tensor *iso_input_unbatched(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape)
+{
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return make_input(graph, name, dtype, &shape, false);
+}
+
 bool iso_tensor_is_input(const iso_tensor *tensor)
 {
+    if (ISO_ANY_NULL(tensor))
+        return false;
     return tensor->producer && tensor->producer->type == &iso_op_input;
 }
 
 iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     int64_t count;
     if (graph->status != ISO_OK)
         return &graph->bad;
@@ -295,11 +387,10 @@ iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, con
         iso_graph_fail(graph, "constant: %s", iso_error_message());
         return &graph->bad;
     }
-    if (!iso_dtype_size(dtype) || (count && !values)) {
-        iso_graph_fail(graph, "constant: %s",
-                       values ? "there is no such element type" : "no values are given");
+    if (!iso_dtype_size(dtype))
+        iso_graph_fail(graph, "constant: there is no such element type");
+    if (!iso_dtype_size(dtype) || (count > 0 && ISO_NULL_IN(graph, values)))
         return &graph->bad;
-    }
     iso_constant_attrs attrs = {.dtype = in_precision(graph, dtype), .shape = shape};
     attrs.values = iso_graph_keep(graph, (size_t)count * sizeof(double));
     if (attrs.values)
@@ -309,6 +400,8 @@ iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, con
 
 iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     return iso_constant(graph, dtype, ISO_SCALAR, &value);
 }
 
@@ -332,7 +425,11 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
 {
     int64_t count;
     char text[160];
-    if (iso_graph_find_variable(graph, path))
+    size_t most = (iso_path_below_optimizer(path) ? ISO_MAX_SLOT_PATH : ISO_MAX_PATH) - 1;
+    if (strlen(path) > most)
+        iso_graph_fail(graph, "a variable's path of %zu characters, at most %zu are possible: '%.60s...'",
+                       strlen(path), most, path);
+    else if (iso_graph_find_variable(graph, path))
         iso_graph_fail(graph, "two variables have the path '%s'", path);
     else if (!iso_dtype_size(dtype))
         iso_graph_fail(graph, "variable '%s': %d is no element type", path, (int)dtype);
@@ -361,25 +458,75 @@ static iso_variable *had(iso_graph *graph, const char *path, iso_dtype dtype, co
 
 void iso_freeze_begin(iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     graph->frozen++;
 }
 
 void iso_freeze_end(iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     if (graph->frozen == 0)
         iso_graph_fail(graph, "a freezing ends that was not begun");
     else
         graph->frozen--;
 }
 
+static bool is_within(const char *path, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(path, name, length) == 0 && (path[length] == '/' || !path[length]);
+}
+
+static iso_status no_such_layer(const iso_graph *graph, const char *name)
+{
+    iso_text nearest = {0};
+    const char **names = iso_new(((size_t)graph->layers + 1) * sizeof *names);
+    for (int i = 0; names && i < graph->layers; i++)
+        names[i] = graph->layer[i]->name;
+    if (names)
+        iso_text_add_nearest(&nearest, name, names, graph->layers);
+    iso_status status =
+        iso_error(ISO_INVALID, "there is no layer or block '%s'%s", name, iso_text_get(&nearest));
+    iso_text_free(&nearest);
+    iso_free(names);
+    return status;
+}
+
+iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable)
+{
+    ISO_NEED(graph);
+    bool found = !name;
+    if (graph->status != ISO_OK)
+        return iso_graph_error(graph);
+    for (int i = 0; i < graph->layers; i++)
+        if (!name || is_within(graph->layer[i]->name, name)) {
+            graph->layer[i]->frozen = !trainable;
+            found = true;
+        }
+    if (!found)
+        return no_such_layer(graph, name);
+    for (int i = 0; i < graph->variables; i++)
+        if (!name || is_within(graph->variable[i]->path, name))
+            graph->variable[i]->frozen = !trainable;
+    return ISO_OK;
+}
+
 bool iso_graph_freezes(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return false;
     return graph->frozen > 0;
 }
 
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    if (ISO_NULL_IN(graph, path))
+        return &graph->bad_variable;
     char within[ISO_MAX_PATH];
     path = iso_graph_path(graph, path, within);
     if (graph->status == ISO_OK && graph->sharing)
@@ -396,7 +543,9 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
                                .dtype = in_precision(graph, dtype),
                                .shape = shape,
                                .initializer = initializer,
-                               .trainable = trainable && !graph->frozen};
+                               .trainable = trainable,
+                               .frozen = graph->frozen > 0,
+                               .made_frozen = graph->frozen > 0};
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);
@@ -406,65 +555,121 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     return variable;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The graph stays usable: the next collective call says that this one had no effect. */
+static void refuse_layout(const iso_variable *variable, const char *layout)
+{
+    iso_graph *graph = variable->graph;
+    if (!*graph->pending)
+        snprintf(graph->pending, sizeof graph->pending,
+                 "variable '%s': its layout cannot be set to '%s' after a function of the graph was made. "
+                 "Set it before iso_compile, iso_predict or iso_function_create",
+                 variable->path, layout ? layout : "NULL");
+}
+
 void iso_variable_set_layout(iso_variable *variable, const char *layout)
 {
-    if (variable->graph->status == ISO_OK)
+    if (ISO_ANY_NULL(variable))
+        return;
+    if (variable->placed && !same_text(variable->layout, layout))
+        refuse_layout(variable, layout);
+    else if (variable->graph->status == ISO_OK)
         variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;
 }
 
 void iso_variable_set_place(iso_variable *variable, const char *place)
 {
+    if (ISO_ANY_NULL(variable))
+        return;
     if (variable->graph->status == ISO_OK)
-        variable->place = iso_graph_keep_text(variable->graph, place);
+        variable->place = place ? iso_graph_keep_text(variable->graph, place) : NULL;
 }
 
 const char *iso_variable_place(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return NULL;
     return variable->place;
 }
 
 iso_tensor *iso_variable_value(iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return NULL;
     return variable->value;
 }
 
 const char *iso_variable_path(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return NULL;
     return variable->path;
 }
 
 const iso_shape *iso_variable_shape(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return NULL;
     return &variable->shape;
 }
 
 iso_dtype iso_variable_dtype(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return ISO_DTYPE_NONE;
     return variable->dtype;
 }
 
 bool iso_variable_trainable(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return false;
+    return variable->trainable && !variable->frozen;
+}
+
+bool iso_variable_made_trainable(const iso_variable *variable)
+{
+    if (ISO_ANY_NULL(variable))
+        return false;
     return variable->trainable;
+}
+
+bool iso_variable_trained(const iso_variable *variable)
+{
+    if (ISO_ANY_NULL(variable))
+        return false;
+    return variable->trained;
 }
 
 bool iso_variable_updated(const iso_variable *variable)
 {
+    if (ISO_ANY_NULL(variable))
+        return false;
     return variable->updated;
 }
 
 int iso_graph_variable_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->variables;
 }
 
 iso_variable *iso_graph_variable(const iso_graph *graph, int index)
 {
-    return graph->variable[index];
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return index >= 0 && index < graph->variables ? graph->variable[index] : NULL;
 }
 
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
 {
+    if (ISO_ANY_NULL(graph, path))
+        return NULL;
     const iso_name *found = iso_name_find(&graph->variable_paths, path);
     return found ? graph->variable[found->value] : NULL;
 }

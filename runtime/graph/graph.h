@@ -20,6 +20,8 @@ typedef struct iso_update iso_update; /* variables and their new values; owned b
 
 /* An empty graph. Never NULL (where memory ends: a graph whose error says so). */
 iso_graph *iso_graph_create(iso_context *ctx);
+/* Frees the graph with all that belongs to it, unless a model owns it (iso_model_create): then it does
+ * nothing and iso_model_destroy frees the graph. NULL is nothing. */
 void iso_graph_destroy(iso_graph *graph);
 /* The first error made while building, with its message recorded in this thread. */
 iso_status iso_graph_error(const iso_graph *graph);
@@ -45,7 +47,12 @@ void iso_tensor_set_name(iso_tensor *tensor, const char *name);
 
 /* An input [batch, shape...]: rows of a data set. */
 iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
-/* Whether iso_input() made it. */
+/* An input of this global shape, which has no rows: a matrix, say, that a function is given as a value
+ * (iso_function_call). Replicated unless the distribution has a layout for "name/output". Not for models,
+ * whose inputs are rows of a data set. A batch that gives it has the whole shape in its `shape`, and reads
+ * the first dimension's elements as rows (of a scalar: one row). */
+iso_tensor *iso_input_unbatched(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
+/* Whether iso_input() or iso_input_unbatched() made it. */
 bool iso_tensor_is_input(const iso_tensor *tensor);
 /* A constant of a shape without batch; `values` are converted from double and copied. */
 iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values);
@@ -96,7 +103,9 @@ typedef struct iso_initializer {
 iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype, iso_shape shape,
                                   iso_initializer initializer, bool trainable);
 /* A layout of its own ("-, model"), which comes before what a distribution says; NULL: none. Whether it fits
- * shows when a function is made. To be set before the graph's first function. */
+ * shows when a function is made. Once a function with this variable has been made, another layout is an
+ * error: the layout stays as it is, the next collective call on the graph or its model returns the error on
+ * every rank and does nothing else, and the calls after it work as before. */
 void iso_variable_set_layout(iso_variable *variable, const char *layout);
 /* Its value at the beginning of a step, as a tensor. */
 iso_tensor *iso_variable_value(iso_variable *variable);
@@ -108,10 +117,15 @@ const char *iso_variable_path(const iso_variable *variable);
 const iso_shape *iso_variable_shape(const iso_variable *variable);
 iso_dtype iso_variable_dtype(const iso_variable *variable);
 bool iso_variable_trainable(const iso_variable *variable);
+/* Whether its layer made it to be trained, frozen or not. */
+bool iso_variable_made_trainable(const iso_variable *variable);
+/* Whether it was trainable when the graph's optimizer was made. */
+bool iso_variable_trained(const iso_variable *variable);
 /* Whether an optimizer updates it: trainable ones that its loss does not depend on are left as they are. */
 bool iso_variable_updated(const iso_variable *variable);
 int iso_graph_variable_count(const iso_graph *graph);
-iso_variable *iso_graph_variable(const iso_graph *graph, int index);             /* in order of creation */
+/* In order of creation; NULL outside [0, count). */
+iso_variable *iso_graph_variable(const iso_graph *graph, int index);
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
 /* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
  * to the graph. */
@@ -141,12 +155,20 @@ void iso_share_begin(iso_graph *graph);
 void iso_share_end(iso_graph *graph);
 bool iso_graph_shares(const iso_graph *graph);
 /* Until the end, variables that are made are not trainable: Keras's `trainable = False`. BatchNormalization
- * then uses its moving statistics in training as well and leaves them as they are. Nests. */
+ * then uses its moving statistics in training as well and leaves them as they are; regularisation of weights
+ * is not counted. Nests. */
 void iso_freeze_begin(iso_graph *graph);
 void iso_freeze_end(iso_graph *graph);
 bool iso_graph_freezes(const iso_graph *graph);
+/* The same of a layer, or of all layers of a block, that there is already: Keras's `layer.trainable = ...`.
+ * name: as in paths of variables, "dense" or "encoder/dense"; NULL: all. Functions that are made from then on
+ * train by it (of a model: the next iso_compile); those that there are go on as they were made. ISO_INVALID:
+ * there is no such layer or block, the nearest names are offered. Local; every rank must do it alike. */
+iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable);
 /* Records an error in the graph unless it has one (printf's format); for layers and ops. */
 void iso_graph_fail(iso_graph *graph, const char *format, ...);
+/* The same where there is no memory for `what` of so many bytes: ISO_NO_MEMORY. */
+void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes);
 
 /* ---- layers: what a model's summary lists ---- */
 typedef struct iso_layer_record {
@@ -167,7 +189,8 @@ typedef struct iso_layer_record {
 /* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 int iso_graph_layer_count(const iso_graph *graph);
-const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index); /* in order of creation; lent */
+/* In order of creation; NULL outside [0, count). Lent. */
+const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index);
 
 /* ---- blocks: in files of Keras they are models within the model ---- */
 typedef struct iso_block_record {
@@ -189,7 +212,8 @@ void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *
 /* iso_name_scope_end for a block with several results. */
 void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, int count);
 int iso_graph_block_count(const iso_graph *graph);
-const iso_block_record *iso_graph_block(const iso_graph *graph, int index); /* in order of beginning; lent */
+/* In order of beginning; NULL outside [0, count). Lent. */
+const iso_block_record *iso_graph_block(const iso_graph *graph, int index);
 /* The whole network's class in Keras ("Functional" unless noted) and its name (NULL: it has none). */
 const char *iso_graph_type(const iso_graph *graph);
 void iso_graph_set_name(iso_graph *graph, const char *name);
@@ -203,6 +227,8 @@ iso_update *iso_update_join(iso_update *a, iso_update *b);
 /* Registers an update that every training function performs (moving statistics). Within a sharing it takes
  * the place of what has been registered for its variables. */
 void iso_graph_add_training_update(iso_graph *graph, iso_update *update);
+/* The update, but functions that are made while a variable is frozen leave that one as it is. */
+iso_update *iso_update_unless_frozen(iso_update *update);
 /* What a variable becomes by the updates registered so far: its value where there is none. */
 iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable);
 /* gradients[i] = d loss / d of[i], NULL where loss does not depend on it. loss: a scalar of float type. */
@@ -210,6 +236,8 @@ void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tenso
 /* Adds a term to the model's loss (regularisation, activity): iso_graph_losses() gives their sum or NULL. */
 void iso_graph_add_loss(iso_graph *graph, iso_tensor *term);
 iso_tensor *iso_graph_losses(iso_graph *graph);
+/* The same of a variable's own term, which counts unless the variable is frozen when the sum is asked for. */
+void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_tensor *term);
 
 /* ---- elementwise arithmetic: NumPy's broadcasting; both of one type ---- */
 iso_tensor *iso_add(iso_tensor *a, iso_tensor *b);
@@ -334,6 +362,9 @@ iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path);
 iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path);
 /* training in functions made with .training = true, inference elsewhere; both of one shape and type */
 iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);
+/* The same, but inference everywhere in functions that are made while the variable is frozen. */
+iso_tensor *iso_by_mode_unless_frozen(const iso_variable *variable, iso_tensor *training,
+                                      iso_tensor *inference);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,11 @@ struct iso_variable {
     iso_dtype dtype;
     iso_shape shape;
     iso_initializer initializer;
-    bool trainable, updated;
+    bool trainable;              /* its layer made it to be trained, frozen or not */
+    bool frozen, made_frozen;    /* now, and when it was made */
+    bool trained, updated;       /* iso_minimize had it in its list, and the loss depends on it */
+    bool inherits;               /* compiled again: it takes over the value that it had (exec/set_aside.h) */
+    bool placed;                 /* a function has given it memory on the slots */
     const char *layout;          /* its own, as text; NULL: the distribution says */
     const char *place;           /* in a file of Keras, where that is unusual; else NULL */
     iso_tensor *value;           /* output of its variable op */
@@ -22,9 +26,16 @@ struct iso_variable {
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */
 typedef struct iso_change {
     iso_variable *variable;
-    iso_tensor *value; /* of an assignment; for an optimizer's update, the output of `apply` */
-    iso_op *apply;     /* the apply_optimizer op, NULL for an assignment */
+    iso_tensor *value;  /* of an assignment; for an optimizer's update, the output of `apply` */
+    iso_op *apply;      /* the apply_optimizer op, NULL for an assignment */
+    bool unless_frozen; /* functions that are made while the variable is frozen leave it out */
 } iso_change;
+
+/* A term of the loss; counted unless the variable (may be NULL) is frozen. */
+typedef struct iso_loss_term {
+    iso_tensor *tensor;
+    const iso_variable *variable;
+} iso_loss_term;
 
 /* Room for changes, the first `used` of which belong to some update. */
 typedef struct iso_change_room {
@@ -49,8 +60,6 @@ typedef struct iso_name_table {
     iso_name *entry;
 } iso_name_table;
 
-enum { ISO_MAX_SCOPES = 32 };
-
 /* Layers that are built again with the variables they have: iso_share_begin(). */
 typedef struct iso_sharing {
     iso_name_table names; /* that have been taken within it */
@@ -59,8 +68,11 @@ typedef struct iso_sharing {
 
 struct iso_graph {
     iso_context *ctx;
+    bool owned;        /* by a model: iso_graph_destroy does nothing */
+    int holders;       /* the program or a model, and functions: the last one frees the graph */
     iso_status status; /* the first error made while building */
     char message[1024];
+    char pending[512]; /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision;
     uint64_t seed;
     int tensors, tensor_capacity;
@@ -84,14 +96,20 @@ struct iso_graph {
     int layers, layer_capacity;
     iso_layer_record **layer;
     iso_update *training_update;
-    iso_tensor *losses;
+    int loss_terms, loss_term_capacity;
+    iso_loss_term **loss_term;
     iso_tensor bad; /* what calls on a broken graph return */
     iso_variable bad_variable;
     iso_update bad_update;
     /* What executes the graph's functions: made with the first, freed with the graph. */
-    void *distribution; /* iso_distribution, lent; NULL: every slot there is, data parallel */
+    void *distribution; /* iso_distribution, held; NULL: every slot there is, data parallel */
+    void (*let_go)(void *distribution);
     void *runtime;
     void (*destroy_runtime)(void *runtime);
+    /* Called behind the making of each function until it has succeeded once: gives variables their first
+     * values, in the place of their initializers'. Collective. NULL: none. */
+    iso_status (*restore)(void *user);
+    void *restore_user;
 };
 
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
@@ -106,7 +124,6 @@ iso_name *iso_name_find(const iso_name_table *table, const char *text);
 /* Adds a name, which must live as long as the graph and not be in the table; fails in the graph where memory
  * ends. */
 void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value);
-enum { ISO_MAX_PATH = 1024 };
 /* A variable's path within the block that is open: the path itself where it begins with the block's, else
  * written into `room` [ISO_MAX_PATH]. */
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room);
@@ -128,19 +145,36 @@ typedef struct iso_constant_attrs {
 typedef struct iso_input_attrs {
     const char *name;
     iso_dtype dtype;
-    iso_shape shape; /* with the batch */
+    iso_shape shape; /* with the batch, if it has one */
 } iso_input_attrs;
+/* Of an input: whether its first dimension is the rows of the batch. */
+static inline bool iso_input_has_batch(const iso_tensor *input)
+{
+    return input->shape.rank > 0 && input->shape.dim[0] == ISO_BATCH;
+}
+/* While the variable (may be NULL) is frozen, the mode is inference in every function. */
+typedef struct iso_mode_attrs {
+    const iso_variable *variable;
+} iso_mode_attrs;
 /* Passes its input in one mode; in the other nothing flows: the output is absent, as if it were a zero that
  * is never computed. */
 typedef struct iso_gate_attrs {
     bool training;
+    const iso_variable *variable; /* as of by_mode */
 } iso_gate_attrs;
+/* The mode of such an op in a function. */
+static inline bool iso_mode_of(const iso_variable *variable, bool training)
+{
+    return training && !(variable && variable->frozen);
+}
 /* inputs: variable's value, gradient, iteration, learning rate */
 typedef struct iso_apply_attrs {
     iso_optimizer optimizer;
     iso_variable *variable;
 } iso_apply_attrs;
 
+/* The training update without what frozen variables leave out; NULL: none. Owned by the graph. */
+iso_update *iso_graph_active_update(iso_graph *graph);
 /* The update of one variable by an optimizer. iteration: ISO_I64 scalar; rate: ISO_F64 scalar. */
 iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_variable *iteration,
                              iso_variable *rate, const iso_optimizer *optimizer);

@@ -4,6 +4,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 
 /* ---- tables ---- */
@@ -42,7 +43,8 @@ static bool make_room(iso_name_table *table)
 void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value)
 {
     if (!make_room(table)) {
-        iso_graph_fail(graph, "no memory for %d names", table->count + 1);
+        iso_graph_fail_memory(graph, "the names of a graph",
+                              2 * (size_t)table->capacity * sizeof *table->entry);
         return;
     }
     table->entry[place_of(table, text)] = (iso_name){.text = text, .value = value};
@@ -76,8 +78,10 @@ static const char *scope_of(const iso_graph *graph)
 /* A text behind the open block's path. Where it is too long, an error in the graph. */
 static void in_scope(iso_graph *graph, const char *text, char path[ISO_MAX_PATH])
 {
-    if (snprintf(path, ISO_MAX_PATH, "%s%s", scope_of(graph), text) >= ISO_MAX_PATH)
-        iso_graph_fail(graph, "a name of more than %d characters: '%.60s...'", ISO_MAX_PATH - 1, path);
+    int length = snprintf(path, ISO_MAX_PATH, "%s%s", scope_of(graph), text);
+    if (length >= ISO_MAX_PATH)
+        iso_graph_fail(graph, "a name of %d characters, at most %d are possible: '%.60s...'", length,
+                       ISO_MAX_PATH - 1, path);
 }
 
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room)
@@ -122,8 +126,20 @@ static bool is_optimizers(const char *name)
     return !*end || (*end == '_' && end[1] && !end[1 + strspn(end + 1, "0123456789")]);
 }
 
+bool iso_path_below_optimizer(const char *path)
+{
+    char name[32];
+    if (ISO_ANY_NULL(path))
+        return false;
+    size_t length = strcspn(path, "/");
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), path);
+    return path[length] && is_optimizers(name);
+}
+
 const char *iso_graph_take_name(iso_graph *graph, const char *name)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, name))
+        return "";
     char path[ISO_MAX_PATH];
     in_scope(graph, name, path);
     if (!*name || strchr(name, '/'))
@@ -142,6 +158,8 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name)
 
 const char *iso_graph_unique_name(iso_graph *graph, const char *base)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, base))
+        return "";
     char first[ISO_MAX_PATH], path[ISO_MAX_PATH + 16];
     const iso_name_table *names = graph->sharing ? &graph->sharing->names : &graph->layer_names;
     in_scope(graph, base, first);
@@ -158,6 +176,8 @@ const char *iso_graph_unique_name(iso_graph *graph, const char *base)
 
 void iso_share_begin(iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     iso_sharing *sharing = iso_graph_keep(graph, sizeof *sharing);
     if (!sharing)
         return;
@@ -167,6 +187,8 @@ void iso_share_begin(iso_graph *graph)
 
 void iso_share_end(iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     iso_sharing *sharing = graph->sharing;
     if (!sharing) {
         iso_graph_fail(graph, "a sharing ends that was not begun");
@@ -178,5 +200,7 @@ void iso_share_end(iso_graph *graph)
 
 bool iso_graph_shares(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return false;
     return graph->sharing != NULL;
 }

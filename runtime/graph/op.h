@@ -7,8 +7,6 @@
 
 #include "runtime/graph/graph.h"
 
-enum { ISO_MAX_INPUTS = 16, ISO_MAX_OUTPUTS = 4, ISO_MAX_FACTORS = 16 };
-
 typedef struct iso_op iso_op;
 typedef struct iso_op_type iso_op_type;
 

@@ -15,8 +15,6 @@ typedef enum iso_schedule_kind {
     ISO_SCHEDULE_PIECEWISE,
 } iso_schedule_kind;
 
-enum { ISO_MAX_PIECES = 16, ISO_MAX_OPTIMIZER_SLOTS = 4, ISO_MAX_HYPER = 16 };
-
 /* Keras's ExponentialDecay, CosineDecay and PiecewiseConstantDecay over the optimizer's iterations. */
 typedef struct iso_schedule {
     iso_schedule_kind kind;
@@ -78,6 +76,9 @@ bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *
  * path>/gradient_accumulator") are ops of the graph. Fails in the graph where no trainable variable is
  * reached or a setting makes no sense. A second call numbers its variables: "optimizer_1/iteration". */
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
+/* Whether a variable of this path belongs to an optimizer: "optimizer/iteration",
+ * "optimizer_1/adam/d1/kernel/momentum". */
+bool iso_path_below_optimizer(const char *path);
 
 #ifdef __cplusplus
 }

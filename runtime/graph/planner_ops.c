@@ -1,5 +1,6 @@
 /* The ops without kernels, which the planner handles: inputs, variables, constants, the choice by mode,
  * optimizers' updates. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 
 static void all_whole(const iso_op *op, iso_rule *rule)
@@ -58,22 +59,23 @@ static bool infer_by_mode(iso_op *op)
     return infer_same(op);
 }
 
-static iso_tensor *gate(iso_tensor *x, bool training)
+static iso_tensor *gate(iso_tensor *x, const iso_variable *variable, bool training)
 {
-    return iso_op_create(x->graph, &iso_op_gate, &x, 1, &(iso_gate_attrs){.training = training});
+    iso_gate_attrs attrs = {.training = training, .variable = variable};
+    return iso_op_create(x->graph, &iso_op_gate, &x, 1, &attrs);
 }
 
 static void by_mode_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    (void)op;
-    dx[0] = gate(dy[0], true);
-    dx[1] = gate(dy[0], false);
+    const iso_mode_attrs *attrs = op->attrs;
+    dx[0] = gate(dy[0], attrs->variable, true);
+    dx[1] = gate(dy[0], attrs->variable, false);
 }
 
 static void gate_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_gate_attrs *attrs = op->attrs;
-    dx[0] = gate(dy[0], attrs->training);
+    dx[0] = gate(dy[0], attrs->variable, attrs->training);
 }
 
 static bool infer_apply(iso_op *op)
@@ -91,8 +93,15 @@ static bool infer_apply(iso_op *op)
 
 iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference)
 {
+    return iso_by_mode_unless_frozen(NULL, training, inference);
+}
+
+iso_tensor *iso_by_mode_unless_frozen(const iso_variable *variable, iso_tensor *training,
+                                      iso_tensor *inference)
+{
+    ISO_NEED_TENSORS(training, inference);
     iso_tensor *inputs[] = {training, inference};
-    return iso_op_create(training->graph, &iso_op_by_mode, inputs, 2, NULL);
+    return iso_op_create(training->graph, &iso_op_by_mode, inputs, 2, &(iso_mode_attrs){variable});
 }
 
 const iso_op_type iso_op_input = {.name = "input",
@@ -111,6 +120,7 @@ const iso_op_type iso_op_constant = {.name = "constant",
                                      .rule_of = all_whole,
                                      .no_kernel = true};
 const iso_op_type iso_op_by_mode = {.name = "by_mode",
+                                    .attr_size = sizeof(iso_mode_attrs),
                                     .infer = infer_by_mode,
                                     .gradient = by_mode_gradient,
                                     .rule = "...,...->...",

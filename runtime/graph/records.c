@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 
 /* The number of the block that was begun last; -1: none is open. */
@@ -24,6 +25,8 @@ static iso_tensor **keep_list(iso_graph *graph, iso_tensor *const *list, int cou
 
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, layer))
+        return;
     if (graph->status != ISO_OK)
         return;
     iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
@@ -42,12 +45,16 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
 
 int iso_graph_layer_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->layers;
 }
 
 const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
 {
-    return graph->layer[index];
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return index >= 0 && index < graph->layers ? graph->layer[index] : NULL;
 }
 
 /* ---- blocks ---- */
@@ -80,9 +87,12 @@ static iso_block_record *add_block(iso_graph *graph, const char *name)
 
 void iso_name_scope_begin(iso_graph *graph, const char *name)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, name))
+        return;
     char path[ISO_MAX_PATH + 1];
     if (graph->scopes == ISO_MAX_SCOPES)
-        iso_graph_fail(graph, "block '%s': more than %d blocks within each other", name, ISO_MAX_SCOPES);
+        iso_graph_fail(graph, "block '%s': %d blocks within each other, at most %d are possible", name,
+                       graph->scopes + 1, ISO_MAX_SCOPES);
     if (graph->status != ISO_OK)
         return;
     const char *taken = iso_graph_take_name(graph, name);
@@ -95,6 +105,8 @@ void iso_name_scope_begin(iso_graph *graph, const char *name)
 
 void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count, int again)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, type) || (count > 0 && ISO_NULL_IN(graph, inputs)))
+        return;
     if (graph->status != ISO_OK)
         return;
     if (graph->scopes == 0) {
@@ -111,6 +123,8 @@ void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *
 
 void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, int count)
 {
+    if (ISO_ANY_NULL(graph) || (count > 0 && ISO_NULL_IN(graph, outputs)))
+        return;
     if (graph->scopes == 0)
         iso_graph_fail(graph, "a block ends that was not begun");
     if (graph->status != ISO_OK)
@@ -127,34 +141,46 @@ void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, in
 
 iso_tensor *iso_name_scope_end(iso_graph *graph, iso_tensor *y)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     iso_name_scope_end_several(graph, &y, y ? 1 : 0);
     return y;
 }
 
 int iso_graph_block_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->blocks;
 }
 
 const iso_block_record *iso_graph_block(const iso_graph *graph, int index)
 {
-    return graph->block[index];
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return index >= 0 && index < graph->blocks ? graph->block[index] : NULL;
 }
 
 /* ---- the whole network ---- */
 
 const char *iso_graph_type(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     return graph->type ? graph->type : "Functional";
 }
 
 void iso_graph_set_name(iso_graph *graph, const char *name)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     if (graph->status == ISO_OK)
-        graph->name = iso_graph_keep_text(graph, name);
+        graph->name = name ? iso_graph_keep_text(graph, name) : NULL;
 }
 
 const char *iso_graph_name(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
     return graph->name;
 }

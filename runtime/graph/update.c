@@ -1,6 +1,7 @@
 /* Updates: what becomes of variables at the end of a step; the terms that layers add to the loss. */
 #include <string.h>
 
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 
 static iso_update *single(iso_graph *graph, iso_change change)
@@ -16,9 +17,14 @@ static iso_update *single(iso_graph *graph, iso_change change)
 
 iso_update *iso_assign(iso_variable *variable, iso_tensor *value)
 {
-    iso_graph *graph = variable->graph;
+    bool missing = ISO_ANY_NULL(variable, value);
+    if (!variable && !value)
+        return NULL;
+    iso_graph *graph = variable ? variable->graph : value->graph;
+    if (missing)
+        iso_null_in(graph);
     char have[160], want[160];
-    if (!iso_tensor_good(value) || graph->status != ISO_OK)
+    if (graph->status != ISO_OK || !iso_tensor_good(value))
         return &graph->bad_update;
     if (!iso_shape_equal(&variable->shape, &value->shape) || variable->dtype != value->dtype) {
         iso_graph_fail(graph, "assigning a tensor %s of %s to the variable '%s' %s of %s",
@@ -97,6 +103,8 @@ static iso_update *without(const iso_update *update, const iso_update *other)
 
 void iso_graph_add_training_update(iso_graph *graph, iso_update *update)
 {
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, update))
+        return;
     if (graph->sharing && graph->training_update)
         graph->training_update = without(graph->training_update, update);
     graph->training_update = iso_update_join(graph->training_update, update);
@@ -104,17 +112,65 @@ void iso_graph_add_training_update(iso_graph *graph, iso_update *update)
 
 iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    if (ISO_NULL_IN(graph, variable))
+        return iso_graph_bad_tensor(graph);
     const iso_change *change = find(graph->training_update, variable);
     return change ? change->value : variable->value;
 }
 
+iso_update *iso_update_unless_frozen(iso_update *update)
+{
+    if (ISO_ANY_NULL(update))
+        return NULL;
+    for (int i = 0; i < update->count; i++)
+        update->change[i].unless_frozen = true;
+    return update;
+}
+
+iso_update *iso_graph_active_update(iso_graph *graph)
+{
+    const iso_update *all = graph->training_update;
+    iso_update *active = NULL;
+    bool whole = true;
+    for (int i = 0; all && i < all->count; i++)
+        whole &= !(all->change[i].unless_frozen && all->change[i].variable->frozen);
+    if (whole)
+        return graph->training_update;
+    for (int i = 0; i < all->count; i++)
+        if (!(all->change[i].unless_frozen && all->change[i].variable->frozen))
+            active = iso_update_join(active, single(graph, all->change[i]));
+    return active;
+}
+
+void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_tensor *term)
+{
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, term) || !iso_tensor_good(term))
+        return;
+    iso_loss_term *added = iso_graph_keep(graph, sizeof *added);
+    if (!added)
+        return;
+    *added = (iso_loss_term){term, variable};
+    iso_graph_append(graph, &graph->loss_term, &graph->loss_terms, &graph->loss_term_capacity, added);
+}
+
 void iso_graph_add_loss(iso_graph *graph, iso_tensor *term)
 {
-    if (iso_tensor_good(term))
-        graph->losses = graph->losses ? iso_add(graph->losses, term) : term;
+    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, term))
+        return;
+    iso_graph_add_penalty(graph, NULL, term);
 }
 
 iso_tensor *iso_graph_losses(iso_graph *graph)
 {
-    return graph->losses;
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    iso_tensor *sum = NULL;
+    for (int i = 0; i < graph->loss_terms; i++) {
+        const iso_loss_term *term = graph->loss_term[i];
+        if (!term->variable || !term->variable->frozen)
+            sum = sum ? iso_add(sum, term->tensor) : term->tensor;
+    }
+    return sum;
 }

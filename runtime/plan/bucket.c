@@ -31,6 +31,18 @@ int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
     return count;
 }
 
+int iso_group_count(const iso_mesh *mesh, uint32_t axes, int slot, int *index)
+{
+    int count = 1;
+    *index = 0;
+    for (int a = 0; a < mesh->axes; a++)
+        if (axes & 1u << a) {
+            *index = *index * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
+            count *= mesh->size[a];
+        }
+    return count;
+}
+
 int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index)
 {
     for (int a = mesh->axes - 1; a >= 0; a--) {

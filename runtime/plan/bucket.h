@@ -38,6 +38,8 @@ void iso_buckets_destroy(iso_bucket_list *list);
 /* The slots that differ from `slot` along `axes` only, in increasing order, `slot` among them; returns their
  * number. */
 int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots);
+/* How many they are, and the number of `slot` among them (*index). */
+int iso_group_count(const iso_mesh *mesh, uint32_t axes, int slot, int *index);
 /* Number `index` of them. */
 int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index);
 /* The part of the flat range that a slot updates. */

@@ -21,7 +21,7 @@ static void count_uses(const iso_program *program, int *uses)
 
 static bool makes_parts(const iso_kernel *kernel, const iso_call *call)
 {
-    return kernel->run_part && !kernel->scratch && call->out[0].rank == 2;
+    return kernel->run_part && call->out[0].rank == 2;
 }
 
 /* Inputs that lie where all slots of the host can read them: not constants, nor variables, which the update
@@ -51,6 +51,43 @@ static bool reads_less(const iso_plan *plan, int number, int group)
     for (int d = 0; d < in[0].rank - 1; d++)
         k *= (double)in[0].dim[d];
     return group == 1 || k * (m / group + n) < m * n / group;
+}
+
+/* Blocks needed at once while the products of so many slots are added in the tree of collectives/tree.c. A
+ * subtree of one slot needs none: its product is added onto an existing block. */
+static int blocks_alive(int slots)
+{
+    int left = 1;
+    if (slots <= 2)
+        return 1;
+    while (left * 2 < slots)
+        left *= 2;
+    int first = blocks_alive(left), rest = slots - left == 1 ? 1 : 1 + blocks_alive(slots - left);
+    return first > rest ? first : rest;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+
+iso_deferred_room iso_plan_deferred_room(const iso_plan *plan, const iso_deferred *deferred, int slot)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_call call;
+    const iso_bucket *bucket = &plan->buckets->bucket[deferred->bucket];
+    /* the first slot of a group has the most rows of the batch */
+    int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
+    iso_plan_call(plan, deferred->step, first, in, out, &call);
+    const iso_kernel *kernel =
+        plan->site->backend->find(plan->program->step[deferred->step].op->type->name, &call);
+    int64_t rows = kernel->part_rows(&call);
+    rows = rows < out[0].dim[0] ? rows : out[0].dim[0];
+    iso_deferred_room room = {.rows = rows > 0 ? rows : 1};
+    room.block = aligned((size_t)(room.rows * out[0].dim[1]) * iso_dtype_size(bucket->dtype));
+    room.call = aligned(kernel->scratch ? kernel->scratch(&call) : 0);
+    room.bytes = (size_t)blocks_alive(bucket->group) * room.block + (size_t)bucket->group * room.call;
+    return room;
 }
 
 static bool may_defer(const iso_plan *plan, const int *uses, const iso_bucket_member *member, int group)

@@ -1,4 +1,5 @@
 /* The exchanges of a plan: who takes which boxes from whom. */
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/plan_impl.h"
@@ -45,51 +46,45 @@ static iso_status add_boxes(adder *a)
                              &program->value[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
-/* The group of an all-reduce, and this slot's number in it. */
-static int group_of(const adder *a, int *slots, int *me)
-{
-    const iso_program *program = a->plan->program;
-    int group = iso_group_slots(program->mesh, program->value[a->move->from].layout.partial, a->slot, slots);
-    for (int i = 0; i < group; i++)
-        if (slots[i] == a->slot)
-            *me = i;
-    return group;
-}
-
 /* Each slot adds its chunk of all addends, into its own addend. */
 static iso_status add_scatter(adder *a, int *slots)
 {
-    const iso_program_value *from = &a->plan->program->value[a->move->from];
+    const iso_program *program = a->plan->program;
+    const iso_program_value *from = &program->value[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
-    int me = 0, group = group_of(a, slots, &me);
+    int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
     int64_t begin, count;
     iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_cut(flat.extent[0], group, me, &begin, &count);
-    iso_box chunk = iso_box_range(begin, count);
-    for (int i = 0; i < group; i++)
-        a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     if (count == 0)
         return ISO_OK;
+    iso_box chunk = iso_box_range(begin, count);
+    iso_group_slots(program->mesh, from->layout.partial, a->slot, slots);
+    for (int i = 0; i < group; i++)
+        a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype,
                             from->layout.partial_max ? ISO_MAX : ISO_SUM, &chunk, a->source, group, NULL);
 }
 
-/* Each slot takes every chunk from the slot that added it. */
-static iso_status add_gather(adder *a, int *slots)
+/* Each slot takes every chunk from the slot that added it. Chunks that are empty are the last ones. */
+static iso_status add_gather(adder *a)
 {
-    const iso_program_value *from = &a->plan->program->value[a->move->from];
+    const iso_program *program = a->plan->program;
+    const iso_program_value *from = &program->value[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
-    int me = 0, group = group_of(a, slots, &me);
+    int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
     iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_status status = ISO_OK;
     for (int i = 0; i < group && status == ISO_OK; i++) {
         int64_t begin, count;
         iso_cut(flat.extent[0], group, i, &begin, &count);
+        if (count == 0)
+            break;
         iso_box chunk = iso_box_range(begin, count);
-        a->source[0] = source_of(a->plan, a->move->from, slots[i], &flat);
-        if (count)
-            status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
-                                      &chunk, a->source, 1, NULL);
+        int owner = iso_group_slot(program->mesh, from->layout.partial, a->slot, i);
+        a->source[0] = source_of(a->plan, a->move->from, owner, &flat);
+        status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
+                                  &chunk, a->source, 1, NULL);
     }
     return status;
 }
@@ -105,23 +100,36 @@ static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, i
             a.move = &plan->move[i];
             status = a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
                      : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
-                                                        : add_gather(&a, slots);
+                                                        : add_gather(&a);
         }
     return status;
 }
 
-/* The number of slots that met a fault. */
-static iso_status add_faults(iso_plan *plan, iso_exchange *exchange, iso_source *source)
+static iso_status add_fault_sum(iso_plan *plan, iso_exchange *exchange, int slot, const iso_source *source,
+                                int count)
 {
     iso_box box = iso_box_range(0, 1);
+    return iso_exchange_add(exchange, slot, plan->fault_target, &box, ISO_F64, ISO_SUM, &box, source, count,
+                            NULL);
+}
+
+/* Gives every slot the number of slots with a fault: each slot adds them, or slot 0 has added them before. */
+static iso_status add_faults(iso_plan *plan, iso_source *source)
+{
     int slots = plan->program->mesh->slots;
+    bool many = slots > ISO_PLAN_MANY;
     iso_status status = ISO_OK;
     for (int i = 0; i < slots; i++)
-        source[i] =
-            (iso_source){.slot = i, .space = ISO_SPACE_SLOT, .offset = plan->fault_offset, .box = box};
-    for (int slot = 0; slot < slots && status == ISO_OK; slot++)
-        status = iso_exchange_add(exchange, slot, plan->fault_target, &box, ISO_F64, ISO_SUM, &box, source,
-                                  slots, NULL);
+        source[i] = (iso_source){
+            .slot = i, .space = ISO_SPACE_SLOT, .offset = plan->fault_offset, .box = iso_box_range(0, 1)};
+    if (many) {
+        ISO_TRY(iso_exchange_create(plan->site->fabric, "the faults of the step", &plan->faults));
+        ISO_TRY(add_fault_sum(plan, plan->faults, 0, source, slots));
+        source[0].offset += sizeof(double);
+    }
+    for (int slot = 0; slot < slots; slot++)
+        ISO_TRY(add_fault_sum(plan, plan->finish, slot, source, many ? 1 : slots));
+done:
     return status;
 }
 
@@ -135,15 +143,16 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
             const iso_bucket *bucket = &plan->buckets->bucket[b];
             int64_t begin, count;
             iso_bucket_part(bucket, mesh, slot, &begin, &count);
+            if (count == 0)
+                continue;
             int group = iso_group_slots(mesh, bucket->axes, slot, slots);
             iso_box flat = iso_box_range(0, bucket->total), part = iso_box_range(begin, count);
             for (int i = 0; i < group; i++)
                 source[i] = (iso_source){
                     .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
-            if (count)
-                status = iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype,
-                                          ISO_SUM, &part, source, group,
-                                          &plan->bucket_pull[b * mesh->slots + slot]);
+            status =
+                iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype, ISO_SUM,
+                                 &part, source, group, &plan->bucket_pull[b * mesh->slots + slot]);
         }
     return status;
 }
@@ -154,7 +163,7 @@ static iso_status make_finish(iso_plan *plan, iso_source *source, int *slots)
     ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->finish));
     plan->fault_target = plan->program->values;
     ISO_TRY(add_moves(plan, plan->finish, plan->finish_first_move, plan->finish_moves, source, slots));
-    ISO_TRY(add_faults(plan, plan->finish, source));
+    ISO_TRY(add_faults(plan, source));
     ISO_TRY(add_buckets(plan, plan->finish, source, slots));
 done:
     return status;
@@ -162,15 +171,20 @@ done:
 
 /* ---- new weights to other hosts ---- */
 
-/* The first slot of its host that uses this copy of the variable: it fetches for the others. */
-static bool fetches(const iso_plan *plan, const iso_variable *variable, int slot)
+/* fetches[slot]: it is the first slot of its host that uses this copy of the variable, and fetches for the
+ * others. */
+static bool find_fetching(const iso_plan *plan, const iso_variable *variable, iso_hash_key *key, int *first,
+                          bool *fetches)
 {
     const iso_site *site = plan->site;
-    size_t mine = site->variable_offset(site->arg, variable, slot);
-    for (int s = 0; s < slot; s++)
-        if (iso_plan_host_of(plan, s) == iso_plan_host_of(plan, slot) &&
-            site->variable_offset(site->arg, variable, s) == mine)
-            return false;
+    int slots = plan->program->mesh->slots;
+    for (int s = 0; s < slots; s++)
+        key[s] = (iso_hash_key){
+            {site->variable_offset(site->arg, variable, s), (uint64_t)iso_plan_host_of(plan, s)}};
+    if (!iso_hash_firsts(key, slots, first))
+        return false;
+    for (int s = 0; s < slots; s++)
+        fetches[s] = first[s] == s;
     return true;
 }
 
@@ -218,20 +232,53 @@ static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const 
     return status;
 }
 
+static int count_members(const iso_plan *plan)
+{
+    int members = 0;
+    for (int b = 0; b < plan->buckets->count; b++)
+        members += plan->buckets->bucket[b].members;
+    return members;
+}
+
+/* For each member of the buckets, [slots]. NULL: no memory. */
+static bool *all_fetching(const iso_plan *plan)
+{
+    size_t slots = (size_t)plan->program->mesh->slots;
+    bool *fetches = iso_new((size_t)count_members(plan) * slots * sizeof *fetches), *at = fetches;
+    iso_hash_key *key = iso_new(slots * sizeof *key);
+    int *first = iso_new(slots * sizeof *first);
+    bool found = fetches && key && first;
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->bucket[b].members && found; m++, at += slots)
+            found = find_fetching(plan, plan->buckets->bucket[b].member[m].variable, key, first, at);
+    iso_free(first);
+    iso_free(key);
+    if (!found)
+        iso_free(fetches);
+    return found ? fetches : NULL;
+}
+
 static iso_status make_spread(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
+    int count = plan->program->mesh->slots;
     if (!plan->buckets->count || iso_plan_on_one_host(plan))
         return ISO_OK;
+    bool *fetches = all_fetching(plan);
+    if (!fetches)
+        return iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", count);
     ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->spread));
-    for (int slot = 0; slot < plan->program->mesh->slots; slot++)
+    for (int slot = 0; slot < count; slot++) {
+        const bool *its = fetches + slot;
         for (int b = 0; b < plan->buckets->count; b++) {
             const iso_bucket *bucket = &plan->buckets->bucket[b];
-            for (int m = 0; m < bucket->members; m++)
-                if (fetches(plan, bucket->member[m].variable, slot))
+            for (int m = 0; m < bucket->members; m++, its += count)
+                if (*its)
                     ISO_TRY(spread_member(plan, bucket, &bucket->member[m], slot, slots));
         }
+    }
 done:
+    iso_free(fetches);
     return status;
 }
 
@@ -264,6 +311,7 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             add_travel(t, plan->instruction[i].exchange, plan->instruction[i].begin, i);
+    add_travel(t, plan->faults, plan->instructions, plan->instructions);
     add_travel(t, plan->finish, plan->instructions, plan->instructions);
     add_travel(t, plan->spread, plan->instructions + 1, plan->instructions + 1);
     ISO_TRY(iso_memory_plan(t->landing, t->count, &landing));
@@ -279,7 +327,7 @@ done:
 
 static iso_status commit(iso_plan *plan)
 {
-    size_t most = (size_t)plan->instructions + 2;
+    size_t most = (size_t)plan->instructions + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .landing = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block))};

@@ -1,6 +1,7 @@
 /* A report as JSON. docs/plan.md describes every field. */
 #include <stdlib.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/json.h"
 #include "runtime/plan/report.h"
 
@@ -96,6 +97,14 @@ static json_t *lists_of(const iso_plan_report *r, json_t *object)
     return object;
 }
 
+static json_t *ranks(const iso_plan_report *r)
+{
+    json_t *list = json_array();
+    for (int s = 0; s < r->slots; s++)
+        json_array_append_new(list, json_integer(r->rank_of_slot[s]));
+    return list;
+}
+
 static json_t *whole(const iso_plan_report *r)
 {
     json_t *object = json_pack(
@@ -107,11 +116,14 @@ static json_t *whole(const iso_plan_report *r)
         json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
+    if (object && r->rank_of_slot)
+        json_object_set_new(object, "rank_of_slot", ranks(r));
     return object ? lists_of(r, object) : NULL;
 }
 
 iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
 {
+    ISO_NEED(report, text);
     json_t *object = whole(report);
     char *data = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
     if (data)

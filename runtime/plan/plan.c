@@ -123,6 +123,7 @@ void iso_plan_destroy(iso_plan *plan)
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             iso_exchange_destroy(plan->instruction[i].exchange);
+    iso_exchange_destroy(plan->faults);
     iso_exchange_destroy(plan->finish);
     iso_exchange_destroy(plan->spread);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)

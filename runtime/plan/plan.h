@@ -82,6 +82,14 @@ typedef struct iso_deferred {
     int step; /* of the program: a product */
 } iso_deferred;
 
+/* The scratch memory in which the optimizer makes it: blocks of some whole rows, as many as are alive at
+ * once, then what the call of each slot of the group needs. */
+typedef struct iso_deferred_room {
+    int64_t rows;       /* of a block */
+    size_t block, call; /* bytes of each, multiples of ISO_ALIGN */
+    size_t bytes;       /* of all */
+} iso_deferred_room;
+
 /* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
  * values. */
 typedef struct iso_plan {
@@ -101,8 +109,10 @@ typedef struct iso_plan {
     /* the end of a step */
     iso_exchange *finish; /* scalars, faults and the buckets' gradients */
     int finish_first_move, finish_moves;
-    size_t fault_offset; /* in the shared area: one double */
-    int fault_target;    /* number of the target that gets the sum of the faults of all slots */
+    iso_exchange *faults; /* before it, where slots are many: slot 0 adds their faults, and all take the sum
+                             in `finish`; else NULL */
+    size_t fault_offset;  /* in the shared area: two doubles, the slot's own fault and that sum */
+    int fault_target;     /* number of the target that gets the sum of the faults of all slots */
     int deferrals;
     iso_deferred *deferred;
     bool *step_deferred;   /* [steps] */
@@ -117,6 +127,7 @@ typedef struct iso_plan {
 /* Schedules and places everything. */
 iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
                            int64_t rows, iso_plan **plan);
+iso_deferred_room iso_plan_deferred_room(const struct iso_plan *plan, const iso_deferred *deferred, int slot);
 /* Then makes the exchanges, once the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);

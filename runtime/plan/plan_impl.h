@@ -4,6 +4,10 @@
 
 #include "runtime/plan/plan.h"
 
+/* Slots of a group from which on an all-reduce of any size goes in two halves: what each of them adds grows
+ * with their number. */
+enum { ISO_PLAN_MANY = 64 };
+
 /* defer.c: which gradients are left to the optimizer */
 iso_status iso_plan_defer(iso_plan *plan);
 /* schedule.c: instructions and moves from the program's steps */

@@ -1,6 +1,7 @@
 /* A report as text. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/plan/report.h"
 
 typedef struct printer {
@@ -26,6 +27,27 @@ static const char *bytes_text(double bytes, char text[32])
 
 /* ---- the head ---- */
 
+/* "slots 0-3 on rank 0, 4 on rank 1"; long lists are cut. */
+static void print_ranks(const printer *p)
+{
+    enum { SHOWN = 16 };
+    const int *rank = p->report->rank_of_slot;
+    int slots = p->report->slots, runs = 0;
+    iso_text_add(p->text, "slots ");
+    for (int begin = 0, end; begin < slots && runs <= SHOWN; begin = end, runs++) {
+        for (end = begin + 1; end < slots && rank[end] == rank[begin]; end++)
+            ;
+        iso_text_add(p->text, "%s", runs ? ", " : "");
+        if (runs == SHOWN)
+            iso_text_add(p->text, "...");
+        else if (end - begin > 1)
+            iso_text_add(p->text, "%d-%d on rank %d", begin, end - 1, rank[begin]);
+        else
+            iso_text_add(p->text, "%d on rank %d", begin, rank[begin]);
+    }
+    iso_text_add(p->text, "\n");
+}
+
 static void print_head(const printer *p)
 {
     const iso_plan_report *r = p->report;
@@ -38,6 +60,8 @@ static void print_head(const printer *p)
         iso_text_add(p->text, " on %d hosts, %s%d on each", r->hosts,
                      r->hosts * r->host_slots == r->slots ? "" : "up to ", r->host_slots);
     iso_text_add(p->text, "; backend %s\n", r->backend);
+    if (r->rank_of_slot)
+        print_ranks(p);
 }
 
 /* ---- variables ---- */
@@ -232,6 +256,8 @@ static void print_totals(const printer *p)
 
 void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
 {
+    if (ISO_ANY_NULL(report, text))
+        return;
     printer p = {report, text};
     print_head(&p);
     print_variables(&p);

@@ -86,7 +86,7 @@ static void find_updates(iso_reporter *r)
 
 static void find_members(iso_reporter *r)
 {
-    for (int i = 0; i < r->program->graph->variables; i++)
+    for (int i = 0; i < r->program->variables; i++)
         r->bucket_of[i] = -1;
     for (int b = 0; b < r->plan->buckets->count; b++)
         for (int m = 0; m < r->plan->buckets->bucket[b].members; m++) {
@@ -134,7 +134,7 @@ static void describe_variable(const iso_reporter *r, int number)
     iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, 0);
     *out = (iso_report_variable){.path = variable->path,
                                  .dtype = variable->dtype,
-                                 .trainable = variable->trainable,
+                                 .trainable = iso_variable_trainable(variable),
                                  .shape = variable->shape,
                                  .local = extents(&box)};
     out->reason = iso_distribution_reason(r->program->distribution, variable, &out->key);
@@ -144,7 +144,7 @@ static void describe_variable(const iso_reporter *r, int number)
     out->bytes = iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype);
     describe_update(r, variable, out);
     int64_t count;
-    if (variable->trainable && iso_shape_count(&variable->shape, &count) == ISO_OK)
+    if (iso_variable_trainable(variable) && iso_shape_count(&variable->shape, &count) == ISO_OK)
         r->report->parameters += count;
 }
 
@@ -223,8 +223,8 @@ static iso_status take(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
     iso_plan_report *report = r->report;
-    size_t variables = (size_t)graph->variables + 1;
-    report->variables = graph->variables;
+    size_t variables = (size_t)r->program->variables + 1;
+    report->variables = r->program->variables;
     report->ops = r->plan->instructions + r->plan->deferrals + 1;
     report->variable = iso_new(variables * sizeof *report->variable);
     report->op = iso_new((size_t)report->ops * sizeof *report->op);
@@ -281,6 +281,8 @@ iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **out)
     snprintf(report->mesh, sizeof report->mesh, "%s", plan->program->mesh->text);
     report->training = plan->program->training;
     report->slots = plan->program->mesh->slots;
+    if (plan->program->mesh->listed)
+        report->rank_of_slot = plan->program->mesh->rank_of_slot;
     report->rows = plan->rows;
     report->backend = plan->site->backend->name;
     iso_reporter r = {.plan = plan, .program = plan->program, .mesh = plan->program->mesh, .report = report};

@@ -91,6 +91,7 @@ typedef struct iso_plan_report {
     char mesh[256];
     bool training;
     int slots, hosts, host_slots; /* host_slots: of the fullest host */
+    const int *rank_of_slot;      /* [slots] as the caller listed them, lent from the mesh; NULL: in blocks */
     int64_t rows;
     const char *backend;
     int variables, ops, collectives;

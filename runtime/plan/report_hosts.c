@@ -74,7 +74,7 @@ static iso_status find_copies(iso_reporter *r, uint32_t axes)
 iso_status iso_report_hosts(iso_reporter *r)
 {
     iso_status status = list_slots(r);
-    for (int i = 0; i < r->program->graph->variables && status == ISO_OK; i++) {
+    for (int i = 0; i < r->program->variables && status == ISO_OK; i++) {
         uint32_t axes = iso_layout_sharded_axes(&r->program->variable_layout[i]);
         if (!r->copies[axes].holder)
             status = find_copies(r, axes);

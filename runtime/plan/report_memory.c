@@ -27,7 +27,7 @@ static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout
 static int64_t weights_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < r->program->graph->variables; i++)
+    for (int i = 0; i < r->program->variables; i++)
         bytes += copy_bytes(r->program->graph->variable[i], &r->program->variable_layout[i], r->mesh);
     return bytes;
 }
@@ -36,7 +36,7 @@ static int64_t weights_of_slot(const iso_reporter *r)
 static int64_t weights_of_host(const iso_reporter *r, int host)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < r->program->graph->variables; i++) {
+    for (int i = 0; i < r->program->variables; i++) {
         const iso_variable *variable = r->program->graph->variable[i];
         const iso_layout *layout = &r->program->variable_layout[i];
         const iso_copies *copies = &r->copies[iso_layout_sharded_axes(layout)];
@@ -99,6 +99,10 @@ static int64_t buffers_of_slot(const iso_reporter *r)
     size_t most = 0;
     for (int i = 0; i < r->plan->instructions; i++) {
         size_t bytes = scratch_of(r, &r->plan->instruction[i]);
+        most = bytes > most ? bytes : most;
+    }
+    for (int i = 0; i < r->plan->deferrals; i++) {
+        size_t bytes = iso_plan_deferred_room(r->plan, &r->plan->deferred[i], 0).bytes;
         most = bytes > most ? bytes : most;
     }
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;

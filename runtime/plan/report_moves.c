@@ -112,7 +112,8 @@ static void describe_faults(iso_reporter *r)
         return;
     iso_report_collective *out = at_the_end(r, "all-reduce", (1u << r->mesh->axes) - 1);
     snprintf(out->tensor, sizeof out->tensor, "faults of the data");
-    out->bytes = slots * (slots - 1) * sizeof(double);
+    double takers = slots > ISO_PLAN_MANY ? 2 : slots; /* slot 0 takes all others', which take the sum */
+    out->bytes = takers * (slots - 1) * sizeof(double);
 }
 
 static int64_t elements_of(const iso_variable *variable)

@@ -18,19 +18,18 @@ bool iso_plan_is_alias(const iso_op *op)
     return op && op->type->no_kernel;
 }
 
-/* An all-reduce of so many elements among so many slots goes in two halves. */
-static bool goes_in_halves(const iso_plan *plan, const iso_layout *from, const iso_layout *to,
-                           const iso_shape *shape)
+/* The slots that add each element, where a reshard is an all-reduce; 1: it is none. */
+static int addends(const iso_plan *plan, const iso_layout *from, const iso_layout *to)
 {
     iso_layout reduced = *from;
     int group = 1;
     reduced.partial = 0;
     if (!from->partial || !iso_layout_equal(&reduced, to))
-        return false;
+        return 1;
     for (int a = 0; a < plan->program->mesh->axes; a++)
         if (from->partial & 1u << a)
             group *= plan->program->mesh->size[a];
-    return group > 2 && iso_layout_largest(plan->program->mesh, from, shape) >= SMALL;
+    return group;
 }
 
 /* ---- instructions and moves ---- */
@@ -83,6 +82,8 @@ typedef struct scheduler {
     queue queue[QUEUES];
     int8_t *where;      /* [values] the queue in which a value waits + 1; 0: it does not */
     int *update_of;     /* [values] the change + 1 whose optimizer takes it; 0: none */
+    int *last_kernel;   /* [values] the last step that reads its memory with a kernel, -1: none */
+    int *other_readers; /* [values] what reads its memory else: reshards, the optimizer, outputs, changes */
     int *next_weight;   /* [steps] the next step that gathers weights, -1: none */
     int *next_gradient; /* [steps] the next step that moves a gradient to its update, -1: none */
     int weight;         /* the first of these that has not been scheduled */
@@ -257,6 +258,34 @@ static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
     return ISO_OK;
 }
 
+/* The value that owns a value's memory. */
+static int memory_of(const scheduler *s, int value)
+{
+    int step = s->program->value[value].step;
+    while (step >= 0 && iso_plan_is_alias(s->program->step[step].op)) {
+        value = s->program->step[step].input[0];
+        step = s->program->value[value].step;
+    }
+    return value;
+}
+
+/* Whether a step may add the addends of a value in place: all other readers must be kernels that have run by
+ * then. Another reshard may run in the same exchange. */
+static bool is_last_reader(const scheduler *s, int value, int number)
+{
+    int memory = memory_of(s, value);
+    return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
+}
+
+/* An all-reduce of a value of so many elements among so many slots goes in two halves. */
+static bool goes_in_halves(const scheduler *s, int number, int group, const iso_shape *shape)
+{
+    int value = s->program->step[number].input[0];
+    const iso_layout *layout = &s->program->value[value].layout;
+    bool large = group > 2 && iso_layout_largest(s->program->mesh, layout, shape) >= SMALL;
+    return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
+}
+
 /* The move that a step means. */
 static iso_move move_of(const scheduler *s, int number)
 {
@@ -264,7 +293,7 @@ static iso_move move_of(const scheduler *s, int number)
     const iso_program_value *from = &s->program->value[step->input[0]],
                             *to = &s->program->value[step->output[0]];
     iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
-    bool halves = goes_in_halves(s->plan, &from->layout, &to->layout, &shape);
+    bool halves = goes_in_halves(s, number, addends(s->plan, &from->layout, &to->layout), &shape);
     return (iso_move){
         .kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
 }
@@ -380,15 +409,42 @@ static void link_layers(scheduler *s)
     }
 }
 
+static void count_reader(const scheduler *s, int step, int value)
+{
+    int memory = memory_of(s, value);
+    if (s->program->step[step].op && !s->plan->step_deferred[step])
+        s->last_kernel[memory] = step;
+    else
+        s->other_readers[memory]++;
+}
+
+static void count_readers(const scheduler *s)
+{
+    const iso_program *program = s->program;
+    for (int v = 0; v < program->values; v++)
+        s->last_kernel[v] = -1;
+    for (int k = 0; k < program->steps; k++)
+        for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
+            if (!iso_plan_is_alias(program->step[k].op))
+                count_reader(s, k, program->step[k].input[i]);
+    for (int i = 0; i < program->outputs; i++)
+        s->other_readers[memory_of(s, program->output_value[i])]++;
+    for (int i = 0; i < program->changes; i++)
+        s->other_readers[memory_of(s, program->change[i].value)]++;
+}
+
 static iso_status set_up(scheduler *s)
 {
     const iso_program *program = s->program;
     size_t steps = (size_t)program->steps + 1, values = (size_t)program->values + 1;
     s->where = iso_new(values * sizeof *s->where);
     s->update_of = iso_new(values * sizeof *s->update_of);
+    s->last_kernel = iso_new(values * sizeof *s->last_kernel);
+    s->other_readers = iso_new(values * sizeof *s->other_readers);
     s->next_weight = iso_new(steps * sizeof *s->next_weight);
     s->next_gradient = iso_new(steps * sizeof *s->next_gradient);
-    bool room = s->where && s->update_of && s->next_weight && s->next_gradient;
+    bool room =
+        s->where && s->update_of && s->last_kernel && s->other_readers && s->next_weight && s->next_gradient;
     for (int q = 0; q < QUEUES; q++)
         room &= (s->queue[q].move = iso_new(steps * sizeof(iso_move))) != NULL;
     if (!room)
@@ -396,6 +452,7 @@ static iso_status set_up(scheduler *s)
     for (int i = 0; i < program->changes; i++)
         if (program->change[i].apply)
             s->update_of[program->change[i].value] = i + 1;
+    count_readers(s);
     link_layers(s);
     return ISO_OK;
 }
@@ -419,6 +476,8 @@ done:
         iso_free(s.queue[q].move);
     iso_free(s.next_weight);
     iso_free(s.next_gradient);
+    iso_free(s.other_readers);
+    iso_free(s.last_kernel);
     iso_free(s.update_of);
     iso_free(s.where);
     return status;

@@ -228,7 +228,7 @@ static iso_status plan_shared(storage *s, iso_block *block, int *owner)
                                           iso_dtype_size(plan->buckets->bucket[b].dtype),
                                  .begin = bucket_begin(s, b),
                                  .end = end};
-    block[n++] = (iso_block){.bytes = sizeof(double), .begin = 0, .end = end};
+    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
     iso_status status = iso_memory_plan(block, n, &plan->shared_bytes);
     for (int i = 0; i < values && status == ISO_OK; i++)
         plan->place[owner[i]] = (iso_place){.kind = ISO_PLACE_SHARED, .offset = block[i].offset};

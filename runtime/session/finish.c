@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -19,17 +20,27 @@ typedef struct ending {
     int32_t status, rank;
 } ending;
 
-static const double patience = 5; /* seconds; --timeout may make it less */
+static const double patience = 5; /* seconds */
 
-/* Waits until all ranks have come; with `seconds` above 0 at most so long. */
-static bool wait_for_all(MPI_Request *request, double seconds)
+/* How the ranks met. */
+typedef enum meeting {
+    MET,
+    LATE, /* the others did not come in time, or MPI failed; the message is still under way */
+    LOST, /* MPI sent nothing */
+} meeting;
+
+/* Waits until all ranks have come; with `seconds` above 0 at most so long. Where MPI fails, *failed says
+ * how. */
+static meeting wait_for_all(MPI_Request *request, double seconds, iso_status *failed)
 {
     double end = iso_clock() + seconds;
-    int done = 0, tries = 0;
+    int done = 0, tries = 0, failures = 0;
     for (;;) {
-        MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (done || (seconds > 0 && iso_clock() > end))
-            return done;
+        *failed = ISO_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (*failed != ISO_OK && ++failures == ISO_MPI_TRIES)
+            return LATE;
+        if (*failed == ISO_OK && (done || (seconds > 0 && iso_clock() > end)))
+            return done ? MET : LATE;
         if (++tries > 100)
             nanosleep(&(struct timespec){0, 200000}, NULL);
     }
@@ -68,23 +79,28 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
     return status;
 }
 
-/* Meets the other ranks; false where they did not come in time. *status becomes that of the job. */
-static bool meet(iso_context *ctx, iso_status *status)
+/* Meets the other ranks. *status becomes that of the job. */
+static meeting meet(iso_context *ctx, iso_status *status)
 {
     int ranks = ctx->channel.ranks;
     ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings), *mine = &endings[ranks];
     if (!endings)
-        return false;
+        return LATE;
     *mine = (ending){*status == ISO_OK ? 0 : iso_hash_text(0, iso_error_message()), (int32_t)*status,
                      ctx->channel.rank};
     MPI_Request request;
-    MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE, ctx->farewell, &request);
-    double limit = *status == ISO_OK ? 0 : ctx->timeout < patience ? ctx->timeout : patience;
-    if (!wait_for_all(&request, limit))
-        return false; /* the message is still under way: its memory stays */
-    *status = tell(ctx, endings);
-    iso_free(endings);
-    return true;
+    char message[4096];
+    snprintf(message, sizeof message, "%s", iso_error_message());
+    iso_status failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
+                                               ctx->farewell, &request));
+    meeting how = failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
+    if (how == MET)
+        *status = tell(ctx, endings);
+    else if (failed != ISO_OK) /* the program's own error comes first */
+        *status = *status == ISO_OK ? failed : iso_error(*status, "%s", message);
+    if (how != LATE) /* else its memory stays */
+        iso_free(endings);
+    return how;
 }
 
 static void free_context(iso_context *ctx)
@@ -94,25 +110,49 @@ static void free_context(iso_context *ctx)
     iso_free(ctx);
 }
 
+static const char *name_of(iso_status status)
+{
+    static const char *const names[] = {"ISO_OK", "ISO_INVALID", "ISO_NO_MEMORY",
+                                        "ISO_IO", "ISO_FAILED",  "ISO_DIVERGED"};
+    return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "not a status";
+}
+
+/* Whether the program's MPI is ours and has other ranks, which may be waiting for this one. */
+static bool may_abort(const iso_context *ctx)
+{
+    int ranks = 1;
+    return ctx && ctx->began_mpi && ISO_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks)) == ISO_OK && ranks > 1;
+}
+
+/* The end of a context whose communicators could not be made. */
+static meeting end_alone(const iso_context *ctx, iso_status status)
+{
+    if (status == ISO_OK)
+        return MET;
+    print_error(ctx && ctx->channel.ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
+    return may_abort(ctx) ? LOST : MET;
+}
+
 int iso_finish(iso_context *ctx, iso_status status)
 {
-    bool met = true, began = ctx && ctx->began_mpi;
-    if (ctx && ctx->farewell != MPI_COMM_NULL)
-        met = meet(ctx, &status);
-    else if (status != ISO_OK)
-        print_error(-1, iso_error_message());
-    if (!met) {
-        if (status != ISO_OK)
-            print_error(ctx->channel.rank, iso_error_message());
-        if (began)
-            MPI_Abort(MPI_COMM_WORLD, iso_status_exit_code(status));
-    } else if (ctx && ctx->farewell != MPI_COMM_NULL) {
-        MPI_Comm_free(&ctx->farewell);
-        MPI_Comm_free(&ctx->channel.communicator);
+    bool began = ctx && ctx->began_mpi, joined = ctx && ctx->farewell != MPI_COMM_NULL;
+    if (status != ISO_OK && !*iso_error_message())
+        iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,
+                  name_of(status));
+    meeting how = joined ? meet(ctx, &status) : end_alone(ctx, status);
+    if (how != MET && joined && status != ISO_OK)
+        print_error(ctx->channel.rank, iso_error_message());
+    if (how != MET && began)
+        ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, iso_status_exit_code(status)));
+    if (ctx && how != LATE) {
+        iso_mpi_free(&ctx->farewell);
+        iso_mpi_free(&ctx->channel.communicator);
     }
     if (ctx)
         free_context(ctx);
-    if (began)
-        MPI_Finalize();
+    if (began && ISO_MPI(MPI_Finalize()) != ISO_OK) {
+        print_error(-1, iso_error_message());
+        status = status == ISO_OK ? ISO_FAILED : status;
+    }
     return iso_status_exit_code(status);
 }

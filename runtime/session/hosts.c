@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
@@ -25,21 +26,26 @@ static iso_status ranks_per_host(int *ranks)
 
 /* The cores that are this rank's share: each core of its mask counts for 1 / (ranks of the machine whose mask
  * has it). At least 1. */
-static int count_cores(MPI_Comm machine)
+static iso_status count_cores(MPI_Comm machine, int *cores)
 {
     cpu_set_t mask;
     unsigned char mine[CPU_SETSIZE] = {0};
     int users[CPU_SETSIZE];
-    if (sched_getaffinity(0, sizeof mask, &mask))
-        return 1;
+    *cores = 1;
+    CPU_ZERO(&mask);
+    bool known = !sched_getaffinity(0, sizeof mask, &mask);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         users[cpu] = mine[cpu] = CPU_ISSET(cpu, &mask) != 0;
+    iso_status status = ISO_OK;
     if (machine != MPI_COMM_NULL)
-        MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, machine);
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, machine));
+    if (status != ISO_OK || !known)
+        return status;
     double share = 1e-6; /* so that three thirds are one */
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         share += mine[cpu] ? 1.0 / users[cpu] : 0;
-    return share < 1 ? 1 : (int)share;
+    *cores = share < 1 ? 1 : (int)share;
+    return ISO_OK;
 }
 
 /* Numbers hosts from 0 in order of their lowest rank. host_of_rank[r] comes as the lowest rank of r's host.
@@ -55,44 +61,55 @@ static int number_hosts(int ranks, int *host_of_rank)
 }
 
 /* The lowest rank of this rank's host, pretended hosts counted. */
-static int lowest_of_host(const iso_context *ctx, MPI_Comm machine, int per_host)
+static iso_status find_lowest(const iso_context *ctx, MPI_Comm machine, int per_host, int *lowest)
 {
-    int lowest = ctx->channel.rank, place;
-    MPI_Comm host = machine;
+    int place;
+    MPI_Comm host = MPI_COMM_NULL;
+    iso_status status = ISO_OK;
+    *lowest = ctx->channel.rank;
     if (per_host > 0) {
-        MPI_Comm_rank(machine, &place);
-        MPI_Comm_split(machine, place / per_host, place, &host);
+        ISO_TRY(ISO_MPI(MPI_Comm_rank(machine, &place)));
+        ISO_TRY(iso_mpi_split(machine, place / per_host, place, &host));
     }
-    MPI_Bcast(&lowest, 1, MPI_INT, 0, host); /* ranks of a split keep their order */
-    if (host != machine)
-        MPI_Comm_free(&host);
-    return lowest;
+    /* ranks of a split keep their order */
+    status = ISO_MPI(MPI_Bcast(lowest, 1, MPI_INT, 0, per_host > 0 ? host : machine));
+done:
+    iso_mpi_free(&host);
+    return status;
 }
 
-static void find_with_mpi(iso_context *ctx, int per_host)
+static iso_status find_with_mpi(iso_context *ctx, int per_host)
 {
-    MPI_Comm machine;
-    MPI_Comm_split_type(ctx->channel.communicator, MPI_COMM_TYPE_SHARED, ctx->channel.rank, MPI_INFO_NULL,
-                        &machine);
-    int lowest = lowest_of_host(ctx, machine, per_host);
-    MPI_Allgather(&lowest, 1, MPI_INT, ctx->host_of_rank, 1, MPI_INT, ctx->channel.communicator);
-    int cores = count_cores(machine);
+    MPI_Comm machine = MPI_COMM_NULL, all = ctx->channel.communicator;
+    int lowest, cores;
+    iso_status found, status = ISO_OK;
+    ISO_TRY(iso_mpi_split_shared(all, ctx->channel.rank, &machine));
+    found = find_lowest(ctx, machine, per_host, &lowest); /* other hosts wait for this one all the same */
+    ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, ctx->host_of_rank, 1, MPI_INT, all)));
+    ISO_TRY(count_cores(machine, &cores));
+    ISO_TRY(found);
     if (ctx->threads == 0)
         ctx->threads = cores;
-    MPI_Comm_free(&machine);
     ctx->hosts = number_hosts(ctx->channel.ranks, ctx->host_of_rank);
+done:
+    iso_mpi_free(&machine);
+    return status;
 }
 
 iso_status iso_hosts_find(iso_context *ctx)
 {
-    int per_host;
+    int per_host, cores = 1;
     iso_status status = ranks_per_host(&per_host);
-    if (ctx->channel.communicator != MPI_COMM_NULL)
-        find_with_mpi(ctx, status == ISO_OK ? per_host : 0);
-    else
+    if (ctx->channel.communicator != MPI_COMM_NULL) {
+        iso_status found = find_with_mpi(ctx, status == ISO_OK ? per_host : 0);
+        if (found != ISO_OK)
+            return found;
+    } else
         ctx->hosts = 1;
-    if (ctx->threads == 0)
-        ctx->threads = count_cores(MPI_COMM_NULL);
+    if (ctx->threads == 0) {
+        count_cores(MPI_COMM_NULL, &cores); /* without MPI it does not fail */
+        ctx->threads = cores;
+    }
     ctx->host_ranks = 0;
     for (int rank = 0; rank < ctx->channel.ranks; rank++)
         ctx->host_ranks += ctx->host_of_rank[rank] == ctx->host_of_rank[ctx->channel.rank];

@@ -1,10 +1,10 @@
 /* The options that every program with Isogrid in it understands. A new one is a line in the table. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
@@ -42,27 +42,11 @@ static bool take_threads(iso_context *ctx, const char *text)
     return true;
 }
 
-static bool take_timeout(iso_context *ctx, const char *text)
-{
-    char *end;
-    double seconds = strtod(text, &end);
-    if (end == text || *end || !isfinite(seconds) || seconds <= 0)
-        return false;
-    ctx->timeout = seconds;
-    return true;
-}
-
 static bool take_verbose(iso_context *ctx, const char *text)
 {
     uint64_t level;
     (void)ctx;
     return read_integer(text, 2, &level);
-}
-
-static bool take_role(iso_context *ctx, const char *text)
-{
-    ctx->role = strcmp(text, "evaluator") ? ISO_WORKER : ISO_EVALUATOR;
-    return !strcmp(text, "auto") || !strcmp(text, "worker") || !strcmp(text, "evaluator");
 }
 
 static const struct option {
@@ -72,11 +56,10 @@ static const struct option {
     const char *wants;
 } table[] = {
     {"mesh", take_text, true, "named axes, as in data=2,model=4"},
+    {"devices", take_text, true, "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
     {"seed", take_seed, true, "an integer from 0 to 18446744073709551615"},
     {"threads", take_threads, false, "an integer from 1 to 4096"},
-    {"timeout", take_timeout, true, "a number of seconds above 0"},
     {"verbose", take_verbose, false, "0, 1 or 2"},
-    {"role", take_role, false, "auto, worker or evaluator"},
 };
 enum { OPTIONS = sizeof table / sizeof *table };
 
@@ -179,7 +162,9 @@ void iso_options_free(iso_context *ctx)
 
 const char *iso_option(const iso_context *ctx, const char *name, const char *fallback)
 {
-    for (int i = 0; i < ctx->option_count; i++)
+    if (ISO_ANY_NULL(name))
+        return fallback;
+    for (int i = 0; ctx && i < ctx->option_count; i++)
         if (!strcmp(ctx->options[i].name, name))
             return ctx->options[i].value;
     return fallback;

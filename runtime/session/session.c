@@ -1,13 +1,18 @@
 #include "runtime/session/session.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
+
+enum { DEFAULT_SEED = 1337 };
 
 /* A context of one rank without MPI, its options taken. */
 static iso_status create(int *argc, char ***argv, iso_context **out)
@@ -18,22 +23,25 @@ static iso_status create(int *argc, char ***argv, iso_context **out)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .ranks = 1};
     ctx->farewell = MPI_COMM_NULL;
-    ctx->seed = 1337;
-    ctx->timeout = 60;
+    ctx->seed = DEFAULT_SEED;
     ctx->hosts = ctx->host_ranks = 1;
     *out = ctx;
     return iso_options_take(ctx, argc, argv);
 }
 
 /* Makes communicators of the ranks of one role. Our own, so that no message of the caller's can meet ours. */
-static void join(iso_context *ctx, MPI_Comm communicator)
+static iso_status join(iso_context *ctx, MPI_Comm communicator)
 {
     int rank;
-    MPI_Comm_rank(communicator, &rank);
-    MPI_Comm_split(communicator, ctx->role, rank, &ctx->channel.communicator);
-    MPI_Comm_rank(ctx->channel.communicator, &ctx->channel.rank);
-    MPI_Comm_size(ctx->channel.communicator, &ctx->channel.ranks);
-    MPI_Comm_dup(ctx->channel.communicator, &ctx->farewell);
+    iso_channel *channel = &ctx->channel;
+    iso_status status = ISO_OK;
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(communicator, &rank)));
+    ISO_TRY(iso_mpi_split(communicator, ctx->role, rank, &channel->communicator));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->ranks)));
+    ISO_TRY(iso_mpi_dup(channel->communicator, &ctx->farewell));
+done:
+    return status;
 }
 
 /* Ranks that were given different options or run different builds say so before anything else. Collective. */
@@ -50,8 +58,9 @@ static iso_status compare_ranks(iso_context *ctx)
 /* `status`: how this rank's options fared; all ranks hear of it once there is a communicator. Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_status status)
 {
-    if (communicator != MPI_COMM_NULL)
-        join(ctx, communicator);
+    iso_status joined = communicator != MPI_COMM_NULL ? join(ctx, communicator) : ISO_OK;
+    if (joined != ISO_OK)
+        return iso_agree(ctx, joined);
     ctx->host_of_rank = iso_new((size_t)ctx->channel.ranks * sizeof *ctx->host_of_rank);
     if (!ctx->host_of_rank)
         status = iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d ranks", ctx->channel.ranks);
@@ -65,10 +74,15 @@ static iso_status begin_mpi(iso_context *ctx)
 {
     int provided, ranks;
     iso_launcher_prepare();
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
-        return iso_error(ISO_FAILED, "MPI_Init failed");
+    iso_status status = ISO_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
+    if (status != ISO_OK)
+        return status;
     ctx->began_mpi = true;
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    status = iso_mpi_return_errors();
+    if (status == ISO_OK)
+        status = ISO_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+    if (status != ISO_OK)
+        return status;
     if (iso_launcher_ranks() > 1 && ranks == 1)
         return iso_error(ISO_INVALID,
                          "the launcher started %d ranks, but MPI sees one: the launcher belongs to another "
@@ -79,16 +93,19 @@ static iso_status begin_mpi(iso_context *ctx)
 
 iso_status iso_init(int *argc, char ***argv, iso_context **out)
 {
+    ISO_NEED_AS("ctx", out);
     int running, over;
     bool launched;
     iso_status status = create(argc, argv, out);
     if (!*out)
         return status;
-    MPI_Initialized(&running);
+    MPI_Initialized(&running); /* these two work at any time and do not fail */
     MPI_Finalized(&over);
     if (running)
         return over ? iso_error(ISO_INVALID, "iso_init: MPI has been finalized; it cannot begin again")
                     : open_context(*out, MPI_COMM_WORLD, status);
+    if (status == ISO_OK)
+        status = iso_launcher_check();
     iso_status found = iso_launcher_find(&launched);
     if (found != ISO_OK || !launched)
         return found != ISO_OK ? found : open_context(*out, MPI_COMM_NULL, status);
@@ -98,6 +115,7 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
 
 iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
 {
+    ISO_NEED_AS("ctx", out);
     int running, between;
     iso_status status = create(argc, argv, out);
     if (!*out)
@@ -107,94 +125,120 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
         return iso_error(ISO_INVALID, "iso_init_on: MPI is not running");
     if (communicator == MPI_COMM_NULL)
         return iso_error(ISO_INVALID, "iso_init_on: the communicator is MPI_COMM_NULL");
-    MPI_Comm_test_inter(communicator, &between);
+    iso_status tested = ISO_MPI(MPI_Comm_test_inter(communicator, &between));
+    if (tested != ISO_OK)
+        return tested;
     if (between)
         return iso_error(ISO_INVALID,
                          "iso_init_on: the communicator joins two groups of ranks; it must have one");
     return open_context(*out, communicator, status);
 }
 
+const iso_channel *iso_context_channel(const iso_context *ctx)
+{
+    return ctx ? &ctx->channel : NULL;
+}
+
+void iso_agree_later(iso_context *ctx, iso_status status)
+{
+    if (!ctx || status == ISO_OK)
+        return;
+    ctx->channel.failed = status;
+    snprintf(ctx->channel.failure, sizeof ctx->channel.failure, "%s", iso_error_message());
+}
+
 int iso_rank(const iso_context *ctx)
 {
-    return ctx->channel.rank;
+    return ctx ? ctx->channel.rank : 0;
 }
 
 int iso_ranks(const iso_context *ctx)
 {
-    return ctx->channel.ranks;
+    return ctx ? ctx->channel.ranks : 1;
 }
 
 int iso_host_ranks(const iso_context *ctx)
 {
-    return ctx->host_ranks;
+    return ctx ? ctx->host_ranks : 1;
 }
 
 int iso_hosts(const iso_context *ctx)
 {
-    return ctx->hosts;
+    return ctx ? ctx->hosts : 1;
 }
 
 int iso_host_of_rank(const iso_context *ctx, int rank)
 {
-    return ctx->host_of_rank ? ctx->host_of_rank[rank] : 0;
+    if (rank < 0 || rank >= iso_ranks(ctx))
+        return -1;
+    return ctx && ctx->host_of_rank ? ctx->host_of_rank[rank] : 0;
 }
 
 int iso_threads(const iso_context *ctx)
 {
-    return ctx->threads;
+    return ctx ? ctx->threads : 1;
 }
 
 void iso_set_seed(iso_context *ctx, uint64_t seed)
 {
+    if (ISO_ANY_NULL(ctx))
+        return;
     ctx->seed = seed;
 }
 
 uint64_t iso_seed(const iso_context *ctx)
 {
-    return ctx->seed;
+    return ctx ? ctx->seed : DEFAULT_SEED;
 }
 
 iso_role_kind iso_role(const iso_context *ctx)
 {
-    return ctx->role;
+    return ctx ? ctx->role : ISO_WORKER;
 }
 
 bool iso_is_chief(const iso_context *ctx)
 {
-    return ctx->role == ISO_WORKER && ctx->channel.rank == 0;
+    return !ctx || (ctx->role == ISO_WORKER && ctx->channel.rank == 0);
 }
 
 void *iso_communicator(const iso_context *ctx)
 {
-    return ctx->channel.communicator == MPI_COMM_NULL ? NULL : (void *)&ctx->channel.communicator;
+    return !ctx || ctx->channel.communicator == MPI_COMM_NULL ? NULL : (void *)&ctx->channel.communicator;
 }
 
 /* MPI counts in int: parts of at most 1 GiB. */
-static void broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
+static iso_status broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
 {
     enum { PART = 1 << 30 };
-    for (size_t at = 0; at < bytes; at += PART) {
+    iso_status status = ISO_OK;
+    for (size_t at = 0; at < bytes && status == ISO_OK; at += PART) {
         int count = bytes - at < PART ? (int)(bytes - at) : PART;
-        MPI_Bcast((char *)data + at, count, MPI_BYTE, root, ctx->channel.communicator);
+        status = ISO_MPI(MPI_Bcast((char *)data + at, count, MPI_BYTE, root, ctx->channel.communicator));
     }
+    return status;
 }
 
 iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
 {
-    if (ctx->channel.ranks > 1)
-        broadcast_from(ctx, 0, data, bytes);
-    return ISO_OK;
+    ISO_NEED(ctx);
+    if (bytes > 0)
+        ISO_NEED_AGREED(ctx, data);
+    return ctx->channel.ranks > 1 ? broadcast_from(ctx, 0, data, bytes) : ISO_OK;
 }
 
 iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all)
 {
-    char *out = all;
-    if (ctx->channel.ranks > 1 && bytes <= INT_MAX) {
-        MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ctx->channel.communicator);
+    ISO_NEED(ctx);
+    if (bytes == 0)
         return ISO_OK;
-    }
+    ISO_NEED_AGREED(ctx, mine, all);
+    char *out = all;
+    iso_status status = ISO_OK;
+    if (ctx->channel.ranks > 1 && bytes <= INT_MAX)
+        return ISO_MPI(
+            MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ctx->channel.communicator));
     memcpy(out + (size_t)ctx->channel.rank * bytes, mine, bytes);
-    for (int rank = 0; rank < ctx->channel.ranks && ctx->channel.ranks > 1; rank++)
-        broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
-    return ISO_OK;
+    for (int rank = 0; rank < ctx->channel.ranks && ctx->channel.ranks > 1 && status == ISO_OK; rank++)
+        status = broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
+    return status;
 }

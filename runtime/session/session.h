@@ -9,22 +9,25 @@ extern "C" {
 #endif
 
 /* Begins: MPI where a launcher started us and nobody has begun it (a program without mpirun runs without
- * MPI). Takes Isogrid's options (--mesh, --seed,
+ * MPI). Takes Isogrid's options (--mesh, --devices, --seed,
  * --threads, ...: `--name value` or `--name=value`) out of argv; what is left stays. argc and argv may be
  * NULL. Never leaves *ctx NULL unless memory ends; on an error iso_finish(ctx, status) still works.
  * Collective.
  * Environment: ISOGRID_THREADS=n as --threads; ISOGRID_MPI=0 or 1 says whether to begin MPI, whoever started
  * us; ISOGRID_RANKS_PER_HOST=k pretends that every k ranks of a machine are a host, to test what travels
  * between hosts; ISOGRID_SHM_FILES=1 puts shared memory into /dev/shm where ranks may not open each other's
- * files. */
+ * files. TensorFlow's TF_CONFIG is not read; ISO_INVALID where it names several tasks or another role than
+ * that of a worker, and MPI does not run yet. */
 iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
- * fails alone); frees ctx; returns the exit code. ctx may be NULL. */
+ * fails alone); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be
+ * destroyed behind it, and used no more. */
 int iso_finish(iso_context *ctx, iso_status status);
 
+/* ---- of a context; NULL: of a program of one rank, which iso_init was not given ---- */
 int iso_rank(const iso_context *ctx);
 int iso_ranks(const iso_context *ctx);
-/* Ranks on this rank's host, hosts in all, and the host's number of any rank. */
+/* Ranks on this rank's host, hosts in all, and the number of a rank's host (-1: there is no such rank). */
 int iso_host_ranks(const iso_context *ctx);
 int iso_hosts(const iso_context *ctx);
 int iso_host_of_rank(const iso_context *ctx, int rank);
@@ -32,12 +35,13 @@ int iso_host_of_rank(const iso_context *ctx, int rank);
  * overrides. */
 int iso_threads(const iso_context *ctx);
 uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
-/* For what is made from now on; the same on every rank. */
+/* For what is made from now on; the same on every rank. ctx must not be NULL. */
 void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option taken by iso_init, else `fallback`. Lent. */
 const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
 
 typedef enum iso_role_kind { ISO_WORKER, ISO_EVALUATOR } iso_role_kind;
+/* Every rank is a worker: evaluators are not supported yet. */
 iso_role_kind iso_role(const iso_context *ctx);
 /* True on rank 0 of the workers: it prints. */
 bool iso_is_chief(const iso_context *ctx);

@@ -11,7 +11,7 @@ typedef struct iso_option_value {
 } iso_option_value;
 
 struct iso_context {
-    iso_channel channel; /* first: collectives/control looks here */
+    iso_channel channel; /* what collectives/control needs */
     MPI_Comm farewell;   /* of the same ranks, for iso_finish alone: a rank that fails meets there nobody's
                             other collective */
     bool began_mpi;
@@ -19,7 +19,6 @@ struct iso_context {
     int *host_of_rank;     /* [ranks] */
     int threads;
     uint64_t seed;
-    double timeout; /* seconds */
     iso_role_kind role;
     iso_option_value *options;
     int option_count;
@@ -31,6 +30,9 @@ iso_status iso_options_take(iso_context *ctx, int *argc, char ***argv);
 void iso_options_describe(const iso_context *ctx, char *text, size_t size);
 void iso_options_free(iso_context *ctx);
 
+/* ISO_INVALID where a variable of the environment has a value that it must not have, or asks for what there
+ * is not. Local. */
+iso_status iso_launcher_check(void);
 /* Whether a launcher started this process as one of several MPI ranks. ISO_INVALID where one did, but without
  * giving MPI a way to start. */
 iso_status iso_launcher_find(bool *found);

@@ -19,7 +19,9 @@ extern "C" {
 
 /* As iso_init, on the ranks of a caller's communicator (an intracommunicator; it is duplicated, so the
  * caller's messages and ours never meet). MPI must be running, with at least MPI_THREAD_FUNNELED where slots
- * run on threads. iso_finish leaves MPI running and never aborts the job. Collective over `communicator`. */
+ * run on threads. The communicator keeps its error handler; Isogrid's own have MPI_ERRORS_RETURN, and an
+ * error of MPI is ISO_FAILED with MPI's text. iso_finish leaves MPI running and never aborts the job.
+ * Collective over `communicator`. */
 iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
 
 #ifdef __cplusplus

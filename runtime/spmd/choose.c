@@ -7,6 +7,7 @@
 #include "runtime/spmd/partition_impl.h"
 
 enum { MAX_CHOICES = 32 };
+_Static_assert(MAX_CHOICES >= ISO_MAX_FACTORS + 2, "each factor, replicate and pass may be chosen");
 
 typedef struct chooser {
     const iso_partitioner *p;

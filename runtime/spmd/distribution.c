@@ -1,5 +1,6 @@
 /* Distributions: a mesh, and callbacks that say how inputs, variables and layers' outputs lie on it. Data
  * parallel and model parallel are two sets of callbacks. */
+#include "runtime/base/arguments.h"
 #include "runtime/spmd/layout_map_impl.h"
 
 #include <string.h>
@@ -16,6 +17,9 @@ static iso_status create(iso_distribution value, iso_distribution **out)
     if (!distribution)
         return iso_error(ISO_NO_MEMORY, "no memory for a distribution");
     *distribution = value;
+    distribution->holders = 1;
+    iso_mesh_hold(value.mesh);
+    iso_layout_map_hold(value.map);
     if (!distribution->how.arg)
         distribution->how.arg = distribution;
     *out = distribution;
@@ -46,7 +50,8 @@ static iso_status split_batch(void *arg, const char *path, const iso_shape *shap
     const iso_distribution *distribution = arg;
     iso_layout layout = batch_layout(distribution, shape);
     (void)path;
-    iso_layout_text(distribution->mesh, &layout, text, size);
+    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH) /* else an input without rows: replicated */
+        iso_layout_text(distribution->mesh, &layout, text, size);
     return ISO_OK;
 }
 
@@ -67,14 +72,16 @@ static iso_status look_up(void *arg, const char *path, const iso_shape *shape, c
 iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                         const iso_distribution_options *options, size_t size)
 {
+    ISO_NEED(distribution);
     iso_distribution_options how = {0};
-    memcpy(&how, options, size < sizeof how ? size : sizeof how);
+    iso_options_copy(&how, sizeof how, options, size);
     return create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS, .foreign = true},
                   distribution);
 }
 
 iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution)
 {
+    ISO_NEED(distribution);
     return create((iso_distribution){.mesh = mesh, .how = {.data = split_batch}, .batch_axis = EVERY_AXIS},
                   distribution);
 }
@@ -82,13 +89,13 @@ iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribut
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                           const iso_model_parallel_options *options, size_t size)
 {
-    (void)size;
-    if (!map)
-        return iso_error(ISO_INVALID, "a model parallel distribution needs a layout map");
+    ISO_NEED(map, distribution);
+    iso_model_parallel_options own;
+    iso_options_copy(&own, sizeof own, options, size);
     iso_mesh *mesh = iso_layout_map_mesh(map);
-    int axis = options->batch_axis ? iso_mesh_find_axis(mesh, options->batch_axis) : 0;
+    int axis = own.batch_axis ? iso_mesh_find_axis(mesh, own.batch_axis) : 0;
     if (axis < 0)
-        return iso_error_prefix(iso_mesh_unknown_axis(mesh, options->batch_axis), "the batch axis: ");
+        return iso_error_prefix(iso_mesh_unknown_axis(mesh, own.batch_axis), "the batch axis: ");
     return create(
         (iso_distribution){
             .mesh = mesh,
@@ -98,17 +105,26 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
         distribution);
 }
 
+iso_distribution *iso_distribution_hold(iso_distribution *distribution)
+{
+    if (distribution)
+        distribution->holders++;
+    return distribution;
+}
+
 void iso_distribution_destroy(iso_distribution *distribution)
 {
-    if (!distribution)
+    if (!distribution || --distribution->holders > 0)
         return;
-    if (distribution->owns_mesh)
-        iso_mesh_destroy(distribution->mesh);
+    iso_layout_map_destroy(distribution->map);
+    iso_mesh_destroy(distribution->mesh);
     iso_free(distribution);
 }
 
 iso_mesh *iso_distribution_mesh(const iso_distribution *distribution)
 {
+    if (ISO_ANY_NULL(distribution))
+        return NULL;
     return distribution->mesh;
 }
 
@@ -116,17 +132,27 @@ iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context 
 {
     if (distribution->mesh)
         return ISO_OK;
-    iso_status status = iso_mesh_create(ctx, NULL, &distribution->mesh);
-    distribution->owns_mesh = status == ISO_OK;
-    return status;
+    return iso_mesh_create(ctx, NULL, &distribution->mesh);
+}
+
+static void let_go(void *distribution)
+{
+    iso_distribution_destroy(distribution);
 }
 
 void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
 {
+    if (ISO_ANY_NULL(graph))
+        return;
     if (graph->runtime && graph->distribution != distribution)
-        iso_graph_fail(graph, "a graph must be distributed before its first function is made");
-    else
-        graph->distribution = distribution;
+        iso_graph_fail(
+            graph, "the distribution cannot be changed after a function of the graph was made; a compiled "
+                   "model keeps its distribution");
+    if (graph->status != ISO_OK || graph->distribution == distribution)
+        return;
+    iso_distribution_destroy(graph->distribution);
+    graph->distribution = iso_distribution_hold(distribution);
+    graph->let_go = let_go;
 }
 
 /* ---- asking ---- */
@@ -182,7 +208,7 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
         return iso_error(ISO_NO_MEMORY, "no memory for the path of an input");
     iso_status status =
         ask(distribution, distribution->how.data, iso_text_get(&path), &input->shape, layout, &given);
-    if (status == ISO_OK && !given)
+    if (status == ISO_OK && !given && iso_input_has_batch(input))
         *layout = batch_layout(distribution, &input->shape);
     iso_text_free(&path);
     return status;

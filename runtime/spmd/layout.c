@@ -19,6 +19,10 @@ bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b)
 
 bool iso_layout_equal(const iso_layout *a, const iso_layout *b)
 {
+    if (!a || !b)
+        return a == b;
+    if (a->mesh && b->mesh && !iso_mesh_equal(a->mesh, b->mesh)) /* within programs they have none */
+        return false;
     if (a->rank != b->rank || a->partial != b->partial || (a->partial && a->partial_max != b->partial_max))
         return false;
     for (int d = 0; d < a->rank; d++)
@@ -38,7 +42,7 @@ uint32_t iso_layout_sharded_axes(const iso_layout *layout)
 
 int iso_layout_dimension_of(const iso_layout *layout, int axis)
 {
-    for (int d = 0; d < layout->rank; d++)
+    for (int d = 0; layout && d < layout->rank; d++)
         for (int i = 0; i < layout->dim[d].count; i++)
             if (layout->dim[d].axis[i] == axis)
                 return d;

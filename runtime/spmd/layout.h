@@ -5,8 +5,6 @@
 #include "runtime/base/types.h"
 #include "runtime/spmd/spmd.h"
 
-enum { ISO_MAX_AXES = 6 };
-
 /* The axes that shard one dimension, the first cutting it, each next cutting the parts.
  *
  * With a window they cut its places instead, and a part is what its places read (iso_sliding_window_covers),
@@ -43,10 +41,8 @@ bool iso_sharding_holds_window(const iso_mesh *mesh, const iso_sharding *shardin
 
 /* Everything replicated. */
 iso_layout iso_layout_whole(int rank);
-bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
-/* The axes that shard some dimension, as bits; the dimension that an axis shards, -1: none. */
+/* The axes that shard some dimension, as bits. */
 uint32_t iso_layout_sharded_axes(const iso_layout *layout);
-int iso_layout_dimension_of(const iso_layout *layout, int axis);
 /* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
 iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
 /* As iso_layout_parse; behind the dimensions may stand "; partial(data, model)" or "; partial max(data)". */

@@ -1,6 +1,7 @@
 /* Layouts that users hold: on a mesh, made from text or by kind. */
 #include <stdio.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/spmd/spmd_impl.h"
@@ -11,15 +12,13 @@ static iso_status keep(iso_mesh *mesh, const iso_layout *layout, iso_layout **ou
     if (!kept)
         return iso_error(ISO_NO_MEMORY, "no memory for a layout");
     *kept = *layout;
-    kept->mesh = mesh;
+    kept->mesh = iso_mesh_hold(mesh);
     *out = kept;
     return ISO_OK;
 }
 
-static iso_status check_rank(const iso_mesh *mesh, int rank)
+static iso_status check_rank(int rank)
 {
-    if (!mesh)
-        return iso_error(ISO_INVALID, "a layout needs a mesh, and there is none");
     if (rank < 0 || rank > ISO_MAX_RANK)
         return iso_error(ISO_INVALID, "a layout of %d dimensions; there may be 0 to %d", rank, ISO_MAX_RANK);
     return ISO_OK;
@@ -27,29 +26,28 @@ static iso_status check_rank(const iso_mesh *mesh, int rank)
 
 iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **out)
 {
+    ISO_NEED_AS("mesh, text, layout", mesh, text, out);
     iso_layout layout;
-    iso_status status = check_rank(mesh, 0);
-    if (status == ISO_OK && !text)
-        status = iso_error(ISO_INVALID, "a layout needs a text, for example 'data, -', and there is none");
-    if (status == ISO_OK)
-        status = iso_layout_parse_addends(mesh, text, &layout);
+    iso_status status = iso_layout_parse_addends(mesh, text, &layout);
     return status == ISO_OK ? keep(mesh, &layout, out) : status;
 }
 
 iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **out)
 {
-    iso_status status = check_rank(mesh, rank);
+    ISO_NEED_AS("mesh, layout", mesh, out);
+    iso_status status = check_rank(rank);
     iso_layout layout = iso_layout_whole(rank);
     return status == ISO_OK ? keep(mesh, &layout, out) : status;
 }
 
 iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **out)
 {
+    ISO_NEED_AS("mesh, axis, layout", mesh, axis, out);
     iso_text text = {0};
-    iso_status status = check_rank(mesh, rank);
-    if (status == ISO_OK && (rank == 0 || !axis))
+    iso_status status = check_rank(rank);
+    if (status == ISO_OK && rank == 0)
         status = iso_error(ISO_INVALID, "a layout of %d dimensions, the first to be cut along axis '%s'",
-                           rank, axis ? axis : "");
+                           rank, axis);
     if (status != ISO_OK)
         return status;
     iso_text_add(&text, "%s", axis);
@@ -63,12 +61,16 @@ iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, 
 
 void iso_layout_destroy(iso_layout *layout)
 {
+    if (layout)
+        iso_mesh_destroy(layout->mesh);
     iso_free(layout);
 }
 
 void iso_layout_print(const iso_layout *layout, FILE *out)
 {
     char text[512];
+    if (ISO_ANY_NULL(out))
+        return;
     if (layout)
         fprintf(out, "layout '%s' on mesh %s\n", iso_layout_text(layout->mesh, layout, text, sizeof text),
                 layout->mesh->text);
@@ -78,5 +80,7 @@ void iso_layout_print(const iso_layout *layout, FILE *out)
 
 char *iso_layout_describe(const iso_layout *layout, char *text, size_t size)
 {
+    if (ISO_ANY_NULL(layout, text))
+        return NULL;
     return iso_layout_text(layout->mesh, layout, text, size);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -192,7 +193,9 @@ done:
 
 iso_status iso_layout_map_read(iso_layout_map *map, const char *path)
 {
+    ISO_NEED(map);
     iso_context *ctx = iso_layout_map_mesh(map)->ctx;
+    ISO_NEED_AGREED(ctx, path);
     char *text = NULL;
     size_t size = 0;
     iso_status status = share_file(ctx, path, &text, &size);

@@ -1,6 +1,7 @@
 /* Layout maps: layouts by path, with the meaning of Keras 3.14's LayoutMap. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -8,12 +9,12 @@
 
 iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
 {
-    if (!mesh)
-        return iso_error(ISO_INVALID, "a layout map needs a mesh");
+    ISO_NEED_AS("mesh, map", mesh, out);
     iso_layout_map *map = iso_new(sizeof *map);
     if (!map)
         return iso_error(ISO_NO_MEMORY, "no memory for a layout map");
-    map->mesh = mesh;
+    map->holders = 1;
+    map->mesh = iso_mesh_hold(mesh);
     *out = map;
     return ISO_OK;
 }
@@ -25,13 +26,21 @@ static void free_entry(iso_map_entry *entry)
     iso_pattern_destroy(entry->pattern);
 }
 
+iso_layout_map *iso_layout_map_hold(iso_layout_map *map)
+{
+    if (map)
+        map->holders++;
+    return map;
+}
+
 void iso_layout_map_destroy(iso_layout_map *map)
 {
-    if (!map)
+    if (!map || --map->holders > 0)
         return;
     for (int i = 0; i < map->count; i++)
         free_entry(&map->entries[i]);
     iso_free(map->entries);
+    iso_mesh_destroy(map->mesh);
     iso_free(map);
 }
 
@@ -42,6 +51,8 @@ iso_mesh *iso_layout_map_mesh(const iso_layout_map *map)
 
 void iso_layout_map_set_strict(iso_layout_map *map, bool strict)
 {
+    if (ISO_ANY_NULL(map))
+        return;
     map->strict = strict;
 }
 
@@ -61,6 +72,7 @@ static iso_status add_entry(iso_layout_map *map, iso_map_entry fresh)
 
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout)
 {
+    ISO_NEED(map, key, layout);
     iso_status status;
     iso_map_entry fresh = {0};
     for (int i = 0; i < map->count; i++)
@@ -68,6 +80,7 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,
                              map->entries[i].text, layout);
     ISO_TRY(iso_layout_parse(map->mesh, layout, &fresh.layout));
+    fresh.layout.mesh = map->mesh;
     ISO_TRY(iso_pattern_create(key, &fresh.pattern));
     fresh.plain = key[strcspn(key, "\\^$.|?*+()[]{}")] == 0;
     fresh.of_optimizer = iso_path_of_optimizer(key);
@@ -99,6 +112,7 @@ static iso_status no_such_key(const iso_layout_map *map, const char *key)
 
 iso_status iso_layout_map_remove(iso_layout_map *map, const char *key)
 {
+    ISO_NEED(map, key);
     int at = 0;
     while (at < map->count && strcmp(map->entries[at].key, key) != 0)
         at++;
@@ -112,17 +126,23 @@ iso_status iso_layout_map_remove(iso_layout_map *map, const char *key)
 
 int iso_layout_map_count(const iso_layout_map *map)
 {
+    if (ISO_ANY_NULL(map))
+        return 0;
     return map->count;
 }
 
 const char *iso_layout_map_key(const iso_layout_map *map, int index)
 {
-    return map->entries[index].key;
+    if (ISO_ANY_NULL(map))
+        return NULL;
+    return index >= 0 && index < map->count ? map->entries[index].key : NULL;
 }
 
 const char *iso_layout_map_layout(const iso_layout_map *map, int index)
 {
-    return map->entries[index].text;
+    if (ISO_ANY_NULL(map))
+        return NULL;
+    return index >= 0 && index < map->count ? map->entries[index].text : NULL;
 }
 
 bool iso_path_of_optimizer(const char *path)
@@ -161,6 +181,16 @@ static iso_status look_up(iso_layout_map *map, const char *path, iso_map_entry *
     return ISO_OK;
 }
 
+iso_status iso_layout_map_get(iso_layout_map *map, const char *path, const iso_layout **layout)
+{
+    iso_map_entry *found;
+    ISO_NEED(map, path, layout);
+    iso_status status = look_up(map, path, &found);
+    if (status == ISO_OK)
+        *layout = found ? &found->layout : NULL;
+    return status;
+}
+
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched)
 {
@@ -174,6 +204,7 @@ iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_
     *layout = found ? found->layout : iso_layout_whole(shape->rank);
     if (found)
         found->used = true;
+    layout->mesh = NULL; /* as within programs */
     if (layout->rank != shape->rank)
         return iso_error(ISO_INVALID, "layout '%s' of key '%s' has %d entr%s, but '%s' has the shape %s",
                          found->text, found->key, layout->rank, layout->rank == 1 ? "y" : "ies", path,

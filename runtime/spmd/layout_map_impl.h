@@ -19,7 +19,8 @@ typedef struct iso_map_entry {
 } iso_map_entry;
 
 struct iso_layout_map {
-    iso_mesh *mesh;
+    int holders;    /* the program and distributions: the last one frees the map */
+    iso_mesh *mesh; /* held */
     bool strict;
     int count, capacity;
     iso_map_entry *entries;

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
-enum { REST = 0, MOST_SLOTS = 1 << 24 }; /* REST: size of an axis written "*" until it is known */
+enum { REST = 0 }; /* the size of an axis written "*" until it is known */
 
 static iso_status bad_spec(const char *spec, const char *at, const char *what)
 {
@@ -27,6 +28,14 @@ static const char *skip_space(const char *at)
     return at;
 }
 
+static int count_axes(const char *spec)
+{
+    int axes = 0;
+    for (; *spec; spec++)
+        axes += *spec == '=';
+    return axes;
+}
+
 /* "name=size" at *at; moves behind it. */
 static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
 {
@@ -34,10 +43,14 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
     while (isalnum((unsigned char)*end) || *end == '_')
         end++;
     size_t length = (size_t)(end - begin);
-    if (length == 0 || length >= ISO_MAX_AXIS_NAME)
-        return bad_spec(spec, begin, length ? "an axis name that is too long" : "no axis name");
+    if (length == 0)
+        return bad_spec(spec, begin, "no axis name");
+    if (length >= ISO_MAX_AXIS_NAME)
+        return iso_error(ISO_INVALID, "mesh '%s': an axis name of %zu characters, at most %d are possible",
+                         spec, length, ISO_MAX_AXIS_NAME - 1);
     if (mesh->axes == ISO_MAX_AXES)
-        return bad_spec(spec, begin, "more than 6 axes");
+        return iso_error(ISO_INVALID, "mesh '%s': %d axes, at most %d are possible", spec, count_axes(spec),
+                         ISO_MAX_AXES);
     char *name = mesh->name[mesh->axes];
     memcpy(name, begin, length);
     name[length] = 0;
@@ -74,8 +87,16 @@ static iso_status parse(iso_mesh *mesh, const char *spec)
     }
 }
 
-/* Gives an axis "*" what is left, and counts the slots. */
-static iso_status resolve_sizes(iso_mesh *mesh, const char *spec)
+/* The number that determines an axis "*": slots of a list (0: no list), else ranks, else threads. */
+static int64_t places_for(const iso_mesh *mesh, int listed, const char **unit)
+{
+    int ranks = iso_ranks(mesh->ctx);
+    *unit = listed > 0 ? "slots in the list" : ranks > 1 ? "ranks" : "threads";
+    return listed > 0 ? listed : ranks > 1 ? ranks : iso_threads(mesh->ctx);
+}
+
+/* Computes the size of an axis "*", and counts the slots. listed: slots in a list of ranks; 0: no list. */
+static iso_status resolve_sizes(iso_mesh *mesh, const char *spec, int listed)
 {
     int rest = -1;
     int64_t fixed = 1;
@@ -84,15 +105,15 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec)
             return iso_error(ISO_INVALID, "mesh '%s': only one axis may be '*'", spec);
         if (mesh->size[a] == REST)
             rest = a;
-        else if (__builtin_mul_overflow(fixed, mesh->size[a], &fixed) || fixed > MOST_SLOTS)
-            return iso_error(ISO_INVALID, "mesh '%s': more than %d slots", spec, MOST_SLOTS);
+        else if (__builtin_mul_overflow(fixed, mesh->size[a], &fixed) || fixed > ISO_MOST_SLOTS)
+            return iso_error(ISO_INVALID, "mesh '%s': more than %d slots", spec, ISO_MOST_SLOTS);
     }
     if (rest >= 0) {
-        int places = iso_ranks(mesh->ctx) > 1 ? iso_ranks(mesh->ctx) : iso_threads(mesh->ctx);
-        const char *unit = iso_ranks(mesh->ctx) > 1 ? "ranks" : "threads";
+        const char *unit;
+        int64_t places = places_for(mesh, listed, &unit);
         if (places % fixed != 0)
             return iso_error(ISO_INVALID, "mesh '%s': %d %s are not a multiple of the other axes' %d slots",
-                             spec, places, unit, (int)fixed);
+                             spec, (int)places, unit, (int)fixed);
         mesh->size[rest] = (int)(places / fixed);
         fixed = places;
     }
@@ -122,41 +143,76 @@ static iso_status place_in_blocks(iso_mesh *mesh)
     return ISO_OK;
 }
 
-static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int count)
+/* ranks: how many there are; 0: as many as the list names. */
+static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int count, int ranks)
 {
     if (count != mesh->slots)
-        return iso_error(ISO_INVALID, "mesh '%s' has %d slots, the list of ranks has %d entries", mesh->text,
-                         mesh->slots, count);
+        return iso_error(ISO_INVALID, "mesh '%s' has %d slot%s, the list of ranks has %d entr%s", mesh->text,
+                         mesh->slots, mesh->slots == 1 ? "" : "s", count, count == 1 ? "y" : "ies");
     for (int s = 0; s < count; s++) {
-        if (rank_of_slot[s] < 0 || rank_of_slot[s] >= iso_ranks(mesh->ctx))
+        if (rank_of_slot[s] < 0 || (ranks > 0 && rank_of_slot[s] >= ranks))
             return iso_error(ISO_INVALID, "mesh '%s': slot %d is to be on rank %d, there are ranks 0 to %d",
-                             mesh->text, s, rank_of_slot[s], iso_ranks(mesh->ctx) - 1);
+                             mesh->text, s, rank_of_slot[s], (ranks > 0 ? ranks : INT_MAX) - 1);
         mesh->rank_of_slot[s] = rank_of_slot[s];
     }
+    mesh->listed = true;
     return ISO_OK;
 }
 
-typedef enum placing { IN_BLOCKS, AS_LISTED, NOWHERE } placing;
+/* Every rank must have a slot; ranks: 0: as many as the list names. */
+static iso_status check_all_host(const iso_mesh *mesh, int ranks)
+{
+    for (int s = 0; s < mesh->slots; s++)
+        ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
+    bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    int idle = 0;
+    if (!hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
+    for (int s = 0; s < mesh->slots; s++)
+        hosts[mesh->rank_of_slot[s]] = true;
+    while (idle < ranks && hosts[idle])
+        idle++;
+    iso_free(hosts);
+    return idle == ranks ? ISO_OK
+                         : iso_error(ISO_INVALID, "mesh '%s': rank %d hosts no slot", mesh->text, idle);
+}
 
-static iso_status create(iso_context *ctx, const char *spec, placing how, const int *rank_of_slot, int count,
-                         iso_mesh **out)
+/* Places the slots on ranks: as listed, or in blocks. imagined: nothing will run on the mesh, so listed ranks
+ * need not exist; without a list all slots are on rank 0. */
+typedef struct placing {
+    bool imagined;
+    bool all_host;   /* every rank must host a slot */
+    const int *list; /* rank of each slot, or NULL */
+    int count;
+} placing;
+
+static iso_status place(iso_mesh *mesh, const placing *how)
+{
+    int ranks = how->imagined ? 0 : iso_ranks(mesh->ctx);
+    if (!how->list)
+        return how->imagined ? ISO_OK : place_in_blocks(mesh); /* the list is zeroed */
+    iso_status status = place_as_listed(mesh, how->list, how->count, ranks);
+    return status == ISO_OK && how->all_host ? check_all_host(mesh, ranks) : status;
+}
+
+static iso_status create(iso_context *ctx, const char *spec, const placing *how, iso_mesh **out)
 {
     iso_status status = ISO_OK;
     void *memory = NULL;
     iso_mesh *mesh = iso_new(sizeof *mesh);
     if (!mesh)
         return iso_error(ISO_NO_MEMORY, "no memory for a mesh");
+    mesh->holders = 1;
     mesh->ctx = ctx;
+    mesh->imagined = how->imagined;
     if (!spec || !*spec)
         ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; wanted is for example data=4,model=2"));
     ISO_TRY(parse(mesh, spec));
-    ISO_TRY(resolve_sizes(mesh, spec));
+    ISO_TRY(resolve_sizes(mesh, spec, how->list ? how->count : 0));
     ISO_TRY(write_text(mesh));
     ISO_TRY(iso_alloc((size_t)mesh->slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
-    if (how != NOWHERE) /* else nothing will run on it, and its slots may be on one rank, as the zeroed list
-                           has them */
-        ISO_TRY(how == AS_LISTED ? place_as_listed(mesh, rank_of_slot, count) : place_in_blocks(mesh));
+    ISO_TRY(place(mesh, how));
     *out = mesh;
     return ISO_OK;
 done:
@@ -171,11 +227,10 @@ static uint64_t mesh_hash(const iso_mesh *mesh)
     return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->slots * sizeof(int));
 }
 
-static iso_status create_on_all(iso_context *ctx, const char *spec, placing how, const int *rank_of_slot,
-                                int count, iso_mesh **out)
+/* made: the status of making the mesh. */
+static iso_status agree_on_mesh(iso_context *ctx, iso_status made, iso_mesh *mesh, iso_mesh **out)
 {
-    iso_mesh *mesh = NULL;
-    iso_status status = iso_agree(ctx, create(ctx, spec, how, rank_of_slot, count, &mesh));
+    iso_status status = iso_agree(ctx, made);
     if (status == ISO_OK)
         status = iso_agree_same(ctx, "the mesh", mesh_hash(mesh), mesh->text);
     if (status == ISO_OK)
@@ -186,24 +241,66 @@ static iso_status create_on_all(iso_context *ctx, const char *spec, placing how,
 }
 
 iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
-                              iso_mesh **mesh)
+                              iso_mesh **out)
 {
-    return create_on_all(ctx, spec, rank_of_slot ? AS_LISTED : IN_BLOCKS, rank_of_slot, count, mesh);
+    ISO_NEED(ctx);
+    ISO_NEED_AGREED_AS(ctx, "spec, mesh", spec, out);
+    iso_mesh *mesh = NULL;
+    placing how = {.list = rank_of_slot, .count = count};
+    iso_status made = create(ctx, spec, &how, &mesh);
+    return agree_on_mesh(ctx, made, mesh, out);
 }
 
-iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh)
+/* devices: a list as that of --devices; NULL: none. */
+static iso_status create_by_text(iso_context *ctx, const char *spec, const char *devices, bool imagined,
+                                 iso_mesh **out)
 {
-    return create_on_all(ctx, spec, NOWHERE, NULL, 0, mesh);
+    iso_mesh *mesh = NULL;
+    int *list = NULL;
+    placing how = {.imagined = imagined, .all_host = true};
+    iso_status made = devices ? iso_devices_parse(devices, &list, &how.count) : ISO_OK;
+    how.list = list;
+    if (made == ISO_OK) {
+        made = create(ctx, spec, &how, &mesh);
+        if (made != ISO_OK && devices)
+            made = iso_error_prefix(made, "--devices '%s': ", devices);
+    }
+    iso_free(list);
+    return agree_on_mesh(ctx, made, mesh, out);
 }
 
 iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh)
 {
-    return iso_mesh_create_on(ctx, spec ? spec : iso_option(ctx, "mesh", "data=*"), NULL, 0, mesh);
+    ISO_NEED(ctx);
+    ISO_NEED_AGREED(ctx, mesh);
+    return create_by_text(ctx, spec ? spec : iso_option(ctx, "mesh", "data=*"),
+                          iso_option(ctx, "devices", NULL), false, mesh);
+}
+
+iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh)
+{
+    ISO_NEED(ctx);
+    ISO_NEED_AGREED(ctx, spec, mesh);
+    return create_by_text(ctx, spec, NULL, true, mesh);
+}
+
+iso_status iso_mesh_imagine_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh)
+{
+    ISO_NEED(ctx);
+    ISO_NEED_AGREED(ctx, spec, mesh);
+    return create_by_text(ctx, spec, devices, true, mesh);
+}
+
+iso_mesh *iso_mesh_hold(iso_mesh *mesh)
+{
+    if (mesh)
+        mesh->holders++;
+    return mesh;
 }
 
 void iso_mesh_destroy(iso_mesh *mesh)
 {
-    if (!mesh)
+    if (!mesh || --mesh->holders > 0)
         return;
     if (mesh->destroy_runtime)
         mesh->destroy_runtime(mesh->runtime);
@@ -211,34 +308,87 @@ void iso_mesh_destroy(iso_mesh *mesh)
     iso_free(mesh);
 }
 
+/* Slots in the order of their ranks, those of one rank in the order of the mesh: where each rank's begin in
+ * first [ranks + 1]. */
+static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
+{
+    for (int s = 0; s < mesh->slots; s++)
+        first[mesh->rank_of_slot[s] + 1]++;
+    for (int r = 0; r < ranks; r++)
+        first[r + 1] += first[r];
+}
+
+iso_status iso_mesh_imagine_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot)
+{
+    int ranks = 1;
+    for (int s = 0; s < mesh->slots; s++)
+        ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
+    int *first = iso_new(((size_t)ranks + 1) * sizeof *first);
+    if (!first)
+        return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
+    order_by_rank(mesh, ranks, first);
+    iso_status status = ISO_OK;
+    for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0 && status == ISO_OK; r++)
+        if (first[r] / slots_per_host != (first[r + 1] - 1) / slots_per_host)
+            status = iso_error(ISO_INVALID,
+                               "with %lld slots on each host rank %d, which has %d, would be on two hosts",
+                               (long long)slots_per_host, r, first[r + 1] - first[r]);
+    for (int s = 0; s < mesh->slots && status == ISO_OK; s++) {
+        int number = first[mesh->rank_of_slot[s]]++;
+        host_of_slot[s] = slots_per_host > 0 ? (int)(number / slots_per_host) : 0;
+    }
+    iso_free(first);
+    return status;
+}
+
 int iso_mesh_axes(const iso_mesh *mesh)
 {
+    if (ISO_ANY_NULL(mesh))
+        return 0;
     return mesh->axes;
 }
 
 const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis)
 {
-    return mesh->name[axis];
+    if (ISO_ANY_NULL(mesh))
+        return NULL;
+    return axis >= 0 && axis < mesh->axes ? mesh->name[axis] : NULL;
 }
 
 int iso_mesh_axis_size(const iso_mesh *mesh, int axis)
 {
-    return mesh->size[axis];
+    if (ISO_ANY_NULL(mesh))
+        return 0;
+    return axis >= 0 && axis < mesh->axes ? mesh->size[axis] : 0;
 }
 
 int iso_mesh_slots(const iso_mesh *mesh)
 {
+    if (ISO_ANY_NULL(mesh))
+        return 0;
     return mesh->slots;
 }
 
 int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot)
 {
-    return mesh->rank_of_slot[slot];
+    if (ISO_ANY_NULL(mesh))
+        return -1;
+    return slot >= 0 && slot < mesh->slots ? mesh->rank_of_slot[slot] : -1;
 }
 
 const char *iso_mesh_text(const iso_mesh *mesh)
 {
+    if (ISO_ANY_NULL(mesh))
+        return NULL;
     return mesh->text;
+}
+
+bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b)
+{
+    if (a == b)
+        return true;
+    return a && b && a->ctx == b->ctx && a->slots == b->slots && strcmp(a->text, b->text) == 0 &&
+           memcmp(a->rank_of_slot, b->rank_of_slot, (size_t)a->slots * sizeof(int)) == 0;
 }
 
 int iso_mesh_find_axis(const iso_mesh *mesh, const char *name)

@@ -263,6 +263,7 @@ static iso_status lay_out_variables(iso_partitioner *p)
     ISO_TRY(
         iso_alloc(((size_t)graph->variables + 1) * sizeof(iso_layout), "the layouts of variables", &memory));
     p->program->variable_layout = memory;
+    p->program->variables = graph->variables;
     for (int i = 0; i < graph->variables; i++) {
         iso_layout *layout = &p->program->variable_layout[i];
         ISO_TRY(iso_distribution_variable(p->program->distribution, graph->variable[i], layout));
@@ -303,7 +304,7 @@ static iso_status lay_out_inputs(iso_partitioner *p)
         if (status != ISO_OK)
             return status;
         note(p, iso_tensor_name(input), layout);
-        for (int k = 0; k < layout->dim[0].count; k++)
+        for (int k = 0; iso_input_has_batch(input) && k < layout->dim[0].count; k++)
             p->batch_axes |= 1u << layout->dim[0].axis[k];
     }
     return ISO_OK;
@@ -339,7 +340,7 @@ done:
 static iso_update *all_updates(iso_graph *graph, const iso_program_request *request)
 {
     static iso_update none;
-    iso_update *all = request->training && request->updates ? graph->training_update : NULL;
+    iso_update *all = request->training && request->updates ? iso_graph_active_update(graph) : NULL;
     for (int i = 0; i < request->updates; i++)
         all = iso_update_join(all, request->update[i]);
     return all ? all : &none;

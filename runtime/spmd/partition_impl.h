@@ -24,7 +24,7 @@ typedef struct iso_partitioner {
     iso_layout *wished; /* [wishes] */
     iso_layout **home;  /* [graph->tensors] (homes.c), or NULL */
     bool backward;      /* the op at hand is one of the backward pass */
-    iso_layout input_layout[ISO_MAX_INPUTS];
+    iso_layout input_layout[ISO_MAX_FUNCTION_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
 } iso_partitioner;

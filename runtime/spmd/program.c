@@ -130,3 +130,21 @@ uint64_t iso_program_hash(const iso_program *program)
     }
     return hash;
 }
+
+void iso_program_list_steps(const iso_program *program, iso_text *lines)
+{
+    char shape[160], layout[256];
+    iso_text_add(lines, "mesh %s\n", program->mesh->text);
+    for (int i = 0; i < program->steps; i++) {
+        const iso_program_step *step = &program->step[i];
+        const char *name = step->op ? step->op->type->name : "reshard";
+        if (step->op && step->op->outputs == 0) {
+            iso_text_add(lines, "op %d: %s\n", i, name);
+            continue;
+        }
+        const iso_program_value *value = &program->value[step->output[0]];
+        iso_text_add(lines, "op %d: %s to %s, layout (%s)\n", i, name,
+                     iso_shape_text(&value->tensor->shape, shape, sizeof shape),
+                     iso_layout_text(program->mesh, &value->layout, layout, sizeof layout));
+    }
+}

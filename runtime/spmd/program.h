@@ -5,6 +5,7 @@
 #define ISO_SPMD_PROGRAM_H
 
 #include "runtime/base/batch.h"
+#include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/spmd/spmd_impl.h"
 
@@ -43,13 +44,15 @@ typedef struct iso_program {
     int steps, step_capacity;
     iso_program_step *step;
     int inputs, outputs;
-    iso_tensor *input[ISO_MAX_COMPONENTS];
-    int input_value[ISO_MAX_COMPONENTS]; /* -1: nothing reads it */
-    int output_value[64];                /* replicated values; with a request's `parts` as they are cut */
+    iso_tensor *input[ISO_MAX_FUNCTION_INPUTS];
+    int input_value[ISO_MAX_FUNCTION_INPUTS];   /* -1: nothing reads it */
+    int output_value[ISO_MAX_FUNCTION_OUTPUTS]; /* replicated values; with a request's `parts` as they are cut
+                                                 */
     int changes;
     iso_program_change *change;
-    iso_layout *variable_layout; /* [graph->variables] */
-    iso_layout *update_layout;   /* [graph->variables] of optimizer slots and gradients in the update: the
+    int variables;               /* of the graph when the program was made */
+    iso_layout *variable_layout; /* [variables] */
+    iso_layout *update_layout;   /* [variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
     uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
     /* Ops that split.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
@@ -88,6 +91,7 @@ iso_status iso_program_report_unused(const iso_program *program, bool chief);
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);
+void iso_program_list_steps(const iso_program *program, iso_text *lines);
 
 /* ---- fusing steps (fuse.c) ----
  * Does a ReLU behind a batch normalisation within the latter's kernels. The result depends on the program

@@ -20,10 +20,12 @@ static void resolve_op(const iso_op *op, bool training, iso_tensor **resolved)
     for (int i = 0; i < op->inputs; i++)
         absent += (in[i] = resolved[op->input[i]->id]) == NULL;
     if (op->type == &iso_op_by_mode) {
-        resolved[op->output[0]->id] = in[training ? 0 : 1];
+        const iso_mode_attrs *attrs = op->attrs;
+        resolved[op->output[0]->id] = in[iso_mode_of(attrs->variable, training) ? 0 : 1];
     } else if (op->type == &iso_op_gate) {
         const iso_gate_attrs *attrs = op->attrs;
-        resolved[op->output[0]->id] = attrs->training == training ? in[0] : NULL;
+        resolved[op->output[0]->id] =
+            attrs->training == iso_mode_of(attrs->variable, training) ? in[0] : NULL;
     } else if (absent == 1 && op->inputs == 2 && strcmp(op->type->name, "add") == 0) {
         resolved[op->output[0]->id] = in[0] ? in[0] : in[1];
     } else {

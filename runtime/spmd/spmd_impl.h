@@ -5,30 +5,35 @@
 #include "runtime/graph/optimizer.h"
 #include "runtime/spmd/layout.h"
 
-enum { ISO_MAX_AXIS_NAME = 32 };
-
 struct iso_mesh {
+    int holders; /* the program, layouts, maps, distributions and values: the last one frees the mesh */
     iso_context *ctx;
     int axes;
     char name[ISO_MAX_AXES][ISO_MAX_AXIS_NAME];
     int size[ISO_MAX_AXES];
     int slots;
     int *rank_of_slot; /* [slots] */
+    bool listed;       /* the caller listed the rank of each slot */
+    bool imagined;     /* nothing runs on it, and the ranks need not exist */
     char text[256];
     void *runtime; /* what values of this mesh share, made by runtime/exec */
     void (*destroy_runtime)(void *);
 };
 
 struct iso_distribution {
-    iso_mesh *mesh; /* NULL: made when a graph is distributed */
-    bool owns_mesh;
+    int holders;    /* the program and graphs: the last one frees the distribution */
+    iso_mesh *mesh; /* held; NULL: made when a graph is distributed */
     iso_distribution_options how;
     bool foreign;        /* the callbacks are a user's */
     int batch_axis;      /* over which inputs are split where nobody says otherwise; -1: every axis */
-    iso_layout_map *map; /* whose keys are reported where they match nothing; lent, or NULL */
+    iso_layout_map *map; /* whose keys are reported where they match nothing, held; or NULL */
     int zero;            /* its level; 0: not asked for */
 };
 
+/* One more holder, who lets go with the object's destroy function. NULL is fine. Returns the object. */
+iso_mesh *iso_mesh_hold(iso_mesh *mesh);
+iso_layout_map *iso_layout_map_hold(iso_layout_map *map);
+iso_distribution *iso_distribution_hold(iso_distribution *distribution);
 /* The mesh of a distribution, made now if there is none. Collective. */
 iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context *ctx);
 /* What a distribution with a mesh says, checked against mesh and shape; ISO_INVALID names the path. An input
@@ -48,6 +53,9 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
 iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
                                  const char *slot, iso_layout *layout, bool *given);
 
+/* The host of each slot of an imagined mesh, host_of_slot [slots]: each host has slots_per_host slots (0: one
+ * host has all), in the order of their ranks. ISO_INVALID where a listed rank would be on two hosts. */
+iso_status iso_mesh_imagine_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
 /* zero.c: what ZeRO says where the distribution says nothing. *layout: replicated; cut over the batch where

@@ -138,10 +138,11 @@ static iso_status add_joined(path_list *list, const char *prefix, const char *pa
     iso_text text = {0};
     iso_text_add(&text, "%s%s/%s", prefix, path, suffix);
     iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a path") : ISO_OK;
-    if (status == ISO_OK)
-        status = add(list, iso_graph_keep_text(list->graph, iso_text_get(&text)));
+    const char *kept = status == ISO_OK ? iso_graph_keep_text(list->graph, iso_text_get(&text)) : "";
     iso_text_free(&text);
-    return status;
+    if (status == ISO_OK)
+        status = iso_graph_error(list->graph);
+    return status == ISO_OK ? add(list, kept) : status;
 }
 
 static iso_status add_tensor(path_list *list, const iso_tensor *tensor)

@@ -13,8 +13,9 @@ typedef enum iso_colors { ISO_COLORS_AUTO, ISO_COLORS_NEVER, ISO_COLORS_ALWAYS }
 typedef struct iso_visualize_options {
     iso_colors colors; /* AUTO: on a terminal, unless the environment's NO_COLOR is set and not empty */
     int width;         /* characters of a line; 0: the terminal's, else 80 */
-    int64_t slots_per_rank, slots_per_host; /* where slots are said to be, in contiguous blocks; 0: where the
-                                               mesh has them */
+    /* Assumed placement: contiguous blocks of so many slots; 0: the mesh's own placement. For a mesh with a
+     * list of ranks (iso_mesh_imagine_on) slots_per_host counts slots in the order of their ranks. */
+    int64_t slots_per_rank, slots_per_host;
 } iso_visualize_options;
 
 /* Draws a tensor of this shape (all dimensions fixed) as a grid in the terminal: a cell for each part, to

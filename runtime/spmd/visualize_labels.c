@@ -134,8 +134,12 @@ static int rank_of(const iso_picture *picture, int slot)
 static int host_of(const iso_picture *picture, int slot)
 {
     int64_t block = picture->options.slots_per_host;
+    if (picture->host)
+        return picture->host[slot];
     if (block || picture->options.slots_per_rank)
         return block ? (int)(slot / block) : 0;
+    if (picture->mesh->imagined)
+        return 0;
     return iso_host_of_rank(picture->mesh->ctx, picture->mesh->rank_of_slot[slot]);
 }
 

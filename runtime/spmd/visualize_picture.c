@@ -304,6 +304,17 @@ done:
     return status;
 }
 
+/* Ranks that were listed for an imagined mesh are on hosts that are imagined too. */
+static iso_status find_hosts(iso_picture *picture)
+{
+    const iso_mesh *mesh = picture->mesh;
+    if (!mesh->imagined || !mesh->listed || picture->options.slots_per_rank)
+        return ISO_OK;
+    picture->host = iso_new((size_t)mesh->slots * sizeof *picture->host);
+    return picture->host ? iso_mesh_imagine_hosts(mesh, picture->options.slots_per_host, picture->host)
+                         : no_memory(mesh);
+}
+
 iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
                               const iso_visualize_options *options, int rows, int columns, iso_picture **out)
 {
@@ -314,7 +325,9 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
     if (!m.picture)
         return no_memory(layout->mesh);
     *m.picture = (iso_picture){.layout = layout, .mesh = layout->mesh, .shape = *shape, .options = *options};
-    status = make(&m, rows, columns);
+    status = find_hosts(m.picture);
+    if (status == ISO_OK)
+        status = make(&m, rows, columns);
     for (int d = 0; d <= ISO_MAX_RANK; d++) {
         iso_free(m.cut[d].number);
         iso_free(m.cut[d].place);
@@ -338,5 +351,6 @@ void iso_picture_destroy(iso_picture *picture)
         iso_free(picture->side[i].part);
     iso_free(picture->slice);
     iso_free(picture->cell);
+    iso_free(picture->host);
     iso_free(picture);
 }

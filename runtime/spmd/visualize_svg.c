@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/spmd/visualize_impl.h"
 
@@ -247,10 +248,11 @@ static void write_svg(const iso_picture *picture, iso_text *out)
 iso_status iso_layout_visualize_svg(const iso_layout *layout, iso_shape shape, const char *path,
                                     const iso_visualize_options *options, size_t size)
 {
+    ISO_NEED(layout, path);
     iso_visualize_options own = {0};
     iso_picture *picture;
     iso_text text = {0};
-    memcpy(&own, options, size < sizeof own ? size : sizeof own);
+    iso_options_copy(&own, sizeof own, options, size);
     iso_status status = iso_picture_create(layout, &shape, &own, MOST_SHOWN, MOST_SHOWN, &picture);
     if (status != ISO_OK)
         return status;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/terminal.h"
 #include "runtime/spmd/visualize_impl.h"
@@ -311,9 +312,10 @@ static iso_status draw(const iso_layout *layout, const iso_shape *shape, const i
 iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, FILE *out,
                                      const iso_visualize_options *options, size_t size)
 {
+    ISO_NEED(layout, out);
     iso_visualize_options own = {0};
     iso_text text = {0};
-    memcpy(&own, options, size < sizeof own ? size : sizeof own);
+    iso_options_copy(&own, sizeof own, options, size);
     iso_status status = draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text);
     if (status == ISO_OK && text.failed)
         status = iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout");
@@ -325,6 +327,7 @@ iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, 
 
 iso_status iso_layout_visualize(const iso_layout *layout, iso_shape shape, FILE *out)
 {
+    ISO_NEED(layout, out);
     iso_visualize_options options = {0};
     return iso_layout_visualize_with(layout, shape, out, &options, sizeof options);
 }

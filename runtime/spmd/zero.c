@@ -5,11 +5,13 @@
  * of activations. What a layout map says about a variable or an output stays as it says. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/spmd/spmd_impl.h"
 
 iso_status iso_distribution_set_zero(iso_distribution *distribution, int level)
 {
+    ISO_NEED(distribution);
     if (level < 1 || level > 3)
         return iso_error(ISO_INVALID, "ZeRO of level %d: there are 1 (what every run does), 2 and 3", level);
     distribution->zero = level;
@@ -75,7 +77,7 @@ static iso_layout within(const iso_layout *variable, const iso_layout *slots)
 
 void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable, iso_layout *layout)
 {
-    if (distribution->zero >= 3 && variable->trainable)
+    if (distribution->zero >= 3 && variable->trainable && !variable->made_frozen)
         cut(distribution, &variable->shape, layout);
 }
 

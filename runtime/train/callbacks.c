@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/training_impl.h"
@@ -15,6 +16,22 @@ iso_callback *iso_callback_no_memory(void)
     return &no_memory;
 }
 
+iso_callback *iso_callback_logs(iso_callback *callback, const char *name)
+{
+    if (callback->status == ISO_OK) /* else it is a constant */
+        callback->logs = name;
+    return callback;
+}
+
+bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->logs ? strcmp(callbacks[i]->logs, name) == 0
+                               : callbacks[i]->options.epoch_end != NULL)
+            return true;
+    return false;
+}
+
 iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size)
 {
     iso_callback *callback = iso_new(sizeof *callback);
@@ -23,7 +40,7 @@ iso_callback *iso_callback_create_with(const iso_callback_options *options, size
             options->destroy(options->user);
         return iso_callback_no_memory();
     }
-    memcpy(&callback->options, options, size < sizeof *options ? size : sizeof *options);
+    iso_options_copy(&callback->options, sizeof *options, options, size);
     return callback;
 }
 
@@ -128,6 +145,8 @@ bool iso_callbacks_act_apart(iso_callback *const *callbacks)
 
 double iso_logs_get(const iso_logs *logs, const char *name)
 {
+    if (ISO_ANY_NULL(logs, name))
+        return 0;
     for (int i = 0; i < logs->count; i++)
         if (strcmp(logs->name[i], name) == 0)
             return logs->value[i];

@@ -148,8 +148,8 @@ iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *opti
 
 /* Writes the logs of each epoch (from 0) as a line of a table, the names sorted in its first line (chief).
  * Without validation data the columns val_... hold NA, as Keras has it. What was in the file goes when the
- * first epoch has ended, unless `append` is set or training goes on from a checkpoint. ISO_IO where it cannot
- * be written, before training begins. */
+ * first epoch has ended, unless `append` is set or training goes on from a checkpoint. ISO_INVALID where it
+ * cannot be written, before training begins. */
 typedef struct iso_csv_logger_options {
     char begin_;
     const char *path;
@@ -162,13 +162,14 @@ iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t 
                         sizeof(iso_csv_logger_options))
 
 /* Writes what TensorBoard shows, into event files of the folders train and validation below `path` (chief):
- *   epoch_<name> by epoch (from 0), of losses, metrics and the learning rate; those of validation in
- * validation/ batch_<name> by batch since the first of all (from 1), where update_freq is not 0
+ *   epoch_<name> by epoch (from 0), of losses, metrics and the learning rate; those of validation lie in
+ *     validation/
+ *   batch_<name> by batch since the first of all (from 1), where update_freq is not 0
  *   evaluation_<name>_vs_iterations by the optimizer's iterations, of validation
  *   <variable>/histogram by epoch; on any mesh that of the global tensor
  *   hyperparameters, as text
- * Folders are made. A training that goes on adds a file of its own. ISO_IO where nothing can be written,
- * before training begins. */
+ * Folders are made. A training that goes on adds a file of its own. ISO_INVALID where nothing can be
+ * written, before training begins. */
 typedef struct iso_tensorboard_options {
     char begin_;
     const char *path;
@@ -184,8 +185,8 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_
                          sizeof(iso_tensorboard_options))
 
 /* Writes the Chrome trace of one step of every slot into a file (chief), when that step is done:
- * chrome://tracing and ui.perfetto.dev show it. Other steps are not slowed. ISO_IO where the file cannot be
- * written, before training begins. */
+ * chrome://tracing and ui.perfetto.dev show it. Other steps are not slowed. ISO_INVALID where the file cannot
+ * be written, before training begins. */
 typedef struct iso_profile_options {
     char begin_;
     const char *path;
@@ -198,14 +199,15 @@ iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
 
 /* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
  * fingerprint of the weights. What was in the file goes when the first epoch has
- * ended, unless training goes on from a checkpoint; ISO_IO where it cannot be written. */
+ * ended, unless training goes on from a checkpoint; ISO_INVALID where it cannot be written, before training
+ * begins. */
 iso_callback *iso_history_file(const char *path);
 
 /* ---- history: losses and metrics of each epoch ---- */
 void iso_history_destroy(iso_history *history);
 int iso_history_epochs(const iso_history *history);
-/* The logs of an epoch, 0 being the first that was trained: NaN for what other epochs only have logged. Lent.
- */
+/* The logs of an epoch, 0 being the first that was trained: NaN for what other epochs only have logged. Of
+ * an epoch that there is not: no logs. Lent. */
 iso_logs iso_history_logs(const iso_history *history, int epoch);
 
 #ifdef __cplusplus

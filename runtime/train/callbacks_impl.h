@@ -25,11 +25,16 @@ struct iso_callback {
      * before the first of them keeps everybody's. */
     void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
     uint64_t alike;    /* a number for options that must be the same on every rank; 0: none */
+    const char *logs;  /* the name of the value that it adds to the logs, "" none; NULL: that is not known */
     iso_status status; /* of its creation */
 };
 
 /* What constructors give where memory ends. */
 iso_callback *iso_callback_no_memory(void);
+/* Sets `logs`, also where the callback is that constant; returns the callback. */
+iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
+/* Whether a callback of a list may add a value of this name to the logs. */
+bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
 
 /* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is
  * returned, but all are called. At the end of an epoch collective: what they log is the chief's for those

@@ -26,17 +26,25 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     iso_model_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
 
-/* What Keras's guides call make_or_restore_model(): builds a model; where `folder` holds a checkpoint that
- * verifies, the newest gives it weights and the optimizer's state when it is compiled (training then counts
- * its epochs from 0, as in Keras). A folder that is missing or holds none is fine; those that are passed over
- * are named in warnings. *model is the caller's, NULL only where build gave that. Collective. */
+/* What Keras's guides call make_or_restore_model(): builds a model with `build`, and restores it from the
+ * newest checkpoint of `folder` that passes verification. Restored are
+ *   - the weights, when the first function of the model's graph is made: by iso_compile (in `build` or
+ * later), by iso_predict without compiling, or by the program itself,
+ *   - the counts of steps: dropout continues its random numbers, and new checkpoints count as newer,
+ *   - the optimizer's state, when the model is compiled with an optimizer of the same rule; the state of
+ *     another rule is ignored with a warning.
+ * Training then counts its epochs from 0, as in Keras. A missing folder, or one without checkpoints, is no
+ * error. Damaged checkpoints are skipped with a warning that names them. A checkpoint of another network is
+ * an error: of this call if `build` has made functions (the model is then destroyed), else of the call that
+ * makes the first function. *model is owned by the caller, and set on success only. Collective. */
 iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                        iso_model *(*build)(iso_context *ctx), iso_model **model);
 
 typedef struct iso_model_checkpoint_options {
     char begin_;
     /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5": epoch and batch count from 1, as in Keras; further names
-     * are those of the logs. A folder that is missing is made. */
+     * are those of the logs. A folder that is missing is made; ISO_INVALID before the first step
+     * where a rank cannot write into it. */
     const char *path;
     const char *monitor; /* "val_loss": for save_best_only */
     iso_mode mode;
@@ -63,7 +71,9 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *opti
 
 typedef struct iso_backup_and_restore_options {
     char begin_;
-    const char *folder;              /* of this training alone; made where it is missing */
+    /* Of this training alone; made where it is missing; ISO_INVALID before the first step where a rank cannot
+     * write into it. */
+    const char *folder;
     int64_t save_freq;               /* after so many batches; 0: after each epoch */
     bool keep_backup;                /* the backup stays when training is done */
     bool mpio, waits, stop_on_error; /* as of iso_model_checkpoint */

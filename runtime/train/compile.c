@@ -2,7 +2,11 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/exec/set_aside.h"
+#include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
+#include "runtime/train/same_model_impl.h"
 #include "runtime/train/state_impl.h"
 
 /* What an output is trained for, with its texts, which are the caller's, as the graph's. */
@@ -14,17 +18,130 @@ static iso_output_options keep_objective(iso_graph *graph, iso_output_options ob
     return objective;
 }
 
+/* ---- compiling again ---- */
+
+/* A model while it is compiled, and what it was before: what building adds to the graph lies behind a
+ * savepoint, so that it can be taken out when the model is compiled again, or when compiling fails. */
+typedef struct compilation {
+    iso_model *model;
+    iso_model before;     /* the model's own members */
+    bool begun;           /* `before` holds them */
+    iso_savepoint *point; /* in front of what is built */
+    iso_savepoint *old;   /* of what was built before, taken out; NULL: the model was not compiled */
+    iso_set_aside *aside;
+} compilation;
+
+static iso_status check_model(const iso_model *model)
+{
+    iso_status status = model->status;
+    if (status != ISO_OK)
+        return iso_error(status, "no memory for a model");
+    ISO_TRY(iso_graph_take_error(model->graph));
+    if (model->busy)
+        return iso_error(ISO_INVALID, "a model cannot be compiled while it is trained, evaluated or predicts "
+                                      "(in a callback of its own)");
+    if (model->compiled && !model->point)
+        return iso_error(ISO_INVALID, "a model cannot be compiled after iso_model_describe_with");
+    if (model->compiled)
+        status = iso_savepoint_check(model->point);
+    if (status != ISO_OK)
+        return iso_error_prefix(status,
+                                "the model was compiled, and to be compiled again its graph must be as "
+                                "it was then: ");
+done:
+    return status;
+}
+
+static void forget_compiled(iso_model *model)
+{
+    model->compiled = model->weighted = false;
+    model->training = model->evaluation = NULL;
+    model->targets = model->values = model->results = 0;
+    memset(model->part + model->inputs, 0, sizeof model->part - (size_t)model->inputs * sizeof *model->part);
+    model->parts = model->inputs;
+    model->point = NULL;
+}
+
+static iso_status begin(compilation *c)
+{
+    iso_model *model = c->model;
+    iso_function *own[] = {model->training, model->evaluation, NULL};
+    iso_status status = ISO_OK;
+    ISO_TRY(check_model(model));
+    if (!model->compiled)
+        ISO_TRY(iso_savepoint_create(model->graph, &c->point));
+    ISO_TRY(iso_set_aside_create(model->graph, model->compiled ? model->point : c->point, own, &c->aside));
+    if (model->compiled) {
+        ISO_TRY(iso_savepoint_take_out(model->point));
+        c->old = model->point;
+        ISO_TRY(iso_savepoint_create(model->graph, &c->point));
+    }
+    c->before = *model;
+    c->begun = true;
+    forget_compiled(model);
+done:
+    return status;
+}
+
+/* The model is as it was. */
+static void undo(compilation *c)
+{
+    iso_model *model = c->model;
+    if (c->begun) {
+        iso_function_destroy(model->training);
+        iso_function_destroy(model->evaluation);
+    }
+    if (c->aside)
+        iso_set_aside_put_back(c->aside);
+    iso_savepoint_discard(c->point);
+    if (c->old)
+        iso_savepoint_put_back(c->old);
+    if (c->begun)
+        *model = c->before;
+}
+
+static void finish(compilation *c)
+{
+    c->model->compiled = true;
+    c->model->point = c->point;
+    iso_savepoint_end(c->point);
+    iso_function_destroy(c->before.training);
+    iso_function_destroy(c->before.evaluation);
+    iso_set_aside_drop(c->aside);
+    iso_savepoint_destroy(c->old);
+}
+
+/* Whether its state is kept. */
+static bool same_optimizer(const compilation *c, const iso_compile_options *options)
+{
+    const iso_optimizer *was = &c->before.optimizer, *is = &c->model->optimizer;
+    int was_over = was->accumulation > 1 ? was->accumulation : 1,
+        is_over = is->accumulation > 1 ? is->accumulation : 1;
+    return c->before.compiled && !options->reset_optimizer && strcmp(was->rule, is->rule) == 0 &&
+           was_over == is_over;
+}
+
+/* Variables that keep their values: those of loss functions, and those of the optimizer except the learning
+ * rate, which the options set. */
+static void keep_values(const compilation *c, bool same)
+{
+    const iso_graph *graph = c->model->graph;
+    for (int i = iso_savepoint_variables(c->point); i < iso_graph_variable_count(graph); i++) {
+        iso_variable *variable = iso_graph_variable(graph, i);
+        const char *path = iso_variable_path(variable);
+        if (iso_path_below_optimizer(path) ? same && strcmp(path, "optimizer/learning_rate") != 0 : true)
+            iso_set_aside_keep(variable);
+    }
+}
+
+/* ---- building ---- */
+
 /* Everything that one rank does by itself: losses, metrics, the update. */
 static iso_status build(iso_model *model, const iso_compile_options *options, iso_results *results,
                         iso_update **update)
 {
     iso_tensor *loss = NULL;
-    iso_status status = model->status;
-    if (status != ISO_OK)
-        return iso_error(status, "no memory for a model");
-    ISO_TRY(iso_graph_error(model->graph));
-    if (model->compiled)
-        return iso_error(ISO_INVALID, "the model is compiled already");
+    iso_status status = ISO_OK;
     ISO_TRY(iso_optimizer_check(&options->optimizer));
     if (options->distribution)
         iso_graph_distribute(model->graph, options->distribution);
@@ -40,66 +157,6 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     model->results = results->count;
 done:
     return status;
-}
-
-static uint64_t hash_objective(uint64_t hash, const iso_output_options *o)
-{
-    double numbers[] = {o->label_smoothing, o->huber_delta, o->threshold, o->top_k, o->loss, o->loss_weight};
-    return iso_hash_bytes(hash, numbers, sizeof numbers);
-}
-
-/* What every rank must have alike. Field by field: padding has no value, pointers differ. */
-static uint64_t hash_options(const iso_model *model, const iso_compile_options *options)
-{
-    const iso_optimizer *optimizer = &options->optimizer;
-    const iso_schedule *schedule = &optimizer->schedule;
-    uint64_t hash = iso_hash_text(0, optimizer->rule ? optimizer->rule : "");
-    double numbers[] = {optimizer->learning_rate,
-                        optimizer->weight_decay,
-                        optimizer->clip_norm,
-                        optimizer->global_clip_norm,
-                        optimizer->clip_value,
-                        optimizer->accumulation,
-                        schedule->kind,
-                        schedule->initial,
-                        schedule->rate,
-                        schedule->alpha,
-                        schedule->warmup_target,
-                        (double)schedule->decay_steps,
-                        schedule->staircase,
-                        schedule->boundaries,
-                        (double)schedule->warmup_steps,
-                        options->sample_weights,
-                        model->inputs,
-                        model->outputs,
-                        model->values,
-                        model->results};
-    hash = iso_hash_bytes(hash, numbers, sizeof numbers);
-    hash = iso_hash_bytes(hash, optimizer->hyper, sizeof optimizer->hyper);
-    hash = iso_hash_bytes(hash, schedule->boundary, sizeof schedule->boundary);
-    hash = iso_hash_bytes(hash, schedule->value, sizeof schedule->value);
-    for (int i = 0; i < model->outputs; i++) {
-        iso_output_options objective = iso_objective_of(options, i);
-        hash = hash_objective(hash, &objective);
-    }
-    for (int i = 0; i < model->values; i++)
-        hash = iso_hash_text(hash, model->value[i].name);
-    return hash;
-}
-
-static uint64_t hash_variables(uint64_t hash, const iso_graph *graph)
-{
-    uint64_t seed = iso_graph_seed(graph);
-    hash = iso_hash_bytes(hash, &seed, sizeof seed);
-    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
-        const iso_variable *variable = iso_graph_variable(graph, i);
-        const iso_shape *shape = iso_variable_shape(variable);
-        int64_t facts[] = {iso_variable_dtype(variable), iso_variable_trainable(variable), shape->rank};
-        hash = iso_hash_text(hash, iso_variable_path(variable));
-        hash = iso_hash_bytes(hash, facts, sizeof facts);
-        hash = iso_hash_bytes(hash, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
-    }
-    return hash;
 }
 
 static iso_function_options inputs_and_outputs(const iso_model *model, const iso_results *results)
@@ -122,37 +179,57 @@ done:
     return status;
 }
 
-iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, size_t size)
+static iso_status compile(compilation *c, iso_context *ctx, const iso_compile_options *options)
 {
-    iso_compile_options options = {0};
+    iso_model *model = c->model;
     iso_results results = {.count = 0};
     iso_update *update = NULL;
-    iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
-    iso_status status = iso_agree(ctx, build(model, &options, &results, &update));
-    if (status != ISO_OK)
-        return status;
-    uint64_t hash = hash_variables(hash_options(model, &options), model->graph);
-    ISO_TRY(iso_agree_same(ctx, "the model and what it is compiled with", hash, NULL));
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, build(model, options, &results, &update)));
+    ISO_TRY(iso_model_agree_same(model));
+    bool same = same_optimizer(c, options);
+    ISO_TRY(
+        iso_agree_same(ctx, "whether the optimizer's state goes on", same, same ? "it does" : "it does not"));
+    keep_values(c, same);
     ISO_TRY(make_functions(model, &results, update));
+    if (same)
+        ISO_TRY(iso_set_aside_give_state(c->aside));
     model->compiled = true;
-    if (model->initial) {
-        status = iso_model_read_tensors(model, model->initial, ISO_OPTIMIZER_IF_THERE);
-        iso_saved_file_close(model->initial);
-        model->initial = NULL;
-    }
+    ISO_TRY(iso_model_read_initial_optimizer(model));
 done:
+    return status;
+}
+
+iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, size_t size)
+{
+    ISO_NEED(model);
+    iso_compile_options options = {0};
+    compilation c = {.model = model};
+    iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
+    iso_options_copy(&options, sizeof options, given, size);
+    iso_status status = iso_agree(ctx, begin(&c));
+    if (status == ISO_OK)
+        status = compile(&c, ctx, &options);
+    if (status == ISO_OK)
+        finish(&c);
+    else
+        undo(&c);
     return status;
 }
 
 iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *given, size_t size,
                                    iso_function_options *training)
 {
+    ISO_NEED(model, training);
     iso_compile_options options = {0};
     iso_results results = {.count = 0};
     iso_update *update = NULL;
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
-    iso_status status = build(model, &options, &results, &update);
+    iso_options_copy(&options, sizeof options, given, size);
+    iso_status status = check_model(model);
+    if (status == ISO_OK && model->compiled)
+        status = iso_error(ISO_INVALID, "the model is compiled already");
+    if (status == ISO_OK)
+        status = build(model, &options, &results, &update);
     if (status != ISO_OK)
         return status;
     *training = inputs_and_outputs(model, &results);

@@ -325,14 +325,15 @@ static const iso_saved_tensor *tensor_of(const iso_places *places, const char *p
     return NULL;
 }
 
-static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_places *places,
+/* weights, optimizer: whether what is and what is not the optimizer's is read. */
+static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_places *places, bool weights,
                               bool optimizer)
 {
     iso_pieces pieces = {0};
     iso_status status = iso_graph_pieces(model->graph, &pieces);
     for (int i = 0; i < pieces.count && status == ISO_OK; i++) {
         const iso_piece *piece = &pieces.piece[i];
-        if (!optimizer && iso_path_below_optimizer(piece->path))
+        if (!(iso_path_below_optimizer(piece->path) ? optimizer : weights))
             continue;
         const iso_saved_tensor *tensor = tensor_of(places, piece->path);
         if (tensor && !may_lack(file, tensor))
@@ -355,7 +356,7 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
         status = check_file(file, &places, there);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_saved_file_verify(file));
-    ISO_TRY(iso_agree(ctx, read_pieces(model, file, &places, there)));
+    ISO_TRY(iso_agree(ctx, read_pieces(model, file, &places, optimizer != ISO_OPTIMIZER_ALONE, there)));
 done:
     iso_places_free(&places);
     return status;

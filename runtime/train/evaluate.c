@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
@@ -35,17 +36,22 @@ iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *v
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
                              size_t size)
 {
+    ISO_NEED(model);
     iso_evaluate_options options = {0};
     iso_progress *progress = NULL;
     double values[ISO_MAX_VALUES];
     iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     iso_status status = iso_model_check_data(model, data, "evaluate");
     if (status == ISO_OK)
         status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
     ISO_TRY(iso_agree(ctx, status));
-    iso_progress_begin(progress, NULL, iso_dataset_batches(data), 0);
-    ISO_TRY(pass(model, data, values, progress));
+    iso_progress_begin(progress, NULL, iso_dataset_knows_rows(data) ? iso_dataset_batches(data) : 0, 0);
+    model->busy++;
+    status = pass(model, data, values, progress);
+    model->busy--;
+    if (status != ISO_OK)
+        goto done;
     iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values}, model->values);
     if (options.loss)
         *options.loss = values[0];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/text.h"
+#include "runtime/graph/pending.h"
 #include "runtime/train/model_impl.h"
 
 /* A shape without its dimensions of 1. */
@@ -101,7 +102,7 @@ iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const cha
 {
     iso_status status = ISO_OK;
     if (!data)
-        return iso_error(ISO_INVALID, "%s: the data set is NULL", use);
+        return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
     if (iso_dataset_inputs(data) != model->inputs)
         return wrong_components(model, data, 0, 0);
     for (int i = 0; i < model->inputs; i++)
@@ -115,11 +116,13 @@ done:
 iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use)
 {
     int component[ISO_MAX_COMPONENTS];
-    iso_status status = ISO_OK;
+    iso_status status = iso_graph_take_error(model->graph);
+    if (status != ISO_OK)
+        return status;
     if (!model->compiled)
         return iso_error(ISO_INVALID, "%s: the model is not compiled", use);
     if (!data)
-        return iso_error(ISO_INVALID, "%s: the data set is NULL", use);
+        return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
     int targets = iso_dataset_targets(data),
         weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
     bool weights_fit =
@@ -150,6 +153,15 @@ static iso_status read_part_failed(const iso_batch *batch, int component, int64_
     return read_failed(batch, component, begin, count, dtype, out);
 }
 
+/* The other ranks may be waiting for this one's rows. */
+static iso_status prepare_failed(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    iso_feed *feed = batch->impl;
+    (void)ranges, (void)count;
+    iso_dataset_take_part(feed->data);
+    return iso_feed_status(feed);
+}
+
 static void fail(iso_feed *feed, iso_status status)
 {
     if (feed->status != ISO_OK || status == ISO_OK)
@@ -159,6 +171,7 @@ static void fail(iso_feed *feed, iso_status status)
     feed->failed = feed->reshaped;
     feed->failed.read = read_failed;
     feed->failed.read_part = read_part_failed;
+    feed->failed.prepare = prepare_failed;
 }
 
 /* Reads the batch that is lent; its rows have as many elements. */
@@ -199,6 +212,12 @@ static iso_status read_part_of_lent(const iso_batch *batch, int component, int64
     return lent->read_part(lent, theirs, begin, count, &box, dtype, out);
 }
 
+static iso_status prepare_lent(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const iso_feed *feed = batch->impl;
+    return feed->lent->prepare(feed->lent, ranges, count);
+}
+
 static void begin_parts(iso_feed *feed, const iso_model *model, int parts, iso_dataset *data, int64_t begin,
                         int64_t steps)
 {
@@ -235,6 +254,12 @@ static int64_t rows_at(const iso_dataset *data, int64_t position)
     return left < size ? left : size;
 }
 
+/* A generator that goes until its end has ended the epoch, and the steps are those of the epoch. */
+static bool ends_here(const iso_feed *feed)
+{
+    return !iso_dataset_knows_rows(feed->data) && feed->end % iso_dataset_batches(feed->data) == 0;
+}
+
 const iso_batch *iso_feed_next(iso_feed *feed)
 {
     const iso_batch *batch = NULL;
@@ -242,6 +267,11 @@ const iso_batch *iso_feed_next(iso_feed *feed)
         return NULL;
     if (feed->status == ISO_OK)
         fail(feed, iso_dataset_next(feed->data, &batch));
+    if (feed->status == ISO_OK && !batch && ends_here(feed)) {
+        feed->ended = true;
+        feed->position = feed->end;
+        return NULL;
+    }
     if (feed->status == ISO_OK && !batch) { /* the data set's epoch is over, the steps are not */
         fail(feed, iso_dataset_seek(feed->data, feed->position));
         if (feed->status == ISO_OK)
@@ -259,6 +289,7 @@ const iso_batch *iso_feed_next(iso_feed *feed)
         return batch;
     feed->lent = batch;
     feed->reshaped.rows = batch->rows;
+    feed->reshaped.prepare = batch->prepare ? prepare_lent : NULL;
     return &feed->reshaped;
 }
 

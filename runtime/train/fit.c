@@ -1,8 +1,11 @@
 /* iso_fit: epochs of steps, with validation, callbacks, history and progress. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/session.h"
@@ -36,6 +39,12 @@ static void name_values(iso_training *t)
     }
 }
 
+/* Not where a generator goes until its end. */
+static bool knows_steps(const iso_training *t)
+{
+    return t->options.steps_per_epoch > 0 || iso_dataset_knows_rows(t->data);
+}
+
 /* What this rank checks and makes by itself. */
 static iso_status prepare(iso_training *t)
 {
@@ -54,8 +63,11 @@ static iso_status prepare(iso_training *t)
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
     t->apart = iso_callbacks_act_apart(t->callbacks);
     t->place.epoch = t->options.initial_epoch;
-    t->state =
-        (iso_fit_state){.model = t->model, .training = t, .epochs = t->options.epochs, .steps = t->steps};
+    t->place.trained = t->earlier = t->model->trained;
+    t->state = (iso_fit_state){.model = t->model,
+                               .training = t,
+                               .epochs = t->options.epochs,
+                               .steps = knows_steps(t) ? t->steps : -1};
     name_values(t);
 done:
     return status;
@@ -67,8 +79,7 @@ static iso_status agree_callbacks(const iso_training *t)
     iso_text_add(&text, "[");
     iso_callbacks_describe(t->callbacks, &text);
     iso_text_add(&text, "]");
-    const char *list = iso_text_get(&text);
-    iso_status status = iso_agree_same_text(t->ctx, "fit's list of callbacks", list);
+    iso_status status = iso_agree_same_composed(t->ctx, "fit's list of callbacks", &text);
     iso_text_free(&text);
     return status;
 }
@@ -94,6 +105,7 @@ static iso_status agree_options(const iso_training *t)
 
 iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
 {
+    ISO_NEED(state, name);
     iso_training *t = state->training;
     iso_logs *logs = &state->logs;
     int at = 0;
@@ -106,13 +118,14 @@ iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
         at++;
     if (at == logs->count) {
         if (t->logged == ISO_MAX_LOGGED)
-            return iso_error(ISO_INVALID, "callbacks log '%s' besides %d others: that is more than possible",
-                             name, t->logged);
+            return iso_error(ISO_INVALID,
+                             "callbacks log '%s' besides %d other values, at most %d are possible in all",
+                             name, t->logged, ISO_MAX_LOGGED);
         snprintf(t->logged_name[t->logged], ISO_MAX_NAME, "%s", name);
         t->name[at] = t->logged_name[t->logged++];
         logs->count++;
     }
-    t->value[at] = value;
+    t->value[at] = isnan(value) ? NAN : value;
     return ISO_OK;
 }
 
@@ -182,7 +195,7 @@ static void read_values(iso_training *t)
 static iso_status after_step(iso_training *t)
 {
     t->place.batch++;
-    t->place.trained++;
+    t->model->trained = ++t->place.trained;
     if (t->batch_end) {
         read_values(t);
         call_between(t, ISO_BATCH_END);
@@ -212,6 +225,8 @@ static iso_status run_steps(iso_training *t)
         if (t->state.stop)
             break;
     }
+    if (feed.ended)
+        place->batch = t->steps;
     status = iso_feed_status(&feed);
     if (status == ISO_OK && t->pending != ISO_OK)
         status = iso_error(t->pending, "%s", t->message);
@@ -246,6 +261,19 @@ static iso_status end_epoch(iso_training *t)
     return status == ISO_OK ? remembered : status;
 }
 
+/* Training goes on, as in Keras, so the chief warns once. */
+static void warn_of_nan(iso_training *t)
+{
+    if (t->warned || t->state.stop || isfinite(t->value[0]))
+        return;
+    t->warned = true;
+    iso_progress_break(t->progress);
+    if (!t->ctx || iso_is_chief(t->ctx))
+        iso_warn("epoch %d: the loss is %g; training goes on. --terminate-on-nan (iso_terminate_on_nan) ends "
+                 "it there, --check-data (iso_dataset_check) looks for NaN and infinity in the data",
+                 t->state.epoch + 1, t->value[0]);
+}
+
 /* The steps that are left of the epoch; one that began in another run has had its beginning. */
 static iso_status run_epoch(iso_training *t)
 {
@@ -257,8 +285,10 @@ static iso_status run_epoch(iso_training *t)
     if (t->place.batch == 0)
         ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
     snprintf(title, sizeof title, "Epoch %d/%d", t->place.epoch + 1, t->options.epochs);
-    iso_progress_begin(t->progress, t->options.epochs > 1 ? title : NULL, t->steps, t->place.batch);
+    iso_progress_begin(t->progress, t->options.epochs > 1 ? title : NULL, knows_steps(t) ? t->steps : 0,
+                       t->place.batch);
     ISO_TRY(run_steps(t));
+    warn_of_nan(t);
     if (t->place.batch == t->steps) { /* else a callback has stopped it */
         t->place.epoch++;
         t->place.batch = 0;
@@ -316,16 +346,22 @@ static void clean_up(iso_training *t)
 
 iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)
 {
-    iso_training t = {
-        .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
-    memcpy(&t.options, given, size < sizeof t.options ? size : sizeof t.options);
+    iso_training t = {.model = model, .data = data};
+    iso_options_copy(&t.options, sizeof t.options, given, size);
     t.options.epochs = (int)iso_option_number(t.options.epochs, 1);
     t.callbacks = t.options.callbacks;
+    if (ISO_ANY_NULL(model)) {
+        clean_up(&t);
+        return ISO_INVALID;
+    }
+    t.ctx = model->graph ? iso_graph_context(model->graph) : NULL;
     iso_status status = iso_agree(t.ctx, prepare(&t));
     if (status == ISO_OK)
         status = agree_options(&t);
+    model->busy++;
     if (status == ISO_OK)
         status = run(&t);
+    model->busy--;
     clean_up(&t);
     return status;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks_impl.h"
@@ -89,11 +90,17 @@ iso_status iso_history_add(iso_history *history, const iso_logs *logs)
 
 int iso_history_epochs(const iso_history *history)
 {
+    if (ISO_ANY_NULL(history))
+        return 0;
     return history->epochs;
 }
 
 iso_logs iso_history_logs(const iso_history *history, int epoch)
 {
+    if (ISO_ANY_NULL(history))
+        return (iso_logs){0};
+    if (epoch < 0 || epoch >= history->epochs)
+        return (iso_logs){0};
     return (iso_logs){.count = history->values,
                       .name = (const char *const *)history->name,
                       .value = history->value + (size_t)epoch * (size_t)history->values};
@@ -151,7 +158,9 @@ iso_callback *iso_history_file(const char *path)
         iso_free(file);
         return iso_callback_no_memory();
     }
-    return iso_callback_create(.train_begin = open_file, .epoch_end = write_epoch, .user = file,
-                               .destroy = destroy_file, .kind = "history_file", .save = save_file,
-                               .restore = restore_file);
+    return iso_callback_logs(iso_callback_create(.train_begin = open_file, .epoch_end = write_epoch,
+                                                 .user = file, .destroy = destroy_file,
+                                                 .kind = "history_file", .save = save_file,
+                                                 .restore = restore_file),
+                             "");
 }

@@ -16,6 +16,7 @@ struct iso_keeper {
     iso_model_contents *contents;
     iso_saver *saver;
     char told[1024]; /* what was told last of a save: it is told once */
+    int64_t saves, failed;
 };
 
 iso_status iso_keeper_create(iso_model *model, const iso_keeper_options *options, iso_keeper **out)
@@ -48,9 +49,11 @@ void iso_keeper_destroy(iso_keeper *keeper)
     iso_free(keeper);
 }
 
-iso_status iso_keeper_adopt(iso_keeper *keeper, const char *pattern)
+iso_status iso_keeper_adopt(iso_keeper *keeper, const char *who, const char *pattern)
 {
-    return iso_saver_adopt(keeper->saver, pattern);
+    iso_status status = iso_saver_try(keeper->saver, pattern);
+    return status == ISO_OK ? iso_saver_adopt(keeper->saver, pattern)
+                            : iso_error_prefix(status, "%s: '%s': ", who, pattern);
 }
 
 static bool speaks(const iso_keeper *keeper)
@@ -63,6 +66,7 @@ static iso_status tell(iso_keeper *keeper, iso_status status, const char *messag
 {
     if (status == ISO_OK)
         return ISO_OK;
+    keeper->failed++;
     snprintf(keeper->told, sizeof keeper->told, "%s", message);
     if (keeper->options.stop_on_error)
         return iso_error(status, "%s", message);
@@ -87,6 +91,7 @@ static iso_status tell_end(iso_keeper *keeper, iso_status status)
 iso_status iso_keeper_save(iso_keeper *keeper, iso_training *training, const char *path, bool best)
 {
     iso_status last = ISO_OK;
+    keeper->saves++;
     if (keeper->options.verbose)
         iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
     iso_status status = iso_model_contents_save(keeper->contents, training, keeper->saver, path, best, &last);
@@ -107,4 +112,11 @@ void iso_keeper_poll(iso_keeper *keeper)
 iso_status iso_keeper_wait(iso_keeper *keeper)
 {
     return tell_end(keeper, iso_saver_wait(keeper->saver));
+}
+
+void iso_keeper_tell_none_kept(const iso_keeper *keeper, const char *pattern)
+{
+    if (keeper->saves > 0 && keeper->saves == keeper->failed && speaks(keeper))
+        iso_warn("no checkpoint '%s' was kept: none of %lld could be written", pattern,
+                 (long long)keeper->saves);
 }

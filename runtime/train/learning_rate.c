@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/train/model_impl.h"
 
@@ -16,6 +17,8 @@ static iso_status read_optimizer(iso_model *model, const char *path, double *val
 
 iso_status iso_model_learning_rate(iso_model *model, double *rate)
 {
+    ISO_NEED(model);
+    ISO_NEED_AGREED(iso_graph_context(model->graph), rate);
     double own, iteration;
     iso_status status = ISO_OK;
     ISO_TRY(read_optimizer(model, "optimizer/learning_rate", &own));
@@ -43,6 +46,7 @@ static iso_status check_rate(const iso_model *model, const iso_variable *variabl
 
 iso_status iso_model_set_learning_rate(iso_model *model, double rate)
 {
+    ISO_NEED(model);
     char text[64];
     iso_status status = ISO_OK;
     iso_context *ctx = iso_graph_context(model->graph);

@@ -31,6 +31,27 @@ static iso_status failed(const iso_line_file *file)
     return iso_error(ISO_IO, "%s %s: %s", file->what, file->path, strerror(errno));
 }
 
+/* A file that cannot be written is a wrong argument: ISO_INVALID. */
+static iso_status cannot_open(const iso_line_file *file)
+{
+    return iso_error(ISO_INVALID, "%s %s: it cannot be written: %s", file->what, file->path, strerror(errno));
+}
+
+/* A full file system is noticed only when a page is written. An empty file is truncated again afterwards. */
+static bool takes_a_page(int file)
+{
+    char page[4096] = {0};
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > 0)
+        return true;
+    ssize_t written = write(file, page, sizeof page);
+    int error = written < 0 ? errno : ENOSPC;
+    if (ftruncate(file, 0) != 0)
+        return false;
+    errno = error;
+    return written == (ssize_t)sizeof page;
+}
+
 iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
 {
     iso_context *ctx = iso_graph_context(iso_model_graph(state->model));
@@ -39,7 +60,7 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
     if ((ctx && !iso_is_chief(ctx)) || file->file)
         return ISO_OK;
     file->file = fopen(file->path, "a");
-    return file->file ? ISO_OK : failed(file);
+    return file->file && takes_a_page(fileno(file->file)) ? ISO_OK : cannot_open(file);
 }
 
 /* 0 where it is no file: a pipe or a terminal has no size; nor has what is not open. ISO_IO. */
@@ -79,10 +100,11 @@ iso_status iso_line_file_write(iso_line_file *file, const char *text)
     return ISO_OK;
 }
 
+/* Lines of another training, which the first new line will remove, do not count. */
 iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
 {
-    off_t bytes;
-    iso_status status = measure(file, &bytes);
+    off_t bytes = 0;
+    iso_status status = file->keep ? measure(file, &bytes) : ISO_OK;
     if (status == ISO_OK)
         iso_text_add(json, "{\"bytes\": %lld}", (long long)bytes);
     return status;

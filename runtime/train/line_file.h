@@ -20,7 +20,7 @@ typedef struct iso_line_file {
 bool iso_line_file_init(iso_line_file *file, const char *what, const char *path);
 void iso_line_file_free(iso_line_file *file);
 /* Opens it on the chief, changing nothing in it: a training that fails in its first epoch leaves it as it
- * was. ISO_IO. Local. */
+ * was. ISO_INVALID where it cannot be written. Local. */
 iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state);
 /* Whether nothing would stand before the next line (true too where it cannot be told: a pipe). */
 bool iso_line_file_empty(const iso_line_file *file);

@@ -1,6 +1,7 @@
 /* Losses by name: the table behind iso_compile and the command line. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
 #include "runtime/train/losses_impl.h"
 
@@ -85,6 +86,7 @@ const char *iso_loss_name(iso_loss loss)
 
 iso_status iso_loss_find(const char *name, iso_loss *loss)
 {
+    ISO_NEED(name, loss);
     const char *names[ISO_LOSS_COUNT - 1];
     for (int i = 1; i < ISO_LOSS_COUNT; i++) {
         names[i - 1] = rows[i].name;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/graph/arguments.h"
 #include "runtime/train/losses_impl.h"
 
 #define EPSILON 1e-7 /* keras.config.epsilon() */
@@ -77,6 +78,7 @@ static iso_tensor *sum_of_last(iso_tensor *x, bool keep)
 
 iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred)
 {
+    ISO_NEED_TENSORS(y_true, y_pred);
     if (!iso_loss_match(&y_true, &y_pred, "mean squared error"))
         return bad(y_pred);
     return mean_of_last(iso_square(iso_subtract(y_pred, y_true)));
@@ -84,6 +86,7 @@ iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred)
 
 iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred)
 {
+    ISO_NEED_TENSORS(y_true, y_pred);
     if (!iso_loss_match(&y_true, &y_pred, "mean absolute error"))
         return bad(y_pred);
     return mean_of_last(iso_abs(iso_subtract(y_pred, y_true)));
@@ -91,6 +94,7 @@ iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred)
 
 iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta)
 {
+    ISO_NEED_TENSORS(y_true, y_pred);
     delta = iso_option_number(delta, 1);
     if (!iso_loss_match(&y_true, &y_pred, "huber"))
         return bad(y_pred);
@@ -133,8 +137,9 @@ static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
 
 #define OPTIONS()                                                                                            \
     iso_crossentropy_options options = {0};                                                                  \
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);                                  \
-    iso_tensor *t = options.y_true, *p = options.y_pred
+    iso_options_copy(&options, sizeof options, given, size);                                                 \
+    iso_tensor *t = options.y_true, *p = options.y_pred;                                                     \
+    ISO_NEED_TENSORS_AS("y_true, y_pred", t, p)
 
 iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, size_t size)
 {
@@ -200,6 +205,8 @@ iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values)
 
 iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights)
 {
+    if (ISO_ANY_NULL(values))
+        return iso_null_tensor(&weights, 1);
     if (weights)
         values = iso_multiply(values, iso_loss_fit_weights(weights, values));
     return iso_mean(values);

@@ -75,7 +75,12 @@ typedef enum iso_metric {
     ISO_METRIC_MAE,
     ISO_METRIC_COUNT
 } iso_metric;
+/* Isogrid's name ("sparse_accuracy") and Keras's ("sparse_categorical_accuracy"); NULL outside the range. */
 const char *iso_metric_name(iso_metric metric);
+const char *iso_metric_keras_name(iso_metric metric);
+/* What logs and files call it where iso_compile's .metric_names does not say: Keras's name, but "accuracy",
+ * "mse" and "mae". */
+const char *iso_metric_title(iso_metric metric);
 iso_status iso_metric_find(const char *name, iso_metric *metric);
 
 typedef struct iso_metric_options {

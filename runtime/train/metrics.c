@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/text.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/train/losses_impl.h"
 
 static iso_tensor *sparse_accuracy(const iso_metric_options *o)
@@ -12,17 +13,49 @@ static iso_tensor *sparse_accuracy(const iso_metric_options *o)
     return iso_equal(iso_argmax(o->y_pred, -1), t);
 }
 
+/* Integer labels are not distributions: the error names the metric that accepts them. */
+static bool are_distributions(const iso_metric_options *o, const char *what, const char *other)
+{
+    const iso_shape *t = iso_tensor_shape(o->y_true), *p = iso_tensor_shape(o->y_pred);
+    bool labels = !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) && t->rank < p->rank;
+    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
+        iso_graph_fail(
+            iso_tensor_graph(o->y_pred),
+            "the metric %s compares distributions, but the targets are integer labels: %s takes them", what,
+            other);
+    return !labels;
+}
+
 static iso_tensor *categorical_accuracy(const iso_metric_options *o)
 {
     iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!are_distributions(o, "categorical_accuracy", "sparse_accuracy (sparse_categorical_accuracy)"))
+        return NULL;
     if (!iso_loss_match(&t, &p, "categorical accuracy"))
         return NULL;
     return iso_equal(iso_argmax(p, -1), iso_argmax(t, -1));
 }
 
+/* Labels of classes do not fit what has a number for each class; a single output may have targets [batch]. */
+static bool are_alike(const iso_metric_options *o, const char *what)
+{
+    char want[160], have[160];
+    const iso_shape *t = iso_tensor_shape(o->y_true), *p = iso_tensor_shape(o->y_pred);
+    bool labels =
+        !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) && t->rank < p->rank && p->dim[p->rank - 1] != 1;
+    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
+        iso_graph_fail(iso_tensor_graph(o->y_pred),
+                       "the metric %s needs targets of the predictions' shape %s, but they are integer "
+                       "labels of shape %s",
+                       what, iso_shape_text(p, want, sizeof want), iso_shape_text(t, have, sizeof have));
+    return !labels;
+}
+
 static iso_tensor *binary_accuracy(const iso_metric_options *o)
 {
     iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!are_alike(o, "binary_accuracy"))
+        return NULL;
     if (!iso_loss_match(&t, &p, "binary accuracy"))
         return NULL;
     iso_tensor *limit =
@@ -52,6 +85,8 @@ static iso_tensor *sparse_top_k(const iso_metric_options *o)
 static iso_tensor *top_k(const iso_metric_options *o)
 {
     iso_tensor *t = o->y_true, *p = o->y_pred;
+    if (!are_distributions(o, "top_k", "sparse_top_k (sparse_top_k_categorical_accuracy)"))
+        return NULL;
     if (!iso_loss_match(&t, &p, "top-k"))
         return NULL;
     return among_the_largest(iso_argmax(t, -1), p, o->k ? o->k : 5);
@@ -59,12 +94,12 @@ static iso_tensor *top_k(const iso_metric_options *o)
 
 static iso_tensor *mse(const iso_metric_options *o)
 {
-    return iso_mean_squared_error(o->y_true, o->y_pred);
+    return are_alike(o, "mse") ? iso_mean_squared_error(o->y_true, o->y_pred) : NULL;
 }
 
 static iso_tensor *mae(const iso_metric_options *o)
 {
-    return iso_mean_absolute_error(o->y_true, o->y_pred);
+    return are_alike(o, "mae") ? iso_mean_absolute_error(o->y_true, o->y_pred) : NULL;
 }
 
 /* The values of a metric: booleans or floats, [batch, ...]; NULL where the graph has an error. */
@@ -88,18 +123,35 @@ const char *iso_metric_name(iso_metric metric)
     return (int)metric > ISO_METRIC_NONE && (int)metric < ISO_METRIC_COUNT ? rows[metric].name : NULL;
 }
 
+const char *iso_metric_keras_name(iso_metric metric)
+{
+    return iso_metric_name(metric) ? rows[metric].keras : NULL;
+}
+
+const char *iso_metric_title(iso_metric metric)
+{
+    bool is_short = metric == ISO_METRIC_ACCURACY || metric == ISO_METRIC_MSE || metric == ISO_METRIC_MAE;
+    return is_short ? iso_metric_name(metric) : iso_metric_keras_name(metric);
+}
+
 iso_status iso_metric_find(const char *name, iso_metric *metric)
 {
-    const char *names[ISO_METRIC_COUNT - 1];
+    ISO_NEED(name, metric);
+    const char *titles[ISO_METRIC_COUNT - 1], *names[2 * ISO_METRIC_COUNT];
+    int count = 0;
     for (int i = 1; i < ISO_METRIC_COUNT; i++) {
-        names[i - 1] = rows[i].name;
+        titles[i - 1] = iso_metric_title((iso_metric)i);
+        names[count++] = rows[i].name;
+        if (strcmp(rows[i].name, rows[i].keras) != 0)
+            names[count++] = rows[i].keras;
         if (strcmp(name, rows[i].name) == 0 || strcmp(name, rows[i].keras) == 0) {
             *metric = (iso_metric)i;
             return ISO_OK;
         }
     }
     iso_text text = {0};
-    iso_text_add_nearest(&text, name, names, ISO_METRIC_COUNT - 1);
+    if (!iso_text_add_near(&text, name, names, count))
+        iso_text_add_nearest(&text, name, titles, ISO_METRIC_COUNT - 1);
     iso_status status = iso_error(ISO_INVALID, "unknown metric '%s'%s", name, iso_text_get(&text));
     iso_text_free(&text);
     return status;
@@ -146,7 +198,11 @@ iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights)
 iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t size)
 {
     iso_metric_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
+    if (ISO_ANY_NULL_AS("y_true, y_pred", options.y_true, options.y_pred)) {
+        iso_null_tensor((iso_tensor *const[]){options.y_true, options.y_pred}, 2);
+        return (iso_metric_sums){.per_row = 1};
+    }
     if ((int)options.metric <= ISO_METRIC_NONE || (int)options.metric >= ISO_METRIC_COUNT ||
         !rows[options.metric].values) {
         iso_graph_fail(iso_tensor_graph(options.y_pred), "metric %d: there is no such metric",

@@ -1,10 +1,13 @@
 /* Models: creation, parts, and how their reported values add up over batches. */
 #include "runtime/train/model.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/graph/arguments.h"
+#include "runtime/graph/owner.h"
 #include "runtime/train/model_impl.h"
 
 static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
@@ -15,6 +18,11 @@ static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *wha
         iso_graph_fail(g, "the model's %s belongs to another graph", what);
     else if (input && iso_graph_error(g) == ISO_OK && !iso_tensor_is_input(tensor))
         iso_graph_fail(g, "a model's input must be made by iso_input(), '%s' is not",
+                       iso_tensor_name(tensor));
+    else if (input && iso_graph_error(g) == ISO_OK &&
+             (iso_tensor_shape(tensor)->rank == 0 || iso_tensor_shape(tensor)->dim[0] != ISO_BATCH))
+        iso_graph_fail(g,
+                       "a model's inputs are rows of a data set, and the input '%s' has no batch dimension",
                        iso_tensor_name(tensor));
 }
 
@@ -43,28 +51,71 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
     }
 }
 
-iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
-                                    iso_tensor *const *outputs, int output_count)
+/* A graph to store the error in, where the caller gave none; with the context of one of the model's tensors.
+ */
+static iso_graph *graph_of(const iso_tensor *some)
+{
+    return iso_graph_create(some ? iso_graph_context(iso_tensor_graph(some)) : NULL);
+}
+
+/* The graph for a new model: `g`, unless it is NULL or a model has it already. */
+static iso_graph *graph_for(iso_graph *g, const iso_tensor *some)
+{
+    if (!g)
+        return graph_of(some);
+    if (!iso_graph_owned(g))
+        return g;
+    iso_graph *own = iso_graph_create(iso_graph_context(g));
+    iso_graph_fail(own, "the graph has a model already: make a graph for each model");
+    return own;
+}
+
+/* An empty model that owns the graph. */
+static iso_model *new_model(iso_graph *g)
 {
     static iso_model no_memory = {.status = ISO_NO_MEMORY};
     iso_model *model = iso_new(sizeof *model);
     if (!model) {
-        iso_graph_destroy(g);
+        iso_graph_release(g);
         return &no_memory;
     }
     model->graph = g;
-    if (!check_count(g, input_count, ISO_MAX_MODEL_INPUTS, "inputs") ||
-        !check_count(g, output_count, ISO_MAX_MODEL_OUTPUTS, "outputs"))
-        return model;
+    iso_graph_own(g);
+    return model;
+}
+
+static void fill(iso_model *model, iso_tensor *const *inputs, int input_count, iso_tensor *const *outputs,
+                 int output_count)
+{
+    if (!check_count(model->graph, input_count, ISO_MAX_MODEL_INPUTS, "inputs") ||
+        !check_count(model->graph, output_count, ISO_MAX_MODEL_OUTPUTS, "outputs"))
+        return;
     model->inputs = input_count;
     model->outputs = output_count;
     take_tensors(model, inputs, outputs);
+}
+
+iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
+                                    iso_tensor *const *outputs, int output_count)
+{
+    bool missing = ISO_ANY_NULL(g, inputs, outputs);
+    iso_model *model = new_model(graph_for(g, inputs && input_count > 0 ? inputs[0] : NULL));
+    if (missing && model->graph)
+        iso_null_in(model->graph);
+    else if (model->graph && (!g || model->graph == g))
+        fill(model, inputs, input_count, outputs, output_count);
     return model;
 }
 
 iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
 {
-    return iso_model_create_several(g, &x, 1, &y, 1);
+    bool missing = ISO_ANY_NULL(g, x, y);
+    iso_model *model = new_model(graph_for(g, x ? x : y));
+    if (missing && model->graph)
+        iso_null_in(model->graph);
+    else if (model->graph && (!g || model->graph == g))
+        fill(model, &x, 1, &y, 1);
+    return model;
 }
 
 void iso_model_destroy(iso_model *model)
@@ -75,43 +126,58 @@ void iso_model_destroy(iso_model *model)
     iso_function_destroy(model->evaluation);
     iso_function_destroy(model->prediction[0]);
     iso_function_destroy(model->prediction[1]);
-    iso_graph_destroy(model->graph);
+    iso_savepoint_destroy(model->point);
+    iso_graph_release(model->graph);
     iso_saved_file_close(model->initial);
     iso_free(model);
 }
 
 iso_graph *iso_model_graph(iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return model->graph;
 }
 
 iso_tensor *iso_model_input(iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return iso_model_input_at(model, 0);
 }
 
 iso_tensor *iso_model_output(iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return iso_model_output_at(model, 0);
 }
 
 int iso_model_input_count(const iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return 0;
     return model->inputs;
 }
 
 int iso_model_output_count(const iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return 0;
     return model->outputs;
 }
 
 iso_tensor *iso_model_input_at(iso_model *model, int index)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return index >= 0 && index < model->inputs ? model->input[index] : NULL;
 }
 
 iso_tensor *iso_model_output_at(iso_model *model, int index)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return index >= 0 && index < model->outputs ? model->output[index] : NULL;
 }
 
@@ -142,6 +208,8 @@ static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
 
 const char *iso_model_output_name(iso_model *model, int index)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     if (index < 0 || index >= model->outputs)
         return NULL;
     return *model->output_name[index] ? model->output_name[index]
@@ -150,48 +218,74 @@ const char *iso_model_output_name(iso_model *model, int index)
 
 void iso_model_set_output_name(iso_model *model, int index, const char *name)
 {
+    if (ISO_ANY_NULL(model, name))
+        return;
     if (index >= 0 && index < model->outputs)
         snprintf(model->output_name[index], sizeof model->output_name[index], "%s", name);
 }
 
 bool iso_model_output_has_name(const iso_model *model, int index)
 {
+    if (ISO_ANY_NULL(model))
+        return false;
     return index >= 0 && index < model->outputs && *model->output_name[index];
 }
 
 iso_variable *iso_model_variable(iso_model *model, const char *path)
 {
+    if (ISO_ANY_NULL(model, path))
+        return NULL;
     return model->graph ? iso_graph_find_variable(model->graph, path) : NULL;
+}
+
+iso_status iso_model_set_trainable(iso_model *model, const char *layer, bool trainable)
+{
+    ISO_NEED(model);
+    if (model->status != ISO_OK)
+        return iso_error(model->status, "no memory for a model");
+    return iso_graph_set_trainable(model->graph, layer, trainable);
 }
 
 const iso_optimizer *iso_model_optimizer(const iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return model->compiled ? &model->optimizer : NULL;
 }
 
 const iso_output_options *iso_model_compiled_output(const iso_model *model, int index)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return model->compiled && index >= 0 && index < model->outputs ? &model->objective[index] : NULL;
 }
 
 iso_function *iso_model_training_function(iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return model->training;
 }
 
 iso_function *iso_model_evaluation_function(iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return NULL;
     return model->evaluation;
 }
 
 int iso_model_value_count(const iso_model *model)
 {
+    if (ISO_ANY_NULL(model))
+        return 0;
     return model->values;
 }
 
 const char *iso_model_value_name(const iso_model *model, int index)
 {
-    return model->value_name[index];
+    if (ISO_ANY_NULL(model))
+        return NULL;
+    return index >= 0 && index < model->values ? model->value_name[index] : NULL;
 }
 
 void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows)
@@ -204,8 +298,11 @@ void iso_totals_add(iso_totals *totals, const iso_model *model, const double *re
     }
 }
 
+/* NaN without a sign, so that it is not printed as -nan. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values)
 {
-    for (int i = 0; i < model->values; i++)
-        values[i] = totals->weight[i] == 0 ? 0 : totals->sum[i] / totals->weight[i];
+    for (int i = 0; i < model->values; i++) {
+        double value = totals->weight[i] == 0 ? 0 : totals->sum[i] / totals->weight[i];
+        values[i] = isnan(value) ? NAN : value;
+    }
 }

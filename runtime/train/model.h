@@ -20,9 +20,10 @@ extern "C" {
 typedef struct iso_dataset iso_dataset;
 typedef struct iso_saved_file iso_saved_file;
 
-/* A model from x, an iso_input of g, to y. Owns g. Never NULL: the first error made while building stays in
- * the model, and iso_compile returns it on every rank. Not collective, but every rank must build the same
- * model. */
+/* A model from x, an iso_input of g, to y. Owns g from then on: it goes with the model, and
+ * iso_graph_destroy(g) does nothing. A graph has one model: a second one does not get it, and its error says
+ * so. Never NULL: the first error made while building stays in the model, and
+ * iso_compile returns it on every rank. Not collective, but every rank must build the same model. */
 iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
 /* The same with several (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS); data sets have their
  * components in this order: inputs, then the targets of the outputs that have a loss or metrics. */
@@ -48,8 +49,6 @@ iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Keras's table of layers, output shapes and parameters, and where the model is no chain what is connected to
  * what. Any rank may print. */
 void iso_model_summary(iso_model *model, FILE *out);
-
-enum { ISO_MAX_METRICS = 8, ISO_MAX_VALUES = 64 /* losses and metrics of all outputs together */ };
 
 /* A metric of one's own: a value for each row (or each element) of a batch; it is averaged. */
 typedef struct iso_custom_metric {
@@ -97,11 +96,32 @@ typedef struct iso_compile_options {
      * .loss_weight = 0.2}}. An output that has neither loss nor metrics has no targets in the data. The total
      * is the sum of the weighted losses and of what the layers add (regularisation). */
     iso_output_options outputs[ISO_MAX_MODEL_OUTPUTS];
-    iso_distribution *distribution; /* NULL: every slot there is, data parallel; must outlive the model */
+    iso_distribution *distribution; /* NULL: every slot there is, data parallel; the model keeps it */
+    bool
+        reset_optimizer; /* when compiled again: discard the optimizer's state also if the rule is the same */
 } iso_compile_options;
 
 /* Builds the training and the evaluation function. Returns the model's own error where building failed;
- * ISO_INVALID for options that make no sense or differ between ranks. Once per model. Collective. */
+ * ISO_INVALID for options that make no sense or differ between ranks. After an error the model is as it was
+ * before the call, and may be compiled with other options.
+ *
+ * A model may be compiled again: after layers were frozen or unfrozen (iso_model_set_trainable), or with
+ * another optimizer, loss or metrics. It must not be in iso_fit, iso_evaluate or iso_predict at the time (a
+ * callback is).
+ *   - Weights, other variables and the counts of steps are kept.
+ *   - The optimizer has the settings and the learning rate of the new options. If its rule ("adam") and the
+ *     number of steps over which gradients are accumulated are the same as before, its state is kept: its
+ *     iterations, by which schedules and Adam's bias correction count, and the slots of all variables that
+ *     were trained before. Slots of variables that were frozen are new. With another rule all state is new.
+ *     In Keras the optimizer object has the state. A new object has none, as with .reset_optimizer here. The
+ *     same object keeps it, but the next fit fails if other variables are trained than before.
+ *   - The mesh and the layouts of the first call are kept: .distribution must be the same one or NULL.
+ *   - What the call before added to the graph is freed, with what iso_model_training_function and
+ *     iso_model_evaluation_function returned. The program's own functions of the graph stay valid, except
+ *     that one which uses the model's targets or the optimizer's variables must be destroyed first
+ *     (ISO_INVALID names it). The program must add its own ops, variables and layers to the graph before the
+ *     first call; later ones are ISO_INVALID.
+ * Collective. */
 iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
 #define iso_compile(model, ...)                                                                              \
     iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
@@ -110,6 +130,12 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *options
  * what output `index` is trained for. NULL before iso_compile. Lent. */
 const iso_optimizer *iso_model_optimizer(const iso_model *model);
 const iso_output_options *iso_model_compiled_output(const iso_model *model, int index);
+
+/* Keras's layer.trainable = ...: whether the weights of a layer, or of all layers of a block ("encoder"), are
+ * trained; layer NULL: of the whole model. A frozen BatchNormalization uses its moving statistics in training
+ * too and leaves them as they are. Takes effect with the next iso_compile. ISO_INVALID: no such layer or
+ * block (names the nearest). Local; every rank must do it alike. */
+iso_status iso_model_set_trainable(iso_model *model, const char *layer, bool trainable);
 
 /* Instead of compiling: builds losses, metrics and updates into the model's graph, and says what the training
  * function would be, for iso_function_plan and iso_function_suggest. The model is of no other use then.
@@ -187,12 +213,13 @@ iso_status iso_model_learning_rate(iso_model *model, double *rate);
  * schedule. Collective. */
 iso_status iso_model_set_learning_rate(iso_model *model, double rate);
 
-/* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent. */
+/* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent until the model
+ * is compiled again. */
 iso_function *iso_model_training_function(iso_model *model);
 iso_function *iso_model_evaluation_function(iso_model *model);
 /* Names of the values that training gives, those of Keras: "loss", with several losses "<output>_loss" of
  * each, then metrics, weighted and custom metrics in the order of the outputs; with several outputs
- * "<output>_<metric>". */
+ * "<output>_<metric>". NULL outside [0, count). */
 int iso_model_value_count(const iso_model *model);
 const char *iso_model_value_name(const iso_model *model, int index);
 

@@ -3,9 +3,8 @@
 #define ISO_TRAIN_MODEL_IMPL_H
 
 #include "runtime/data/data.h"
+#include "runtime/graph/savepoint.h"
 #include "runtime/train/model.h"
-
-enum { ISO_MAX_NAME = 128 };
 
 /* One number that training reports: the sum over batches of results[sum], divided by that of results[weight],
  * or where weight is negative by per_row times the rows. */
@@ -24,13 +23,17 @@ struct iso_model {
     iso_status status; /* an error of the model itself, not of its graph */
     /* what iso_compile made */
     bool compiled;
+    iso_savepoint *point;    /* in the graph, before what it has added; NULL: none */
+    int busy;                /* the number of running iso_fit, iso_evaluate and iso_predict */
     iso_optimizer optimizer; /* with its rule's name; its no_decay is not kept */
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
     int targets;   /* outputs that have a loss or metrics */
     bool weighted; /* they have sample weights */
     int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
     iso_tensor *part[ISO_MAX_COMPONENTS];
-    iso_saved_file *initial; /* compiling reads the weights of it, and closes it; NULL: none */
+    iso_saved_file *initial; /* to restore from: making the first function reads its weights, compiling its
+                                optimizer state, and then it is closed; NULL: none */
+    int64_t trained;         /* steps of iso_fit so far, of the runs before this one too */
     iso_function *training, *evaluation;
     iso_function *prediction[2]; /* of whole outputs, of parts; made when first needed */
     int values, results;
@@ -83,6 +86,7 @@ typedef struct iso_feed {
     iso_status status; /* the data set's first error on this rank */
     char message[1024];
     iso_batch failed;
+    bool ended;            /* by a generator of unknown length, before the last of the steps */
     int64_t position, end; /* in batches since the data set's epoch 0 */
 } iso_feed;
 /* steps batches from position `begin` on. */

@@ -17,6 +17,7 @@ typedef struct objectives {
     iso_model *model;
     iso_results *results;
     int count, losses;
+    int values; /* that are asked for */
     objective of[ISO_MAX_MODEL_OUTPUTS];
 } objectives;
 
@@ -176,11 +177,8 @@ static void add_value(objectives *all, const char *prefix, const char *name, boo
     char text[ISO_MAX_NAME], first[ISO_MAX_NAME];
     if (!sums.sum)
         return; /* the graph has an error */
-    if (model->values == ISO_MAX_VALUES || list->count + 2 > ISO_MAX_FUNCTION_OUTPUTS) {
-        iso_graph_fail(model->graph, "compile: more losses and metrics than the %d that are possible",
-                       model->values);
-        return;
-    }
+    if (all->values++ >= ISO_MAX_VALUES)
+        return; /* counted, for check_values */
     snprintf(text, sizeof text, "%.*s%s%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "", name);
     if (weighted && name_used(model, text))
         snprintf(text, sizeof text, "%.*s%sweighted_%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "",
@@ -202,15 +200,7 @@ static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
     add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1}, true);
 }
 
-/* Accuracies that Keras's `metrics=["accuracy"]` would choose are called so. */
-static const char *metric_title(iso_metric metric, iso_metric asked)
-{
-    bool accuracy = metric == ISO_METRIC_SPARSE_ACCURACY || metric == ISO_METRIC_CATEGORICAL_ACCURACY ||
-                    metric == ISO_METRIC_BINARY_ACCURACY || asked == ISO_METRIC_ACCURACY;
-    return accuracy ? "accuracy" : iso_metric_name(metric);
-}
-
-/* names NULL: the usual ones. */
+/* As in Keras, a value has the name by which its metric was asked for. names NULL: the usual ones. */
 static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
                         const char *const *names, iso_tensor *weights)
 {
@@ -218,7 +208,7 @@ static void add_metrics(objectives *all, const objective *o, const iso_metric *m
         iso_metric metric = iso_metric_for_loss(metrics[i], o->options.loss, iso_tensor_shape(o->output));
         iso_metric_sums sums =
             iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
-        const char *title = names && names[i] ? names[i] : metric_title(metric, metrics[i]);
+        const char *title = names && names[i] ? names[i] : iso_metric_title(metrics[i]);
         add_value(all, o->prefix, title, weights != NULL, sums, false);
     }
 }
@@ -233,6 +223,14 @@ static void add_custom_metrics(objectives *all, const objective *o)
     }
 }
 
+static void check_values(const objectives *all)
+{
+    if (all->values > ISO_MAX_VALUES)
+        iso_graph_fail(all->model->graph,
+                       "compile: %d losses and metrics of all outputs, at most %d are possible", all->values,
+                       ISO_MAX_VALUES);
+}
+
 static void add_values(objectives *all, iso_tensor *total)
 {
     add_loss(all, "", total);
@@ -245,6 +243,7 @@ static void add_values(objectives *all, iso_tensor *total)
         add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics, NULL, all->of[i].weights);
     for (int i = 0; i < all->count; i++)
         add_custom_metrics(all, &all->of[i]);
+    check_values(all);
 }
 
 /* ---- all together ---- */

@@ -5,13 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
 
 /* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
  * zero. */
 #define OPTIONS(type)                                                                                        \
-    type options = {0};                                                                                      \
-    memcpy(&options, given, size < sizeof options ? size : sizeof options)
+    type options;                                                                                            \
+    iso_options_copy(&options, sizeof options, given, size)
 
 /* What every optimizer has. */
 #define COMMON(name, default_rate, default_decay)                                                            \
@@ -102,7 +103,9 @@ iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *given, size_t
 iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values)
 {
     iso_schedule schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .boundaries = count};
-    if (count < 0 || count > ISO_MAX_PIECES)
+    if (ISO_ANY_NULL(values) || (count > 0 && ISO_ANY_NULL(boundaries)))
+        schedule.boundaries = -1;
+    if (schedule.boundaries < 0 || count > ISO_MAX_PIECES)
         return schedule; /* iso_optimizer_check says so */
     for (int i = 0; i < count; i++)
         schedule.boundary[i] = boundaries[i];
@@ -155,11 +158,12 @@ int iso_optimizer_count(void)
 
 const char *iso_optimizer_name(int index)
 {
-    return optimizers[index].name;
+    return index >= 0 && index < iso_optimizer_count() ? optimizers[index].name : NULL;
 }
 
 iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer)
 {
+    ISO_NEED(name, optimizer);
     const char *names[OPTIMIZERS];
     for (int i = 0; i < OPTIMIZERS; i++) {
         names[i] = optimizers[i].name;
@@ -212,6 +216,7 @@ static iso_status check_clipping(const iso_optimizer *optimizer)
 
 iso_status iso_optimizer_check(const iso_optimizer *optimizer)
 {
+    ISO_NEED(optimizer);
     iso_optimizer found;
     iso_status status = ISO_OK;
     if (optimizer->rule)

@@ -107,6 +107,7 @@ iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const 
  */
 iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
 int iso_optimizer_count(void);
+/* NULL outside [0, count). */
 const char *iso_optimizer_name(int index);
 /* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its
  * value. */

@@ -7,6 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/calls.h"
+#include "runtime/graph/pending.h"
 #include "runtime/train/model_impl.h"
 #include "runtime/train/places.h"
 
@@ -34,7 +35,7 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-enum { PLACE = 1200 };
+enum { PLACE = ISO_MAX_SLOT_PATH + 48 };
 
 /* Formats a place or a path. */
 static iso_status form(char text[PLACE], const char *format, ...)
@@ -158,7 +159,7 @@ static int number_of(const finder *f, const char *path)
 /* Puts the numbers of a layer's variables into f->own, in order of creation; returns how many. */
 static int find_own(finder *f, const char *layer)
 {
-    char first[1100];
+    char first[ISO_MAX_SLOT_PATH + 8];
     int count = 0;
     snprintf(first, sizeof first, "%s/", layer);
     for (int i = lower_bound(f, first);
@@ -187,13 +188,13 @@ static iso_status add_variables(finder *f, const char *base, const char *layer)
         for (int i = 0; i < count; i++) {
             const iso_variable *variable = iso_graph_variable(f->graph, f->own[i]);
             const char *own = iso_variable_place(variable);
-            if (iso_variable_trainable(variable) != (trainable == 1))
+            if (iso_variable_made_trainable(variable) != (trainable == 1))
                 continue;
             ISO_TRY(own ? form(place, "%s/%s", base, own) : form(place, "%s/vars/%d", base, number++));
             if (own)
                 ISO_TRY(add_inner_group(f->out, base, variable, first_group));
             ISO_TRY(add_variable(f, place, f->own[i]));
-            if (trainable)
+            if (iso_variable_trained(variable))
                 f->trainable[f->trainables++] = f->own[i];
         }
 done:
@@ -390,7 +391,7 @@ done:
 /* Whether a path can be that of a dataset: another may not lie below it, and "." means something else. */
 static bool is_plain(const finder *f, const char *path)
 {
-    char below[1100];
+    char below[ISO_MAX_SLOT_PATH + 8];
     snprintf(below, sizeof below, "%s/", path);
     int next = lower_bound(f, below);
     for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
@@ -460,7 +461,7 @@ iso_status iso_places_create(iso_model *model, iso_places *places)
     finder f = {.out = &out, .graph = model->graph};
     if (model->status != ISO_OK)
         return iso_error(model->status, "no memory for a model");
-    iso_status status = iso_graph_error(model->graph);
+    iso_status status = iso_graph_take_error(model->graph);
     if (status != ISO_OK)
         return status;
     status = make_tables(&f);

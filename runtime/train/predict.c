@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/rows_file.h"
+#include "runtime/graph/pending.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
@@ -62,8 +64,12 @@ static iso_status prepare(prediction *p)
     iso_status status = p->model->status;
     if (status != ISO_OK)
         return iso_error(status, "no memory for a model");
-    ISO_TRY(iso_graph_error(p->model->graph));
+    ISO_TRY(iso_graph_take_error(p->model->graph));
     ISO_TRY(iso_model_check_inputs(p->model, p->data, "predict"));
+    if (!iso_dataset_knows_rows(p->data))
+        return iso_error(
+            ISO_INVALID,
+            "predict: a generator that goes until its end has no number of rows: give it .rows or .batches");
     for (int i = 0; i < p->model->outputs; i++) {
         ISO_TRY(check_output(p, i));
         p->whole = p->whole || p->options.outputs[i];
@@ -224,14 +230,17 @@ static iso_status run(prediction *p)
 iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *given,
                             size_t size)
 {
+    ISO_NEED(model);
     prediction p = {
         .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
-    memcpy(&p.options, given, size < sizeof p.options ? size : sizeof p.options);
+    iso_options_copy(&p.options, sizeof p.options, given, size);
     iso_status status = iso_agree(p.ctx, prepare(&p));
     if (status == ISO_OK)
         status = agree_options(&p);
+    model->busy++;
     if (status == ISO_OK)
         status = run(&p);
+    model->busy--;
     iso_progress_destroy(p.progress);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
         iso_free(p.room[i]);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/terminal.h"
@@ -32,8 +33,9 @@ struct iso_progress {
 iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                     const iso_progress_options *given, size_t size)
 {
+    ISO_NEED(progress);
     iso_progress_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     iso_progress *made = iso_new(sizeof *made);
     if (!made)
         return iso_error(ISO_NO_MEMORY, "no memory for a progress line");
@@ -327,6 +329,8 @@ static iso_logs shown(iso_progress *progress)
 
 void iso_progress_update(iso_progress *progress, const double *values)
 {
+    if (ISO_ANY_NULL(progress, values))
+        return;
     for (int i = 0; i < progress->values; i++)
         progress->sum[i] = progress->latest ? values[i] : progress->sum[i] + values[i];
     if (iso_progress_step(progress)) {
@@ -337,6 +341,8 @@ void iso_progress_update(iso_progress *progress, const double *values)
 
 void iso_progress_finish(iso_progress *progress)
 {
+    if (ISO_ANY_NULL(progress))
+        return;
     iso_logs logs = shown(progress);
     iso_progress_end(progress, &logs, 0);
     iso_progress_begin(progress, NULL, progress->steps, 0);

@@ -11,8 +11,6 @@ extern "C" {
 
 typedef struct iso_progress iso_progress;
 
-enum { ISO_MAX_PROGRESS = 64 };
-
 typedef struct iso_progress_options {
     char begin_;
     int64_t steps; /* in an epoch; 0: not known */

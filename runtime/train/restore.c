@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/log.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoints.h"
@@ -16,17 +17,21 @@ static iso_status check_compiled(const iso_model *model, const char *use)
 
 iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *given, size_t size)
 {
+    ISO_NEED(model);
     iso_load_weights_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     iso_saved_file *file = NULL;
     iso_function *predictor; /* variables of a model that is not compiled have values from then on */
     iso_status status;
     if (!model || model->status != ISO_OK)
         return check_compiled(model, "load_weights");
     iso_context *ctx = iso_graph_context(model->graph);
+    ISO_NEED_AGREED_AS(ctx, "path", options.path);
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_saved_file_open(ctx, options.path, &file));
+    iso_saved_file_close(model->initial); /* compiling must not read its optimizer's state any more */
+    model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
 done:
@@ -36,6 +41,7 @@ done:
 
 iso_status iso_model_save_weights(iso_model *model, const char *path)
 {
+    ISO_NEED(model);
     iso_model_contents *contents = NULL;
     iso_saver *saver = NULL;
     iso_function *predictor; /* as in iso_model_load_weights */
@@ -43,6 +49,7 @@ iso_status iso_model_save_weights(iso_model *model, const char *path)
     if (!model || model->status != ISO_OK)
         return check_compiled(model, "save_weights");
     iso_context *ctx = iso_graph_context(model->graph);
+    ISO_NEED_AGREED(ctx, path);
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_agree(ctx, iso_model_contents_create(model, false, &contents)));
@@ -118,22 +125,79 @@ iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pat
     return status;
 }
 
+static iso_status read_steps(iso_model *model, const iso_saved_file *file)
+{
+    json_t *state = NULL;
+    iso_status status = iso_state_parse(file, &state);
+    if (status != ISO_OK)
+        return status;
+    iso_graph_set_steps(model->graph, (uint64_t)json_integer_value(json_object_get(state, "random_step")));
+    model->trained = json_integer_value(json_object_get(state, "step"));
+    json_decref(state);
+    return ISO_OK;
+}
+
+/* The weights, as soon as variables have values (iso_graph_set_restore). */
+static iso_status read_initial_weights(void *user)
+{
+    iso_model *model = user;
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_status status;
+    if (!model->initial) /* other weights have been loaded since */
+        return ISO_OK;
+    ISO_TRY(iso_model_read_tensors(model, model->initial, ISO_OPTIMIZER_LEFT));
+    ISO_TRY(iso_agree(ctx, read_steps(model, model->initial)));
+done:
+    return status;
+}
+
+iso_status iso_model_read_initial_optimizer(iso_model *model)
+{
+    iso_status status = ISO_OK;
+    if (model->initial)
+        status = iso_model_read_tensors(model, model->initial, ISO_OPTIMIZER_ALONE);
+    if (status != ISO_OK)
+        return status;
+    iso_saved_file_close(model->initial);
+    model->initial = NULL;
+    return ISO_OK;
+}
+
+/* Where the builder has made functions (compiling makes some) the weights have values now. */
+static iso_status begin_with(iso_model *model, iso_saved_file *file)
+{
+    iso_status status = ISO_OK;
+    model->initial = file;
+    if (!iso_graph_mesh(model->graph)) {
+        iso_graph_set_restore(model->graph, read_initial_weights, model);
+        return ISO_OK;
+    }
+    ISO_TRY(read_initial_weights(model));
+    if (model->compiled)
+        ISO_TRY(iso_model_read_initial_optimizer(model));
+done:
+    return status;
+}
+
 iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                        iso_model *(*build)(iso_context *ctx), iso_model **out)
 {
     iso_saved_file *file = NULL;
     iso_status status = ISO_OK;
-    if (!folder || !build)
-        status = iso_error(ISO_INVALID, "restore_or_create: the %s is NULL", folder ? "builder" : "folder");
+    if (!folder || !build || !out)
+        status = iso_null_argument(__func__, "folder, build, model", !folder ? 0 : !build ? 1 : 2);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_find_newest(ctx, folder, NULL, &file));
     iso_model *model = build(ctx);
     ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder gave no model")));
-    if (model->status == ISO_OK) {
-        model->initial = file;
-        file = NULL;
+    if (file && model->status == ISO_OK) {
+        status = begin_with(model, file);
+        file = NULL; /* the model's */
     }
-    *out = model;
+    if (status == ISO_OK)
+        *out = model;
+    else
+        iso_model_destroy(model);
 done:
     iso_saved_file_close(file);
     return status;

@@ -1,6 +1,5 @@
 #include "runtime/train/snapshot.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,19 +14,6 @@ struct iso_snapshot {
     char **path;      /* [count] in files; NULL before they are asked for */
     char *memory;
 };
-
-static const char optimizer[] = "optimizer";
-
-bool iso_path_below_optimizer(const char *path)
-{
-    if (strncmp(path, optimizer, sizeof optimizer - 1) != 0)
-        return false;
-    path += sizeof optimizer - 1;
-    if (*path == '_' && isdigit((unsigned char)path[1]))
-        for (path++; isdigit((unsigned char)*path);)
-            path++;
-    return *path == '/';
-}
 
 static bool has_path(const iso_pieces *pieces, const char *path)
 {

@@ -3,13 +3,9 @@
 #define ISO_TRAIN_SNAPSHOT_H
 
 #include "runtime/base/pieces.h"
-#include "runtime/graph/graph.h"
+#include "runtime/graph/optimizer.h"
 
 typedef struct iso_snapshot iso_snapshot;
-
-/* Whether a variable of this path belongs to an optimizer: "optimizer/iteration",
- * "optimizer_1/adam/d1/kernel/momentum". */
-bool iso_path_below_optimizer(const char *path);
 
 /* Room for this rank's parts of all variables but the optimizer's, in accounted memory, and their values now.
  * Local; between steps. */

@@ -187,6 +187,8 @@ static iso_status write_callbacks(json_t *state, const iso_training *t)
 static iso_status write_training(json_t *state, const iso_training *t)
 {
     json_object_set_new(state, "step", json_integer(t->place.trained));
+    if (t->earlier > 0)
+        json_object_set_new(state, "earlier_steps", json_integer(t->earlier));
     json_object_set_new(state, "epoch", json_integer(t->place.epoch));
     json_object_set_new(state, "batch", json_integer(t->place.batch));
     json_object_set_new(state, "steps_per_epoch", json_integer(t->steps));

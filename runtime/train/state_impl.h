@@ -56,8 +56,12 @@ typedef enum iso_optimizer_state {
     ISO_OPTIMIZER_IF_THERE, /* it is read where the file has it */
     ISO_OPTIMIZER_NEEDED,   /* it must be there */
     ISO_OPTIMIZER_LEFT,     /* it is not read */
+    ISO_OPTIMIZER_ALONE,    /* only it is read, where the file has it */
 } iso_optimizer_state;
 /* Reads all tensors of a model from an open file, checked before the first is changed. Collective. */
 iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer);
+/* Reads the optimizer's state from the file that the model was restored from, if any, and closes it.
+ * Collective. */
+iso_status iso_model_read_initial_optimizer(iso_model *model);
 
 #endif

@@ -86,6 +86,15 @@ static bool read_sums(const json_t *array, double *sums, int count)
     return true;
 }
 
+/* Whether a value has a name that older versions logged: every accuracy was "accuracy". */
+static bool is_old_name(const char *old, const char *name)
+{
+    size_t length = strcspn(old, "0123456789");
+    while (length > 0 && old[length - 1] == '_')
+        length--;
+    return length >= 8 && strncmp(old + length - 8, "accuracy", 8) == 0 && strstr(name, "_accuracy") != NULL;
+}
+
 /* The running sums count by name: metrics may be others now, which then begin in the middle of the epoch. */
 static iso_status read_running(const json_t *state, const iso_training *t, iso_totals *totals)
 {
@@ -99,7 +108,9 @@ static iso_status read_running(const json_t *state, const iso_training *t, iso_t
     for (int i = 0; i < count; i++)
         for (int k = 0; k < t->model->values; k++) {
             const char *name = json_string_value(json_array_get(names, (size_t)i));
-            if (!name || strcmp(name, t->model->value_name[k]) != 0)
+            bool old =
+                name && i == k && count == t->model->values && is_old_name(name, t->model->value_name[k]);
+            if (!name || (!old && strcmp(name, t->model->value_name[k]) != 0))
                 continue;
             totals->sum[k] = sum[i];
             totals->weight[k] = weight[i];
@@ -138,6 +149,8 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
 {
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
     training->place = *place;
+    training->model->trained = place->trained;
+    training->earlier = json_integer_value(json_object_get(state, "earlier_steps")); /* 0 where it has none */
     iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);
     iso_status status = restore_callbacks(state, training);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));

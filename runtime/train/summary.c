@@ -1,6 +1,7 @@
 /* The summary of a model, in the form of Keras's table. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/calls.h"
 #include "runtime/train/model_impl.h"
@@ -226,6 +227,8 @@ static void print_table(const table *t)
 
 void iso_model_summary(iso_model *model, FILE *out)
 {
+    if (ISO_ANY_NULL(model, out))
+        return;
     table t = {.out = out, .graph = model->graph};
     if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK ||
         iso_network_create(model->graph, model->input, model->inputs, model->output, model->outputs,

@@ -14,8 +14,6 @@ typedef struct iso_place_in_training {
     iso_totals totals;   /* of the batches of this epoch */
 } iso_place_in_training;
 
-enum { ISO_MAX_LOGGED = 16 }; /* what callbacks may add to the logs of an epoch */
-
 struct iso_training {
     iso_model *model;
     iso_dataset *data;
@@ -25,12 +23,14 @@ struct iso_training {
     bool batch_begin, batch_end; /* whether a callback wants them */
     bool apart;                  /* one of these may stop or fail on this rank alone */
     bool at_epoch_end;           /* callbacks are told of it */
+    bool warned;                 /* the chief has warned of a NaN or infinite loss */
     iso_status pending;          /* of a callback between batches, on this rank: agreed when the steps end */
     char message[512];
     iso_progress *progress;
     iso_history *history;
     int64_t steps; /* in an epoch */
     iso_place_in_training place;
+    int64_t earlier; /* of the steps in place.trained: those of trainings before this one */
     iso_fit_state state;
     double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, of validation, then of callbacks */
     const char *name[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED];
@@ -40,6 +40,11 @@ struct iso_training {
     bool *stops; /* of every rank */
 };
 
+/* Steps of this training so far, those before its checkpoint included. */
+static inline int64_t iso_training_steps(const iso_training *training)
+{
+    return training->place.trained - training->earlier;
+}
 /* The names that the logs of an epoch's end will have, without what callbacks add. */
 iso_logs iso_training_expected_logs(const iso_training *training);
 /* Behind a callback at the end of an epoch: all ranks have the chief's values of the logs. ISO_INVALID where

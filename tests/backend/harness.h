@@ -295,6 +295,62 @@ static inline void check_in_place(const trial *t, const result *want)
     }
 }
 
+/* One part by run_part, then the same onto ones: the bits of `whole`, and of 1 plus them. */
+static inline void check_part(const trial *t, const iso_kernel *kernel, const iso_call *call,
+                              const float *whole, const int64_t *offset, const int64_t *extent)
+{
+    size_t count = (size_t)(extent[0] * extent[1]);
+    float *part = aligned_alloc(64, (count * sizeof *part + GUARD) / 64 * 64 + 64);
+    ck_assert_ptr_nonnull(part);
+    for (int add = 0; add < 2; add++) {
+        for (size_t i = 0; i <= count; i++)
+            part[i] = 1;
+        kernel->run_part(call, offset, extent, add, part);
+        CHECK(part[count] == 1, "%s: a part was written past its end", describe(t));
+        for (int64_t i = 0; i < extent[0]; i++)
+            for (int64_t j = 0; j < extent[1]; j++) {
+                float want = whole[(offset[0] + i) * call->out[0].dim[1] + offset[1] + j];
+                want = add ? 1 + want : want;
+                CHECK(memcmp(&part[i * extent[1] + j], &want, sizeof want) == 0,
+                      "%s, %s: element [%lld, %lld] of the part of %lld rows from %lld is %.9g, not %.9g%s",
+                      describe(t), iso_isa_name(iso_cpu_isa()), (long long)i, (long long)j,
+                      (long long)extent[0], (long long)offset[0], part[i * extent[1] + j], want,
+                      add ? ", added" : "");
+            }
+    }
+    free(part);
+}
+
+/* The parts that an optimizer takes of a product: its last elements of a row, blocks of whole rows, shorter
+ * ones at the end, its first elements of a row. */
+static inline void check_parts(const trial *t, const result *want)
+{
+    iso_fault fault = {0};
+    iso_call call = {.attrs = &t->attrs,
+                     .inputs = t->inputs,
+                     .outputs = t->outputs,
+                     .in = t->in,
+                     .out = (iso_array *)want->out,
+                     .info = &step_info,
+                     .fault = &fault};
+    const iso_kernel *kernel = iso_backend_cpu()->find(t->op, &call);
+    int64_t rows = want->out[0].dim[0], columns = want->out[0].dim[1];
+    if (!kernel->run_part || rows < 1 || columns < 1)
+        return;
+    call.scratch = aligned_alloc(64, (kernel->scratch(&call) + 63) / 64 * 64 + 64);
+    ck_assert_ptr_nonnull(call.scratch);
+    int64_t most = kernel->part_rows(&call), cut = columns / 3;
+    ck_assert_int_ge(most, 1);
+    kernel->prepare_parts(&call);
+    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){0, cut}, (int64_t[]){1, columns - cut});
+    for (int64_t i = 1, n; i < rows - 1; i += n) {
+        n = rows - 1 - i < most ? rows - 1 - i : most;
+        check_part(t, kernel, &call, want->out[0].data, (int64_t[]){i, 0}, (int64_t[]){n, columns});
+    }
+    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){rows - 1, 0}, (int64_t[]){1, columns - cut});
+    free(call.scratch);
+}
+
 /* `used` of each kernel that did it is raised. */
 static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used)
 {
@@ -304,6 +360,7 @@ static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *
     result got = run_trial(t, iso_backend_cpu(), 0);
     compare(t, &want, &got);
     check_in_place(t, &got);
+    check_parts(t, &got);
     trial moved = *t;
     place_inputs(&moved, 192, t, moved_owner);
     result again = run_trial(&moved, iso_backend_cpu(), 320);

@@ -122,8 +122,9 @@ def judge(model, medians):
         met.append(ratio(f"{model}: samples/s, to Keras on JAX on two devices", ours / keras, two_wanted))
         job = min(medians[name]["job"] for name in OURS if name in medians)
         met.append(ratio(f"{model}: seconds of the whole job, the fastest peer's to ours", min(r["job"] for r in peers.values()) / job, 2))
-    slowest = max(medians[name]["first_step"] for name in OURS if name in medians)
-    met.append(ratio(f"{model}: 0.3 s to the end of the first step (the slower of ours)", 0.3 / slowest, 1))
+    slowest = max(medians[name]["first_step"] for name in OURS if name in medians)  # both from the start of the command, reading included
+    first = min(row["first_step"] for row in peers.values())
+    met.append(ratio(f"{model}: seconds to the end of the first step, the fastest peer's to the slowest of ours", first / slowest, 5))
     return all(met)
 
 

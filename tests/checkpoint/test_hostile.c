@@ -95,7 +95,7 @@ START_TEST(test_collection)
     if (getenv("ISOGRID_HDF5_ATTACKS"))
         try_folder(getenv("ISOGRID_HDF5_ATTACKS"));
     else if (iso_is_chief(ctx))
-        printf("skipped: ISOGRID_HDF5_ATTACKS names no folder of files\n");
+        report_skipped("files of others", "ISOGRID_HDF5_ATTACKS names no folder of files");
 }
 END_TEST
 

@@ -1,4 +1,5 @@
-/* Checksums of parts, and the commit mark: written, read, damaged in every byte, and made up. Ranks: 1 */
+/* Checksums of parts, and the commit mark: written, read, damaged in every byte, and made up. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 #include <string.h>
 #include <sys/mman.h>

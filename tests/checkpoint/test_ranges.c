@@ -1,5 +1,6 @@
 /* Ranges of a box's order as boxes: they cover the range, in its order, whatever the box and the range.
- * Ranks: 1 */
+ * Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 
 #include "runtime/checkpoint/ranges_impl.h"

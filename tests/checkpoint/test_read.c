@@ -268,10 +268,12 @@ START_TEST(test_changed_after_verifying)
     check_ok(iso_saved_file_verify(file));
     check_ok(iso_saved_file_verify(file));
     change_small(kernel + 5, (char)(original[kernel + 5] ^ 4));
-    iso_status status = iso_saved_file_verify(file);
-    check_alike(status);
-    ck_assert_int_eq(status, ISO_INVALID);
-    ck_assert_ptr_nonnull(strstr(iso_error_message(), "(d/kernel) is not what was written"));
+    for (int again = 0; again < 2; again++) { /* what was refused is not taken for good the next time */
+        iso_status status = iso_saved_file_verify(file);
+        check_alike(status);
+        ck_assert_int_eq(status, ISO_INVALID);
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "(d/kernel) is not what was written"));
+    }
     change_small(kernel + 5, original[kernel + 5]);
     check_ok(iso_saved_file_verify(file));
     iso_saved_file_close(file);

@@ -106,7 +106,7 @@ START_TEST(test_past_the_cache)
 {
     check_read(100, 20 << 20, 0);
     if (!has_a_disk()) {
-        printf("%s is on no disk of this host: nothing is read past the cache\n", path);
+        report_skipped("reading past the cache", "/tmp is on no disk of this host");
         return;
     }
     ck_assert_int_ge(uncached.file, 0);

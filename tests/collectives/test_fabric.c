@@ -219,6 +219,57 @@ START_TEST(a_host_sends_one_partial_sum)
 }
 END_TEST
 
+/* What is counted in a run is what the plan states: of all that a slot takes, that part crosses hosts for
+ * which it is the first to ask. */
+START_TEST(what_crosses_hosts_is_counted)
+{
+    enum { N = 1000, RUNS = 3 };
+    static float out[4][N];
+    int ranks = iso_ranks(ctx), hosts = (ranks + 1) / 2;
+    iso_topology topology = topology_of(4, 2, 1);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    iso_box whole = {1, {0}, {N}};
+    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
+    ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
+    iso_source sources[64];
+    for (int slot = 0; slot < topology.slots; slot++)
+        sources[slot] = whole_of(slot, N);
+    for (int slot = 0; slot < topology.slots; slot++)
+        ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole, sources,
+                                   topology.slots, NULL) == ISO_OK);
+    int first = topology.rank * 4;
+    for (int i = 0; i < 4; i++)
+        iso_exchange_bind(exchange, first + i, 0, out[i]);
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    for (int run = 0; run < RUNS; run++) {
+        iso_exchange_begin(exchange, 0);
+        for (int i = 0; i < 4; i++)
+            iso_exchange_pull(exchange, first + i);
+        iso_exchange_end(exchange, 0);
+    }
+    double bytes[2] = {0, 0}, all[128], crossed = 0, pulled = 0;
+    for (int slot = first; slot < first + 4; slot++) {
+        iso_traffic planned = iso_exchange_planned(exchange, slot),
+                    counted = iso_fabric_traffic(fabric, slot);
+        ck_assert_uint_eq(counted.crossed, RUNS * planned.crossed);
+        ck_assert_uint_eq(counted.pulled, RUNS * planned.pulled);
+        bytes[0] += (double)counted.crossed;
+        bytes[1] += (double)counted.pulled;
+    }
+    iso_gather_all(ctx, bytes, sizeof bytes, all);
+    for (int rank = 0; rank < ranks; rank++) {
+        crossed += all[2 * rank];
+        pulled += all[2 * rank + 1];
+    }
+    double slots = topology.slots, element = sizeof(float);
+    ck_assert_msg(crossed == RUNS * N * element * hosts * (hosts - 1), "%g bytes crossed", crossed);
+    ck_assert_msg(pulled == RUNS * N * element * slots * (slots - 1), "%g bytes were taken", pulled);
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+}
+END_TEST
+
 /* ---- exchanges under way together ---- */
 
 enum { PARTS = 3000 };
@@ -383,10 +434,11 @@ START_TEST(wrong_pulls_are_refused)
 }
 END_TEST
 
-START_TEST(nothing_is_left)
+/* Each rank on a host of its own; all on one, whose shared window only one of them counts. */
+static void make_and_destroy(int ranks_per_host)
 {
     size_t before = iso_memory_held();
-    iso_topology topology = topology_of(2, 1, 1);
+    iso_topology topology = topology_of(2, ranks_per_host, 1);
     iso_fabric *fabric = make(&topology);
     iso_exchange *exchange;
     iso_box box = {1, {0}, {10}};
@@ -402,6 +454,12 @@ START_TEST(nothing_is_left)
     iso_fabric_destroy(fabric);
     ck_assert_uint_eq(iso_memory_held(), before);
 }
+
+START_TEST(nothing_is_left)
+{
+    make_and_destroy(1);
+    make_and_destroy(iso_ranks(ctx));
+}
 END_TEST
 
 int main(int argc, char **argv)
@@ -409,7 +467,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("fabric", 0, areas_are_shared_apart_and_grow, files_in_dev_shm_serve_too, threads_meet,
-                  copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum,
+                  copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
                   exchanges_travel_together_in_shared_buffers, the_tree_splits_at_powers_of_two,
                   wrong_topologies_are_refused, wrong_pulls_are_refused, nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");

@@ -1,5 +1,6 @@
 /* HDF5 files as data sets: read at once or by rows, every stored type, and all that is refused. The test
- * makes its files. Ranks: 1 */
+ * makes its files. Ranks: 1
+ * Sanitize: 1 */
 #include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
@@ -369,6 +370,42 @@ START_TEST(test_truncated_files)
 }
 END_TEST
 
+/* The compressed bytes of `name` in the file become others. */
+static void damage(const char *name)
+{
+    haddr_t at = 0;
+    hsize_t bytes = 0, offset[8];
+    unsigned mask;
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, name, H5P_DEFAULT);
+    hid_t space = H5Dget_space(set);
+    ck_assert(H5Dget_chunk_info(set, space, 0, offset, &mask, &at, &bytes) >= 0);
+    H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(file);
+    FILE *f = fopen(path, "r+b");
+    fseek(f, (long)at, SEEK_SET);
+    for (hsize_t i = 0; i < bytes; i++)
+        fputc(0x5a, f);
+    fclose(f);
+}
+
+/* Whatever was read before is freed. */
+START_TEST(test_memory_of_files_that_cannot_be_read)
+{
+    static const char *const names[] = {"x", "y"};
+    for (int i = 0; i < 2; i++) {
+        iso_dataset *ds = NULL;
+        make_rows(path, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT, ROWS, false);
+        damage(names[i]);
+        size_t held = iso_memory_held();
+        ck_assert_int_ne(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), ISO_OK);
+        ck_assert_msg(strstr(iso_error_message(), path), "%s", iso_error_message());
+        ck_assert_ptr_null(ds);
+        ck_assert_uint_eq(iso_memory_held(), held);
+    }
+}
+END_TEST
+
 START_TEST(test_not_hdf5)
 {
     iso_dataset *ds = NULL;
@@ -421,6 +458,7 @@ int main(void)
     tcase_add_test(cases, test_refused_storage);
     tcase_add_test(cases, test_lying_extents);
     tcase_add_test(cases, test_truncated_files);
+    tcase_add_test(cases, test_memory_of_files_that_cannot_be_read);
     tcase_add_test(cases, test_not_hdf5);
     tcase_add_test(cases, test_check_names_the_row);
     Suite *suite = suite_create("hdf5");

@@ -1,5 +1,5 @@
 /* IDX: every element type, gzip'd or not, and all that can be wrong with a file or a folder of them. Ranks: 1
- */
+ * Sanitize: 1 */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -151,6 +151,23 @@ START_TEST(test_gzip_members)
     OK(parse(&first, &idx));
     ck_assert_int_eq(((uint8_t *)idx.data)[11], 11);
     iso_free(idx.data);
+}
+END_TEST
+
+/* More rows than the header says: in the same member, and in one of its own. */
+START_TEST(test_gzip_with_more_bytes)
+{
+    file longer = images(2, 3, 2), more = {.size = 0}, plain = longer;
+    iso_idx idx = {0};
+    put(&longer, 7, 1);
+    put(&more, 7, 1);
+    file one = zip(&longer), two = zip(&plain), last = zip(&more);
+    FAILS(parse(&longer, &idx), "has more bytes than the shape [2, 3, 2] in its header says");
+    FAILS(parse(&one, &idx), "has more bytes than the shape [2, 3, 2] in its header says");
+    memcpy(two.bytes + two.size, last.bytes, last.size);
+    two.size += last.size;
+    FAILS(parse(&two, &idx), "has more bytes than the shape [2, 3, 2] in its header says");
+    ck_assert_ptr_null(idx.data);
 }
 END_TEST
 
@@ -366,6 +383,7 @@ int main(void)
     tcase_add_test(parser, test_every_length);
     tcase_add_test(parser, test_truncated_tells_numbers);
     tcase_add_test(parser, test_gzip_members);
+    tcase_add_test(parser, test_gzip_with_more_bytes);
     tcase_add_test(parser, test_damaged_gzip);
     tcase_add_test(parser, test_bad_headers);
     tcase_add_test(parser, test_large_gzip);

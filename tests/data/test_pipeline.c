@@ -134,7 +134,7 @@ END_TEST
 START_TEST(test_map_refuses)
 {
     iso_dataset *ds = numbers(NULL, 3);
-    FAILS(iso_dataset_map(ds, NULL), "no function");
+    FAILS(iso_dataset_map(ds, NULL), "function is NULL");
     iso_dataset_destroy(ds);
     ds = numbers(NULL, 3);
     FAILS(iso_dataset_map(ds, ten_times, .components = 3), "component 2 needs a shape and a type");

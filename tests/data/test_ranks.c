@@ -202,6 +202,14 @@ static iso_status negate(const iso_element *in, void *const *out, void *user)
     return ISO_OK;
 }
 
+static iso_status copy_letters(const iso_element *in, void *const *out, void *user)
+{
+    ++*(int *)user;
+    for (int c = 0; c < 2; c++)
+        *(uint8_t *)out[c] = *(const uint8_t *)in->data[c];
+    return ISO_OK;
+}
+
 /* The chief makes the file; the others, who see it, read it. */
 START_TEST(test_cache_file)
 {
@@ -222,6 +230,28 @@ START_TEST(test_cache_file)
         if (round == 1 && iso_rank(ctx) == 0)
             ck_assert_int_eq(truncate(path, 4000), 0);
         OK(iso_agree(ctx, ISO_OK));
+    }
+}
+END_TEST
+
+/* Rows that ranks share come from the same file as those of a rank that opens it alone: a cache made by one
+ * serves the other. */
+START_TEST(test_shared_rows_keep_their_identity)
+{
+    char cache[128];
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    write_rows();
+    for (int alone = 0; alone < 2; alone++) {
+        int calls = 0;
+        iso_dataset *ds = NULL;
+        if (!alone || iso_rank(ctx) == 0) {
+            OK(iso_dataset_open(alone ? NULL : ctx, folder, ISO_TRAIN, &ds));
+            OK(iso_dataset_map(ds, copy_letters, .user = &calls));
+            OK(iso_dataset_cache(ds, cache));
+        }
+        iso_dataset_destroy(ds);
+        OK(iso_agree(ctx, ISO_OK));
+        ck_assert_int_eq(calls, !alone && iso_rank(ctx) == 0 ? 3 : 0);
     }
 }
 END_TEST
@@ -264,7 +294,8 @@ int main(int argc, char **argv)
         RUN_TESTS_WITH("ranks", 0, make_folder, remove_folder, test_rows_are_shared,
                        test_shared_rows_are_held_once, test_rows_in_a_file_of_each_rank, test_one_host_fails,
                        test_ranks_ask_for_other_data, test_ranks_with_other_data, test_ranks_see_one_order,
-                       test_cache_file, test_cache_file_of_each_host, test_cache_file_fails_somewhere))
+                       test_cache_file, test_shared_rows_keep_their_identity, test_cache_file_of_each_host,
+                       test_cache_file_fails_somewhere))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

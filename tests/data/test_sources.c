@@ -1,4 +1,5 @@
-/* Arrays, random rows, conversions, the check for NaN. Ranks: 1, 3 */
+/* Arrays, random rows, conversions, the check for NaN. Ranks: 1, 3
+ * Sanitize: 1 */
 #include <math.h>
 
 #include "runtime/base/random.h"
@@ -273,6 +274,38 @@ START_TEST(test_random)
 }
 END_TEST
 
+/* Mean, variance and fourth moment, and how many are below one: five standard errors. The fractions of the
+ * normal distribution are those of a table. */
+START_TEST(test_random_normal)
+{
+    enum { ROWS = 2000, WIDTH = 10, ALL = ROWS * WIDTH };
+    static float x[ALL], y[ROWS];
+    iso_dataset *ds = NULL;
+    double sum = 0, squares = 0, fourth = 0;
+    int below = 0;
+    OK(iso_dataset_random(ctx, ROWS, &ds, .shape = ISO_SHAPE(WIDTH), .normal = true));
+    const iso_batch *batch = whole(ds);
+    OK(batch->read(batch, 0, 0, ROWS, ISO_F32, x));
+    OK(batch->read(batch, 1, 0, ROWS, ISO_F32, y));
+    for (int i = 0; i < ALL; i++) {
+        sum += x[i];
+        squares += (double)x[i] * x[i];
+        fourth += pow(x[i], 4);
+        below += x[i] < 1;
+    }
+    ck_assert(fabs(sum / ALL) < 5 / sqrt(ALL));
+    ck_assert(fabs(squares / ALL - 1) < 5 * sqrt(2. / ALL));
+    ck_assert(fabs(fourth / ALL - 3) < 5 * sqrt(96. / ALL));
+    ck_assert(fabs((double)below / ALL - 0.841345) < 5 * sqrt(0.1335 / ALL));
+    ck_assert(memcmp(x, y, 100) != 0);
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_random(ctx, 50, &ds, .normal = true, .classes = 3));
+    ck_assert_int_eq(iso_dataset_dtype(ds, 0), ISO_F32);
+    ck_assert_int_eq(iso_dataset_dtype(ds, 1), ISO_I32);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 START_TEST(test_random_classes)
 {
     enum { ROWS = 3000, CLASSES = 10 };
@@ -334,6 +367,25 @@ START_TEST(test_check)
 }
 END_TEST
 
+START_TEST(test_check_of_float32)
+{
+    const struct {
+        float value;
+        const char *text;
+    } values[] = {{INFINITY, ": inf"}, {-INFINITY, ": -inf"}, {NAN, "nan"}, {3.4e38f, NULL}, {-1e-45f, NULL}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        float x[4] = {0, 1, values[i].value, 3};
+        iso_dataset *ds = NULL;
+        OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(4)}));
+        if (values[i].text)
+            FAILS(iso_dataset_check(ds), values[i].text);
+        else
+            OK(iso_dataset_check(ds));
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
 /* A part of a data set is checked alone, and checking does not disturb the iteration. */
 START_TEST(test_check_of_a_part)
 {
@@ -358,8 +410,9 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("sources", 0, test_conversions, test_gather, test_parts_of_rows, test_labels_as_floats,
-                  test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random,
-                  test_random_classes, test_bad_random, test_check, test_check_of_a_part))
+                  test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random, test_random_normal,
+                  test_random_classes, test_bad_random, test_check, test_check_of_float32,
+                  test_check_of_a_part))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -198,6 +198,49 @@ START_TEST(values_are_those_of_one_slot)
 }
 END_TEST
 
+/* Along each of two sharded dimensions of one tensor: the statistics of one are not those of the other. */
+static void softmax_both(bool spread, double *along[2])
+{
+    enum { HIGH = 2, WIDE = CLASSES / 2 };
+    const int first[1] = {0};
+    net n = {.graph = iso_graph_create(ctx)};
+    data d;
+    iso_function *function;
+    make_data(&d, false);
+    memory_batch_begin(&d.batch, ROWS);
+    memory_batch_add(&d.batch, ISO_SHAPE(HIGH, WIDE), d.x);
+    check_ok(spread ? iso_mesh_create(ctx, "data=2,a=2,b=3", &n.mesh)
+                    : iso_mesh_create_on(ctx, "data=1", first, 1, &n.mesh));
+    check_ok(iso_layout_map_create(n.mesh, &n.map));
+    if (spread)
+        check_ok(iso_layout_map_set(n.map, "z/output", "data, a, b"));
+    iso_graph_set_precision(n.graph, ISO_F64);
+    iso_tensor *x = iso_input(n.graph, "x", ISO_F32, ISO_SHAPE(HIGH, WIDE)), *z = iso_affine(x, 1, 0);
+    iso_tensor_set_name(z, "z/output");
+    check_ok(iso_model_parallel_create(n.map, &n.distribution, .batch_axis = "data"));
+    iso_graph_distribute(n.graph, n.distribution);
+    check_ok(iso_function_create(n.graph, &function, .inputs = {x},
+                                 .outputs = {iso_softmax(z, 1), iso_softmax(z, 2)}));
+    for (int i = 0; i < 2; i++)
+        along[i] = calloc(ROWS * CLASSES, sizeof(double));
+    check_ok(iso_function_evaluate(function, &d.batch.batch, along));
+    iso_function_destroy(function);
+    end(&n);
+}
+
+START_TEST(two_dimensions_have_two_statistics)
+{
+    double *one[2], *many[2];
+    softmax_both(false, one);
+    softmax_both(true, many);
+    for (int i = 0; i < 2; i++) {
+        check_near(i ? "along columns" : "along rows", many[i], one[i], ROWS * CLASSES, 1e-13);
+        free(one[i]);
+        free(many[i]);
+    }
+}
+END_TEST
+
 /* ---- nothing is gathered ---- */
 
 static int cuts(const iso_layout *layout, int dim)
@@ -320,8 +363,8 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("classes", 0, values_are_those_of_one_slot, classes_are_never_gathered,
-                  statistics_are_computed_once, one_slot_keeps_the_ops,
+        RUN_TESTS("classes", 0, values_are_those_of_one_slot, two_dimensions_have_two_statistics,
+                  classes_are_never_gathered, statistics_are_computed_once, one_slot_keeps_the_ops,
                   labels_outside_the_classes_are_reported, indices_outside_a_table_in_rows_are_reported))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

@@ -264,12 +264,13 @@ END_TEST
 START_TEST(ranks_that_are_told_different_things_notice)
 {
     static const iso_layout_callback callbacks[] = {differ, differ_in_words};
+    static const char *const messages[] = {"the program of a function", "the layouts of function 'training'"};
     for (int i = 0; i < 2 && iso_ranks(ctx) > 1; i++) {
         trial t;
         iso_distribution_options how = {.variable = i ? NULL : callbacks[0],
                                         .output = i ? callbacks[1] : NULL};
         begin(&t, "mlp", "data=4,model=2");
-        check_refused_by_chief(try_to_make(&t, &how), "the program");
+        check_refused_by_chief(try_to_make(&t, &how), messages[i]);
         trial_end(&t);
     }
 }

@@ -281,11 +281,12 @@ START_TEST(arrays_of_one_rank_alone_are_refused)
     iso_variable *bias = iso_graph_find_variable(t.net.graph, "d/bias");
     int64_t count = count_elements(iso_variable_value(bias), 0);
     double values[100] = {0};
-    check_refused(iso_variable_assign(bias, last ? NULL : values, count), "the array of its values is NULL");
-    check_refused(iso_variable_read(bias, last ? NULL : values, count), "the array of its values is NULL");
+    check_refused(iso_variable_assign(bias, last ? NULL : values, count),
+                  "iso_variable_assign: values is NULL");
+    check_refused(iso_variable_read(bias, last ? NULL : values, count), "iso_variable_read: values is NULL");
     check_refused(iso_variable_read(bias, values, last ? count + 1 : count), "elements");
     check_refused(iso_variable_read(iso_graph_find_variable(t.net.graph, "e/bias"), values, count),
-                  "there is no such variable");
+                  "variable is NULL");
     check_ok(iso_variable_read(bias, values, count));
     trial_end(&t);
 }

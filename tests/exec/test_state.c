@@ -224,6 +224,30 @@ START_TEST(fingerprints_know_no_layout)
 }
 END_TEST
 
+/* A number that moves to the same place of another variable is another number. */
+START_TEST(fingerprints_know_the_variable)
+{
+    trial t;
+    double first[MOST_ELEMENTS], second[MOST_ELEMENTS];
+    begin(&t, true);
+    iso_variable *a = iso_graph_find_variable(t.net.graph, "a/bias"),
+                 *d = iso_graph_find_variable(t.net.graph, "d/bias");
+    check_ok(iso_variable_read(a, first, elements(a)));
+    check_ok(iso_variable_read(d, second, elements(d)));
+    first[2] = 0.25;
+    second[2] = 0.75;
+    check_ok(iso_variable_assign(a, first, elements(a)));
+    check_ok(iso_variable_assign(d, second, elements(d)));
+    iso_fingerprint before = fingerprint(&t);
+    first[2] = 0.75;
+    second[2] = 0.25;
+    check_ok(iso_variable_assign(a, first, elements(a)));
+    check_ok(iso_variable_assign(d, second, elements(d)));
+    ck_assert(!same(before, fingerprint(&t)));
+    trial_end(&t);
+}
+END_TEST
+
 /* ---- initial values ---- */
 
 START_TEST(initial_values_know_no_layout)
@@ -250,7 +274,7 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS("state", 0, variables_are_read_as_they_were_assigned, wrong_counts_are_refused,
                   variables_need_a_function, pieces_cover_every_element_once, fingerprints_know_no_layout,
-                  initial_values_know_no_layout))
+                  fingerprints_know_the_variable, initial_values_know_no_layout))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -220,6 +220,185 @@ START_TEST(values_cross_hosts)
 }
 END_TEST
 
+/* ---- parts read ---- */
+
+/* A box within another, at random. */
+static iso_box box_within(const iso_box *box)
+{
+    iso_box some = *box;
+    for (int d = 0; d < box->rank; d++) {
+        some.extent[d] = throw_dice(&luck, (int)box->extent[d] + 1);
+        some.offset[d] += throw_dice(&luck, (int)(box->extent[d] - some.extent[d]) + 1);
+    }
+    return some;
+}
+
+/* What an element becomes, by C's own conversions. */
+static bool is_read(const void *read, iso_dtype as, int64_t i, double x)
+{
+    if (as == ISO_F32)
+        return ((const float *)read)[i] == (float)x;
+    return iso_element_get(read, as, i) == x;
+}
+
+/* box NULL: the whole part. */
+static void check_read(const iso_value *value, int slot, const iso_box *box, iso_dtype as, uint64_t seed)
+{
+    const iso_layout *layout = iso_value_layout(value);
+    const iso_mesh *mesh = layout->mesh;
+    iso_shape shape = iso_value_shape(value);
+    iso_box part;
+    unsigned char out[MOST_ELEMENTS * 8 + 8];
+    check_ok(iso_value_box(value, slot, &part));
+    box = box ? box : &part;
+    memset(out, 0x5a, sizeof out);
+    check_ok(iso_value_read(value, slot, box == &part ? NULL : box, as, out));
+    int64_t wrong = -1;
+    bool clean = true; /* nothing behind is written */
+    for (int64_t i = 0; i < iso_box_count(box) && wrong < 0; i++)
+        if (!is_read(out, as, i,
+                     held(mesh, layout, value->dtype, slot, iso_box_global_index(box, &shape, i), seed)))
+            wrong = i;
+    for (size_t i = (size_t)iso_box_count(box) * iso_dtype_size(as); i < sizeof out; i++)
+        clean &= out[i] == 0x5a;
+    ck_assert_msg(wrong < 0 && clean, "slot %d as %s: element %d of the box", slot, iso_dtype_name(as),
+                  (int)wrong); /* once: each assertion writes to a file */
+}
+
+static bool hold_the_same(const iso_value *value, int a, int b)
+{
+    for (int axis = 0; axis < value->site->mesh->axes; axis++)
+        if ((value->layout.partial | iso_layout_sharded_axes(&value->layout)) & 1u << axis &&
+            iso_mesh_coordinate(value->site->mesh, a, axis) !=
+                iso_mesh_coordinate(value->site->mesh, b, axis))
+            return false;
+    return true;
+}
+
+static void check_shards(const iso_value *value, uint64_t seed)
+{
+    int count = 0, slots = value->site->mesh->slots;
+    iso_box box;
+    for (int slot = 0; slot < slots; slot++) {
+        if (iso_mesh_rank_of_slot(value->site->mesh, slot) != iso_rank(value->site->ctx)) {
+            float none[1];
+            check_refused(iso_value_read(value, slot, NULL, ISO_F32, none), "cannot read its part");
+            continue;
+        }
+        iso_shard shard = iso_value_shard(value, count++);
+        int replica = 0;
+        for (int s = 0; s < slot; s++)
+            replica += hold_the_same(value, s, slot);
+        check_ok(iso_value_box(value, slot, &box));
+        ck_assert_int_eq(shard.slot, slot);
+        ck_assert_int_eq(shard.replica, replica);
+        ck_assert(shard.dtype == value->dtype && iso_box_equal(&shard.box, &box));
+        ck_assert_ptr_eq(shard.data, iso_box_count(&box) ? iso_value_part(value, slot) : NULL);
+        for (int i = 0; i < 9; i++) {
+            iso_box some = box_within(&box);
+            check_read(value, slot, i < 3 ? NULL : &some,
+                       (iso_dtype[]){value->dtype, ISO_F32, ISO_F64}[i % 3], seed);
+        }
+    }
+    ck_assert_int_eq(iso_value_shard_count(value), count);
+    ck_assert_int_eq(iso_value_shard(value, count).slot, -1);
+    ck_assert_int_eq(iso_value_shard(value, -1).slot, -1);
+}
+
+START_TEST(parts_are_read)
+{
+    static const iso_dtype dtypes[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL};
+    for (int i = 0; i < 6 * MESHES; i++) {
+        dice before = luck;
+        iso_mesh *mesh = mesh_on_random_ranks(ctx, meshes[i % MESHES]);
+        model m = {0};
+        iso_shape shape = random_shape();
+        iso_layout *layout = throw_handle(&luck, mesh, shape.rank);
+        uint64_t seed = luck.thrown;
+        if (begin(&m, layout, dtypes[i / MESHES], shape))
+            check_shards(m.value, seed);
+        iso_value_destroy(m.value);
+        iso_layout_destroy(layout);
+        iso_mesh_destroy(mesh);
+        luck.thrown = before.thrown + 1000; /* ranks threw for their own slots only */
+    }
+}
+END_TEST
+
+/* Floats at the edges of their types. */
+START_TEST(elements_are_rounded_once)
+{
+    static const int64_t integers[] = {(1LL << 24) + 1, (1LL << 53) + 1, INT64_MAX, -3, 0x4000004000000001LL};
+    static const double doubles[] = {1e300, 1 + 1e-9, -1e-50, INFINITY, 0.1};
+    iso_mesh *mesh = mesh_on_random_ranks(ctx, "a=1");
+    iso_layout *layout;
+    iso_value *value[2];
+    float narrow[5];
+    double wide[5];
+    check_ok(iso_layout_create(mesh, "a", &layout));
+    check_ok(iso_value_create(layout, ISO_I64, ISO_SHAPE(5), &value[0]));
+    check_ok(iso_value_create(layout, ISO_F64, ISO_SHAPE(5), &value[1]));
+    check_ok(iso_value_pack(value[0], 0, integers));
+    check_ok(iso_value_pack(value[1], 0, doubles));
+    if (iso_mesh_rank_of_slot(mesh, 0) == iso_rank(ctx)) {
+        check_ok(iso_value_read(value[0], 0, NULL, ISO_F32, narrow));
+        check_ok(iso_value_read(value[0], 0, NULL, ISO_F64, wide));
+        for (int i = 0; i < 5; i++)
+            ck_assert(narrow[i] == (float)integers[i] && wide[i] == (double)integers[i]);
+        check_ok(iso_value_read(value[1], 0, NULL, ISO_F32, narrow));
+        for (int i = 0; i < 5; i++)
+            ck_assert(narrow[i] == (float)doubles[i]);
+        ck_assert(isinf(narrow[0]));
+    }
+    iso_value_destroy(value[0]);
+    iso_layout_destroy(layout);
+    iso_mesh_destroy(mesh);
+    iso_value_destroy(value[1]); /* behind its mesh */
+}
+END_TEST
+
+START_TEST(wrong_reads_are_named)
+{
+    int here[8], last;
+    iso_mesh *mesh;
+    iso_layout *layout;
+    iso_value *value;
+    float out[12];
+    for (int s = 0; s < 8; s++)
+        here[s] = s % iso_ranks(ctx);
+    check_ok(iso_mesh_create_on(ctx, "a=2,b=4", here, 8, &mesh));
+    check_ok(iso_layout_create(mesh, "a, -", &layout));
+    check_ok(iso_value_create(layout, ISO_F64, ISO_SHAPE(3, 4), &value));
+    for (last = 7; here[last] != iso_rank(ctx); last--)
+        ;
+    const iso_box wrong[] = {{.rank = 1, .extent = {1}},
+                             {.rank = 2, .offset = {1, 0}, .extent = {2, 4}},
+                             {.rank = 2, .offset = {2, 0}, .extent = {-1, 4}},
+                             {.rank = 2, .offset = {2, INT64_MAX}, .extent = {1, 4}},
+                             {.rank = 2, .offset = {2, 1}, .extent = {1, INT64_MAX}}};
+    if (last > 3) { /* its part is row 2 */
+        check_refused(iso_value_read(value, last, &wrong[0], ISO_F32, out),
+                      "a box of 1 dimensions of a tensor of 2");
+        check_refused_naming(iso_value_read(value, last, &wrong[1], ISO_F32, out),
+                             "the box [1:3, 0:4] is not", "part [2:3, 0:4]");
+        for (int i = 2; i < 5; i++)
+            check_refused(iso_value_read(value, last, &wrong[i], ISO_F32, out), "is not within slot");
+        check_refused(
+            iso_value_read(value, last, NULL, ISO_I32, out),
+            "elements of type float64 cannot be read as int32; they can be read as float32 or float64");
+        check_refused(iso_value_read(value, last, NULL, 99, out), "unknown");
+        check_refused(iso_value_read(value, last, NULL, ISO_F32, NULL), "out is NULL");
+    }
+    check_refused(iso_value_read(value, 8, NULL, ISO_F32, out), "slot 8 on mesh a=2,b=4");
+    check_refused(iso_value_read(value, -1, NULL, ISO_F32, out), "slot -1");
+    check_refused(iso_value_read(NULL, 0, NULL, ISO_F32, out), "value is NULL");
+    ck_assert_int_eq(iso_value_shard_count(NULL), 0);
+    iso_value_destroy(value);
+    iso_layout_destroy(layout);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 /* ---- copied to the mesh ---- */
 
 START_TEST(arrays_reach_the_mesh)
@@ -315,7 +494,7 @@ START_TEST(values_are_refused_together)
     if (iso_ranks(ctx) > 1)
         check_all_refused(
             iso_value_create(layout, ISO_F32, is_last() ? ISO_SHAPE(4, 3) : ISO_SHAPE(3, 4), &value),
-            "has 'float32 [3, 4] in layout 'a, -' on mesh a=2,b=4' where rank");
+            "has 'float32 [3, 4] in layout 'a, -' on mesh a=2,b=4'");
     ck_assert_ptr_null(value);
     iso_layout_destroy(layout);
     iso_mesh_destroy(mesh);
@@ -340,7 +519,7 @@ static void check_bad_packs(iso_value *value, double *array)
             check_ok(iso_value_pack(value, slot, NULL)); /* another rank's */
         }
     ck_assert(iso_ranks(ctx) > 1 || hosted);
-    check_all_refused(iso_value_fetch(value, array), "is to be packed from NULL");
+    check_all_refused(iso_value_fetch(value, array), "iso_value_pack: local is NULL");
 }
 
 static void check_bad_layouts(iso_mesh *mesh, iso_value *value)
@@ -356,7 +535,7 @@ static void check_bad_layouts(iso_mesh *mesh, iso_value *value)
                       "resharded to a layout of another mesh a=2,b=4");
     check_all_refused(iso_value_reshard(value, is_last() ? rank_one : fine, &moved),
                       "a layout of 1 dimensions");
-    check_all_refused(iso_value_reshard(value, is_last() ? NULL : fine, &moved), "there is none");
+    check_all_refused(iso_value_reshard(value, is_last() ? NULL : fine, &moved), "layout is NULL");
     if (iso_ranks(ctx) > 1)
         check_all_refused(iso_value_reshard(value, is_last() ? also : fine, &moved),
                           "the value's new layout");
@@ -377,8 +556,8 @@ START_TEST(wrong_calls_leave_nobody_waiting)
     double array[12] = {0};
     check_ok(iso_layout_create(mesh, "a, -", &layout));
     check_ok(iso_value_create(layout, ISO_F64, ISO_SHAPE(3, 4), &value));
-    check_all_refused(iso_value_copy_to_mesh(value, is_last() ? NULL : array), "copied to the mesh");
-    check_all_refused(iso_value_fetch(value, is_last() ? NULL : array), "fetched");
+    check_all_refused(iso_value_copy_to_mesh(value, is_last() ? NULL : array), "array is NULL");
+    check_all_refused(iso_value_fetch(value, is_last() ? NULL : array), "array is NULL");
     ck_assert(iso_value_box(value, 8, &box) == ISO_INVALID);
     check_bad_packs(value, array);
     check_bad_layouts(mesh, value);
@@ -396,7 +575,8 @@ int main(int argc, char **argv)
     if (status == ISO_OK)
         status = iso_init(NULL, NULL, &apart);
     if (status == ISO_OK &&
-        RUN_TESTS("values", 0, values_keep_their_elements, values_cross_hosts, arrays_reach_the_mesh,
+        RUN_TESTS("values", 0, values_keep_their_elements, values_cross_hosts, parts_are_read,
+                  elements_are_rounded_once, wrong_reads_are_named, arrays_reach_the_mesh,
                   sums_keep_their_order, values_are_refused_together, wrong_calls_leave_nobody_waiting))
         status = iso_error(ISO_FAILED, "a test failed");
     iso_finish(apart, ISO_OK);

@@ -274,6 +274,74 @@ START_TEST(a_level_is_the_layouts_that_it_stands_for)
 }
 END_TEST
 
+enum { IN = 24, WIDE = 60, OUT = 7 };
+
+/* Layers of which none but the first is as wide as its input. */
+static void stack(net *n)
+{
+    n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(IN));
+    iso_tensor *x = iso_dense(n->input[0], WIDE, .activation = ISO_RELU, .no_bias = true, .name = "a");
+    x = iso_dense(x, WIDE + 4, .activation = ISO_RELU, .name = "b");
+    n->loss = iso_mean(iso_square(iso_dense(x, OUT, .name = "c")));
+}
+
+static const net_kind stack_kind = {"stack", stack};
+/* What is gathered of gradients is cut further than its variable: along a dimension that the variable has
+ * whole, even where the slots divide the one that is cut. */
+START_TEST(what_is_cut_already_is_cut_elsewhere)
+{
+    static const char *const layouts[] = {"b/kernel", "model, -", "c/kernel", "model, -",
+                                          NULL}; /* [60, 64], [64, 7] */
+    iso_optimizer adam = iso_adam(0.01, .accumulation = 2);
+    trial t;
+    iso_plan_report *report;
+    int found = 0;
+    begin(&t, &stack_kind, &(setting){"data=3,model=2", 1, layouts}, ISO_F32, &adam);
+    check_ok(iso_function_report(t.train, ROWS, &report));
+    for (int v = 0; v < report->variables; v++) {
+        const iso_report_variable *r = &report->variable[v];
+        bool b = strstr(r->path, "b/kernel") != NULL, c = strstr(r->path, "c/kernel") != NULL;
+        if (!strstr(r->path, "gradient_accumulator") || (!b && !c))
+            continue;
+        ck_assert_msg(strcmp(r->layout, b ? "model, data" : "model+data, -") == 0, "%s lies as '%s'", r->path,
+                      r->layout);
+        found++;
+    }
+    ck_assert_int_eq(found, 2);
+    iso_plan_report_destroy(report);
+    trial_end(&t);
+}
+END_TEST
+
+/* What is not linear in gradients waits for their sums, of which each slot takes its part: no sum is made
+ * whole. */
+START_TEST(clipped_gradients_are_scattered)
+{
+    const iso_optimizer clipped[] = {iso_adam(0.01, .clip_norm = 0.02),
+                                     iso_adam(0.01, .global_clip_norm = 0.05),
+                                     iso_adam(0.01, .clip_value = 0.01), iso_adam(0.01, .accumulation = 2)};
+    char text[32];
+    for (size_t i = 0; i < sizeof clipped / sizeof *clipped; i++) {
+        trial t;
+        iso_plan_report *report;
+        int scatters = 0, slots = iso_ranks(ctx);
+        double scalar = sizeof(double) * slots * (slots - 1); /* each slot takes all others' */
+        begin(&t, &stack_kind, &(setting){own_mesh(text, sizeof text), 1, NULL}, ISO_F32, &clipped[i]);
+        check_ok(iso_function_report(t.train, ROWS, &report));
+        for (int c = 0; c < report->collectives; c++) {
+            const iso_report_collective *collective = &report->collective[c];
+            scatters += strcmp(collective->kind, "reduce-scatter") == 0;
+            ck_assert_msg(strcmp(collective->kind, "all-reduce") != 0 || collective->bytes <= scalar,
+                          "optimizer %zu: an all-reduce of %.0f bytes, %s", i, (double)collective->bytes,
+                          collective->tensor);
+        }
+        ck_assert_msg(iso_ranks(ctx) == 1 || scatters > 0, "optimizer %zu: nothing is scattered", i);
+        iso_plan_report_destroy(report);
+        trial_end(&t);
+    }
+}
+END_TEST
+
 START_TEST(other_levels_are_refused)
 {
     trial t;
@@ -288,18 +356,6 @@ END_TEST
 
 /* ---- bytes ---- */
 
-enum { IN = 24, WIDE = 60, OUT = 7 };
-
-/* Layers of which none but the first is as wide as its input. */
-static void stack(net *n)
-{
-    n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(IN));
-    iso_tensor *x = iso_dense(n->input[0], WIDE, .activation = ISO_RELU, .no_bias = true, .name = "a");
-    x = iso_dense(x, WIDE + 4, .activation = ISO_RELU, .name = "b");
-    n->loss = iso_mean(iso_square(iso_dense(x, OUT, .name = "c")));
-}
-
-static const net_kind stack_kind = {"stack", stack};
 static const double first = IN * WIDE, kernels = WIDE * (WIDE + 4) + (WIDE + 4) * OUT,
                     biases = WIDE + 4 + OUT;
 
@@ -353,10 +409,11 @@ enum { LAYERS = 6, HIDDEN = 600 };
 static void tower(net *n)
 {
     char name[16];
+    /* names of which each begins as the one before, as Keras's do: t, t_1, t_12 */
     n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(HIDDEN));
     iso_tensor *x = n->input[0];
     for (int i = 0; i < LAYERS; i++) {
-        snprintf(name, sizeof name, "t%d", i);
+        snprintf(name, sizeof name, "t%.*s", i ? i + 1 : 0, "_1234567");
         x = iso_dense(x, HIDDEN, .activation = ISO_TANH, .no_bias = true, .name = name);
     }
     n->loss = iso_mean(iso_square(x));
@@ -449,6 +506,7 @@ int main(int argc, char **argv)
         status == ISO_OK && RUN_TESTS("zero", 0, any_level_gives_the_numbers_of_one_slot,
                                       gradients_are_clipped_and_gathered_in_parts, gathered_gradients_are_cut,
                                       slots_lie_as_their_keys_say, a_level_is_the_layouts_that_it_stands_for,
+                                      what_is_cut_already_is_cut_elsewhere, clipped_gradients_are_scattered,
                                       other_levels_are_refused, bytes_are_those_of_theory,
                                       memory_falls_as_planned, messages_travel_while_slots_compute);
     if (failed)

@@ -9,7 +9,8 @@
  * its number and the last checkpoint committed before
  *
  * FOLDER is where checkpoints lie. To COMMITS, outside of it, the number of each checkpoint is added whose
- * commit was reported. SAVES_MPIO=1: through HDF5's parallel driver. Exit codes: 0 all was well; 9 (go) no
+ * commit was reported. SAVES_MPIO=1: through HDF5's parallel driver. SAVES_NO_LATEST=1: `latest` is
+ * not moved. Exit codes: 0 all was well; 9 (go) no
  * fault was met; else something was lost. */
 #include <dirent.h>
 #include <errno.h>
@@ -171,15 +172,21 @@ static void save_well(void)
     check_tidy(0, KEEP + 1); /* one more may be the best */
 }
 
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && atoi(value);
+}
+
 static bool is_mpio(void)
 {
-    const char *mpio = getenv("SAVES_MPIO");
-    return mpio && atoi(mpio);
+    return is_set("SAVES_MPIO");
 }
 
 static iso_status begin_saver(void)
 {
-    if (iso_saver_create(run.ctx, &run.saver, .keep = KEEP, .mpio = is_mpio()))
+    if (iso_saver_create(run.ctx, &run.saver, .keep = KEEP, .mpio = is_mpio(),
+                         .no_latest = is_set("SAVES_NO_LATEST")))
         lost("%s", iso_error_message());
     return iso_saver_adopt(run.saver, run.pattern);
 }

@@ -7,7 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static iso_mesh mesh = {.axes = 3,
+static iso_mesh mesh = {.holders = 1,
+                        .axes = 3,
                         .name = {"data", "model", "x_1"},
                         .size = {2, 3, 1},
                         .slots = 6,

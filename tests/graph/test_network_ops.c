@@ -149,6 +149,46 @@ START_TEST(crossentropy)
 }
 END_TEST
 
+/* Neither overflow nor underflow: the losses of these logits are those of logits that lie lower by 1000, or
+ * higher. */
+START_TEST(crossentropy_of_large_values)
+{
+    static const double near[] = {0, 1, -2, 0.5}, one_hot[] = {0, 0, 1, 0}, label[] = {2};
+    double sum = 0, expected, shifted[4];
+    for (int k = 0; k < 4; k++)
+        sum += exp(near[k]);
+    expected = log(sum) - near[2];
+    for (int sign = -1; sign <= 1; sign += 2) {
+        probe p;
+        for (int k = 0; k < 4; k++)
+            shifted[k] = near[k] + sign * 1000;
+        probe_begin(&p, 1, ISO_F64);
+        iso_tensor *logits = probe_given(&p, "logits", ISO_F64, ISO_SHAPE(4), shifted);
+        iso_tensor *sparse = probe_given(&p, "label", ISO_I32, (iso_shape){0}, label),
+                   *dense = probe_given(&p, "one_hot", ISO_F64, ISO_SHAPE(4), one_hot);
+        check_close(probe_evaluate(&p, iso_sparse_crossentropy_op(sparse, logits)), &expected, 1, 1e-12);
+        check_close(probe_evaluate(&p, iso_crossentropy_op(dense, logits)), &expected, 1, 1e-12);
+        probe_end(&p);
+    }
+}
+END_TEST
+
+/* A window with a NaN has none larger, wherever it lies. */
+START_TEST(pooling_of_nan)
+{
+    const iso_pool_geometry geometry = {.size = {2, 2}, .stride = {2, 2}};
+    for (int at = 0; at < 4; at++) {
+        double values[] = {3, 1, 2, 4};
+        values[at] = NAN;
+        probe p;
+        probe_begin(&p, 1, ISO_F64);
+        iso_tensor *x = probe_given(&p, "x", ISO_F64, ISO_SHAPE(2, 2, 1), values);
+        ck_assert(isnan(probe_evaluate(&p, iso_max_pool2d_op(x, &geometry))[0]));
+        probe_end(&p);
+    }
+}
+END_TEST
+
 START_TEST(crossentropy_of_impossible_class)
 {
     probe p;
@@ -469,6 +509,9 @@ START_TEST(refused)
     iso_softmax(logits_of(graph), 0);
     check_refused(graph, "the axis is that of the batch");
     graph = iso_graph_create(NULL);
+    iso_log_softmax(logits_of(graph), -2);
+    check_refused(graph, "the axis is that of the batch");
+    graph = iso_graph_create(NULL);
     iso_softmax(logits_of(graph), 2);
     check_refused(graph, "axis 2 is out of range");
     graph = iso_graph_create(NULL);
@@ -488,6 +531,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tests, sparse_crossentropy_fault, 0, BAD_LABELS);
     tcase_add_test(tests, crossentropy);
     tcase_add_test(tests, crossentropy_of_impossible_class);
+    tcase_add_test(tests, crossentropy_of_large_values);
+    tcase_add_test(tests, pooling_of_nan);
     tcase_add_test(tests, embedding);
     tcase_add_test(tests, embedding_fault);
     tcase_add_test(tests, embedding_of_parts);

@@ -1,9 +1,11 @@
 /* Ranks: 1. What does not fit is refused where it is built, with names, types and shapes; later calls do
- * nothing. */
+ * nothing.
+ * Sanitize: 1 */
 #include <check.h>
 #include <string.h>
 
 #include "runtime/graph/op.h"
+#include "runtime/graph/ops/network.h"
 #include "tests/support/run_tests.h"
 
 typedef struct operands {
@@ -48,6 +50,32 @@ static void check_says(operands *o, iso_tensor *broken, const char *const *texts
         iso_tensor *broken = build;                                                                          \
         check_says(&o, broken, texts, (int)(sizeof texts / sizeof *texts));                                  \
     } while (0)
+
+static iso_tensor *pooled(iso_tensor *x, int64_t size, int64_t before, int64_t after)
+{
+    return iso_max_pool2d_op(
+        x, &(iso_pool_geometry){
+               .size = {size, size}, .stride = {1, 1}, .pad_before = {before, 0}, .pad_after = {after, 0}});
+}
+
+START_TEST(too_many_dimensions)
+{
+    iso_shape many = {.rank = ISO_MAX_RANK + 1}; /* whose last dimension would lie behind the array */
+    SAYS(iso_reshape_to(o.matrix, many), "reshape", "'matrix'", "9 dimensions, at most 8");
+}
+END_TEST
+
+/* A window that lies on padding alone has no largest element. */
+START_TEST(pooling)
+{
+    SAYS(pooled(o.image, 3, 3, 0), "max_pool2d", "padding 3 and 0 should be below the window's size 3");
+    SAYS(pooled(o.image, 3, 0, 3), "max_pool2d", "padding 0 and 3 should be below the window's size 3");
+    operands o = make();
+    ck_assert(iso_tensor_good(pooled(o.image, 3, 2, 2)));
+    ck_assert_int_eq(iso_graph_error(o.graph), ISO_OK);
+    iso_graph_destroy(o.graph);
+}
+END_TEST
 
 START_TEST(arithmetic)
 {
@@ -127,6 +155,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("refusals", 30, arithmetic, products_and_reductions, shapes, gradients,
-                     second_gradients);
+    return RUN_TESTS("refusals", 30, too_many_dimensions, pooling, arithmetic, products_and_reductions,
+                     shapes, gradients, second_gradients);
 }

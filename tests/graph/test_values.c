@@ -1,5 +1,6 @@
 /* Ranks: 1. What the ops compute: cases worked out by hand, plain loops in C, and float32 against float64 for
- * every op. */
+ * every op.
+ * Sanitize: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>

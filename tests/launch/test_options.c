@@ -1,5 +1,6 @@
 /* The command line of `isogrid train`: values, defaults, and a message that names the option and the value
- * for all that is wrong. Ranks: 1 */
+ * for all that is wrong. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,26 +117,31 @@ END_TEST
 static const struct wrong {
     const char *line, *first, *second;
 } wrong[] = {
-    {"--epoch 3", "'--epoch'", "epochs"},
-    {"--batchsize=64", "'--batchsize=64'", "batch-size"},
+    {"--epoch 3", "'--epoch'", "did you mean '--epochs'"},
+    {"--batchsize=64", "'--batchsize=64'", "did you mean '--batch-size'?"},
     {"-e 3", "'-e'", "unknown option"},
     {"--epochs", "'--epochs'", "needs a value"},
     {"--drop-remainder=yes", "'--drop-remainder=yes'", "takes no value"},
     {"--epochs 0", "--epochs '0'", "at least 1"},
     {"--epochs -3", "--epochs '-3'", "at least 1"},
     {"--epochs 3x", "--epochs '3x'", "not a whole number"},
-    {"--epochs 99999999999999999999999", "--epochs '9999", "at least 1"},
+    {"--epochs 99999999999999999999999", "--epochs '9999", "at most 2147483647"},
+    {"--batch-size 99999999999999", "--batch-size '99999999999999'", "must be at most 1099511627776"},
+    {"--learning-rate 1e10", "--learning-rate '1e10'", "between 0 and 1000000000"},
     {"--model=", "--model", "empty"},
     {"--optimizer adan", "--optimizer 'adan'", "adam"},
     {"--precision mixed_bfloat16", "--precision 'mixed_bfloat16'", "float32"},
-    {"--backend cuda", "--backend 'cuda'", "cpu"},
-    {"--collectives nccl", "--collectives 'nccl'", "auto"},
+    {"--backend cpu", "'--backend'", "unknown option"},
+    {"--collectives auto", "'--collectives'", "unknown option"},
+    {"--timeout 60", "'--timeout'", "unknown option"},
+    {"--role worker", "'--role'", "unknown option"},
     {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
     {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},
     {"--learning-rate -1", "--learning-rate '-1'", "between 0 and"},
     {"--validation-split 1", "--validation-split '1'", "between 0 and 0.999999"},
-    {"--shuffle some", "--shuffle 'some'", "not a whole number"},
+    {"--shuffle some", "--shuffle 'some'", "all, none or"},
+    {"--save-freq often", "--save-freq 'often'", "epoch or"},
     {"--shuffle 0", "--shuffle '0'", "at least 1"},
     {"--clip-norm 1 --clip-value 2", "--clip-norm", "--clip-value"},
     {"--validation-rows 5 --validation-data test", "--validation-data", "--validation-rows"},

@@ -1,6 +1,7 @@
 /* The zip container of .keras files: what is in it is read whole or refused with the reason; nothing is left
  * in TMPDIR. Files that Python's zipfile made (tests/fuzz/corpus/keras_archive), and damaged ones. Ranks: 1,
- * 3 */
+ * 3
+ * Sanitize: 1 */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -130,6 +131,22 @@ START_TEST(absurd_sizes)
 }
 END_TEST
 
+/* A size that is possible, but not of so few compressed bytes: deflate makes at most 1032 of one. */
+START_TEST(sizes_that_deflate_cannot_make)
+{
+    size_t bytes;
+    char *data = read_corpus("deflated", &bytes), *text;
+    for (size_t at = 0; at + 46 < bytes; at++) {
+        bool central = memcmp(data + at, "PK\1\2", 4) == 0, local = memcmp(data + at, "PK\3\4", 4) == 0;
+        if ((central && memcmp(data + at + 46, "config.json", 11) == 0) ||
+            (local && memcmp(data + at + 30, "config.json", 11) == 0))
+            memcpy(data + at + (central ? 24 : 22), "\0\0\0\1", 4); /* 16 MiB */
+    }
+    check_refused(read_config(data, bytes, &text), "config.json is said to have 16777216 bytes out of");
+    free(data);
+}
+END_TEST
+
 /* ---- weights ---- */
 
 static int files_in(const char *folder)
@@ -213,6 +230,6 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("the container of Keras's files", 0, good_ones, others, flipped_bytes,
-                           absurd_sizes, weights);
+                           absurd_sizes, sizes_that_deflate_cannot_make, weights);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -1,8 +1,12 @@
 /* config.json of Keras: what is built from it, and that whatever is not supported is refused by its name and
  * place. Keras's own files are in test_keras_files.c; here are texts that Keras does not write, or that
- * Isogrid does not take. Ranks: 1 */
+ * Isogrid does not take. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "models/keras/keras_impl.h"
 #include "runtime/session/session.h"
@@ -106,7 +110,13 @@ START_TEST(arguments)
         {SEQUENTIAL(LAYER("Flatten", "") ", " LAYER("Flatten", "")), "two layers are named 'l'"},
         {SEQUENTIAL(LAYER("Embedding", ", \"input_dim\": 3, \"output_dim\": 2, \"mask_zero\": true")),
          "mask_zero is true"},
-        {SEQUENTIAL("{\"class_name\": \"Dense\"}"), "layers[1] has no class_name, or no config with a name"},
+        {SEQUENTIAL("{\"class_name\": \"Dense\"}"), "layers[1] (Dense): it has no config with a name"},
+        {SEQUENTIAL(
+             "{\"module\": null, \"class_name\": \"Pos\", \"config\": {}, \"registered_name\": \"Pos\"}"),
+         "layers[1] (Pos): the class Pos is the user's own, not Keras's"},
+        {SEQUENTIAL("{\"module\": \"keras.layers\", \"class_name\": \"Pos\", \"config\": {}}"),
+         "layers[1] (Pos): the layer Pos is not supported"},
+        {SEQUENTIAL("{\"config\": {\"name\": \"a\"}}"), "layers[1] has no class_name"},
         {SEQUENTIAL("7"), "layers[1] has no class_name"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -128,6 +138,51 @@ START_TEST(usual_values)
     built(SEQUENTIAL(LAYER("Conv2D", CONV ", \"trainable\": false")));
     ck_assert(!iso_variable_trainable(iso_model_variable(model, "l/kernel")));
     done();
+}
+END_TEST
+
+static void check_output(const char *text, iso_shape wanted)
+{
+    char have[160], want[160];
+    built(text);
+    const iso_shape *shape = iso_tensor_shape(iso_model_output(model));
+    ck_assert_msg(iso_shape_equal(shape, &wanted), "%s: %s instead of %s", text,
+                  iso_shape_text(shape, have, sizeof have), iso_shape_text(&wanted, want, sizeof want));
+    done();
+}
+
+/* Of the input [batch, 6, 6, 2]: a number for all sides, two for rows and columns, two pairs. */
+START_TEST(sides_of_images)
+{
+    check_output(SEQUENTIAL(LAYER("ZeroPadding2D", "")), ISO_SHAPE(ISO_BATCH, 8, 8, 2));
+    check_output(SEQUENTIAL(LAYER("ZeroPadding2D", ", \"padding\": 3")), ISO_SHAPE(ISO_BATCH, 12, 12, 2));
+    check_output(SEQUENTIAL(LAYER("ZeroPadding2D", ", \"padding\": [1, 4]")), ISO_SHAPE(ISO_BATCH, 8, 14, 2));
+    check_output(SEQUENTIAL(LAYER("ZeroPadding2D", ", \"padding\": [[1, 2], [3, 7]]")),
+                 ISO_SHAPE(ISO_BATCH, 9, 16, 2));
+    check_output(SEQUENTIAL(LAYER("Cropping2D", ", \"cropping\": [1, 2]")), ISO_SHAPE(ISO_BATCH, 4, 2, 2));
+    check_output(SEQUENTIAL(LAYER("Cropping2D", ", \"cropping\": [[1, 2], [3, 0]]")),
+                 ISO_SHAPE(ISO_BATCH, 3, 3, 2));
+}
+END_TEST
+
+#define WITH_INPUT(shape)                                                                                    \
+    "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"name\": \"net\", \"layers\": "   \
+    "[{\"module\": \"keras.layers\", \"class_name\": \"InputLayer\", \"config\": {\"batch_shape\": " shape   \
+    ", \"dtype\": \"float32\", \"name\": \"x\"}, \"registered_name\": null}, " LAYER(                        \
+        "Flatten", "") "]}, \"registered_name\": null, \"compile_config\": {}}"
+
+START_TEST(shapes_of_inputs)
+{
+    static const char *const wrong[] = {"[null, 0]", "[null, -3]", "[null, 4, null]", "[null, 2.5]",
+                                        "[null, \"4\"]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[1000];
+        snprintf(text, sizeof text, WITH_INPUT("%s"), wrong[i]);
+        check_refused(parse(text), "only the batch may be of any length");
+    }
+    check_refused(parse(WITH_INPUT("[]")), "a batch and at most");
+    check_refused(parse(WITH_INPUT("[null, 1, 1, 1, 1, 1, 1, 1, 1]")), "a batch and at most");
+    check_output(WITH_INPUT("[null, 3, 5]"), ISO_SHAPE(ISO_BATCH, 15));
 }
 END_TEST
 
@@ -382,6 +437,40 @@ START_TEST(metrics)
 }
 END_TEST
 
+/* What parsing a text prints on stderr. */
+static void warnings_of(const char *text, char *said, size_t size)
+{
+    char path[] = "/tmp/isogrid-warnings-XXXXXX";
+    int file = mkstemp(path), err = dup(STDERR_FILENO);
+    ck_assert_int_ge(file, 0);
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    built(text);
+    fflush(stderr);
+    dup2(err, STDERR_FILENO);
+    ssize_t length = pread(file, said, size - 1, 0);
+    said[length < 0 ? 0 : length] = 0;
+    close(file);
+    close(err);
+    unlink(path);
+    done();
+}
+
+/* The file and the place in it are said once. */
+START_TEST(warnings_name_their_place_once)
+{
+    static const char begin[] = "isogrid: warning: net.keras: config.json: compile_config: ";
+    char said[2000];
+    warnings_of(COMPILED("\"loss\": " OBJECT("MeanSquaredError", "\"reduction\": \"sum\"")), said,
+                sizeof said);
+    ck_assert_msg(strncmp(said, begin, sizeof begin - 1) == 0, "%s", said);
+    ck_assert_msg(!strstr(said + sizeof begin - 1, "net.keras") &&
+                      !strstr(said + sizeof begin - 1, "compile_config"),
+                  "%s", said);
+    ck_assert_msg(strstr(said, "left out: reduction is \"sum\""), "%s", said);
+}
+END_TEST
+
 /* What is not supported is left out (the chief warns), and compiling says so unless it is replaced. */
 START_TEST(settings_that_are_left_out)
 {
@@ -399,7 +488,7 @@ START_TEST(settings_that_are_left_out)
         built(text.data);
         ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
         check_refused(iso_compile_with(model, &compiled, sizeof compiled),
-                      "of the file, which is not supported");
+                      i == 0 ? "'Lion of the model's file'" : "'Adam of the model's file'");
         iso_text_free(&text);
         done();
     }
@@ -422,7 +511,8 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, calls_in_any_order, networks,
-                           a_bomb_of_models, settings, metrics, settings_that_are_left_out);
+    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                           calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
+                           settings_that_are_left_out, warnings_name_their_place_once);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -1,6 +1,7 @@
 /* Models that Keras saved (tests/keras/models): what they predict, and five steps of the training that goes
  * on from the file's weights, optimizer state and compile settings, against what Keras has (models.h5), in
- * float32 and float64. Ranks: 1, 3 */
+ * float32 and float64. Ranks: 1, 3
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,11 +2,14 @@
  * then nothing is written. (Whether real Keras reads such files: test_keras_table_python.) Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "models/keras/writer_impl.h"
+#include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
 #include "tests/support/folder.h"
@@ -150,7 +153,7 @@ START_TEST(named_outputs)
     ck_assert_int_eq(compile.outputs[1].loss, ISO_LOSS_MAE);
     ck_assert(compile.outputs[0].loss_weight == 0.5);
     ck_assert_str_eq(compile.outputs[1].metric_names[0], "square");
-    ck_assert_str_eq(compile.outputs[1].metric_names[1], "top_k");
+    ck_assert_str_eq(compile.outputs[1].metric_names[1], "top_k_categorical_accuracy");
     iso_free(text);
     end(model, again);
 }
@@ -161,6 +164,89 @@ static iso_tensor *rsqrt_of(iso_graph *g, iso_tensor *x)
     (void)g;
     return iso_dense(iso_rsqrt(x), 2);
 }
+
+/* ---- as Keras connects layers ---- */
+
+static json_t *layer_named(const json_t *network, const char *name)
+{
+    size_t i;
+    json_t *layer;
+    json_array_foreach(json_object_get(json_object_get(network, "config"), "layers"), i,
+                       layer) if (strcmp(json_string_value(json_object_get(layer, "name")), name) ==
+                                  0) return layer;
+    return NULL;
+}
+
+/* How many arguments a layer's first call has, and of how many tensors the first of them is a list; 0: of
+ * none. */
+static void shape_of_call(const json_t *layer, size_t *arguments, size_t *list)
+{
+    const json_t *args = json_object_get(json_array_get(json_object_get(layer, "inbound_nodes"), 0), "args");
+    *arguments = json_array_size(args);
+    *list = json_is_array(json_array_get(args, 0)) ? json_array_size(json_array_get(args, 0)) : 0;
+}
+
+/* What Keras saved is loaded and described again: the ends of the network and how each layer is called are as
+ * Keras has them, who opens the file. */
+START_TEST(connections_are_those_of_keras)
+{
+    static const char *const names[] = {"attention", "attention_options", "nested",   "nested_two_ends",
+                                        "branches",  "siamese",           "residual", "two_in_two_out"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char file[200], *text = NULL;
+        size_t bytes, i;
+        iso_model *model = NULL;
+        json_t *ours = NULL, *theirs = NULL, *layer;
+        snprintf(file, sizeof file, "tests/keras/table/%s.keras", names[n]);
+        check_ok(iso_keras_load(ctx, file, &model));
+        check_ok(iso_keras_describe(model, &ours));
+        check_ok(iso_keras_read_member(file, "config.json", &text, &bytes));
+        check_ok(iso_json_parse(file, text, bytes, &theirs));
+        json_array_foreach(json_object_get(json_object_get(theirs, "config"), "layers"), i, layer)
+        {
+            const char *name = json_string_value(json_object_get(layer, "name"));
+            const json_t *mine = layer_named(ours, name);
+            size_t arguments, list, our_arguments, our_list;
+            ck_assert_msg(mine != NULL, "%s: no layer '%s'", names[n], name);
+            shape_of_call(layer, &arguments, &list);
+            shape_of_call(mine, &our_arguments, &our_list);
+            ck_assert_msg(
+                arguments == our_arguments && list == our_list,
+                "%s: '%s' is called with %zu arguments, a list of %zu first; in Keras's file %zu, %zu",
+                names[n], name, our_arguments, our_list, arguments, list);
+        }
+        ck_assert_msg(json_equal(json_object_get(json_object_get(ours, "config"), "output_layers"),
+                                 json_object_get(json_object_get(theirs, "config"), "output_layers")),
+                      "%s: other output_layers", names[n]);
+        json_decref(ours);
+        json_decref(theirs);
+        iso_free(text);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
+/* Keras counts the calls of a model within from 1 where a network ends: keras.Model(x, inner(x)) has
+ * ["inner", 1, 0]. */
+START_TEST(a_network_ends_with_a_model)
+{
+    json_t *config = NULL;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_name_scope_begin(g, "inner");
+    iso_name_scope_note(g, "Functional", &x, 1, -1);
+    iso_tensor *y = iso_name_scope_end(g, iso_dense(x, 2, .name = "d"));
+    iso_model *model = iso_model_create(g, x, y);
+    check_ok(iso_graph_error(g));
+    check_ok(iso_keras_describe(model, &config));
+    char *ends =
+        json_dumps(json_object_get(json_object_get(config, "config"), "output_layers"), JSON_COMPACT);
+    ck_assert_str_eq(ends, "[\"inner\",1,0]");
+    free(ends);
+    json_decref(config);
+    iso_model_destroy(model);
+}
+END_TEST
 
 static iso_tensor *constant_added(iso_graph *g, iso_tensor *x)
 {
@@ -219,7 +305,7 @@ START_TEST(wrong_names)
     check_ok(iso_compile(model, iso_sgd(), ISO_LOSS_MSE));
     check_refused(iso_keras_save(model, "net.h5"), "a name that ends in .keras");
     check_refused(iso_keras_save(model, ".keras"), "a name that ends in .keras");
-    check_refused(iso_keras_save(model, NULL), "needs a name");
+    check_refused(iso_keras_save(model, NULL), "iso_keras_save: path is NULL");
     snprintf(missing, sizeof missing, "%s/none/net.keras", folder);
     ck_assert_int_eq(iso_keras_save(model, missing), ISO_IO);
     ck_assert_msg(strstr(iso_error_message(), "none/net.keras") != NULL, "%s", iso_error_message());
@@ -236,7 +322,7 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, named_outputs, refused,
-                           wrong_names);
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, named_outputs,
+                           connections_are_those_of_keras, a_network_ends_with_a_model, refused, wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

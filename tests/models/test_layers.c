@@ -104,6 +104,31 @@ START_TEST(attention_is_keras)
 }
 END_TEST
 
+/* Keras's mask: [batch, t, s], or with a dimension of heads, which may be 1. */
+START_TEST(attention_masks)
+{
+    static const struct {
+        iso_shape mask;
+        bool fits;
+    } cases[] = {{{3, {ISO_BATCH, 5, 4}}, true},    {{4, {ISO_BATCH, 1, 5, 4}}, true},
+                 {{4, {ISO_BATCH, 2, 5, 4}}, true}, {{4, {ISO_BATCH, 3, 5, 4}}, false},
+                 {{3, {ISO_BATCH, 4, 5}}, false},   {{3, {ISO_BATCH, 5, 5}}, false},
+                 {{4, {ISO_BATCH, 1, 5, 3}}, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin();
+        iso_shape row = {cases[i].mask.rank - 1, {0}};
+        memcpy(row.dim, cases[i].mask.dim + 1, (size_t)row.rank * sizeof *row.dim);
+        iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(5, 6)),
+                   *v = iso_input(graph, "v", ISO_F32, ISO_SHAPE(4, 6)),
+                   *mask = iso_input(graph, "mask", ISO_BOOL, row);
+        iso_multi_head_attention(x, v, 2, 3, .attention_mask = mask);
+        ck_assert_msg((iso_graph_error(graph) == ISO_OK) == cases[i].fits, "mask %zu: %s", i,
+                      iso_error_message());
+        end();
+    }
+}
+END_TEST
+
 START_TEST(shapes)
 {
     begin();
@@ -115,6 +140,11 @@ START_TEST(shapes)
     check_shape(iso_max_pooling2d(x), ISO_SHAPE(ISO_BATCH, 4, 3, 3));
     check_shape(iso_average_pooling2d(x, 3, .strides = 2, .padding = ISO_SAME),
                 ISO_SHAPE(ISO_BATCH, 4, 3, 3));
+    iso_tensor *steps = iso_input(graph, "steps", ISO_F32, ISO_SHAPE(3, 2)); /* shorter than the windows */
+    check_shape(iso_max_pooling1d(steps, 5, .padding = ISO_SAME), ISO_SHAPE(ISO_BATCH, 1, 2));
+    check_shape(iso_average_pooling1d(steps, 4, .strides = 1, .padding = ISO_SAME),
+                ISO_SHAPE(ISO_BATCH, 3, 2));
+    check_shape(iso_max_pooling1d(steps, 3), ISO_SHAPE(ISO_BATCH, 1, 2));
     check_shape(iso_global_max_pooling2d(x), ISO_SHAPE(ISO_BATCH, 3));
     check_shape(iso_global_average_pooling2d(x, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 1, 3));
     check_shape(iso_reshape(x, ISO_SHAPE(-1, 9)), ISO_SHAPE(ISO_BATCH, 16, 9));
@@ -226,7 +256,7 @@ START_TEST(errors_name_the_layer)
     iso_multi_head_attention(query, query, 2, 3, .attention_axes = {1}, .attention_axis_count = 1);
     check_refused("multi_head_attention", "attention_axes");
     iso_multi_head_attention(image(), NULL, 2, 3);
-    check_refused("multi_head_attention", "input 1 is NULL");
+    check_refused("multi_head_attention", "value is NULL");
     iso_reshape(image(), ISO_SHAPE(7, 7));
     check_refused("[batch, 8, 6, 3]", "7");
     iso_flatten(image(), .name = "f");
@@ -293,7 +323,7 @@ START_TEST(builtin_models_have_the_guides_parameters)
     for (int i = 0; i < 4; i++) {
         const iso_builtin_model *found;
         ck_assert_int_eq(iso_builtin_model_find(known[i].name, &found), ISO_OK);
-        iso_model *model = iso_builtin_model_create(NULL, found, ISO_SHAPE(28, 28, 1), ISO_F64);
+        iso_model *model = iso_builtin_model_create(NULL, found, ISO_SHAPE(28, 28, 1), 10, ISO_F64);
         ck_assert_msg(iso_graph_error(iso_model_graph(model)) == ISO_OK, "%s", iso_error_message());
         ck_assert_int_eq(trainable(iso_model_graph(model)), known[i].parameters);
         ck_assert_int_eq(iso_tensor_dtype(iso_model_output(model)), ISO_F64);
@@ -310,7 +340,7 @@ START_TEST(summary_is_keras_table)
     char text[8192] = "";
     const iso_builtin_model *found;
     ck_assert_int_eq(iso_builtin_model_find("dtensor", &found), ISO_OK);
-    iso_model *model = iso_builtin_model_create(NULL, found, ISO_SHAPE(28, 28, 1), ISO_F32);
+    iso_model *model = iso_builtin_model_create(NULL, found, ISO_SHAPE(28, 28, 1), 10, ISO_F32);
     FILE *out = fmemopen(text, sizeof text, "w");
     iso_model_summary(model, out);
     fclose(out);
@@ -320,6 +350,23 @@ START_TEST(summary_is_keras_table)
         strstr(text, "│ d1 (Dense)                      │ (None, 128)            │       100,480 │"));
     ck_assert_ptr_nonnull(strstr(text, " Total params: 101,770 (397.54 KB)\n"));
     ck_assert_ptr_nonnull(strstr(text, " Non-trainable params: 0 (0.00 B)\n"));
+    iso_model_destroy(model);
+}
+END_TEST
+
+/* Keras's counts of this network: the batch statistics of a layer are not trained, nor is what is frozen. */
+START_TEST(summary_tells_what_is_trained)
+{
+    char text[8192] = "";
+    iso_graph *g = iso_graph_create(NULL);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(5));
+    iso_model *model = iso_model_create(g, x, iso_dense(iso_batch_norm(iso_dense(x, 3)), 2));
+    FILE *out = fmemopen(text, sizeof text, "w");
+    iso_model_summary(model, out);
+    fclose(out);
+    ck_assert_ptr_nonnull(strstr(text, " Total params: 38 (152.00 B)\n"));
+    ck_assert_ptr_nonnull(strstr(text, " Trainable params: 32 (128.00 B)\n"));
+    ck_assert_ptr_nonnull(strstr(text, " Non-trainable params: 6 (24.00 B)\n"));
     iso_model_destroy(model);
 }
 END_TEST
@@ -366,8 +413,8 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, shapes, errors_name_the_layer,
-                     a_broken_graph_goes_on, every_type_is_documented,
+    return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, attention_masks, shapes,
+                     errors_name_the_layer, a_broken_graph_goes_on, every_type_is_documented,
                      builtin_models_have_the_guides_parameters, summary_is_keras_table,
-                     summary_of_several_inputs_tells_connections);
+                     summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }

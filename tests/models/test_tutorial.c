@@ -366,7 +366,7 @@ START_TEST(wrong_names_and_blocks_are_refused)
     g = iso_graph_create(ctx);
     for (int i = 0; i < 40; i++)
         iso_name_scope_begin(g, "deep");
-    check_graph(g, "more than 32 blocks");
+    check_graph(g, "33 blocks within each other, at most 32 are possible");
     g = iso_graph_create(ctx);
     iso_dense(iso_input(g, "x", ISO_F32, ISO_SHAPE(3)), 3, .no_bias = true, .bias_layout = "model",
               .name = "d");

@@ -1,4 +1,5 @@
-/* Memory plans and buckets. Ranks: 1 */
+/* Memory plans and buckets. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

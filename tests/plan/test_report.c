@@ -181,11 +181,12 @@ END_TEST
 
 /* ---- any mesh ---- */
 
-/* One sequence of instructions and the same bytes a slot, whatever the size of the batch's axis. */
+/* One sequence of instructions and the same bytes a slot, whatever the size of the batch's axis, where slots
+ * are many. */
 START_TEST(large_meshes_are_planned_as_small_ones)
 {
-    rows = 4 * 64;
-    planned small = make(two_pairs, "data=4,model=4", megatron, 0, 4);
+    rows = 100 * 64;
+    planned small = make(two_pairs, "data=100,model=4", megatron, 0, 4);
     rows = 25000 * 64;
     planned large = make(two_pairs, "data=25000,model=4", megatron, 0, 4);
     rows = ROWS;
@@ -228,6 +229,42 @@ END_TEST
 
 /* ---- refusals ---- */
 
+/* While an op runs, what it reads and what it writes are there, the inputs that nobody needs afterwards too.
+ */
+START_TEST(values_live_while_they_are_needed)
+{
+    iso_mesh *mesh;
+    iso_distribution *distribution;
+    iso_plan_report *report;
+    const double layer = sizeof(float) * ROWS * HIDDEN;
+    int found = 0;
+    check_ok(iso_mesh_imagine(ctx, "data=1", &mesh));
+    check_ok(iso_data_parallel_create(mesh, &distribution));
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_graph_distribute(graph, distribution);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(IN));
+    iso_function_options options = {.inputs = {x}, .outputs = {iso_mean(iso_square(two_layers(x)))}};
+    check_ok(iso_function_plan(graph, rows, 1, &options, &report));
+    for (int i = 0; i < report->ops; i++) {
+        const iso_report_op *op = &report->op[i];
+        double live = (double)op->live, least = 0, most = 0;
+        if (op->kind != ISO_REPORT_OP || strcmp(op->origin.op, "matmul") != 0)
+            continue;
+        bool first = strcmp(op->origin.layer, "d1") == 0;
+        least = first ? sizeof(float) * ROWS * IN + layer : 2 * layer;
+        most = least + 4096;
+        ck_assert_msg(live >= least && live <= most, "%s: %.0f bytes are live, of %.0f", op->origin.layer,
+                      live, least);
+        found++;
+    }
+    ck_assert_int_eq(found, 2);
+    iso_plan_report_destroy(report);
+    iso_graph_destroy(graph);
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 START_TEST(bad_questions)
 {
     iso_plan_report *report = NULL;
@@ -255,7 +292,8 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("report", 0, data_parallel, zero, zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
-                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all, bad_questions))
+                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
+                  values_live_while_they_are_needed, bad_questions))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,6 +1,8 @@
 /* Contexts: options, hosts, agreement, communicators of callers. Also the program behind
- * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5 */
+ * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5, 9, 10
+ * Sanitize: 1, 3 */
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,15 +41,15 @@ START_TEST(options_are_taken_out)
     char *argv[MOST_ARGUMENTS];
     iso_context *other;
     ck_assert(BEGIN("a", "--mesh=data=2,model=4", "--meshes", "--seed", "7", "b", "--threads=3", "--verbose",
-                    "2", "--", "--seed", "x") == ISO_OK);
-    ck_assert_int_eq(argc, 7);
-    const char *const left[] = {"program", "a", "--meshes", "b", "--", "--seed", "x"};
+                    "2", "--role=x", "--", "--seed", "x") == ISO_OK);
+    ck_assert_int_eq(argc, 8);
+    const char *const left[] = {"program", "a", "--meshes", "b", "--role=x", "--", "--seed", "x"};
     for (int i = 0; i < argc; i++)
         ck_assert_str_eq(argv[i], left[i]);
     ck_assert_ptr_null(argv[argc]);
     ck_assert_str_eq(iso_option(other, "mesh", "-"), "data=2,model=4");
     ck_assert_str_eq(iso_option(other, "verbose", "1"), "2");
-    ck_assert_str_eq(iso_option(other, "timeout", "none"), "none");
+    ck_assert_str_eq(iso_option(other, "role", "none"), "none");
     ck_assert_uint_eq(iso_seed(other), 7);
     ck_assert_int_eq(iso_threads(other), 3);
     ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
@@ -59,11 +61,9 @@ END_TEST
 
 START_TEST(wrong_options_are_named)
 {
-    static const char *const wrong[] = {"--seed=-1",      "--seed=1x",     "--seed=18446744073709551616",
-                                        "--seed=",        "--threads=0",   "--threads=x",
-                                        "--timeout=0",    "--timeout=nan", "--verbose=3",
-                                        "--mesh=",        "--mesh",        "--role=master",
-                                        "--timeout=1e999"};
+    static const char *const wrong[] = {"--seed=-1",   "--seed=1x",   "--seed=18446744073709551616",
+                                        "--seed=",     "--threads=0", "--threads=x",
+                                        "--verbose=3", "--mesh=",     "--mesh"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int argc;
         char *argv[MOST_ARGUMENTS], name[7];
@@ -74,14 +74,24 @@ START_TEST(wrong_options_are_named)
         ck_assert_str_eq(argv[1], "left");
         ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
     }
+    int argc; /* an option is no value of the one before */
+    char *argv[MOST_ARGUMENTS];
+    iso_context *other;
+    ck_assert(BEGIN("--seed", "--threads", "2") == ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), "--seed needs a value"), "%s", iso_error_message());
+    iso_finish(other, ISO_OK);
 }
 END_TEST
 
 START_TEST(hosts_are_numbered_by_their_ranks)
 {
     const char *cut[] = {"1", "2", "3", NULL};
-    if (iso_hosts(ctx) > 1)
-        return; /* of real hosts we know nothing */
+    if (iso_hosts(ctx) > 1) {
+        if (iso_is_chief(ctx))
+            report_skipped("numbers of hosts",
+                           "the ranks are on several real hosts, of which nothing is known");
+        return;
+    }
     for (int i = 0; cut[i]; i++) {
         iso_context *other;
         setenv("ISOGRID_RANKS_PER_HOST", cut[i], 1);
@@ -98,6 +108,11 @@ START_TEST(hosts_are_numbered_by_their_ranks)
     ck_assert_int_eq(iso_hosts(ctx), 1);
     ck_assert_int_eq(iso_host_ranks(ctx), iso_ranks(ctx));
     ck_assert_int_ge(iso_threads(ctx), 1);
+    /* the ranks of a machine share its cores, where they are not bound to their own */
+    cpu_set_t mask;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mask, &mask), 0);
+    int cores = CPU_COUNT(&mask), most = cores > iso_ranks(ctx) ? cores : iso_ranks(ctx);
+    ck_assert_int_le(iso_threads(ctx) * iso_ranks(ctx), most);
 }
 END_TEST
 
@@ -139,8 +154,28 @@ START_TEST(ranks_agree_on_the_first_failure)
                   ISO_FAILED); /* all say the same by now: no further rank in front */
         ck_assert_str_eq(iso_error_message(), message);
     }
+    /* one status, other words */
+    ck_assert(iso_agree(ctx, iso_error(ISO_IO, "disk %d is full", rank)) == ISO_IO);
+    ck_assert_str_eq(iso_error_message(), ranks > 1 ? "rank 0: disk 0 is full" : "disk 0 is full");
     ck_assert(iso_agree(ctx, iso_error(ISO_INVALID, "all alike")) == ISO_INVALID);
     ck_assert_str_eq(iso_error_message(), "all alike");
+}
+END_TEST
+
+/* A rank without an error of its own ends with the exit code of the lowest rank that has one. */
+START_TEST(exit_codes_are_those_of_the_job)
+{
+    int last = iso_ranks(ctx) - 1, rank = iso_rank(ctx);
+    for (int failing = 0; failing <= last; failing++) {
+        iso_context *other;
+        ck_assert(iso_init(NULL, NULL, &other) == ISO_OK);
+        iso_status own = ISO_OK;
+        if (rank == failing)
+            own = iso_error(ISO_DIVERGED, "a test of exit codes: rank %d of %d", rank, last + 1);
+        else if (rank == last)
+            own = iso_error(ISO_IO, "a test of exit codes: the last rank");
+        ck_assert_int_eq(iso_finish(other, own), iso_status_exit_code(ISO_DIVERGED));
+    }
 }
 END_TEST
 
@@ -151,14 +186,21 @@ START_TEST(ranks_that_differ_are_named)
     if (ranks == 1)
         return;
     bool odd = rank == ranks - 1;
-    char place[40];
-    snprintf(place, sizeof place, "the options of rank %d differ", ranks - 1);
+    char place[100];
+    snprintf(place, sizeof place, "rank %d differs from rank 0 in the options: ", ranks - 1);
     ck_assert(iso_agree_same(ctx, "the options", odd ? 1 : UINT64_MAX, odd ? "--seed 1" : "--seed 2") ==
               ISO_INVALID);
     ck_assert_msg(strstr(iso_error_message(), place), "%s", iso_error_message());
     ck_assert(strstr(iso_error_message(), "'--seed 1'") && strstr(iso_error_message(), "'--seed 2'"));
     ck_assert(iso_agree_same(ctx, "the builds", (uint64_t)rank, NULL) == ISO_INVALID);
-    ck_assert(strstr(iso_error_message(), "the builds of rank 1"));
+    static const char *const lists[] = {[2] = "rank 1 differs",
+                                        [3] = "ranks 1, 2 differ",
+                                        [5] = "ranks 1, 2, 3, 4 differ",
+                                        [9] = "ranks 1, 2, 3, 4, 5, 6, 7, 8 differ",
+                                        [10] = "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 1 more differ"};
+    snprintf(place, sizeof place, "%s from rank 0 in the builds",
+             ranks <= 10 && lists[ranks] ? lists[ranks] : "");
+    ck_assert_msg(strstr(iso_error_message(), place), "%s", iso_error_message());
 }
 END_TEST
 
@@ -192,18 +234,14 @@ START_TEST(bytes_travel)
 }
 END_TEST
 
-START_TEST(evaluators_are_a_job_of_their_own)
+START_TEST(every_rank_is_a_worker)
 {
-    int argc, ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    int argc;
     char *argv[MOST_ARGUMENTS];
     iso_context *other;
-    bool last = rank == ranks - 1;
-    ck_assert(BEGIN(last ? "--role=evaluator" : "--role=worker") == ISO_OK);
-    ck_assert(iso_role(other) == (last ? ISO_EVALUATOR : ISO_WORKER));
-    ck_assert_int_eq(iso_ranks(other), last ? 1 : ranks - 1);
-    ck_assert_int_eq(iso_rank(other), last ? 0 : rank);
-    ck_assert(iso_is_chief(other) == (!last && rank == 0));
-    ck_assert(iso_agree(other, last ? iso_error(ISO_IO, "alone") : ISO_OK) == (last ? ISO_IO : ISO_OK));
+    ck_assert(BEGIN("program") == ISO_OK);
+    ck_assert(iso_role(other) == ISO_WORKER);
+    ck_assert_int_eq(iso_ranks(other), iso_ranks(ctx));
     iso_finish(other, ISO_OK);
 }
 END_TEST
@@ -265,7 +303,7 @@ static iso_status end_as(const char *ending)
     if (!strcmp(ending, "unlike"))
         return iso_error(ISO_FAILED, "part %d", iso_rank(ctx) / 2);
     if (!strcmp(ending, "late") && second)
-        sleep(2); /* longer than a failing rank would wait */
+        sleep(6); /* longer than a failing rank would wait */
     return ISO_OK;
 }
 
@@ -278,8 +316,8 @@ int main(int argc, char **argv)
     if (RUN_TESTS("session", 0, options_are_taken_out, wrong_options_are_named,
                   hosts_are_numbered_by_their_ranks, bad_environment_is_named,
                   ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
-                  different_options_are_refused, bytes_travel, evaluators_are_a_job_of_their_own,
-                  callers_bring_communicators))
+                  different_options_are_refused, bytes_travel, every_rank_is_a_worker,
+                  callers_bring_communicators, exit_codes_are_those_of_the_job))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,5 +1,6 @@
 /* Layout files: the same map as by iso_layout_map_set(), or a message with file, line, column, key and value,
- * alike on all ranks. Ranks: 1, 3 */
+ * alike on all ranks. Ranks: 1, 3
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
-/* Meshes and layouts as text, and what a layout map gives to a path. Ranks: 1 */
+/* Meshes and layouts as text, and what a layout map gives to a path. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 #include "tests/support/once.h"
@@ -50,6 +52,8 @@ START_TEST(a_star_is_what_is_left)
     iso_mesh_destroy(mesh);
     check_refused(iso_mesh_create(ctx, "data=*,model=4", &mesh),
                   "6 threads are not a multiple of the other axes' 4 slots");
+    check_refused(iso_mesh_create(ctx, "data=*,model=5", &mesh),
+                  "6 threads are not a multiple of the other axes' 5 slots");
     check_refused(iso_mesh_create(ctx, "a=*,b=*", &mesh), "only one axis may be '*'");
 }
 END_TEST
@@ -68,10 +72,10 @@ START_TEST(wrong_meshes_are_named)
         {"data=2,", "no axis name at position 8"},
         {"=2", "no axis name at position 1"},
         {"data=2,data=3", "an axis name for the second time at position 8"},
-        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "more than 6 axes at position 25"},
+        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "7 axes, at most 6 are possible"},
         {"data=99999999999", "no positive size"},
         {"data=65536,model=65536", "more than 16777216 slots"},
-        {"an_axis_with_a_name_of_33_letters=2", "an axis name that is too long at position 1"},
+        {"an_axis_with_a_name_of_33_letters=2", "an axis name of 33 characters, at most 31 are possible"},
     };
     iso_mesh *mesh = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -90,6 +94,79 @@ START_TEST(wrong_lists_of_ranks_are_named)
     check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){-1, 0}, 2, &mesh),
                   "slot 0 is to be on rank -1");
     ck_assert_ptr_null(mesh);
+}
+END_TEST
+
+START_TEST(lists_of_devices_are_read)
+{
+    static const struct {
+        const char *text;
+        int count, rank[8];
+    } lists[] = {
+        {"0", 1, {0}},
+        {"3,1,2", 3, {3, 1, 2}},
+        {" 0 - 2 , 2-0 ", 6, {0, 1, 2, 2, 1, 0}},
+        {"0x3,1", 4, {0, 0, 0, 1}},
+        {"2x2, 0x1, 1 x 3", 6, {2, 2, 0, 1, 1, 1}},
+        {"5-5", 1, {5}},
+    };
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"", "--devices '': no rank at position 1"},
+        {"0,", "no rank at position 3"},
+        {"0,-1", "no rank at position 3"},
+        {"0 1", "neither ',' nor the end at position 3"},
+        {"0-", "no rank behind '-' at position 3"},
+        {"0x", "no number of slots behind 'x' at position 3"},
+        {"0x0", "no slot at position 3"},
+        {"0-3x2", "neither ',' nor the end at position 4"},
+        {"99999999999999999999", "a number that is too large at position 1"},
+        {"0x16777216,1", "more than 16777216 slots"},
+        {"1,cpu:0", "no rank at position 3"},
+    };
+    int *ranks = NULL, count = -1;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        check_ok(iso_devices_parse(lists[i].text, &ranks, &count));
+        ck_assert_int_eq(count, lists[i].count);
+        ck_assert_mem_eq(ranks, lists[i].rank, (size_t)count * sizeof *ranks);
+        iso_free(ranks);
+    }
+    count = -1;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        check_refused(iso_devices_parse(wrong[i].text, &ranks, &count), wrong[i].message);
+    check_refused(iso_devices_parse(NULL, &ranks, &count), "iso_devices_parse: text is NULL");
+    ck_assert_int_eq(count, -1);
+}
+END_TEST
+
+/* Of ranks and hosts that there are not. */
+START_TEST(places_are_imagined)
+{
+    iso_mesh *mesh = NULL;
+    int host[8], wanted[8] = {1, 0, 0, 1, 2, 2, 0, 1}; /* ranks 1 and 2, 0, 3: in the order of ranks */
+    check_ok(iso_mesh_imagine_on(ctx, "data=4,model=*", "1,0,0,2,3,3,0,2", &mesh));
+    ck_assert_str_eq(iso_mesh_text(mesh), "data=4,model=2");
+    ck_assert_int_eq(iso_mesh_rank_of_slot(mesh, 4), 3);
+    check_ok(iso_mesh_imagine_hosts(mesh, 0, host));
+    for (int s = 0; s < 8; s++)
+        ck_assert_int_eq(host[s], 0);
+    check_ok(iso_mesh_imagine_hosts(mesh, 3, host));
+    ck_assert_mem_eq(host, wanted, sizeof host);
+    check_refused(iso_mesh_imagine_hosts(mesh, 5, host),
+                  "with 5 slots on each host rank 2, which has 2, would be on two hosts");
+    iso_mesh_destroy(mesh);
+    mesh = NULL;
+    check_refused(iso_mesh_imagine_on(ctx, "data=3", "2,0,2", &mesh),
+                  "--devices '2,0,2': mesh 'data=3': rank 1 hosts no slot");
+    check_refused(iso_mesh_imagine_on(ctx, "data=2,model=*", "2,0,1", &mesh),
+                  "3 slots in the list are not a multiple of the other axes' 2 slots");
+    ck_assert_ptr_null(mesh);
+    check_ok(iso_mesh_imagine(ctx, "data=8", &mesh)); /* in the order of the mesh */
+    check_ok(iso_mesh_imagine_hosts(mesh, 3, host));
+    for (int s = 0; s < 8; s++)
+        ck_assert_int_eq(host[s], s / 3);
+    iso_mesh_destroy(mesh);
 }
 END_TEST
 
@@ -155,6 +232,9 @@ START_TEST(wrong_layouts_are_named)
         {"data+", "neither an axis nor '-' at position 6"},
         {"- data", "neither ',' nor the end at position 3"},
         {"-,-,-,-,-,-,-,-,-", "more than 8 dimensions at position 17"},
+        /* as long as a name may be, and longer by one */
+        {"-, a123456789b123456789c123456789d", "position 4: the mesh data=2,model=3 has no axis"},
+        {"-, a123456789b123456789c123456789de", "neither an axis nor '-' at position 4"},
     };
     iso_mesh *mesh = make_mesh("data=2,model=3");
     iso_layout layout;
@@ -224,12 +304,19 @@ START_TEST(wrong_keys_are_named)
     iso_mesh *mesh = make_mesh("data=2,model=3");
     iso_layout_map *map;
     iso_layout layout;
+    const iso_layout *got = NULL;
     iso_shape shape = ISO_SHAPE(4, 4), vector = ISO_SHAPE(4);
     check_ok(iso_layout_map_create(mesh, &map));
     check_ok(iso_layout_map_set(map, "d.*", "-, model"));
     check_ok(iso_layout_map_set(map, ".*kernel", "model, -"));
     check_refused(iso_layout_map_find(map, "d1/kernel", &shape, &layout, NULL),
                   "two layout keys match 'd1/kernel': 'd.*' and '.*kernel'");
+    check_refused(iso_layout_map_get(map, "d1/kernel", &got),
+                  "two layout keys match 'd1/kernel': 'd.*' and '.*kernel'");
+    check_refused(iso_layout_map_get(map, NULL, &got), "iso_layout_map_get: path is NULL");
+    check_refused(iso_layout_map_get(NULL, "d1/kernel", &got), "iso_layout_map_get: map is NULL");
+    check_refused(iso_layout_map_get(map, "d1/kernel", NULL), "iso_layout_map_get: layout is NULL");
+    ck_assert_ptr_null(got);
     check_refused(iso_layout_map_find(map, "d1/bias", &vector, &layout, NULL),
                   "layout '-, model' of key 'd.*' has 2 entries, but 'd1/bias' has the shape [4]");
     check_refused(iso_layout_map_set(map, "d.*", "-"), "layout key 'd.*' is set twice");
@@ -264,11 +351,14 @@ START_TEST(keys_that_match_nothing_are_reported_once)
     static const char *paths[] = {"d1/kernel", "d1/bias", "conv/kernel"};
     iso_mesh *mesh = make_mesh("data=2,model=3");
     iso_layout_map *map;
+    const iso_layout *asked;
     iso_status status;
     check_ok(iso_layout_map_create(mesh, &map));
     check_ok(iso_layout_map_set(map, "d1/bias", "model"));
     check_ok(iso_layout_map_set(map, "d1/kernal", "-, model"));
     ck_assert_str_eq(key_of(map, "d1/bias", 1), "d1/bias");
+    check_ok(iso_layout_map_get(map, "d1/kernal", &asked)); /* a question of the user is no use of the key */
+    ck_assert_ptr_nonnull(asked);
     const char *text = reported(map, paths, 3, &status);
     check_ok(status);
     ck_assert_msg(
@@ -404,8 +494,9 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("layouts", 10, meshes_are_read, a_star_is_what_is_left, wrong_meshes_are_named,
-                  wrong_lists_of_ranks_are_named, layouts_are_read, windows_overlap, wrong_layouts_are_named,
-                  boxes_are_cut_axis_by_axis, keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
+                  wrong_lists_of_ranks_are_named, lists_of_devices_are_read, places_are_imagined,
+                  layouts_are_read, windows_overlap, wrong_layouts_are_named, boxes_are_cut_axis_by_axis,
+                  keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
                   keys_that_match_nothing_are_reported_once, what_a_key_comes_near_to_is_told,
                   optimizers_have_keys_of_their_own, the_default_mesh_is_the_option_s,
                   a_batch_axis_is_an_axis))

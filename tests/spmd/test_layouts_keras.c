@@ -110,6 +110,30 @@ static iso_status look_up(iso_layout_map *map, const char *path, iso_layout *lay
     return status;
 }
 
+/* The public look-up, LayoutMap.__getitem__. */
+static void get_item(const char *name, const json_t *row, iso_layout_map *map)
+{
+    const iso_layout *layout = NULL;
+    iso_text wanted = {0};
+    char found[ISO_LAYOUT_TEXT] = "";
+    const char *path = text_of(row, "path");
+    iso_status status = iso_layout_map_get(map, path, &layout);
+    ck_assert_msg((status != ISO_OK) == (json_object_get(row, "error") != NULL), "%s: '%s': status %d", name,
+                  path, (int)status);
+    if (status != ISO_OK) {
+        ck_assert_str_eq(kind(), text_of(row, "error"));
+        return;
+    }
+    ck_assert_msg((layout == NULL) == json_is_null(get(row, "axes")), "%s: '%s' is%s found", name, path,
+                  layout ? "" : " not");
+    if (!layout)
+        return;
+    layout_text(get(row, "axes"), &wanted);
+    ck_assert_str_eq(iso_layout_describe(layout, found, sizeof found), iso_text_get(&wanted));
+    ck_assert_ptr_eq(iso_layout_mesh(layout), mesh);
+    iso_text_free(&wanted);
+}
+
 static void ask(const char *name, const json_t *row, iso_layout_map *map)
 {
     iso_layout layout;
@@ -151,6 +175,7 @@ START_TEST(maps_answer_as_keras_does)
         json_array_foreach(get(row, "ask"), k, question)
         {
             ask(name, question, map);
+            get_item(name, question, map);
             refused += json_object_get(question, "error") != NULL;
             found += json_is_array(json_object_get(question, "axes"));
         }

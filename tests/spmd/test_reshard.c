@@ -1,5 +1,6 @@
 /* Reshards against a plain model: every slot's buffer is filled, resharded by the visited regions, and must
- * stand for the same tensor. Ranks: 1 */
+ * stand for the same tensor. Ranks: 1
+ * Sanitize: 1 */
 #include <check.h>
 #include <string.h>
 

@@ -161,7 +161,7 @@ START_TEST(wrong_shapes_are_refused)
     check_refused(iso_layout_visualize(layout, ISO_SHAPE(3), out),
                   "a layout of 2 dimensions for the shape [3]");
     check_refused(iso_layout_visualize(layout, ISO_SHAPE(3, ISO_BATCH), out), "dimension 1 is not known");
-    check_refused(iso_layout_visualize(NULL, ISO_SHAPE(3), out), "no layout");
+    check_refused(iso_layout_visualize(NULL, ISO_SHAPE(3), out), "iso_layout_visualize: layout is NULL");
     ck_assert_int_eq(ftell(out), 0);
     fclose(out);
     iso_layout_destroy(layout);

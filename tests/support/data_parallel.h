@@ -10,4 +10,12 @@ iso_status data_parallel_begin(const char *axes, iso_context **ctx, iso_mesh **m
 /* Ends all of it, also where beginning failed, with its status; returns the exit code of the program. */
 int data_parallel_end(iso_context *ctx, iso_mesh *mesh, iso_distribution *distribution, iso_status status);
 
+/* Where the slots of a mesh are: in blocks, as usual; all on the last rank; or each on another rank than the
+ * one before, in no order. */
+typedef enum placing { IN_BLOCKS, ON_THE_LAST_RANK, SCATTERED, PLACINGS } placing;
+/* A mesh of at most 16 slots placed so, and data parallelism over it. With ON_THE_LAST_RANK and SCATTERED
+ * ranks may be without slots. Collective. */
+iso_status data_parallel_place(iso_context *ctx, const char *axes, placing how, iso_mesh **mesh,
+                               iso_distribution **distribution);
+
 #endif

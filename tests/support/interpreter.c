@@ -246,15 +246,21 @@ static void compute(interpreter *in, const iso_op *op)
         in->value[op->output[i]->id] = output[i];
 }
 
+static void pass_gate(interpreter *in, const iso_op *op)
+{
+    const iso_gate_attrs *attrs = op->attrs;
+    pass(in, op, attrs->training == iso_mode_of(attrs->variable, in->training) ? 0 : -1);
+}
+
 static void make(interpreter *in, const iso_op *op)
 {
     ck_assert_msg(!is_given(op), "'%s' has no value", iso_tensor_name(op->output[0]));
     if (op->type == &iso_op_constant)
         set_constant(in, op);
     else if (op->type == &iso_op_by_mode)
-        pass(in, op, in->training ? 0 : 1);
+        pass(in, op, iso_mode_of(((const iso_mode_attrs *)op->attrs)->variable, in->training) ? 0 : 1);
     else if (op->type == &iso_op_gate)
-        pass(in, op, ((const iso_gate_attrs *)op->attrs)->training == in->training ? 0 : -1);
+        pass_gate(in, op);
     else
         compute(in, op);
 }

@@ -1,5 +1,7 @@
 #include "tests/support/run_tests.h"
 
+#include <stdio.h>
+
 int run_suite(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);
@@ -21,4 +23,9 @@ int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, con
         tcase_add_test(all, tests[i]);
     suite_add_tcase(suite, all);
     return run_suite(suite);
+}
+
+void report_skipped(const char *what, const char *reason)
+{
+    printf("skipped: %s: %s\n", what, reason);
 }

@@ -1,5 +1,6 @@
 /* Keras's callbacks beyond what test_callbacks_keras.c compares: messages, refusals, resumption, training
- * that diverges. Ranks: 1, 3 */
+ * that diverges. Ranks: 1, 3
+ * Sanitize: 1 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
 #include "tests/support/data_parallel.h"
+#include "tests/support/folder.h"
 #include "tests/support/linear.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -105,10 +107,39 @@ START_TEST(a_missing_value_is_told_once)
     check_ok(fit_and_hear(model, 4, (iso_callback *[]){iso_early_stopping(.patience = 1), NULL}, text,
                           sizeof text));
     ck_assert_str_eq(text, iso_is_chief(ctx)
-                               ? "isogrid: warning: early stopping watches 'val_loss', which is not "
-                                 "among the logs; there are: loss, mae\n"
+                               ? "isogrid: warning: early stopping watches 'val_loss', but there are no "
+                                 "validation data (--validation-data, --validation-split; iso_fit's "
+                                 ".validation)\n"
                                : "");
     iso_model_destroy(model);
+}
+END_TEST
+
+/* fit with one more callback returns so, and its message holds that. */
+static void check_watched(iso_callback *watching, iso_callback *other, iso_status wanted, const char *words)
+{
+    iso_model *model = compiled_with(iso_sgd(0.25));
+    iso_status status = fit(model, 1, (iso_callback *[]){watching, other, NULL}, NULL);
+    ck_assert_int_eq(status, wanted);
+    if (wanted != ISO_OK)
+        ck_assert_msg(strstr(iso_error_message(), words), "%s", iso_error_message());
+    iso_model_destroy(model);
+}
+
+START_TEST(what_cannot_come_is_refused)
+{
+    static const double values[] = {1};
+    static const char path[] = "/tmp/isogrid-watched/{epoch}.weights.h5";
+    check_watched(iso_early_stopping(.monitor = "val_los"), NULL, ISO_INVALID,
+                  "no such value; did you mean 'val_loss'");
+    check_watched(iso_reduce_lr_on_plateau(.monitor = "nothing"), NULL, ISO_INVALID,
+                  "no such value; there are: loss, mae");
+    check_watched(iso_model_checkpoint(path, .best = "val_mae"), NULL, ISO_INVALID, "needs validation data");
+    /* what a callback may log */
+    check_watched(iso_early_stopping(.monitor = "learning_rate", .mode = ISO_MODE_MIN),
+                  iso_reduce_lr_on_plateau(.monitor = "loss"), ISO_OK, "");
+    check_watched(iso_early_stopping(.monitor = "val_loss"), losses(values), ISO_OK, "");
+    check_watched(iso_early_stopping(.monitor = "any", .mode = ISO_MODE_MIN), losses(values), ISO_OK, "");
 }
 END_TEST
 
@@ -248,12 +279,25 @@ START_TEST(options_that_make_no_sense)
 }
 END_TEST
 
+/* Through what is no folder: as root, too. */
+START_TEST(checkpoints_that_cannot_be_written)
+{
+    check_watched(iso_model_checkpoint("/proc/self/stat/{epoch}.weights.h5"), NULL, ISO_INVALID,
+                  "ModelCheckpoint: '/proc/self/stat/{epoch}.weights.h5': ");
+    check_watched(iso_model_checkpoint("/proc/self/stat/{epoch}/x.weights.h5"), NULL, ISO_INVALID,
+                  "/proc/self/stat");
+    check_watched(iso_backup_and_restore("/proc/none"), NULL, ISO_INVALID,
+                  "BackupAndRestore: '/proc/none/backup.weights.h5': ");
+}
+END_TEST
+
 START_TEST(a_table_that_cannot_be_written)
 {
     iso_model *model = compiled_with(iso_sgd(0.1));
     iso_status status = fit(model, 1, (iso_callback *[]){iso_csv_logger("/nowhere/t.csv"), NULL}, NULL);
-    ck_assert_int_eq(status, ISO_IO);
-    ck_assert_ptr_nonnull(strstr(iso_error_message(), "CSV file /nowhere/t.csv: No such file"));
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_ptr_nonnull(
+        strstr(iso_error_message(), "CSV file /nowhere/t.csv: it cannot be written: No such file"));
     iso_model_destroy(model);
 }
 END_TEST
@@ -299,6 +343,34 @@ START_TEST(a_rate_that_was_set_is_used)
     check_refused(iso_model_learning_rate(model, &rate), "compiled");
     check_refused(iso_model_set_learning_rate(model, 1), "compiled");
     iso_model_destroy(model);
+}
+END_TEST
+
+/* ---- the best ---- */
+
+/* Keras compares with a NaN that came first for ever; here a NaN is never the best, first or later. */
+START_TEST(a_loss_that_is_no_number_is_never_the_best)
+{
+    static const double values[] = {NAN, 3, NAN, 4, 2, 2.5};
+    char folder[64], pattern[160];
+    iso_model *model = compiled_with(iso_sgd(0.01));
+    check_ok(make_test_folder(ctx, folder));
+    snprintf(pattern, sizeof pattern, "%s/{epoch}.weights.h5", folder);
+    check_ok(fit(model, 6,
+                 (iso_callback *[]){losses(values),
+                                    iso_model_checkpoint(pattern, .save_best_only = true,
+                                                         .save_weights_only = true, .stop_on_error = true),
+                                    NULL},
+                 NULL));
+    check_ok(iso_agree(ctx, ISO_OK));
+    ck_assert_int_ne(access(in_folder(folder, "1.weights.h5"), F_OK), 0);
+    ck_assert_int_eq(access(in_folder(folder, "2.weights.h5"), F_OK), 0);
+    ck_assert_int_ne(access(in_folder(folder, "3.weights.h5"), F_OK), 0);
+    ck_assert_int_ne(access(in_folder(folder, "4.weights.h5"), F_OK), 0);
+    ck_assert_int_eq(access(in_folder(folder, "5.weights.h5"), F_OK), 0);
+    ck_assert_int_ne(access(in_folder(folder, "6.weights.h5"), F_OK), 0);
+    iso_model_destroy(model);
+    check_ok(remove_test_folder(ctx, folder));
 }
 END_TEST
 
@@ -542,18 +614,49 @@ START_TEST(tables_go_on_behind_a_checkpoint)
 }
 END_TEST
 
+static iso_status restore_table(void *user, iso_fit_state *state)
+{
+    (void)state;
+    return iso_callbacks_restore(user, "[{\"kind\": \"csv_logger\", \"state\": {\"bytes\": 7}}]");
+}
+
+/* The checkpoint says that the table had 7 bytes, and in the file no line ends there: somebody has put
+ * another file in its place, of which nothing is taken off. */
+START_TEST(another_file_of_that_name_is_not_cut_off)
+{
+    static const char other[] = "notes of somebody else\n";
+    char path[100], text[2000] = "";
+    iso_model *model = compiled_with(iso_sgd(0.05));
+    snprintf(path, sizeof path, "/tmp/isogrid-other-%d.csv", (int)getpid());
+    if (iso_is_chief(ctx)) {
+        FILE *file = fopen(path, "w");
+        ck_assert(file && fputs(other, file) >= 0 && fclose(file) == 0);
+    }
+    iso_callback *table[] = {iso_csv_logger(path), NULL};
+    iso_callback *list[] = {table[0], iso_callback_create(.train_begin = restore_table, .user = table), NULL};
+    check_ok(fit(model, 1, list, NULL));
+    if (iso_is_chief(ctx)) {
+        read_text(path, text, sizeof text);
+        remove(path);
+        ck_assert_msg(strncmp(text, other, sizeof other - 1) == 0, "what is left is: %s", text);
+    }
+    iso_model_destroy(model);
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
-                      names_tell_what_is_better, what_ranks_log_otherwise_is_the_chiefs,
-                      options_that_make_no_sense, a_table_that_cannot_be_written, a_schedule_is_not_overruled,
-                      a_rate_that_was_set_is_used, training_ends_where_the_loss_is_no_number,
-                      training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
-                      states_that_are_wrong, tables_go_on_behind_a_checkpoint);
+        failed = RUN_TESTS(
+            "callbacks", 0, callbacks_say_what_they_do, a_missing_value_is_told_once,
+            what_cannot_come_is_refused, checkpoints_that_cannot_be_written, names_tell_what_is_better,
+            what_ranks_log_otherwise_is_the_chiefs, options_that_make_no_sense,
+            a_table_that_cannot_be_written, a_schedule_is_not_overruled, a_rate_that_was_set_is_used,
+            training_ends_where_the_loss_is_no_number, training_that_does_not_diverge_goes_on,
+            states_pass_to_the_training_that_goes_on, states_that_are_wrong, tables_go_on_behind_a_checkpoint,
+            a_loss_that_is_no_number_is_never_the_best, another_file_of_that_name_is_not_cut_off);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

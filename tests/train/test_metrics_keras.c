@@ -1,12 +1,15 @@
 /* Every metric against Keras: running results over batches of different length, with and without sample
- * weights, for all cases of tests/keras/metrics.h5. Ranks: 1 */
+ * weights, for all cases of tests/keras/metrics.h5; on one slot and on several, some without a row, with
+ * equal bits for all places of the slots of one mesh. Ranks: 1, 3, 5 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
@@ -74,9 +77,11 @@ static iso_metric metric_of(const char *name)
     return metric;
 }
 
-static void run_batches(const metric_case *c, iso_function *function, const iso_metric_sums *sums,
-                        double tolerance)
+/* Returns a hash of the bits of all results. */
+static uint64_t run_batches(const metric_case *c, iso_function *function, const iso_metric_sums *sums,
+                            double tolerance)
 {
+    uint64_t hash = 0;
     iso_shape shape;
     double *expected = oracle_data(file, c->name, "result", &shape), total = 0, weight = 0;
     ck_assert_int_ge(shape.dim[0], 1);
@@ -85,18 +90,22 @@ static void run_batches(const metric_case *c, iso_function *function, const iso_
         double results[2];
         fill(c, &batch, number);
         check_ok(iso_function_run(function, &batch.batch, results));
+        hash = iso_hash_bytes(hash, results, (sums->weight ? 2 : 1) * sizeof *results);
         total += results[0];
         weight += sums->weight ? results[1] : sums->per_row * (double)batch.batch.rows;
         double result = weight == 0 ? 0 : total / weight;
         check_near(c->name, &result, &expected[number], 1, tolerance);
     }
+    return hash;
 }
 
-static void check_case(const char *name, iso_dtype precision, double tolerance)
+static uint64_t check_case(const char *name, iso_dtype precision, double tolerance,
+                           iso_distribution *distribution)
 {
     metric_case c = {.name = name, .graph = iso_graph_create(ctx)};
     iso_function *function = NULL;
     iso_graph_set_precision(c.graph, precision);
+    iso_graph_distribute(c.graph, distribution);
     add_inputs(&c);
     double threshold = oracle_number(file, name, "threshold", 0);
     iso_metric_sums sums =
@@ -106,22 +115,79 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
     ck_assert(!sums.weight == !c.input[2]);
     check_ok(iso_function_create(c.graph, &function, .inputs = {c.input[0], c.input[1], c.input[2]},
                                  .outputs = {sums.sum, sums.weight}));
-    run_batches(&c, function, &sums, tolerance);
+    uint64_t hash = run_batches(&c, function, &sums, tolerance);
     iso_function_destroy(function);
     iso_graph_destroy(c.graph);
+    return hash;
+}
+
+static uint64_t check_all(iso_dtype precision, double tolerance, const char *axes, placing how)
+{
+    iso_mesh *mesh;
+    iso_distribution *distribution;
+    uint64_t hash = 0;
+    check_ok(data_parallel_place(ctx, axes, how, &mesh, &distribution));
+    for (int i = 0; i < oracle_cases(file); i++)
+        hash = iso_hash_mix(hash ^ check_case(oracle_case(file, i), precision, tolerance, distribution));
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+    return hash;
 }
 
 START_TEST(in_float64)
 {
-    for (int i = 0; i < oracle_cases(file); i++)
-        check_case(oracle_case(file, i), ISO_F64, 1e-12);
+    check_all(ISO_F64, 1e-12, "data=1", ON_THE_LAST_RANK);
+    check_all(ISO_F64, 1e-12, "data=3", SCATTERED);
 }
 END_TEST
 
 START_TEST(in_float32)
 {
-    for (int i = 0; i < oracle_cases(file); i++)
-        check_case(oracle_case(file, i), ISO_F32, 1e-6);
+    check_all(ISO_F32, 1e-6, "data=3", ON_THE_LAST_RANK);
+    uint64_t one = check_all(ISO_F32, 1e-6, "data=8", ON_THE_LAST_RANK);
+    ck_assert_uint_eq(check_all(ISO_F32, 1e-6, "data=8", IN_BLOCKS), one);
+}
+END_TEST
+
+/* One batch of four rows through a metric whose settings are left at their defaults. */
+static double result_of(iso_metric metric, int64_t classes, const double *labels, int64_t label_classes,
+                        const double *predicted)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_function *function = NULL;
+    memory_batch batch;
+    double sum;
+    iso_shape label_row = label_classes ? ISO_SHAPE(label_classes) : ISO_SCALAR;
+    iso_tensor *t = iso_input(graph, "t", label_classes ? ISO_F32 : ISO_I32, label_row),
+               *p = iso_input(graph, "p", ISO_F32, ISO_SHAPE(classes));
+    iso_metric_sums sums = iso_metric_build(metric, t, p);
+    check_ok(iso_graph_error(graph));
+    check_ok(iso_function_create(graph, &function, .inputs = {t, p}, .outputs = {sums.sum}));
+    memory_batch_begin(&batch, 4);
+    memory_batch_add(&batch, label_row, labels);
+    memory_batch_add(&batch, ISO_SHAPE(classes), predicted);
+    check_ok(iso_function_run(function, &batch.batch, &sum));
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+    return sum / (sums.per_row * 4);
+}
+
+/* Keras's: BinaryAccuracy(threshold=0.5), TopKCategoricalAccuracy(k=5), SparseTopKCategoricalAccuracy(k=5).
+ */
+START_TEST(defaults_are_those_of_keras)
+{
+    enum { CLASSES = 8 };
+    static const double zeros_and_ones[] = {0, 0, 1, 1}, around[] = {0.49, 0.41, 0.51, 0.45};
+    double labels[4], one_hot[4][CLASSES] = {{0}}, predicted[4][CLASSES];
+    ck_assert_double_eq(result_of(ISO_METRIC_BINARY_ACCURACY, 1, zeros_and_ones, 1, around), 0.75);
+    for (int row = 0; row < 4; row++) { /* the label's prediction is the 4th, 5th, 6th and 7th largest */
+        labels[row] = row + 3;
+        one_hot[row][row + 3] = 1;
+        for (int k = 0; k < CLASSES; k++)
+            predicted[row][k] = CLASSES - k;
+    }
+    ck_assert_double_eq(result_of(ISO_METRIC_SPARSE_TOP_K, CLASSES, labels, 0, predicted[0]), 0.5);
+    ck_assert_double_eq(result_of(ISO_METRIC_TOP_K, CLASSES, one_hot[0], CLASSES, predicted[0]), 0.5);
 }
 END_TEST
 
@@ -142,7 +208,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     file = oracle_open("metrics.h5");
-    int failed = RUN_TESTS("metrics against Keras", 0, every_metric_has_a_case, in_float64, in_float32);
+    int failed = RUN_TESTS("metrics against Keras", 0, every_metric_has_a_case, defaults_are_those_of_keras,
+                           in_float64, in_float32);
     oracle_close(file);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -298,6 +298,32 @@ START_TEST(no_colours_where_they_are_not_wanted)
 }
 END_TEST
 
+/* An epoch that goes on after four of ten steps: those count as done, not for the time of a step. */
+START_TEST(an_epoch_goes_on_where_it_was)
+{
+    iso_progress *progress = NULL;
+    open_terminal(80);
+    clock_now = 100;
+    ck_assert_int_eq(iso_progress_create(NULL, &progress, .steps = 10, .names = {"loss"}), ISO_OK);
+    iso_progress_set_clock(progress, given_clock);
+    iso_progress_begin(progress, "Epoch 2/2", 10, 4);
+    for (int step = 4; step < 10; step++) {
+        clock_now += 2;
+        iso_progress_update(progress, (double[]){0.5});
+        look();
+        char count[32];
+        snprintf(count, sizeof count, "%d/10", step + 1);
+        ck_assert_msg(strstr(screen.text, count) != NULL, "no %s in %s", count, screen.text);
+    }
+    iso_progress_finish(progress);
+    close_terminal();
+    iso_progress_destroy(progress);
+    ck_assert_ptr_null(strstr(screen.text, "4/10"));
+    const char *last = strrchr(screen.text, '\r');
+    ck_assert_msg(last && strstr(last, "12s") && strstr(last, "2s/step"), "%s", screen.text);
+}
+END_TEST
+
 /* A message between two drawings begins a line of its own. */
 START_TEST(messages_do_not_break_into_the_bar)
 {
@@ -335,5 +361,6 @@ int main(void)
     return RUN_TESTS("progress", 0, a_line_an_epoch_with_means, the_latest_values_where_asked,
                      silence_where_asked, lines_are_those_of_keras, it_is_drawn_at_most_ten_times_a_second,
                      a_line_that_is_redrawn_fits, no_colours_where_they_are_not_wanted,
-                     messages_do_not_break_into_the_bar, an_error_begins_a_line);
+                     an_epoch_goes_on_where_it_was, messages_do_not_break_into_the_bar,
+                     an_error_begins_a_line);
 }

@@ -311,6 +311,76 @@ START_TEST(callbacks_keep_their_state_in_any_order)
 }
 END_TEST
 
+/* A second training of the same model, cut in two: its first steps are not those of the graph's random
+ * numbers, by which dropout draws. */
+static iso_fingerprint train_twice(const char *save, const char *resume, int stop_after)
+{
+    iso_fingerprint result;
+    iso_model *model = build();
+    iso_dataset *data = make_data();
+    compile(model, NULL);
+    if (!resume)
+        check_ok(iso_fit(model, data, .epochs = 1, .verbose = ISO_ZERO));
+    run r = {.stop_after = stop_after};
+    iso_callback *list[] = {iso_callback_create(.batch_end = after_batch, .user = &r),
+                            save ? iso_model_checkpoint(save, .save_freq = 3, .stop_on_error = true) : NULL,
+                            NULL};
+    check_ok(
+        iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .resume = resume, .verbose = ISO_ZERO));
+    check_ok(iso_graph_fingerprint(iso_model_graph(model), &result));
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+    return result;
+}
+
+START_TEST(a_second_training_goes_on)
+{
+    char save[400], from[400];
+    snprintf(save, sizeof save, "%s/second-{epoch}-{batch}.weights.h5", folder);
+    snprintf(from, sizeof from, "%s/second-2-1.weights.h5", folder);
+    iso_fingerprint whole = train_twice(NULL, NULL, 0);
+    train_twice(save, NULL, STEPS + 1);
+    iso_fingerprint parts = train_twice(NULL, from, 0);
+    ck_assert_msg(memcmp(&whole, &parts, sizeof whole) == 0,
+                  "other weights after going on in a second training");
+}
+END_TEST
+
+/* The last save cannot take the place of the backup: that stays, to go on from. */
+static iso_status block_backup(void *user, iso_fit_state *state)
+{
+    char file[500], aside[500], within[600];
+    if (state->epoch + 1 < EPOCHS || !iso_is_chief(ctx))
+        return ISO_OK;
+    snprintf(file, sizeof file, "%s/backup.weights.h5", (const char *)user);
+    snprintf(aside, sizeof aside, "%s/aside", (const char *)user);
+    snprintf(within, sizeof within, "%s/within", file);
+    ck_assert(rename(file, aside) == 0 && mkdir(file, 0700) == 0 && mkdir(within, 0700) == 0);
+    return ISO_OK;
+}
+
+START_TEST(a_backup_stays_where_the_last_save_failed)
+{
+    char save[400], latest[500];
+    struct stat facts;
+    snprintf(save, sizeof save, "%s/blocked", folder);
+    snprintf(latest, sizeof latest, "%s/latest", save);
+    iso_model *model = build();
+    iso_dataset *data = make_data();
+    iso_callback *list[] = {iso_callback_create(.epoch_end = block_backup, .user = save),
+                            iso_backup_and_restore(save, .stop_on_error = true), NULL};
+    compile(model, NULL);
+    iso_status status = iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .verbose = ISO_ZERO);
+    ck_assert_int_eq(status, ISO_IO);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "backup.weights.h5"));
+    check_ok(iso_agree(ctx, ISO_OK));
+    ck_assert_int_eq(stat(path_of("blocked/aside"), &facts), 0);
+    ck_assert_msg(lstat(latest, &facts) == 0, "the backup was removed although the last save failed");
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+}
+END_TEST
+
 static void expect_refusal(iso_model *model, iso_dataset *data, const char *resume, const char *part)
 {
     check_refused(iso_fit(model, data, .epochs = EPOCHS, .resume = resume, .verbose = ISO_ZERO), part);
@@ -386,9 +456,9 @@ int main(void)
         status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int code =
-        RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
-                  keeps_the_best_weights, backup_goes_on_and_goes, callbacks_keep_their_state_in_any_order,
-                  refuses_what_is_not_its_own, makes_or_restores);
+    int code = RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
+                         keeps_the_best_weights, backup_goes_on_and_goes, a_second_training_goes_on,
+                         a_backup_stays_where_the_last_save_failed, callbacks_keep_their_state_in_any_order,
+                         refuses_what_is_not_its_own, makes_or_restores);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || code;
 }

@@ -246,6 +246,28 @@ END_TEST
 
 /* ---- data sets ---- */
 
+static iso_model *second_of(iso_graph *graph, iso_tensor *x, iso_tensor *y, bool several)
+{
+    return several ? iso_model_create_several(graph, &x, 1, &y, 1) : iso_model_create(graph, x, y);
+}
+
+START_TEST(a_graph_has_one_model)
+{
+    for (int way = 0; way < 4; way++) {
+        iso_graph *graph = iso_graph_create(ctx);
+        iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2)), *y = iso_dense(x, 3);
+        iso_model *first = iso_model_create(graph, x, y), *second = second_of(graph, x, y, way & 1);
+        check_refused(iso_compile(second, .loss = ISO_LOSS_MSE), "the graph has a model already");
+        check_refused(iso_model_save_weights(second, "/tmp/none.weights.h5"),
+                      "the graph has a model already");
+        ck_assert_int_eq(iso_model_input_count(second), 0);
+        check_ok(iso_compile(first, .loss = ISO_LOSS_MSE));
+        iso_model_destroy(way & 2 ? first : second);
+        iso_model_destroy(way & 2 ? second : first);
+    }
+}
+END_TEST
+
 START_TEST(random_data_of_several)
 {
     iso_dataset *data = NULL;
@@ -354,7 +376,7 @@ START_TEST(models_that_cannot_be)
 }
 END_TEST
 
-/* Eight outputs with eight metrics each, of two sums: more than a step can give. */
+/* Eight outputs with a loss and eight metrics each, and the total. */
 START_TEST(more_values_than_there_is_room_for)
 {
     iso_graph *graph = iso_graph_create(ctx);
@@ -365,7 +387,8 @@ START_TEST(more_values_than_there_is_room_for)
     for (int i = 0; i < ISO_MAX_METRICS; i++)
         options.weighted_metrics[i] = ISO_METRIC_MAE;
     iso_model *model = iso_model_create_several(graph, &x, 1, y, ISO_MAX_MODEL_OUTPUTS);
-    check_refused_by(iso_compile_with(model, &options, sizeof options), "compile", "more losses and metrics");
+    check_refused_by(iso_compile_with(model, &options, sizeof options), "compile",
+                     "73 losses and metrics of all outputs, at most 64 are possible");
     iso_model_destroy(model);
 }
 END_TEST
@@ -409,9 +432,9 @@ int main(void)
     file = oracle_open("several.h5");
     if (status == ISO_OK)
         failed = RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
-                           outputs_are_called_after_their_maker, random_data_of_several,
-                           maps_say_what_is_what, losses_are_told, models_that_cannot_be,
-                           more_values_than_there_is_room_for, data_that_does_not_fit);
+                           outputs_are_called_after_their_maker, a_graph_has_one_model,
+                           random_data_of_several, maps_say_what_is_what, losses_are_told,
+                           models_that_cannot_be, more_values_than_there_is_room_for, data_that_does_not_fit);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }

@@ -181,9 +181,13 @@ static void check_epochs(const events *train, const events *validation, const is
 
 static void check_text(const events *train)
 {
-    static const char *const lines[] = {"| optimizer | adam |", "| learning_rate | 0.01 |",
-                                        "| beta_1 | 0.9 |",     "| batch_size | 8 |",
-                                        "| epochs | 3 |",       "| mesh | data=4 |"};
+    char
+        parameters[64]; /* of a, n and b that are trained: no moving statistics, nothing of the optimizer's */
+    snprintf(parameters, sizeof parameters, "| parameters | %d |",
+             (FEATURES + 1) * UNITS + 2 * UNITS + UNITS + 1);
+    const char *const lines[] = {
+        "| optimizer | adam |", "| learning_rate | 0.01 |", "| beta_1 | 0.9 |", "| batch_size | 8 |",
+        "| epochs | 3 |",       "| mesh | data=4 |",        parameters};
     const event_value *v = find_value(train, "hyperparameters", 0);
     ck_assert_ptr_nonnull(v);
     ck_assert_str_eq(v->metadata->plugin_data->plugin_name, "text");
@@ -438,12 +442,14 @@ static void check_fails(iso_callback *callback, iso_status expected, const char 
 
 START_TEST(what_cannot_be_written_is_told_before_training)
 {
-    check_fails(iso_tensorboard("/proc/nothing/here"), ISO_IO, "TensorBoard's /proc/nothing/here/train: ");
+    check_fails(iso_tensorboard("/proc/nothing/here"), ISO_INVALID,
+                "TensorBoard's /proc/nothing/here/train: ");
     check_fails(iso_tensorboard(NULL), ISO_INVALID, "no folder");
     check_fails(iso_tensorboard(""), ISO_INVALID, "no folder");
     check_fails(iso_tensorboard(folder, .update_freq = -1), ISO_INVALID, "update_freq -1");
     check_fails(iso_tensorboard(folder, .histogram_freq = -2), ISO_INVALID, "histogram_freq -2");
-    check_fails(iso_profile("/nowhere/p.json"), ISO_IO, "profile /nowhere/p.json: No such file");
+    check_fails(iso_profile("/nowhere/p.json"), ISO_INVALID,
+                "profile /nowhere/p.json: it cannot be written: No such file");
     check_fails(iso_profile("/tmp/p.json", .step = -3), ISO_INVALID, "step -3");
 }
 END_TEST

@@ -45,12 +45,21 @@ static iso_status fit(iso_model *model, int epochs, iso_callback *callback)
     return status;
 }
 
+static double traced_microseconds, traced_begin; /* of all events of the trace as text, added up */
+
 static size_t count_events(const json_t *root)
 {
     size_t count = 0, i;
+    traced_microseconds = traced_begin = 0;
     const json_t *e;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, e) count +=
-        strcmp(json_string_value(json_object_get(e, "ph")), "X") == 0;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
+    {
+        if (strcmp(json_string_value(json_object_get(e, "ph")), "X") != 0)
+            continue;
+        count++;
+        traced_microseconds += json_number_value(json_object_get(e, "dur"));
+        traced_begin += json_number_value(json_object_get(e, "ts"));
+    }
     return count;
 }
 
@@ -78,6 +87,7 @@ static void check_planes(const char *path, size_t expected)
     FILE *file = fopen(path, "rb");
     ck_assert_msg(file != NULL, "%s cannot be read", path);
     size_t bytes = fread(packed, 1, sizeof packed, file), lines = 0, found = 0;
+    double picoseconds = 0, begin = 0;
     fclose(file);
     Isogrid__Tensorboard__Space *space = isogrid__tensorboard__space__unpack(NULL, bytes, packed);
     ck_assert_ptr_nonnull(space);
@@ -92,10 +102,14 @@ static void check_planes(const char *path, size_t expected)
                 ck_assert(number >= 1 && number <= (int64_t)space->planes[p]->n_event_metadata);
                 ck_assert_str_ne(space->planes[p]->event_metadata[number - 1]->value->name, "");
                 ck_assert(line->events[i]->offset_ps >= 0 && line->events[i]->duration_ps >= 0);
+                picoseconds += (double)line->events[i]->duration_ps;
+                begin += (double)line->events[i]->offset_ps;
             }
         }
     ck_assert_uint_eq(lines, 4);
     ck_assert_uint_eq(found, expected);
+    ck_assert_double_eq_tol(picoseconds / 1e6, traced_microseconds, 1e-3 * (double)found); /* rounded to ns */
+    ck_assert_double_eq_tol(begin / 1e6, traced_begin, 1e-3 * (double)found);
     isogrid__tensorboard__space__free_unpacked(space, NULL);
 }
 

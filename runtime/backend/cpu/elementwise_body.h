@@ -23,6 +23,13 @@ INLINE vf gelu_inner(vf x)
     return 0.7978845608028654f * vf_fma(x * x * x, vf_set(0.044715f), x);
 }
 
+/* x Phi(x), from the tail on the side where it is small. */
+INLINE vf gelu(vf x)
+{
+    vf bell, tail = vf_normal_tail(vf_abs(x), &bell);
+    return x * vf_select(vf_gt(vf_zero(), x), tail, 1.0f - tail);
+}
+
 INLINE vf sign_of(vf v)
 {
     vf one = vf_set(1), zero = vf_zero();
@@ -67,7 +74,7 @@ void ISO_SIMD(unary_f32)(iso_unary_kind kind, float alpha, int64_t n, const floa
     case ISO_UNARY_SOFTPLUS:
         MAP(vf_max(zero, v) + vf_log1p(vf_exp(-vf_abs(v))));
     case ISO_UNARY_GELU:
-        return;
+        MAP(gelu(v));
     }
 }
 
@@ -91,11 +98,22 @@ INLINE vf silu_slope(vf x)
     return g * (1.0f + x * (1.0f - g));
 }
 
+/* Phi(x) + x phi(x) */
 INLINE vf gelu_slope(vf x)
 {
-    vf t = vf_tanh(gelu_inner(x));
+    vf bell, tail = vf_normal_tail(vf_abs(x), &bell);
+    vf below = vf_select(vf_gt(vf_zero(), x), tail, 1.0f - tail);
+    return vf_fma(x * 0.39894228040143267794f, bell, below);
+}
+
+/* Of x s, s = sigmoid(2 u): s + x s (1 - s) 2 u'; the smaller of s and 1 - s is the larger times e. */
+INLINE vf gelu_tanh_slope(vf x)
+{
+    vf u = gelu_inner(x), e = vf_exp(-2.0f * vf_abs(u)), large = 1.0f / (1.0f + e), small = e * large;
+    vm negative = vf_gt(vf_zero(), u);
+    vf s = vf_select(negative, small, large), rest = vf_select(negative, large, small);
     vf inner = 0.7978845608028654f * vf_fma(x * x, vf_set(3 * 0.044715f), vf_set(1));
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+    return s * vf_fma(2.0f * x * rest, inner, vf_set(1));
 }
 
 void ISO_SIMD(unary_gradient_f32)(iso_unary_kind kind, float alpha, int64_t n, const float *s,
@@ -130,13 +148,13 @@ void ISO_SIMD(unary_gradient_f32)(iso_unary_kind kind, float alpha, int64_t n, c
     case ISO_UNARY_TANH:
         MAP_GRADIENT(d * (1.0f - v * v));
     case ISO_UNARY_GELU_APPROXIMATE:
-        MAP_GRADIENT(d * gelu_slope(v));
+        MAP_GRADIENT(d * gelu_tanh_slope(v));
     case ISO_UNARY_SILU:
         MAP_GRADIENT(d * silu_slope(v));
     case ISO_UNARY_SOFTPLUS:
         MAP_GRADIENT(d * vf_sigmoid(v));
     case ISO_UNARY_GELU:
-        return;
+        MAP_GRADIENT(d * gelu_slope(v));
     }
 }
 

@@ -30,10 +30,23 @@ typedef struct iso_row_moments {
     FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
     FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                        \
     FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))                           \
-    /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j] */       \
+    /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j]; add: to \
+     * what c holds */                                                                                       \
     FUNCTION(void, gemm_f32,                                                                                 \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,          \
-              const float *b, int64_t b_k, float *c))                                                        \
+              const float *b, int64_t b_k, bool add, float *c))                                              \
+    /* Floats of a vector */                                                                                 \
+    FUNCTION(int64_t, lanes, (void))                                                                         \
+    /* The same for wide b and a strip of rows: b is packed once into panels (gemm_pack_size floats), which  \
+     * every strip of up to gemm_strip_rows or a multiple reads in order. a(i, k) = a[i + k * a_k]; strip:   \
+     * rows * k floats of room; add: to what c holds. The bits are those of gemm_f32 where k is at most 256. \
+     */                                                                                                      \
+    FUNCTION(int64_t, gemm_strip_rows, (void))                                                               \
+    FUNCTION(int64_t, gemm_pack_size, (int64_t columns, int64_t k))                                          \
+    FUNCTION(void, gemm_pack_f32, (int64_t columns, int64_t k, const float *b, int64_t b_k, float *packed))  \
+    FUNCTION(void, gemm_strip_f32,                                                                           \
+             (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k, const float *packed,    \
+              float *strip, bool add, float *c))                                                             \
     /* c [rows, columns] = a b^T, a [rows, k], b [columns, k]. Scratch: bytes, aligned to 64. */             \
     FUNCTION(size_t, gemm_turned_scratch, (int64_t rows, int64_t columns, int64_t k))                        \
     FUNCTION(                                                                                                \
@@ -42,7 +55,7 @@ typedef struct iso_row_moments {
     /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
     FUNCTION(void, transpose_f32,                                                                            \
              (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))        \
-    /* Ops element by element; y may be x. Every kind but ISO_UNARY_GELU, which these loops lack. */         \
+    /* Ops element by element; y may be x, dx may be dy */                                                   \
     FUNCTION(void, unary_f32, (iso_unary_kind kind, float alpha, int64_t n, const float *x, float *y))       \
     FUNCTION(void, unary_gradient_f32,                                                                       \
              (iso_unary_kind kind, float alpha, int64_t n, const float *s, const float *dy, float *dx))      \

@@ -27,20 +27,78 @@ static void gemm_blocked(const iso_tile *whole, int64_t rows, int64_t columns)
             t.b = panel;
             t.b_k = PANEL * VL;
             t.c += j;
-            t.add = k > 0;
+            t.add = whole->add || k > 0;
             tile_all(&t, rows, n, PANEL);
         }
 }
 
 void ISO_SIMD(gemm_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,
-                        const float *b, int64_t b_k, float *c)
+                        const float *b, int64_t b_k, bool add, float *c)
 {
     iso_tile t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_k = a_k, .b_k = b_k, .c_row = columns, .k = k};
     t.segments = t.planes = 1;
+    t.add = add;
     if (rows < LEAST_ROWS || columns * k < LEAST_B)
         tile_all(&t, rows, columns, tile_width(rows, (columns + VL - 1) / VL));
     else
         gemm_blocked(&t, rows, columns);
+}
+
+int64_t ISO_SIMD(lanes)(void)
+{
+    return VL;
+}
+
+/* ---- a wide b, packed once for all strips of rows ---- */
+
+int64_t ISO_SIMD(gemm_strip_rows)(void)
+{
+    return tile_rows(PANEL);
+}
+
+int64_t ISO_SIMD(gemm_pack_size)(int64_t columns, int64_t k)
+{
+    const int64_t width = PANEL * VL;
+    return (columns + width - 1) / width * width * k;
+}
+
+void ISO_SIMD(gemm_pack_f32)(int64_t columns, int64_t k, const float *b, int64_t b_k, float *packed)
+{
+    const int64_t width = PANEL * VL;
+    for (int64_t j = 0; j < columns; j += width, packed += width * k)
+        pack_panel(k, b + j, b_k, columns - j < width ? columns - j : width, packed);
+}
+
+/* What the tiles of a strip read of a, in the order in which they read it: tiles of `step` rows. */
+INLINE void pack_strip(int64_t rows, int64_t step, int64_t k, const float *a, int64_t a_k, float *strip)
+{
+    for (int64_t i = 0; i < rows; i += step) {
+        const int64_t n = rows - i < step ? rows - i : step;
+        for (int64_t p = 0; p < k; p++, strip += step)
+            for (int64_t x = 0; x < n; x += VL)
+                vf_put(strip + x, vf_get(a + p * a_k + i + x, n - x), n - x);
+    }
+}
+
+void ISO_SIMD(gemm_strip_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k,
+                              const float *packed, float *strip, bool add, float *c)
+{
+    const int64_t width = PANEL * VL, step = tile_rows_of(rows, PANEL);
+    pack_strip(rows, step, k, a, a_k, strip);
+    iso_tile whole = {.a = strip, .a_row = 1, .a_k = step, .b_k = width, .c_row = columns, .k = k};
+    whole.segments = whole.planes = 1;
+    whole.add = add;
+    for (int64_t j = 0; j < columns; j += width) {
+        const int64_t n = columns - j < width ? columns - j : width, vectors = (n + VL - 1) / VL;
+        iso_tile t = whole;
+        t.last = (int)(n - (vectors - 1) * VL);
+        t.b = packed + j * k;
+        for (int64_t i = 0; i < rows; i += step) {
+            t.a = strip + i * k;
+            t.c = c + i * columns + j;
+            tile_do(&t, rows - i < step ? rows - i : step, (int)vectors);
+        }
+    }
 }
 
 /* ---- transposition, in squares of VL x VL: log2(VL) times all rows are interleaved, row i with row i + VL /

@@ -3,7 +3,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
-#include "runtime/backend/cpu/library.h"
+#include "runtime/backend/cpu/product.h"
 #include "runtime/graph/ops/attrs.h"
 
 /* The product, and how many of them lie behind each other. */
@@ -37,16 +37,23 @@ static layout layout_of(const iso_call *call)
     return l;
 }
 
-/* What oneDNN does faster than tiles: measured on Sapphire Rapids. Its call costs 0.2 microseconds. */
-static bool large(const iso_product *p)
+static bool goes(const iso_call *call, iso_product_way way, bool library)
 {
-    return p->n > 16 && p->m > 1 && (double)p->m * (double)p->n * (double)p->k > 100e3;
+    layout l = layout_of(call);
+    bool single = l.count == 1 && call->out[0].rank == 2;
+    return iso_cpu_has_type(call, ISO_F32) && iso_product_choose(&l.product, single, library) == way;
+}
+
+/* Whether there is a library for the product: oneDNN, else OpenBLAS. */
+static bool has_library(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return ISO_WITH_DNNL || iso_openblas_takes(&l.product);
 }
 
 static bool library_fits(const iso_call *call)
 {
-    layout l = layout_of(call);
-    return ISO_WITH_DNNL && iso_cpu_has_type(call, ISO_F32) && large(&l.product);
+    return ISO_WITH_DNNL && goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
 static void empty(const iso_call *call)
@@ -68,9 +75,7 @@ static void run_library(const iso_call *call)
 
 static bool blas_fits(const iso_call *call)
 {
-    layout l = layout_of(call);
-    return !ISO_WITH_DNNL && iso_cpu_has_type(call, ISO_F32) && large(&l.product) &&
-           iso_openblas_takes(&l.product);
+    return !ISO_WITH_DNNL && has_library(call) && goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
 static void run_blas(const iso_call *call)
@@ -109,50 +114,80 @@ static void run_tiles(const iso_call *call)
             f->transpose_f32(p->n, p->k, b, p->k, call->scratch, p->n);
             b = call->scratch;
         }
-        f->gemm_f32(p->m, p->n, p->k, a, p->transpose_a ? 1 : p->k, p->transpose_a ? p->m : 1, b, p->n,
+        f->gemm_f32(p->m, p->n, p->k, a, p->transpose_a ? 1 : p->k, p->transpose_a ? p->m : 1, b, p->n, false,
                     (float *)call->out[0].data + i * p->m * p->n);
     }
 }
 
 /* Few rows contracted, as in the gradient of a kernel over a small batch: every element is one sum in order,
  * so any part of the product has the bits of the whole. */
-enum { FEW_ROWS = 128 };
-
 static bool few_fit(const iso_call *call)
 {
-    layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    return iso_cpu_has_type(call, ISO_F32) && p->transpose_a && !p->transpose_b && call->out[0].rank == 2 &&
-           p->k <= FEW_ROWS;
+    return goes(call, ISO_PRODUCT_PARTS, has_library(call));
 }
 
-static void run_few_part(const iso_call *call, const int64_t *offset, const int64_t *extent, void *part)
+static int64_t few_part_rows(const iso_call *call)
+{
+    layout l = layout_of(call);
+    return iso_product_block_rows(&l.product);
+}
+
+/* The packed b, then the strip of a: tiles of the last rows may be shorter than their room. */
+static size_t few_scratch(const iso_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    int64_t strip = (iso_product_block_rows(p) + f->gemm_strip_rows()) * p->k;
+    return iso_product_is_packed(p) ? (size_t)(f->gemm_pack_size(p->n, p->k) + strip) * sizeof(float) : 0;
+}
+
+static void prepare_few(const iso_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    if (iso_product_is_packed(p))
+        iso_cpu_functions()->gemm_pack_f32(p->n, p->k, call->in[1].data, p->n, call->scratch);
+}
+
+static void run_few_part(const iso_call *call, const int64_t *offset, const int64_t *extent, bool add,
+                         void *part)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const float *a = (const float *)call->in[0].data + offset[0];
     if (p->k == 0) {
-        memset(part, 0, (size_t)(extent[0] * extent[1]) * sizeof(float));
-        return;
+        if (!add)
+            memset(part, 0, (size_t)(extent[0] * extent[1]) * sizeof(float));
+    } else if (extent[0] > 1 && iso_product_is_packed(p)) {
+        float *packed = call->scratch;
+        f->gemm_strip_f32(extent[0], p->n, p->k, a, p->m, packed, packed + f->gemm_pack_size(p->n, p->k), add,
+                          part);
+    } else {
+        f->gemm_f32(extent[0], extent[1], p->k, a, 1, p->m, (const float *)call->in[1].data + offset[1], p->n,
+                    add, part);
     }
-    iso_cpu_functions()->gemm_f32(extent[0], extent[1], p->k, (const float *)call->in[0].data + offset[0], 1,
-                                  p->m, (const float *)call->in[1].data + offset[1], p->n, part);
 }
 
 static void run_few(const iso_call *call)
 {
-    static const int64_t origin[2];
-    run_few_part(call, origin, call->out[0].dim, call->out[0].data);
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    int64_t step = iso_product_is_packed(p) ? iso_product_block_rows(p) : p->m;
+    prepare_few(call);
+    for (int64_t i = 0; i < p->m; i += step) {
+        const int64_t offset[] = {i, 0}, extent[] = {p->m - i < step ? p->m - i : step, p->n};
+        run_few_part(call, offset, extent, false, (float *)call->out[0].data + i * p->n);
+    }
 }
 
 /* A product with the transpose of b for few rows of a, as in the gradient of a layer's input. */
-enum { MOST_TURNED_ROWS = 64 };
-
 static bool turned_fits(const iso_call *call)
 {
     layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    return iso_cpu_has_type(call, ISO_F32) && p->transpose_b && !p->transpose_a && p->m <= MOST_TURNED_ROWS &&
-           p->n > 1;
+    return iso_cpu_has_type(call, ISO_F32) &&
+           iso_product_choose(&l.product, false, has_library(call)) == ISO_PRODUCT_TURNED;
 }
 
 static size_t turned_scratch(const iso_call *call)
@@ -192,8 +227,14 @@ static void run_double(const iso_call *call)
                            (double *)call->out[0].data + i * p->m * p->n);
 }
 
-const iso_kernel iso_cpu_matmul_few = {
-    .op = "matmul", .name = "tiles", .fits = few_fit, .run = run_few, .run_part = run_few_part};
+const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
+                                       .name = "tiles",
+                                       .fits = few_fit,
+                                       .scratch = few_scratch,
+                                       .run = run_few,
+                                       .part_rows = few_part_rows,
+                                       .prepare_parts = prepare_few,
+                                       .run_part = run_few_part};
 const iso_kernel iso_cpu_matmul_turned = {.op = "matmul",
                                           .name = "turned tiles",
                                           .fits = turned_fits,

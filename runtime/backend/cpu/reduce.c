@@ -28,6 +28,10 @@ static view view_of(const iso_call *call)
         part = reduced ? 1 : part == 0 ? 0 : 2;
         *(part == 0 ? &v.outer : part == 1 ? &v.rows : &v.c) *= x->dim[i];
     }
+    if (v.rows == 1) { /* as of a batch of one row: every sum has one term */
+        v.c *= v.outer;
+        v.outer = 1;
+    }
     return v;
 }
 

@@ -136,7 +136,7 @@ static void multiply(const shape *s, int64_t m, int64_t n, int64_t k, bool trans
     if (m == 0 || n == 0 || k == 0)
         memset(c, 0, (size_t)(m * n) * s->size);
     else if (s->dtype == ISO_F32)
-        iso_cpu_functions()->gemm_f32(m, n, k, a, transpose_a ? 1 : k, transpose_a ? m : 1, b, n, c);
+        iso_cpu_functions()->gemm_f32(m, n, k, a, transpose_a ? 1 : k, transpose_a ? m : 1, b, n, false, c);
     else
         iso_openblas_dgemm(&(iso_product){m, n, k, transpose_a, false}, a, b, c);
 }

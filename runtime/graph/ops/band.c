@@ -1,4 +1,5 @@
 /* A band of a matrix along its diagonal: what attention may look at. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static bool infer(iso_op *op)
@@ -34,6 +35,7 @@ const iso_op_type iso_op_band = {
 
 iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill)
 {
+    ISO_NEED_TENSORS(x);
     iso_band_attrs attrs = {.fill = fill, .window = window, .causal = causal};
     if (window < 0) {
         iso_graph_fail(x->graph, "band: the window is %lld", (long long)window);

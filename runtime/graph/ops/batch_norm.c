@@ -4,6 +4,7 @@
  * Ioffe and Szegedy 2015, arXiv 1502.03167. With xhat = (x - mean) rstd, y = gamma xhat + beta and mean,
  * variance those of x itself: dx = gamma rstd (dy - sum(dy) / count - xhat sum(dy xhat) / count), dgamma =
  * sum(dy xhat), dbeta = sum(dy). */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 enum { X, MEAN, VARIANCE, GAMMA };
@@ -93,6 +94,8 @@ static void finish_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance)
 {
+    if (ISO_ANY_NULL(x) || ISO_NULL_IN(x->graph, mean, variance))
+        return;
     *mean = *variance = iso_graph_bad_tensor(x->graph);
     iso_tensor *sum = iso_op_1(&iso_op_batch_moments, x, NULL);
     if (!iso_tensor_good(sum))
@@ -275,6 +278,7 @@ const iso_op_type iso_op_batch_norm_grad = {
 iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance, iso_tensor *gamma,
                               iso_tensor *beta, double epsilon)
 {
+    ISO_NEED_TENSORS(x, mean, variance);
     iso_batch_norm_attrs attrs = {.epsilon = epsilon, .has_gamma = gamma != NULL, .has_beta = beta != NULL};
     iso_tensor *inputs[5] = {x, mean, variance};
     int count = GAMMA;

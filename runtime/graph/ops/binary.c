@@ -1,4 +1,5 @@
 /* Arithmetic of two operands, element by element, with NumPy's broadcasting. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -84,6 +85,7 @@ static void minimum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
                                        __VA_ARGS__};                                                         \
     iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                     \
     {                                                                                                        \
+        ISO_NEED_TENSORS(a, b);                                                                              \
         return iso_op_2(&iso_op_##NAME, a, b, NULL);                                                         \
     }
 

@@ -1,4 +1,5 @@
 /* Comparisons, logic, choice and casts. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -47,6 +48,7 @@ static iso_tensor *compare(const iso_op_type *type, iso_tensor *a, iso_tensor *b
     const iso_op_type iso_op_##NAME = {.name = #NAME, .infer = infer_comparison, .rule = "...,...->..."};    \
     iso_tensor *iso_##NAME(iso_tensor *a, iso_tensor *b)                                                     \
     {                                                                                                        \
+        ISO_NEED_TENSORS(a, b);                                                                              \
         return compare(&iso_op_##NAME, a, b);                                                                \
     }
 
@@ -66,16 +68,19 @@ const iso_op_type iso_op_logical_not = {
 
 iso_tensor *iso_logical_and(iso_tensor *a, iso_tensor *b)
 {
+    ISO_NEED_TENSORS(a, b);
     return iso_op_2(&iso_op_logical_and, a, b, NULL);
 }
 
 iso_tensor *iso_logical_or(iso_tensor *a, iso_tensor *b)
 {
+    ISO_NEED_TENSORS(a, b);
     return iso_op_2(&iso_op_logical_or, a, b, NULL);
 }
 
 iso_tensor *iso_logical_not(iso_tensor *a)
 {
+    ISO_NEED_TENSORS(a);
     return iso_op_1(&iso_op_logical_not, a, NULL);
 }
 
@@ -113,6 +118,7 @@ const iso_op_type iso_op_where = {
 
 iso_tensor *iso_where(iso_tensor *condition, iso_tensor *a, iso_tensor *b)
 {
+    ISO_NEED_TENSORS(condition, a, b);
     return iso_op_3(&iso_op_where, condition, a, b, NULL);
 }
 
@@ -150,6 +156,7 @@ const iso_op_type iso_op_cast = {
 
 iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
 {
+    ISO_NEED_TENSORS(x);
     /* in a graph of precision float64 there is no float32 */
     iso_cast_attrs attrs = {dtype == ISO_F32 ? iso_graph_precision(x->graph) : dtype};
     return iso_tensor_good(x) && x->dtype == attrs.dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);

@@ -1,4 +1,5 @@
 /* Convolutions over [n, h, w, c] and their gradients. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 #include <string.h>
@@ -221,5 +222,8 @@ const iso_op_type iso_op_conv2d_grad_kernel = {
 
 iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry)
 {
+    ISO_NEED_TENSORS(x, kernel);
+    if (ISO_NULL_IN(x->graph, geometry))
+        return iso_graph_bad_tensor(x->graph);
     return create(&iso_op_conv2d, x, kernel, geometry, NULL);
 }

@@ -1,4 +1,5 @@
 /* Cross-entropy of each row from logits, for labels that are class numbers or distributions. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/classes_impl.h"
 
 enum { LABELS, LOGITS, DLOSS };
@@ -184,10 +185,12 @@ const iso_op_type iso_op_crossentropy_grad = {
 
 iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *logits)
 {
+    ISO_NEED_TENSORS(labels, logits);
     return iso_op_2(&iso_op_sparse_crossentropy, labels, logits, NULL);
 }
 
 iso_tensor *iso_crossentropy_op(iso_tensor *labels, iso_tensor *logits)
 {
+    ISO_NEED_TENSORS(labels, logits);
     return iso_op_2(&iso_op_crossentropy, labels, logits, NULL);
 }

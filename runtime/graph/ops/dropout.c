@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/random.h"
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 /* The same elements of the gradient stay. */
@@ -23,6 +24,9 @@ const iso_op_type iso_op_dropout = {
 
 iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, path))
+        return iso_graph_bad_tensor(x->graph);
     if (!(rate >= 0 && rate <= 1)) {
         iso_graph_fail(x->graph, "dropout '%s': rate %g is not between 0 and 1", path, rate);
         return iso_graph_bad_tensor(x->graph);
@@ -54,6 +58,9 @@ const iso_op_type iso_op_gaussian_noise = {
 
 iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, path))
+        return iso_graph_bad_tensor(x->graph);
     if (!(stddev >= 0) || isinf(stddev)) {
         iso_graph_fail(x->graph, "noise '%s': the standard deviation is %g", path, stddev);
         return iso_graph_bad_tensor(x->graph);

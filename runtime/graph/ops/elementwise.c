@@ -1,4 +1,5 @@
 /* Ops of one operand, element by element: the functions of calculus and the activations. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -56,81 +57,97 @@ UNARY(softplus, .gradient = unary_backward)
 
 iso_tensor *iso_negate(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_negate(x, ISO_UNARY_NEGATE, 0);
 }
 
 iso_tensor *iso_abs(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_abs(x, ISO_UNARY_ABS, 0);
 }
 
 iso_tensor *iso_sign(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_sign(x, ISO_UNARY_SIGN, 0);
 }
 
 iso_tensor *iso_exp(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_exp(x, ISO_UNARY_EXP, 0);
 }
 
 iso_tensor *iso_log(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_log(x, ISO_UNARY_LOG, 0);
 }
 
 iso_tensor *iso_sqrt(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_sqrt(x, ISO_UNARY_SQRT, 0);
 }
 
 iso_tensor *iso_rsqrt(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_rsqrt(x, ISO_UNARY_RSQRT, 0);
 }
 
 iso_tensor *iso_square(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_square(x, ISO_UNARY_SQUARE, 0);
 }
 
 iso_tensor *iso_relu(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_relu(x, ISO_UNARY_RELU, 0);
 }
 
 iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope)
 {
+    ISO_NEED_TENSORS(x);
     return make_leaky_relu(x, ISO_UNARY_LEAKY_RELU, negative_slope);
 }
 
 iso_tensor *iso_elu(iso_tensor *x, double alpha)
 {
+    ISO_NEED_TENSORS(x);
     return make_elu(x, ISO_UNARY_ELU, alpha);
 }
 
 iso_tensor *iso_sigmoid(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_sigmoid(x, ISO_UNARY_SIGMOID, 0);
 }
 
 iso_tensor *iso_tanh(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_tanh(x, ISO_UNARY_TANH, 0);
 }
 
 iso_tensor *iso_gelu(iso_tensor *x, bool approximate)
 {
+    ISO_NEED_TENSORS(x);
     return make_gelu(x, approximate ? ISO_UNARY_GELU_APPROXIMATE : ISO_UNARY_GELU, 0);
 }
 
 iso_tensor *iso_silu(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_silu(x, ISO_UNARY_SILU, 0);
 }
 
 iso_tensor *iso_softplus(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return make_softplus(x, ISO_UNARY_SOFTPLUS, 0);
 }
 
@@ -244,6 +261,7 @@ const iso_op_type iso_op_affine = {
 
 iso_tensor *iso_affine(iso_tensor *x, double scale, double shift)
 {
+    ISO_NEED_TENSORS(x);
     iso_affine_attrs attrs = {scale, shift};
     return iso_op_1(&iso_op_affine, x, &attrs);
 }
@@ -273,5 +291,6 @@ const iso_op_type iso_op_stop_gradient = {
 
 iso_tensor *iso_stop_gradient(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return iso_op_1(&iso_op_stop_gradient, x, NULL);
 }

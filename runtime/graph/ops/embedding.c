@@ -1,5 +1,6 @@
 /* Rows of a table, looked up by index. A slot that holds a part of the table finds the rows it has; the
  * others are zeros, so that the slots' results add up. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static bool infer(iso_op *op)
@@ -8,7 +9,8 @@ static bool infer(iso_op *op)
     if (!iso_expect_float(op, 0, 2) || !iso_expect_index(op, 1))
         return false;
     if (index->shape.rank + 1 > ISO_MAX_RANK)
-        return iso_op_refuse(op, "the result would have more than %d dimensions", ISO_MAX_RANK);
+        return iso_op_refuse(op, "the result would have %d dimensions, at most %d are possible",
+                             index->shape.rank + 1, ISO_MAX_RANK);
     iso_shape y = index->shape; /* [..., d] */
     y.dim[y.rank++] = table->shape.dim[1];
     return iso_op_gives(op, table->dtype, &y);
@@ -93,5 +95,6 @@ const iso_op_type iso_op_embedding_grad = {
 
 iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index)
 {
+    ISO_NEED_TENSORS(table, index);
     return iso_op_2(&iso_op_embedding, table, index, NULL);
 }

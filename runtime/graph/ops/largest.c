@@ -1,4 +1,5 @@
 /* The place of the largest element, and whether an element is among the k largest. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/classes_impl.h"
 
@@ -51,6 +52,7 @@ const iso_op_type iso_op_argmax = {
 
 iso_tensor *iso_argmax(iso_tensor *x, int axis)
 {
+    ISO_NEED_TENSORS(x);
     iso_axis_attrs attrs = {iso_axis(x, axis)};
     return attrs.axis < 0 ? iso_graph_bad_tensor(x->graph) : iso_op_1(&iso_op_argmax, x, &attrs);
 }
@@ -104,6 +106,7 @@ const iso_op_type iso_op_in_top_k = {
 
 iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k)
 {
+    ISO_NEED_TENSORS(predictions, targets);
     iso_top_k_attrs attrs = {k};
     return iso_op_2(&iso_op_in_top_k, predictions, targets, &attrs);
 }

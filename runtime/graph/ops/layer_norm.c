@@ -1,4 +1,5 @@
 /* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450). */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
 
 static const iso_layer_norm_attrs *attrs_of(const iso_op *op)
@@ -115,6 +116,8 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
 
 iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon)
 {
+    if (ISO_ANY_NULL(x))
+        return iso_null_tensor((iso_tensor *const[]){gamma, beta}, 2);
     iso_layer_norm_attrs attrs = {.epsilon = epsilon, .has_gamma = gamma != NULL, .has_beta = beta != NULL};
     iso_tensor *inputs[3] = {x};
     int count = 1;

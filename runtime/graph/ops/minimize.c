@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
@@ -54,13 +55,14 @@ static bool find_gradients(minimizer *m, iso_tensor *loss)
     iso_tensor **value = iso_new((size_t)all * sizeof(void *) + 1);
     if (!m->variable || !m->gradient || !value) {
         iso_free(value);
-        iso_graph_fail(m->graph, "no memory for the gradients of %d variables", all);
+        iso_graph_fail_memory(m->graph, "the gradients of variables", 3 * (size_t)all * sizeof(void *));
         return false;
     }
     for (int i = 0; i < all; i++) {
         iso_variable *variable = iso_graph_variable(m->graph, i);
         if (!iso_variable_trainable(variable))
             continue;
+        variable->trained = true;
         m->variable[trainable] = variable;
         value[trainable++] = iso_variable_value(variable);
     }
@@ -122,7 +124,7 @@ static iso_update *accumulate(minimizer *m, iso_update *update)
     iso_tensor *now = updates_now(m);
     for (int i = 0; i < m->count; i++) {
         iso_variable *variable = m->variable[i];
-        char path[512];
+        char path[ISO_MAX_SLOT_PATH];
         snprintf(path, sizeof path, "%s/%s/%s/gradient_accumulator", m->prefix, rule,
                  iso_variable_path(variable));
         iso_variable *gathered =
@@ -184,14 +186,20 @@ static void clip(minimizer *m)
     }
 }
 
+static bool contains(const char *path, const char *name, size_t length)
+{
+    for (; strlen(path) >= length; path++)
+        if (strncmp(path, name, length) == 0)
+            return true;
+    return false;
+}
+
 /* Whether one of the names, separated by commas, is part of a variable's path. */
 static bool is_named(const char *names, const char *path)
 {
-    char name[128];
     while (names && *names) {
         size_t length = strcspn(names, ",");
-        snprintf(name, sizeof name, "%.*s", (int)length, names);
-        if (*name && strstr(path, name))
+        if (length > 0 && contains(path, names, length))
             return true;
         names += length + (names[length] == ',');
     }
@@ -224,6 +232,8 @@ static void name_rule(iso_optimizer *optimizer)
 
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
 {
+    if (ISO_ANY_NULL(loss))
+        return NULL;
     iso_graph *graph = iso_tensor_graph(loss);
     name_rule(&optimizer);
     minimizer m = {.graph = graph, .optimizer = &optimizer};

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/graph/optimizer.h"
 
 static int64_t steps_per_update(const iso_optimizer *optimizer)
@@ -171,6 +172,8 @@ static double piecewise(const iso_schedule *s, int64_t iterations)
 
 double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate)
 {
+    if (ISO_ANY_NULL(optimizer))
+        return 0;
     const iso_schedule *schedule = &optimizer->schedule;
     switch (schedule->kind) {
     case ISO_SCHEDULE_EXPONENTIAL:
@@ -189,6 +192,8 @@ double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, dou
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper)
 {
+    if (ISO_ANY_NULL(rule, optimizer, hyper))
+        return false;
     int64_t steps = steps_per_update(optimizer);
     double rate = iso_schedule_rate(optimizer, iterations, learning_rate);
     memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);

@@ -1,4 +1,5 @@
 /* Pools over [n, h, w, c] and their gradients. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static const iso_pool_attrs *attrs_of(const iso_op *op)
@@ -151,12 +152,18 @@ const iso_op_type iso_op_average_pool2d_grad = {
 
 iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, geometry))
+        return iso_graph_bad_tensor(x->graph);
     iso_pool_attrs attrs = {.geometry = *geometry};
     return iso_op_1(&iso_op_max_pool2d, x, &attrs);
 }
 
 iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, geometry))
+        return iso_graph_bad_tensor(x->graph);
     iso_pool_attrs attrs = {.geometry = *geometry};
     return iso_op_1(&iso_op_average_pool2d, x, &attrs);
 }

@@ -1,4 +1,5 @@
 /* Matrix products. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -144,10 +145,12 @@ const iso_op_type iso_op_matmul = {
 
 iso_tensor *iso_matmul(iso_tensor *a, iso_tensor *b)
 {
+    ISO_NEED_TENSORS(a, b);
     return matmul(a, b, false, false, false);
 }
 
 iso_tensor *iso_matmul_with(iso_tensor *a, iso_tensor *b, bool transpose_a, bool transpose_b)
 {
+    ISO_NEED_TENSORS(a, b);
     return matmul(a, b, transpose_a, transpose_b, false);
 }

@@ -1,4 +1,5 @@
 /* Reductions over axes: sums, means, extremes. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -177,16 +178,25 @@ static iso_dtype sum_type(const iso_tensor *x)
 
 iso_tensor *iso_reduce_sum(iso_tensor *x, const int *axes, int count, bool keep)
 {
+    ISO_NEED_TENSORS(x);
+    if (count > 0 && ISO_NULL_IN(x->graph, axes))
+        return iso_graph_bad_tensor(x->graph);
     return reduce(&iso_op_reduce_sum, x, axis_bits(x, axes, count), keep, sum_type(x), 1);
 }
 
 iso_tensor *iso_reduce_max(iso_tensor *x, const int *axes, int count, bool keep)
 {
+    ISO_NEED_TENSORS(x);
+    if (count > 0 && ISO_NULL_IN(x->graph, axes))
+        return iso_graph_bad_tensor(x->graph);
     return reduce(&iso_op_reduce_max, x, axis_bits(x, axes, count), keep, x->dtype, 1);
 }
 
 iso_tensor *iso_reduce_min(iso_tensor *x, const int *axes, int count, bool keep)
 {
+    ISO_NEED_TENSORS(x);
+    if (count > 0 && ISO_NULL_IN(x->graph, axes))
+        return iso_graph_bad_tensor(x->graph);
     return reduce(&iso_op_reduce_min, x, axis_bits(x, axes, count), keep, x->dtype, 1);
 }
 
@@ -210,11 +220,15 @@ static iso_tensor *mean(iso_tensor *x, uint32_t axes, bool keep)
 
 iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep)
 {
+    ISO_NEED_TENSORS(x);
+    if (count > 0 && ISO_NULL_IN(x->graph, axes))
+        return iso_graph_bad_tensor(x->graph);
     return mean(x, axis_bits(x, axes, count), keep);
 }
 
 iso_tensor *iso_sum(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     uint32_t all = axis_bits(x, NULL, 0);
     if (!iso_dtype_is_float(x->dtype))
         return reduce(&iso_op_reduce_sum, x, all, false, sum_type(x), 1);
@@ -223,6 +237,7 @@ iso_tensor *iso_sum(iso_tensor *x)
 
 iso_tensor *iso_mean(iso_tensor *x)
 {
+    ISO_NEED_TENSORS(x);
     return mean(x, axis_bits(x, NULL, 0), false);
 }
 

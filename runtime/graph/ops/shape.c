@@ -1,4 +1,5 @@
 /* Ops that move elements and compute nothing: reshape, transpose, slice, concat, broadcasting, one-hot. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -103,10 +104,16 @@ static bool complete(const iso_shape *x, iso_shape *shape)
 
 iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape)
 {
+    ISO_NEED_TENSORS(x);
     if (!iso_tensor_good(x))
         return iso_graph_bad_tensor(x->graph);
     char have[160], want[160];
     iso_shape_attrs attrs = {shape};
+    if (shape.rank < 0 || shape.rank > ISO_MAX_RANK) {
+        iso_graph_fail(x->graph, "reshape: '%s' cannot have %d dimensions, at most %d are possible",
+                       iso_tensor_name(x), shape.rank, ISO_MAX_RANK);
+        return iso_graph_bad_tensor(x->graph);
+    }
     if (complete(&x->shape, &attrs.shape))
         return iso_shape_equal(&x->shape, &attrs.shape) ? x : iso_op_1(&iso_op_reshape, x, &attrs);
     iso_graph_fail(
@@ -163,6 +170,9 @@ const iso_op_type iso_op_transpose = {
 
 iso_tensor *iso_transpose(iso_tensor *x, const int *permutation)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, permutation))
+        return iso_graph_bad_tensor(x->graph);
     iso_transpose_attrs attrs = {{0}};
     for (int i = 0; i < x->shape.rank; i++)
         attrs.permutation[i] = permutation[i] < 0 ? permutation[i] + x->shape.rank : permutation[i];
@@ -269,6 +279,9 @@ const iso_op_type iso_op_pad = {
 
 iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, begin, size))
+        return iso_graph_bad_tensor(x->graph);
     iso_slice_attrs attrs = {.shape = x->shape};
     for (int i = 0, entry = 0; i < x->shape.rank; i++) {
         if (x->shape.dim[i] == ISO_BATCH)
@@ -285,6 +298,9 @@ iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size)
 
 iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, before, after))
+        return iso_graph_bad_tensor(x->graph);
     iso_slice_attrs attrs = {.shape = x->shape};
     for (int i = 0, entry = 0; i < x->shape.rank; i++) {
         if (x->shape.dim[i] == ISO_BATCH)
@@ -355,6 +371,8 @@ const iso_op_type iso_op_concat = {
 
 iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis)
 {
+    if (ISO_ANY_NULL(x))
+        return NULL;
     iso_axis_attrs attrs = {iso_axis(x[0], axis)};
     if (attrs.axis < 0)
         return iso_graph_bad_tensor(x[0]->graph);
@@ -389,6 +407,7 @@ const iso_op_type iso_op_broadcast_to = {
 
 iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape)
 {
+    ISO_NEED_TENSORS(x);
     iso_shape_attrs attrs = {shape};
     return iso_tensor_good(x) && iso_shape_equal(&x->shape, &shape)
                ? x
@@ -428,6 +447,7 @@ const iso_op_type iso_op_one_hot = {
 
 iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dtype)
 {
+    ISO_NEED_TENSORS(index);
     iso_one_hot_attrs attrs = {classes, dtype == ISO_F32 ? iso_graph_precision(index->graph) : dtype};
     return iso_op_1(&iso_op_one_hot, index, &attrs);
 }

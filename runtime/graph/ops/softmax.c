@@ -1,4 +1,5 @@
 /* Softmax and its logarithm along one axis. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/classes_impl.h"
 
 static bool infer_gradient(iso_op *op)
@@ -129,10 +130,12 @@ static iso_tensor *along(iso_tensor *x, int axis, const iso_op_type *type)
 
 iso_tensor *iso_softmax(iso_tensor *x, int axis)
 {
+    ISO_NEED_TENSORS(x);
     return along(x, axis, &iso_op_softmax);
 }
 
 iso_tensor *iso_log_softmax(iso_tensor *x, int axis)
 {
+    ISO_NEED_TENSORS(x);
     return along(x, axis, &iso_op_log_softmax);
 }

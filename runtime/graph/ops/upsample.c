@@ -1,4 +1,5 @@
 /* Images made larger, with values in between. */
+#include "runtime/graph/arguments.h"
 #include "runtime/graph/ops/network_impl.h"
 
 enum { N, H, W, C }; /* the factors: rows, the image's height and width, channels */
@@ -101,6 +102,9 @@ const iso_op_type iso_op_upsample_linear_grad = {
 
 iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2])
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, times))
+        return iso_graph_bad_tensor(x->graph);
     iso_upsample_attrs attrs = {{times[0], times[1]}};
     iso_tensor *y = iso_op_1(&iso_op_upsample_linear, x, &attrs);
     if (!iso_tensor_good(y))

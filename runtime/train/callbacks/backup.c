@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -48,7 +49,7 @@ static iso_status begin(void *user, iso_fit_state *state)
         &(iso_keeper_options){.mpio = o->mpio, .waits = o->waits, .stop_on_error = o->stop_on_error},
         &b->keeper));
     ISO_TRY(find(b, state->training));
-    ISO_TRY(iso_keeper_adopt(b->keeper, b->path));
+    ISO_TRY(iso_keeper_adopt(b->keeper, "BackupAndRestore", b->path));
 done:
     return status;
 }
@@ -79,6 +80,8 @@ void iso_backup_remove(const char *folder)
 {
     static const char *const names[] = {ISO_BACKUP_NAME, "latest"};
     char path[4096];
+    if (ISO_ANY_NULL(folder))
+        return;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);
@@ -112,7 +115,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
     backup *b = iso_new(sizeof *b);
     if (!b)
         return iso_callback_no_memory();
-    memcpy(&b->options, given, size < sizeof b->options ? size : sizeof b->options);
+    iso_options_copy(&b->options, sizeof b->options, given, size);
     if (b->options.folder) {
         b->folder = iso_strdup(b->options.folder);
         b->path = iso_file_join(b->options.folder, ISO_BACKUP_NAME);
@@ -128,6 +131,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
                             .batch_end = after_batch, .alike = true, .user = b, .destroy = destroy);
     if (callback->status == ISO_OK) { /* else it is a constant, and b is gone */
         callback->last = true;
+        callback->logs = "";
         callback->alike = iso_hash_bytes(0, words, sizeof words);
     }
     return callback;

@@ -1,8 +1,11 @@
 /* Keras's CSVLogger: the table that Python's csv module would write, in the dialect "excel". */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/line_file.h"
@@ -110,6 +113,26 @@ static void add_value(iso_text *line, const iso_logs *logs, const char *name)
     iso_text_add(line, "NA");
 }
 
+/* Existing lines may have other columns, if metrics or their names have changed. */
+static void warn_of_columns(const csv_logger *logger)
+{
+    iso_text names = {0};
+    char *line = NULL;
+    size_t room = 0;
+    FILE *reader = iso_line_file_empty(&logger->file) ? NULL : fopen(logger->file.path, "r");
+    ssize_t length = reader ? getline(&line, &room, reader) : -1;
+    add_names(logger, &names);
+    if (length > 0 && strcmp(line, iso_text_get(&names)) != 0)
+        iso_warn(
+            "CSV file %s: the columns of its first line are %.*s; those of the lines from here on are %.*s",
+            logger->file.path, (int)strcspn(line, "\r\n"), line, (int)strcspn(iso_text_get(&names), "\r\n"),
+            iso_text_get(&names));
+    iso_text_free(&names);
+    free(line);
+    if (reader)
+        fclose(reader);
+}
+
 static iso_status epoch_end(void *user, iso_fit_state *state)
 {
     csv_logger *logger = user;
@@ -117,8 +140,10 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     iso_status status = ISO_OK;
     if (!logger->file.file)
         return ISO_OK;
-    if (!logger->key)
+    if (!logger->key) {
         ISO_TRY(take_keys(logger, &state->logs));
+        warn_of_columns(logger);
+    }
     if (iso_line_file_empty(&logger->file))
         add_names(logger, &line);
     iso_text_add(&line, "%d", state->epoch);
@@ -168,7 +193,7 @@ static void destroy(void *user)
 iso_callback *iso_csv_logger_with(const iso_csv_logger_options *given, size_t size)
 {
     iso_csv_logger_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     csv_logger *logger = iso_new(sizeof *logger);
     if (!logger)
         return iso_callback_no_memory();
@@ -180,6 +205,8 @@ iso_callback *iso_csv_logger_with(const iso_csv_logger_options *given, size_t si
         destroy(logger);
         return iso_callback_no_memory();
     }
-    return iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .user = logger,
-                               .destroy = destroy, .kind = "csv_logger", .save = save, .restore = restore);
+    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end,
+                                                 .user = logger, .destroy = destroy, .kind = "csv_logger",
+                                                 .save = save, .restore = restore),
+                             "");
 }

@@ -1,6 +1,7 @@
 /* Keras's EarlyStopping. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
@@ -37,7 +38,7 @@ static iso_status train_begin(void *user, iso_fit_state *state)
     iso_status status = check(stopping);
     stopping->wait = stopping->stopped_epoch = stopping->best_epoch = 0;
     stopping->state = state;
-    return status == ISO_OK ? iso_monitor_begin(&stopping->monitor, state) : status;
+    return status == ISO_OK ? iso_monitor_begin(&stopping->monitor, state, false) : status;
 }
 
 static iso_status keep_weights(early_stopping *stopping, int epoch)
@@ -144,7 +145,7 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
     if (!stopping)
         return iso_callback_no_memory();
     iso_early_stopping_options *options = &stopping->options;
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    iso_options_copy(options, sizeof *options, given, size);
     stopping->has_baseline = options->baseline != 0;
     stopping->baseline = iso_option_number(options->baseline, 0);
     options->patience = (int)iso_option_number(options->patience, 0);
@@ -165,5 +166,5 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
                             .restore = restore, .pieces = pieces);
     if (callback->status == ISO_OK) /* else it is a constant */
         callback->alike = alike;
-    return callback;
+    return iso_callback_logs(callback, "");
 }

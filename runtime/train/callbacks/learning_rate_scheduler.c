@@ -1,6 +1,7 @@
 /* Keras's LearningRateScheduler. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/model_impl.h"
@@ -40,7 +41,9 @@ iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler
     iso_learning_rate_scheduler_options *options = iso_new(sizeof *options);
     if (!options)
         return iso_callback_no_memory();
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
-    return iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                               .user = options, .destroy = iso_free);
+    iso_options_copy(options, sizeof *options, given, size);
+    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin,
+                                                 .epoch_end = epoch_end, .user = options,
+                                                 .destroy = iso_free),
+                             "learning_rate");
 }

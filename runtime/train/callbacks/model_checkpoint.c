@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -89,13 +90,13 @@ static iso_status begin_monitors(model_checkpoint *c, const iso_fit_state *state
     double threshold = c->options.initial_value_threshold;
     iso_status status = ISO_OK;
     if (c->options.save_best_only)
-        ISO_TRY(iso_monitor_begin(&c->monitor, state));
+        ISO_TRY(iso_monitor_begin(&c->monitor, state, false));
     if (c->options.save_best_only && threshold != 0) {
         c->monitor.has_best = true;
         c->monitor.best = iso_option_number(threshold, 0);
     }
     if (c->marked.name)
-        ISO_TRY(iso_monitor_begin(&c->marked, state));
+        ISO_TRY(iso_monitor_begin(&c->marked, state, true));
 done:
     return status;
 }
@@ -128,7 +129,7 @@ static iso_status begin(void *user, iso_fit_state *state)
                                                     .verbose = o->verbose > 0,
                                                     .keep = o->keep},
                               &c->keeper));
-    ISO_TRY(iso_keeper_adopt(c->keeper, c->path));
+    ISO_TRY(iso_keeper_adopt(c->keeper, "ModelCheckpoint", c->path));
 done:
     return status;
 }
@@ -196,8 +197,11 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
 
 static iso_status end(void *user, iso_fit_state *state)
 {
+    const model_checkpoint *c = user;
     (void)state;
-    return iso_keeper_wait(((model_checkpoint *)user)->keeper);
+    iso_status status = iso_keeper_wait(c->keeper);
+    iso_keeper_tell_none_kept(c->keeper, c->path);
+    return status;
 }
 
 /* ---- what a checkpoint keeps of it ---- */
@@ -265,7 +269,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
     model_checkpoint *c = iso_new(sizeof *c);
     if (!c)
         return iso_callback_no_memory();
-    memcpy(&c->options, given, size < sizeof c->options ? size : sizeof c->options);
+    iso_options_copy(&c->options, sizeof c->options, given, size);
     if (!copy_texts(c)) {
         destroy(c);
         return iso_callback_no_memory();
@@ -276,6 +280,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
                             .kind = "model_checkpoint", .save = keep_state, .restore = take_state);
     if (callback->status == ISO_OK) { /* else it is a constant */
         callback->last = true;
+        callback->logs = "";
         callback->decide = decide;
         callback->alike = number_of(&c->options);
     }

@@ -58,10 +58,55 @@ static iso_mode mode_of(const char *name)
     return is_one_of(name, down, sizeof down / sizeof down[0]) ? ISO_MODE_MIN : ISO_MODE_AUTO;
 }
 
-iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state)
+static bool is_among(const iso_logs *logs, const char *name)
 {
-    (void)state;
+    for (int i = 0; i < logs->count; i++)
+        if (strcmp(logs->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* logs: what there will be; all: that and what there would be with validation data. */
+static iso_status no_such_value(const iso_monitor *monitor, const iso_logs *logs, const iso_logs *all)
+{
+    iso_text near = {0};
+    if (!iso_text_add_near(&near, monitor->name, all->name, all->count))
+        iso_text_add_nearest(&near, monitor->name, logs->name, logs->count);
+    iso_status status = iso_error(ISO_INVALID, "%s watches '%s': there is no such value%s", monitor->who,
+                                  monitor->name, iso_text_get(&near));
+    iso_text_free(&near);
+    return status;
+}
+
+/* Whether the logs can have the monitored value. What the user's own callbacks log is not known. */
+static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, bool needed)
+{
+    const iso_training *t = state->training;
+    iso_logs logs = iso_training_expected_logs(t), all = logs;
+    all.count = 2 * iso_model_value_count(state->model);
+    if (is_among(&logs, monitor->name) || iso_callbacks_may_log(t->callbacks, monitor->name))
+        return ISO_OK;
+    if (!is_among(&all, monitor->name))
+        return no_such_value(monitor, &logs, &all);
+    if (needed)
+        return iso_error(ISO_INVALID,
+                         "%s watches '%s', which needs validation data: without them nothing is ever the "
+                         "best (--validation-data, --validation-split; iso_fit's .validation)",
+                         monitor->who, monitor->name);
+    if (iso_fit_is_chief(state))
+        iso_warn("%s watches '%s', but there are no validation data (--validation-data, --validation-split; "
+                 "iso_fit's .validation)",
+                 monitor->who, monitor->name);
+    monitor->warned = true;
+    return ISO_OK;
+}
+
+iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, bool needed)
+{
     monitor->has_best = monitor->warned = false;
+    iso_status status = check_name(monitor, state, needed);
+    if (status != ISO_OK)
+        return status;
     if (!isfinite(monitor->min_delta))
         return iso_error(ISO_INVALID, "%s: min_delta is %g, it must be a number", monitor->who,
                          monitor->min_delta);

@@ -21,8 +21,9 @@ bool iso_monitor_init(iso_monitor *monitor, const char *who, const char *name, i
                       double min_delta);
 void iso_monitor_free(iso_monitor *monitor);
 /* Forgets the best; finds out what is better where the mode is auto. ISO_INVALID where the name does not
- * tell. */
-iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state);
+ * tell, and where no value of the logs can have it. A value of validation that there is none of is an error
+ * where `needed`, else a warning by the chief. */
+iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, bool needed);
 /* The value at the end of an epoch; false where there is none, of which the chief warns once. */
 bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *value);
 /* Whether a value is better than another, by min_delta at least: never where one of them is NaN. */

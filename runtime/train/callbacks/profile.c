@@ -1,6 +1,7 @@
 /* A Chrome trace of one step, as a file. */
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
@@ -68,14 +69,16 @@ static void destroy(void *user)
 iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
 {
     iso_profile_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     profile *p = iso_new(sizeof *p);
     if (!p || !iso_line_file_init(&p->file, "profile", options.path)) {
         iso_free(p);
         return iso_callback_no_memory();
     }
     p->step = options.step;
-    return iso_callback_create(.train_begin = train_begin, .batch_begin = batch_begin, .batch_end = batch_end,
-                               .epoch_end = epoch_end, .train_end = train_end, .alike = true, .user = p,
-                               .destroy = destroy);
+    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .batch_begin = batch_begin,
+                                                 .batch_end = batch_end, .epoch_end = epoch_end,
+                                                 .train_end = train_end, .alike = true, .user = p,
+                                                 .destroy = destroy),
+                             "");
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/model_impl.h"
@@ -35,7 +36,7 @@ static iso_status train_begin(void *user, iso_fit_state *state)
     if (status == ISO_OK)
         status = iso_model_check_learning_rate(state->model, "reduce_lr_on_plateau");
     p->wait = p->cooldown = 0;
-    return status == ISO_OK ? iso_monitor_begin(&p->monitor, state) : status;
+    return status == ISO_OK ? iso_monitor_begin(&p->monitor, state, false) : status;
 }
 
 static iso_status reduce(plateau *p, iso_fit_state *state, double rate)
@@ -120,7 +121,7 @@ iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_optio
     if (!p)
         return iso_callback_no_memory();
     iso_reduce_lr_on_plateau_options *options = &p->options;
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    iso_options_copy(options, sizeof *options, given, size);
     options->factor = iso_option_number(options->factor, 0.1);
     options->patience = (int)iso_option_number(options->patience, 10);
     options->cooldown = (int)iso_option_number(options->cooldown, 0);
@@ -131,7 +132,8 @@ iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_optio
         return iso_callback_no_memory();
     }
     options->monitor = p->monitor.name;
-    return iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .user = p,
-                               .destroy = destroy, .kind = "reduce_lr_on_plateau", .save = save,
-                               .restore = restore);
+    return iso_callback_logs(
+        iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .user = p, .destroy = destroy,
+                            .kind = "reduce_lr_on_plateau", .save = save, .restore = restore),
+        "learning_rate");
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 
@@ -46,11 +47,13 @@ static iso_status train_end(void *user, iso_fit_state *state)
 iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *given, size_t size)
 {
     iso_terminate_on_nan_options options = {0};
-    memcpy(&options, given, size < sizeof options ? size : sizeof options);
+    iso_options_copy(&options, sizeof options, given, size);
     terminate *t = iso_new(sizeof *t);
     if (!t)
         return iso_callback_no_memory();
     t->raise_error = options.raise_error;
-    return iso_callback_create(.train_begin = train_begin, .batch_end = batch_end, .train_end = train_end,
-                               .alike = true, .user = t, .destroy = iso_free);
+    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .batch_end = batch_end,
+                                                 .train_end = train_end, .alike = true, .user = t,
+                                                 .destroy = iso_free),
+                             "");
 }

@@ -97,8 +97,10 @@ void iso_parameters_text(const iso_fit_state *state, iso_text *text)
     iso_text_add(text, "| hyperparameter | value |\n|---|---|\n");
     add_optimizer(text, &t->model->optimizer);
     iso_text_add(text, "| batch_size | %" PRId64 " |\n", iso_dataset_batch_size(t->data));
-    iso_text_add(text, "| rows | %" PRId64 " |\n", iso_dataset_rows(t->data));
-    iso_text_add(text, "| steps_per_epoch | %" PRId64 " |\n", t->steps);
+    if (iso_dataset_knows_rows(t->data)) {
+        iso_text_add(text, "| rows | %" PRId64 " |\n", iso_dataset_rows(t->data));
+        iso_text_add(text, "| steps_per_epoch | %" PRId64 " |\n", t->steps);
+    }
     iso_text_add(text, "| epochs | %d |\n", t->options.epochs);
     iso_text_add(text, "| parameters | %" PRId64 " |\n", parameters_of(graph));
     iso_text_add(text, "| precision | %s |\n", iso_dtype_name(iso_graph_precision(graph)));

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
@@ -75,7 +76,7 @@ done:
 static iso_status add_batch(tensorboard *tb, const iso_fit_state *state)
 {
     const iso_logs *logs = &state->logs;
-    int64_t step = state->training->place.trained;
+    int64_t step = iso_training_steps(state->training);
     iso_status status = ISO_OK;
     if (tb->options.write_steps_per_second)
         ISO_TRY(add_scalar(tb->train, "batch_", "steps_per_second", "", 1 / (iso_clock() - tb->batch_begin),
@@ -140,8 +141,8 @@ static iso_status train_begin(void *user, iso_fit_state *state)
         return ISO_OK;
     ISO_TRY(iso_event_file_create(tb->train_folder, &tb->train));
     ISO_TRY(write_parameters(tb, state));
-done:
-    return status;
+done: /* a folder that nothing can be written to is the user's */
+    return status == ISO_IO ? ISO_INVALID : status;
 }
 
 static iso_status epoch_begin(void *user, iso_fit_state *state)
@@ -183,7 +184,7 @@ static iso_status batch_end(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
     int64_t every = tb->options.update_freq;
-    if (tb->train && every && state->training->place.trained % every == 0)
+    if (tb->train && every && iso_training_steps(state->training) % every == 0)
         keep_failure(tb, add_batch(tb, state));
     return tb->options.profile_batch ? trace(tb, state) : ISO_OK;
 }
@@ -263,7 +264,7 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     tensorboard *tb = iso_new(sizeof *tb);
     if (!tb)
         return iso_callback_no_memory();
-    memcpy(&tb->options, given, size < sizeof tb->options ? size : sizeof tb->options);
+    iso_options_copy(&tb->options, sizeof tb->options, given, size);
     const iso_tensorboard_options *options = &tb->options;
     tb->train_folder = folder_below(options->path, "train");
     tb->validation_folder = folder_below(options->path, "validation");
@@ -274,8 +275,10 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     bool batches = options->update_freq || options->profile_batch;
     /* the caller's text may be gone later; whether there was one stays known */
     tb->options.path = options->path && options->path[0] ? tb->train_folder : NULL;
-    return iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin,
-                               .batch_begin = batches ? batch_begin : NULL,
-                               .batch_end = batches ? batch_end : NULL, .epoch_end = epoch_end,
-                               .train_end = train_end, .alike = true, .user = tb, .destroy = destroy);
+    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin,
+                                                 .batch_begin = batches ? batch_begin : NULL,
+                                                 .batch_end = batches ? batch_end : NULL,
+                                                 .epoch_end = epoch_end, .train_end = train_end,
+                                                 .alike = true, .user = tb, .destroy = destroy),
+                             "");
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -382,6 +383,10 @@ PUBLIC int statfs(const char *path, struct statfs *out)
 PUBLIC int statfs64(const char *path, struct statfs64 *out)
 {
     STAND_IN(statfs64, call_on_path("statfs", LOOKS, AT_FDCWD, path), (path, out));
+}
+PUBLIC int statvfs(const char *path, struct statvfs *out)
+{
+    STAND_IN(statvfs, call_on_path("statfs", LOOKS, AT_FDCWD, path), (path, out));
 }
 PUBLIC int flock(int fd, int operation)
 {

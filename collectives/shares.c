@@ -1,0 +1,383 @@
+/* Rows of other ranks, by request. A rank asks only those that have what it needs, and nobody knows
+ * beforehand who will ask: requests are sent synchronously, so that their senders know when all have been
+ * received, and a barrier that does not block ends the round once that is so everywhere (Hoefler, Siebert,
+ * Lumsdaine 2010, "Scalable communication protocols for dynamic sparse data exchange"). Rows never change, so
+ * a request of the next round that arrives early is answered at once. */
+#include "collectives/shares.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
+#include "collectives/shm/barrier_impl.h"
+#include "runtime/base/memory.h"
+
+/* Tags of the caller's communicator: two for each set of shares; nothing else on it sends messages. */
+enum { FIRST_TAG = 1000, TAG_PAIRS = 8192 };
+
+/* An answer on its way. */
+typedef struct answer {
+    MPI_Request request; /* MPI_REQUEST_NULL: none */
+    char *data;
+    size_t room;
+} answer;
+
+struct iso_shares {
+    MPI_Comm communicator; /* MPI_COMM_NULL: one rank */
+    int rank, ranks, tag;
+    int64_t *first;
+    size_t row_bytes;
+    MPI_Datatype row;
+    iso_pack_row pack;
+    const void *share;
+    MPI_Request *request; /* [2 * requests]: what is asked, and the rows that come */
+    MPI_Status *status;
+    int requests, request_room;
+    int64_t *asked; /* the request that is being answered */
+    size_t asked_room;
+    answer *answer;
+    int answers;
+    iso_status failed; /* the first call of MPI that failed in this round, and its message */
+    char failure[256];
+};
+
+static iso_status no_memory(void)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for rows of other ranks");
+}
+
+/* An error in a round does not end it: other ranks wait for this one. */
+static bool succeeds(iso_shares *s, iso_status status)
+{
+    if (status != ISO_OK && s->failed == ISO_OK) {
+        s->failed = status;
+        snprintf(s->failure, sizeof s->failure, "%s", iso_error_message());
+    }
+    return status == ISO_OK;
+}
+
+/* ---- making ---- */
+
+static iso_status count_rows(iso_shares *s)
+{
+    for (int r = 0; r < s->ranks; r++)
+        if (__builtin_add_overflow(s->first[r], s->first[r + 1], &s->first[r + 1]))
+            return iso_error(ISO_INVALID, "the rows of ranks 0 to %d overflow: more than %" PRId64, r,
+                             INT64_MAX);
+    return ISO_OK;
+}
+
+/* The first pair of tags that no rank has used. Contexts of several threads count together. */
+static iso_status next_tag(iso_shares *s)
+{
+    static _Atomic int used;
+    int mine = atomic_load(&used), most = 0;
+    iso_status status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, s->communicator));
+    while (mine <= most && !atomic_compare_exchange_weak(&used, &mine, most + 1))
+        ;
+    s->tag = FIRST_TAG + 2 * (most % TAG_PAIRS);
+    return status;
+}
+
+static iso_status make_type(iso_shares *s)
+{
+    if (s->row_bytes > INT_MAX)
+        return iso_error(ISO_INVALID, "a row of %zu bytes cannot be sent: at most %d", s->row_bytes, INT_MAX);
+    iso_status status = ISO_MPI(MPI_Type_contiguous((int)s->row_bytes, MPI_BYTE, &s->row));
+    return status != ISO_OK ? status : ISO_MPI(MPI_Type_commit(&s->row));
+}
+
+/* Collective. */
+static iso_status join(iso_shares *s, iso_context *ctx, int64_t rows)
+{
+    s->first[s->rank + 1] = rows;
+    if (s->communicator == MPI_COMM_NULL)
+        return ISO_OK;
+    iso_status status =
+        ISO_MPI(MPI_Allgather(&rows, 1, MPI_INT64_T, s->first + 1, 1, MPI_INT64_T, s->communicator));
+    if (status == ISO_OK)
+        status = count_rows(s);
+    if (status == ISO_OK)
+        status = make_type(s);
+    status = iso_agree(ctx, status);
+    return status == ISO_OK ? next_tag(s) : status;
+}
+
+iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows, size_t row_bytes,
+                             iso_pack_row pack, const void *share, iso_shares **shares)
+{
+    iso_shares *s = iso_new(sizeof *s);
+    iso_status status = s ? ISO_OK : no_memory();
+    if (s) {
+        *s = (iso_shares){.communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
+                          .ranks = 1,
+                          .row_bytes = row_bytes,
+                          .row = MPI_DATATYPE_NULL,
+                          .pack = pack,
+                          .share = share};
+        if (communicator)
+            status = ISO_MPI(MPI_Comm_rank(s->communicator, &s->rank));
+        if (communicator && status == ISO_OK)
+            status = ISO_MPI(MPI_Comm_size(s->communicator, &s->ranks));
+        s->first = iso_new((size_t)(s->ranks + 1) * sizeof *s->first);
+        if (status == ISO_OK && !s->first)
+            status = no_memory();
+    }
+    status = iso_agree(ctx, status);
+    if (status == ISO_OK)
+        status = join(s, ctx, rows);
+    if (status == ISO_OK)
+        *shares = s;
+    else
+        iso_shares_destroy(s);
+    return status;
+}
+
+void iso_shares_destroy(iso_shares *s)
+{
+    if (!s)
+        return;
+    if (s->row != MPI_DATATYPE_NULL && !iso_mpi_ended())
+        ISO_MPI_IGNORE(MPI_Type_free(&s->row));
+    for (int i = 0; i < s->answers; i++)
+        iso_free(s->answer[i].data);
+    iso_free(s->answer);
+    iso_free(s->asked);
+    iso_free(s->request);
+    iso_free(s->status);
+    iso_free(s->first);
+    iso_free(s);
+}
+
+const int64_t *iso_shares_first(const iso_shares *s)
+{
+    return s->first;
+}
+
+int iso_shares_rank_of(const iso_shares *s, int64_t row)
+{
+    int low = 0, high = s->ranks;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (s->first[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- asking ---- */
+
+static int64_t rows_of_one(const iso_shares *s, const int64_t *rows, int64_t begin, int64_t count, int *rank)
+{
+    int64_t end = begin;
+    *rank = iso_shares_rank_of(s, rows[begin]);
+    while (end < count && rows[end] < s->first[*rank + 1])
+        end++;
+    return end - begin;
+}
+
+static iso_status reserve_requests(iso_shares *s, int count)
+{
+    if (count <= s->request_room)
+        return ISO_OK;
+    iso_free(s->request);
+    iso_free(s->status);
+    s->request_room = 0;
+    s->request = iso_new(2 * (size_t)count * sizeof *s->request);
+    s->status = iso_new((size_t)count * sizeof *s->status);
+    if (!s->request || !s->status)
+        return no_memory();
+    s->request_room = count;
+    return ISO_OK;
+}
+
+/* Asks `rank` for n rows. Where the request cannot be sent, no answer is waited for. */
+static void ask_rank(iso_shares *s, int rank, const int64_t *rows, int n, char *out, MPI_Request *sent,
+                     MPI_Request *answered)
+{
+    if (!succeeds(s, ISO_MPI(MPI_Irecv(out, n, s->row, rank, s->tag + 1, s->communicator, answered))))
+        *answered = MPI_REQUEST_NULL;
+    else if (!succeeds(s, ISO_MPI(MPI_Issend(rows, n, MPI_INT64_T, rank, s->tag, s->communicator, sent)))) {
+        *sent = MPI_REQUEST_NULL;
+        ISO_MPI_IGNORE(MPI_Cancel(answered));
+    }
+}
+
+static iso_status ask(iso_shares *s, const int64_t *rows, int64_t count, char *out)
+{
+    int rank, owners = 0, number = 0;
+    s->requests = 0;
+    if (count > INT_MAX)
+        return iso_error(ISO_INVALID, "%" PRId64 " rows of other ranks at once: at most %d", count, INT_MAX);
+    for (int64_t i = 0; i < count; owners++)
+        i += rows_of_one(s, rows, i, count, &rank);
+    iso_status status = reserve_requests(s, owners);
+    if (status != ISO_OK)
+        return status;
+    for (int64_t i = 0, n; i < count; i += n, number++) {
+        n = rows_of_one(s, rows, i, count, &rank);
+        s->request[number] = s->request[owners + number] = MPI_REQUEST_NULL;
+        ask_rank(s, rank, rows + i, (int)n, out + (size_t)i * s->row_bytes, &s->request[number],
+                 &s->request[owners + number]);
+    }
+    s->requests = owners;
+    return ISO_OK;
+}
+
+/* A rank that could not answer has sent an empty answer. */
+static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count)
+{
+    int rank, got;
+    iso_status status = ISO_OK;
+    if (s->requests == 0)
+        return ISO_OK;
+    succeeds(s, ISO_MPI(MPI_Waitall(s->requests, s->request + s->requests, s->status)));
+    for (int64_t i = 0, n, number = 0; i < count && s->failed == ISO_OK && status == ISO_OK;
+         i += n, number++) {
+        n = rows_of_one(s, rows, i, count, &rank);
+        if (succeeds(s, ISO_MPI(MPI_Get_count(&s->status[number], s->row, &got))) && got != n)
+            status = iso_error(ISO_NO_MEMORY,
+                               "rank %d could not send %" PRId64 " rows: it has no memory, or its MPI failed",
+                               rank, n);
+    }
+    return status;
+}
+
+/* ---- answering ---- */
+
+static bool reserve_bytes(void **memory, size_t *room, size_t bytes)
+{
+    if (bytes <= *room)
+        return true;
+    iso_free(*memory);
+    *memory = iso_new(bytes);
+    *room = *memory ? bytes : 0;
+    return *memory != NULL;
+}
+
+/* One that is not on its way; NULL where there is no memory. */
+static answer *idle_answer(iso_shares *s)
+{
+    for (int i = 0; i < s->answers; i++) {
+        int done = 0;
+        if (succeeds(s, ISO_MPI(MPI_Test(&s->answer[i].request, &done, MPI_STATUS_IGNORE))) && done)
+            return &s->answer[i];
+    }
+    answer *grown = iso_grow(s->answer, (size_t)s->answers, (size_t)s->answers + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    s->answer = grown;
+    grown[s->answers] = (answer){.request = MPI_REQUEST_NULL};
+    return &grown[s->answers++];
+}
+
+/* False where there is no memory, or the rows cannot be sent. */
+static bool give_rows(iso_shares *s, int to, int count)
+{
+    answer *a = idle_answer(s);
+    size_t bytes = (size_t)count * s->row_bytes;
+    if (!a || !reserve_bytes((void **)&a->data, &a->room, bytes))
+        return false;
+    for (int i = 0; i < count; i++)
+        s->pack(s->share, s->asked[i] - s->first[s->rank], a->data + (size_t)i * s->row_bytes);
+    iso_status sent =
+        ISO_MPI(MPI_Isend(a->data, count, s->row, to, s->tag + 1, s->communicator, &a->request));
+    if (!succeeds(s, sent))
+        a->request = MPI_REQUEST_NULL;
+    return sent == ISO_OK;
+}
+
+static void give(iso_shares *s, int to, int count)
+{
+    if (!give_rows(s, to, count))
+        succeeds(s, ISO_MPI(MPI_Send(NULL, 0, s->row, to, s->tag + 1, s->communicator)));
+}
+
+/* Answers one request, if there is any. *answered: there was one. An error leaves the request where it is. */
+static iso_status serve(iso_shares *s, bool *answered)
+{
+    int there = 0, count;
+    MPI_Status about;
+    iso_status status = ISO_OK;
+    *answered = false;
+    ISO_TRY(ISO_MPI(MPI_Iprobe(MPI_ANY_SOURCE, s->tag, s->communicator, &there, &about)));
+    if (!there)
+        return ISO_OK;
+    ISO_TRY(ISO_MPI(MPI_Get_count(&about, MPI_INT64_T, &count)));
+    if (!reserve_bytes((void **)&s->asked, &s->asked_room, (size_t)count * sizeof *s->asked))
+        return ISO_OK; /* memory may be there later */
+    ISO_TRY(ISO_MPI(MPI_Recv(s->asked, count, MPI_INT64_T, about.MPI_SOURCE, s->tag, s->communicator,
+                             MPI_STATUS_IGNORE)));
+    give(s, about.MPI_SOURCE, count);
+    *answered = true;
+done:
+    return status;
+}
+
+static void wait_for_answers(iso_shares *s)
+{
+    for (int i = 0; i < s->answers; i++)
+        succeeds(s, ISO_MPI(MPI_Wait(&s->answer[i].request, MPI_STATUS_IGNORE)));
+}
+
+/* Whether all requests of this rank have been received; then, whether those of all ranks have: *waiting says
+ * which. */
+static iso_status test_round(iso_shares *s, MPI_Request *barrier, bool *waiting, bool *over)
+{
+    int done = 0;
+    iso_status status = ISO_OK;
+    if (*waiting) {
+        ISO_TRY(ISO_MPI(MPI_Test(barrier, &done, MPI_STATUS_IGNORE)));
+        *over = done;
+        return ISO_OK;
+    }
+    ISO_TRY(ISO_MPI(MPI_Testall(s->requests, s->request, &done, MPI_STATUSES_IGNORE)));
+    if (done) {
+        ISO_TRY(ISO_MPI(MPI_Ibarrier(s->communicator, barrier)));
+        *waiting = true;
+    }
+done:
+    return status;
+}
+
+/* Serves the others until no rank has a request under way, also after an error; gives up where MPI keeps
+ * failing. */
+static void serve_all(iso_shares *s)
+{
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    bool waiting = false, over = false, answered;
+    iso_patience patience = {0};
+    for (int failures = 0; !over && failures < ISO_MPI_TRIES;) {
+        iso_status status = serve(s, &answered);
+        if (answered) {
+            patience = (iso_patience){0};
+            continue;
+        }
+        if (status == ISO_OK)
+            status = test_round(s, &barrier, &waiting, &over);
+        failures = succeeds(s, status) ? 0 : failures + 1;
+        iso_patience_pass(&patience, true);
+    }
+}
+
+iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, void *out)
+{
+    if (s->communicator == MPI_COMM_NULL || s->ranks == 1)
+        return ISO_OK;
+    s->failed = ISO_OK;
+    iso_status status = ask(s, rows, count, out);
+    serve_all(s);
+    iso_status taken = take_answers(s, rows, count);
+    wait_for_answers(s);
+    if (s->failed != ISO_OK)
+        return iso_error(s->failed, "%s", s->failure);
+    return status != ISO_OK ? status : taken;
+}

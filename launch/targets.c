@@ -1,0 +1,108 @@
+/* Checks of the files that a run is to write, before anything is read or trained. Whether every rank can
+ * write a checkpoint is checked when training begins (runtime/checkpoint). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "launch/train_impl.h"
+#include "runtime/base/file.h"
+#include "runtime/base/memory.h"
+
+static iso_status refused(const char *option, const char *path, const char *folder)
+{
+    return iso_error(ISO_INVALID, "%s'%s': nothing can be written into the folder '%s': %s", option, path,
+                     folder, strerror(errno));
+}
+
+/* The folder of a path, in place: "a/b" -> "a", "a" -> ".", "/a" -> "/". */
+static void go_up(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = 0;
+    else
+        memcpy(path, ".", 2);
+}
+
+/* Whether a file can be made in the folder. makes: a missing folder is made. Changes the text `folder`. */
+static iso_status check_folder(const char *option, const char *path, char *folder, bool makes)
+{
+    struct stat about;
+    struct statvfs space;
+    while (stat(folder, &about) != 0) {
+        bool missing = errno == ENOENT || errno == ENOTDIR;
+        if (!makes || !missing || !strcmp(folder, ".") || !strcmp(folder, "/"))
+            return refused(option, path, folder);
+        go_up(folder);
+    }
+    if (!S_ISDIR(about.st_mode)) {
+        errno = ENOTDIR;
+        return refused(option, path, folder);
+    }
+    if (access(folder, W_OK | X_OK) != 0)
+        return refused(option, path, folder);
+    if (statvfs(folder, &space) == 0 && space.f_blocks > 0 && space.f_bfree == 0) {
+        errno = ENOSPC;
+        return refused(option, path, folder);
+    }
+    return ISO_OK;
+}
+
+/* Whether a file can be written: in place, or (`replaces`) as a new file in its folder. */
+static iso_status check_file(const char *option, const char *path, char *folder, bool replaces, bool makes)
+{
+    struct stat about;
+    bool there = stat(path, &about) == 0;
+    if (there && S_ISDIR(about.st_mode))
+        return iso_error(ISO_INVALID, "%s'%s': there is a folder of this name", option, path);
+    if (there && !replaces)
+        return access(path, W_OK) == 0 ? ISO_OK
+                                       : iso_error(ISO_INVALID, "%s'%s': the file cannot be written: %s",
+                                                   option, path, strerror(errno));
+    go_up(folder);
+    return check_folder(option, path, folder, makes);
+}
+
+iso_status iso_target_check(const char *option, const char *path, iso_target_kind kind)
+{
+    iso_status status;
+    char *folder = iso_strdup(path);
+    if (!folder)
+        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path);
+    if (kind == ISO_TARGET_FOLDER)
+        status = check_folder(option, path, folder, true);
+    else
+        status = check_file(option, path, folder, kind != ISO_TARGET_IN_PLACE, kind == ISO_TARGET_BELOW);
+    iso_free(folder);
+    return status;
+}
+
+iso_target_kind iso_target_of_model(const char *path)
+{
+    return iso_file_name_ends(path, ".keras") ? ISO_TARGET_REPLACED : ISO_TARGET_BELOW;
+}
+
+iso_status iso_targets_check(const iso_train_options *options)
+{
+    const struct {
+        const char *option, *path;
+        iso_target_kind kind;
+    } targets[] = {
+        {"--save ", options->save, options->save ? iso_target_of_model(options->save) : ISO_TARGET_BELOW},
+        {"--checkpoint ", options->checkpoint, ISO_TARGET_BELOW},
+        {"--backup ", options->backup, ISO_TARGET_FOLDER},
+        {"--tensorboard ", options->tensorboard, ISO_TARGET_FOLDER},
+        {"--history ", options->history, ISO_TARGET_IN_PLACE},
+        {"--csv ", options->csv, ISO_TARGET_IN_PLACE},
+        {"--profile ", options->profile, ISO_TARGET_IN_PLACE},
+        {"--timings ", options->timings, ISO_TARGET_IN_PLACE},
+    };
+    iso_status status = ISO_OK;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets && status == ISO_OK; i++)
+        if (targets[i].path)
+            status = iso_target_check(targets[i].option, targets[i].path, targets[i].kind);
+    return status;
+}

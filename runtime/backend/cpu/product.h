@@ -1,0 +1,24 @@
+/* The rule that chooses the kernel of a float32 matrix product, and its blocks. The choice determines the
+ * bits of the product. It therefore depends only on shapes, on the vector length of the instruction set that
+ * all ranks agreed on, and on constant cache sizes; never on threads, placement or measured time. */
+#ifndef ISO_CPU_PRODUCT_H
+#define ISO_CPU_PRODUCT_H
+
+#include "runtime/backend/cpu/library.h"
+
+typedef enum iso_product_way {
+    ISO_PRODUCT_PARTS,   /* kernel gradient by tiles; any part can be computed alone, with the same bits */
+    ISO_PRODUCT_TURNED,  /* input gradient by tiles; the lanes of a vector are rows of a */
+    ISO_PRODUCT_LIBRARY, /* one call of dnnl_sgemm or cblas_sgemm */
+    ISO_PRODUCT_TILES,   /* tiles, for every other form */
+} iso_product_way;
+
+/* library: dnnl_sgemm or cblas_sgemm is available. single: a product that is not one of a batch. */
+iso_product_way iso_product_choose(const iso_product *product, bool single, bool library);
+
+/* Of ISO_PRODUCT_PARTS: the rows of a block, and whether blocks are computed from a packed b (gemm_strip_f32)
+ * or from b as it is. */
+int64_t iso_product_block_rows(const iso_product *product);
+bool iso_product_is_packed(const iso_product *product);
+
+#endif

@@ -1,0 +1,16 @@
+/* Memory that the library allocates for its caller. */
+#ifndef ISO_BASE_FREE_H
+#define ISO_BASE_FREE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Frees memory of functions whose comments say "freed with iso_free". The C library's free() must not be used
+ * on it. NULL is ignored. */
+void iso_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,159 @@
+/* On an otherwise idle machine spinning is best: a spinning waiter answers within a fraction of a
+ * microsecond, a woken one takes tens of microseconds. Beside other processes sleeping is best. The thread
+ * that is waited for may have lost its core for milliseconds; a waiter that spins meanwhile uses up its own
+ * share of time and is not running when the other continues. The kernel counts how often it preempted a
+ * thread (involuntary context switches). While that count grows there are other processes, and waiters soon
+ * sleep. */
+#include "runtime/base/wait.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    POLLS = 64,             /* polls before anything else is tried */
+    POLLS_PER_CLOCK = 32,   /* polls between two readings of the clock */
+    ALONE_NS = 50000,       /* from then on it yields between polls: the awaited thread may need this core */
+    SPIN_NS = 1000000,      /* from then on it sleeps, on an otherwise idle machine */
+    SPIN_BUSY_NS = 5000,    /* the same beside other processes */
+    CHECK_NS = 500000,      /* between two reads of the preemption count */
+    YIELDS_NS = 50000,      /* crowded: yields for this long, then sleeps */
+    PATIENCE_NS = 20000000, /* iso_patience: yields for this long, then sleeps SLEEP_NS at a time */
+    SLEEP_NS = 50000,
+};
+/* Preemptions above BUSY_LOSSES mean other processes, fewer the system's own work; they are forgotten within
+ * FORGOTTEN_NS. */
+static const double BUSY_LOSSES = 2, FORGOTTEN_NS = 1e8;
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline void pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void iso_patience_pass(iso_patience *patience, bool crowded)
+{
+    uint32_t turn = patience->turns++;
+    if (turn < POLLS && !crowded)
+        return;
+    if (patience->began == 0)
+        patience->began = clock_ns();
+    if (!crowded && turn % POLLS_PER_CLOCK) {
+        pause_core();
+        return;
+    }
+    uint64_t waited = clock_ns() - patience->began;
+    if (waited > PATIENCE_NS)
+        nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    else if (crowded || waited > SPIN_NS)
+        sched_yield();
+}
+
+/* ---- counts ---- */
+
+static bool reached(const iso_count *count, uint32_t value)
+{
+    return (int32_t)(atomic_load_explicit(&count->value, memory_order_acquire) - value) >= 0;
+}
+
+/* The kernel compares the word with `seen` first, so a wake between the load and the sleep is not lost. */
+static void sleep_until(iso_count *count, uint32_t value)
+{
+    atomic_fetch_add(&count->sleepers, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&count->value);
+        if ((int32_t)(seen - value) >= 0)
+            break;
+        syscall(SYS_futex, &count->value, FUTEX_WAIT, seen, NULL, NULL, 0);
+    }
+    atomic_fetch_sub(&count->sleepers, 1);
+}
+
+void iso_count_wake(iso_count *count)
+{
+    if (atomic_load(&count->sleepers))
+        syscall(SYS_futex, &count->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void iso_count_raise(iso_count *count, uint32_t value)
+{
+    atomic_store(&count->value, value);
+    iso_count_wake(count);
+}
+
+uint32_t iso_count_add(iso_count *count)
+{
+    return atomic_fetch_add(&count->value, 1) + 1;
+}
+
+/* What a thread knows about others that want its core. */
+static _Thread_local struct {
+    uint64_t checked; /* ns */
+    long losses;      /* of the core, so far */
+    double lately;
+} mine;
+
+static bool is_busy(uint64_t now)
+{
+    struct rusage usage;
+    uint64_t since = now - mine.checked;
+    if (since > CHECK_NS && getrusage(RUSAGE_THREAD, &usage) == 0) {
+        mine.lately *= FORGOTTEN_NS / (FORGOTTEN_NS + (double)since);
+        mine.lately += (double)(usage.ru_nivcsw - mine.losses);
+        mine.losses = usage.ru_nivcsw;
+        mine.checked = now;
+    }
+    return mine.lately >= BUSY_LOSSES;
+}
+
+static bool spin(const iso_count *count, uint32_t value)
+{
+    for (int turn = 0; turn < POLLS; turn++)
+        if (reached(count, value))
+            return true;
+    uint64_t began = clock_ns(), most = is_busy(began) ? SPIN_BUSY_NS : SPIN_NS, waited = 0;
+    do {
+        for (int turn = 0; turn < POLLS_PER_CLOCK; turn++) {
+            if (reached(count, value))
+                return true;
+            pause_core();
+        }
+        if (waited > ALONE_NS)
+            sched_yield();
+        waited = clock_ns() - began;
+    } while (waited < most);
+    return false;
+}
+
+static bool yield(const iso_count *count, uint32_t value)
+{
+    if (reached(count, value))
+        return true;
+    uint64_t began = clock_ns();
+    do {
+        sched_yield();
+        if (reached(count, value))
+            return true;
+    } while (clock_ns() - began < YIELDS_NS);
+    return false;
+}
+
+void iso_count_await(iso_count *count, uint32_t value, bool crowded)
+{
+    if (!(crowded ? yield(count, value) : spin(count, value)))
+        sleep_until(count, value);
+}

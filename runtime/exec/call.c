@@ -1,0 +1,267 @@
+/* Functions called on values: inputs are resharded where needed, results stay on their slots. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/function_impl.h"
+#include "runtime/exec/value_impl.h"
+
+/* One call: its options, and the batch that its step reads. */
+typedef struct call {
+    iso_function *function;
+    iso_function_call_options options;
+    iso_batch batch; /* reads from `input`, and from the caller's batch where that is NULL */
+    const iso_value *input[ISO_MAX_FUNCTION_INPUTS]; /* in the layout of the function's input */
+    iso_value *resharded[ISO_MAX_FUNCTION_INPUTS];   /* copies of those in another layout, owned; NULL: the
+                                                        caller's is used */
+    iso_value *output[ISO_MAX_FUNCTION_OUTPUTS];     /* made; NULL: not wanted */
+} call;
+
+/* ---- what was given ---- */
+
+static iso_status check_lists(const call *c)
+{
+    const iso_program *program = c->function->program;
+    for (int i = program->inputs; i < ISO_MAX_FUNCTION_INPUTS; i++)
+        if (c->options.inputs[i])
+            return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given a value for input %d",
+                             c->function->name, program->inputs, i);
+    for (int i = program->outputs; i < ISO_MAX_FUNCTION_OUTPUTS; i++)
+        if (c->options.outputs[i])
+            return iso_error(ISO_INVALID, "function '%s' has %d outputs and was asked for output %d",
+                             c->function->name, program->outputs, i);
+    return ISO_OK;
+}
+
+/* *rows: of the previous inputs; -1: none had rows. */
+static iso_status check_rows(const call *c, int i, int64_t rows_of_input, int64_t *rows)
+{
+    const char *name = iso_tensor_name(c->function->program->input[i]);
+    if (rows_of_input < 1)
+        return iso_error(ISO_INVALID, "input '%s' of function '%s' was given %" PRId64 " rows", name,
+                         c->function->name, rows_of_input);
+    if (*rows >= 0 && *rows != rows_of_input)
+        return iso_error(ISO_INVALID,
+                         "input '%s' of function '%s' was given %" PRId64 " rows, those before it %" PRId64,
+                         name, c->function->name, rows_of_input, *rows);
+    *rows = rows_of_input;
+    return ISO_OK;
+}
+
+static iso_status check_value(const call *c, int i, int64_t *rows)
+{
+    iso_value *value = c->options.inputs[i];
+    const iso_tensor *input = c->function->program->input[i];
+    iso_shape shape = input->shape;
+    iso_text what = {0};
+    iso_status status = ISO_OK;
+    iso_text_add(&what, "input '%s' of function '%s'", iso_tensor_name(input), c->function->name);
+    if (iso_input_has_batch(input) && value->shape.rank > 0)
+        shape.dim[0] = value->shape.dim[0];
+    ISO_TRY(iso_value_check(value, iso_text_get(&what), c->function->runtime->mesh, input->dtype, &shape));
+    if (iso_input_has_batch(input))
+        ISO_TRY(check_rows(c, i, value->shape.dim[0], rows));
+done:
+    iso_text_free(&what);
+    return status;
+}
+
+static iso_status check_component(const call *c, int i, int64_t *rows)
+{
+    const iso_batch *batch = c->options.batch;
+    const iso_tensor *input = c->function->program->input[i];
+    if (!batch)
+        return iso_error(ISO_INVALID, "input '%s' of function '%s' was given neither a value nor a batch",
+                         iso_tensor_name(input), c->function->name);
+    if (i >= batch->components)
+        return iso_error(ISO_INVALID,
+                         "input '%s' of function '%s' was given no value, and the batch has %d components",
+                         iso_tensor_name(input), c->function->name, batch->components);
+    return iso_input_has_batch(input) ? check_rows(c, i, batch->rows, rows) : ISO_OK;
+}
+
+static iso_status check(const call *c, int64_t *rows)
+{
+    const iso_program *program = c->function->program;
+    iso_status status = check_lists(c);
+    *rows = -1;
+    for (int i = 0; i < program->inputs && status == ISO_OK; i++)
+        status = c->options.inputs[i] ? check_value(c, i, rows) : check_component(c, i, rows);
+    return status;
+}
+
+/* If the ranks were given different values, they would wait for messages that nobody sends. Collective. */
+static iso_status agree_on_values(const call *c, int64_t rows)
+{
+    const iso_program *program = c->function->program;
+    iso_text text = {0};
+    iso_text_add(&text, "%" PRId64 " rows", rows < 0 ? 0 : rows);
+    for (int i = 0; i < program->inputs; i++) {
+        iso_text_add(&text, ", %s: ", iso_tensor_name(program->input[i]));
+        if (c->options.inputs[i])
+            iso_value_describe(c->options.inputs[i], &text);
+        else
+            iso_text_add(&text, "of the batch");
+    }
+    iso_text_add(&text, "; outputs");
+    for (int i = 0; i < program->outputs; i++)
+        if (c->options.outputs[i])
+            iso_text_add(&text, " %d", i);
+    iso_status status =
+        iso_agree(program->graph->ctx,
+                  text.failed ? iso_error(ISO_NO_MEMORY, "no memory to call function '%s'", c->function->name)
+                              : ISO_OK);
+    if (status == ISO_OK)
+        status = iso_agree_same_text(program->graph->ctx, "the call of a function", iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+/* ---- values as a batch ---- */
+
+/* Reads what a slot holds of an input. The value has the input's layout, so one of its parts is just that. */
+static iso_status read_value(const iso_value *value, const iso_box *box, void *out)
+{
+    for (int l = 0; l < value->locals; l++) {
+        iso_box held = iso_value_local_box(value, l);
+        if (!iso_box_equal(&held, box))
+            continue;
+        memcpy(out, value->part[l], (size_t)iso_box_count(box) * iso_dtype_size(value->dtype));
+        return ISO_OK;
+    }
+    return iso_error(ISO_FAILED, "a slot reads elements of a value that it does not hold");
+}
+
+static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
+{
+    const call *c = batch->impl;
+    const iso_value *value = c->input[component];
+    if (!value)
+        return c->options.batch->read(c->options.batch, component, begin, count, dtype, out);
+    iso_box box = iso_box_whole(&value->shape);
+    box.offset[0] = begin; /* a scalar has no dimension, and nobody looks at this one */
+    box.extent[0] = count;
+    return read_value(value, &box, out);
+}
+
+static iso_status read_part_of_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                    const iso_box *part, iso_dtype dtype, void *out)
+{
+    const call *c = batch->impl;
+    const iso_value *value = c->input[component];
+    if (!value)
+        return c->options.batch->read_part(c->options.batch, component, begin, count, part, dtype, out);
+    iso_box box = {.rank = value->shape.rank, .offset = {begin}, .extent = {count}};
+    for (int d = 1; d < box.rank; d++) {
+        box.offset[d] = part->offset[d - 1];
+        box.extent[d] = part->extent[d - 1];
+    }
+    return read_value(value, &box, out);
+}
+
+static iso_status prepare_rows(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const call *c = batch->impl;
+    return c->options.batch->prepare(c->options.batch, ranges, count);
+}
+
+static void make_batch(call *c, int64_t rows)
+{
+    const iso_program *program = c->function->program;
+    if (c->options.batch)
+        c->batch = *c->options.batch;
+    c->batch.rows = rows < 0 ? 0 : rows;
+    c->batch.components = program->inputs;
+    c->batch.read = read_rows;
+    c->batch.read_part = read_part_of_rows;
+    c->batch.prepare = c->options.batch && c->options.batch->prepare ? prepare_rows : NULL;
+    c->batch.impl = c;
+    for (int i = 0; i < program->inputs; i++)
+        if (c->options.inputs[i]) {
+            c->batch.dtype[i] = program->input[i]->dtype;
+            c->batch.shape[i] = iso_input_row(program->input[i]);
+        }
+}
+
+/* Brings values to the layouts of the inputs. Collective. */
+static iso_status take_inputs(call *c)
+{
+    const iso_program *program = c->function->program;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < program->inputs && status == ISO_OK; i++) {
+        if (!c->options.inputs[i])
+            continue;
+        if (program->input_value[i] >= 0)
+            status = iso_value_bring(c->options.inputs[i], &program->value[program->input_value[i]].layout,
+                                     &c->resharded[i]);
+        c->input[i] = c->resharded[i] ? c->resharded[i] : c->options.inputs[i];
+    }
+    return status;
+}
+
+/* ---- results ---- */
+
+/* Room for the outputs that are wanted, and the slots' parts of them. Local. */
+static iso_status copy_outputs(call *c, const iso_ready_plan *ready, iso_value_site *site)
+{
+    const iso_program *program = c->function->program;
+    const iso_runtime *runtime = c->function->runtime;
+    iso_status status = ISO_OK;
+    for (int o = 0; o < program->outputs && status == ISO_OK; o++) {
+        int number = program->output_value[o];
+        const iso_program_value *of = &program->value[number];
+        iso_shape shape = iso_plan_shape(ready->plan, number);
+        if (!c->options.outputs[o])
+            continue;
+        status = iso_value_allocate(site, &of->layout, of->tensor->dtype, &shape, &c->output[o]);
+        for (int l = 0; l < runtime->locals && status == ISO_OK; l++) {
+            iso_box box = iso_value_local_box(c->output[o], l);
+            size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
+            if (bytes > 0)
+                memcpy(c->output[o]->part[l], iso_bound_value(runtime, ready, l, number), bytes);
+        }
+    }
+    return status;
+}
+
+static iso_status give_outputs(call *c, const iso_ready_plan *ready)
+{
+    const iso_runtime *runtime = c->function->runtime;
+    iso_value_site *site;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
+    ISO_TRY(iso_agree(runtime->ctx, copy_outputs(c, ready, site)));
+    for (int o = 0; o < c->function->program->outputs; o++)
+        if (c->output[o]) {
+            *c->options.outputs[o] = c->output[o];
+            c->output[o] = NULL;
+        }
+done:
+    return status;
+}
+
+iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
+                                  size_t size)
+{
+    call c = {.function = function};
+    iso_ready_plan *ready;
+    int64_t rows;
+    iso_status status = ISO_OK;
+    ISO_NEED(function);
+    iso_options_copy(&c.options, sizeof c.options, options, size);
+    ISO_TRY(iso_agree(function->runtime->ctx, check(&c, &rows)));
+    ISO_TRY(agree_on_values(&c, rows));
+    ISO_TRY(take_inputs(&c));
+    make_batch(&c, rows);
+    ISO_TRY(iso_function_take_step(function, &c.batch, ISO_OK, &ready));
+    ISO_TRY(give_outputs(&c, ready));
+done:
+    for (int i = 0; i < ISO_MAX_FUNCTION_INPUTS; i++)
+        iso_value_destroy(c.resharded[i]);
+    for (int o = 0; o < ISO_MAX_FUNCTION_OUTPUTS; o++)
+        iso_value_destroy(c.output[o]);
+    return status;
+}

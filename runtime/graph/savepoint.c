@@ -1,0 +1,328 @@
+#include "runtime/graph/savepoint.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/graph/graph_impl.h"
+
+/* A list of a graph: pointers to what graph->keep owns. */
+typedef struct list {
+    void ***item;
+    int *count;
+} list;
+enum { LISTS = 6 };
+
+/* What building changes of a tensor or a variable that there was before. */
+typedef struct tensor_note {
+    const char *name;
+    iso_tensor_path *last; /* NULL: it had no paths */
+} tensor_note;
+typedef struct variable_note {
+    bool trained, updated;
+    const char *layout, *place;
+    const iso_variable *gathers;
+} variable_note;
+
+/* Members of a graph that are not lists. */
+typedef struct scalars {
+    iso_name_table layer_names, variable_paths;
+    int scopes, frozen;
+    iso_sharing *sharing;
+    iso_update *training_update;
+} scalars;
+
+struct iso_savepoint {
+    iso_graph *graph;
+    int count[LISTS], end[LISTS]; /* of the lists, when it was made and when it ended */
+    int kept, kept_end;           /* its part of graph->keep */
+    scalars scalars;              /* those of the other state: before, or when it is taken out, behind */
+    tensor_note *tensor;          /* [count of tensors] likewise; paths: what follows `last` */
+    variable_note *variable;
+    bool out;
+    void **taken[LISTS];    /* [end - count] */
+    void **taken_keep;      /* [kept_end - kept] */
+    iso_tensor_path **path; /* [count of tensors] that are taken out */
+};
+
+enum { TENSORS, OPS, VARIABLES, LAYERS, BLOCKS, TERMS };
+
+static void lists_of(iso_graph *graph, list lists[LISTS])
+{
+    lists[TENSORS] = (list){(void ***)&graph->tensor, &graph->tensors};
+    lists[OPS] = (list){(void ***)&graph->op, &graph->ops};
+    lists[VARIABLES] = (list){(void ***)&graph->variable, &graph->variables};
+    lists[LAYERS] = (list){(void ***)&graph->layer, &graph->layers};
+    lists[BLOCKS] = (list){(void ***)&graph->block, &graph->blocks};
+    lists[TERMS] = (list){(void ***)&graph->loss_term, &graph->loss_terms};
+}
+
+static iso_status no_memory(const iso_graph *graph)
+{
+    return iso_error(ISO_NO_MEMORY, "no memory for a savepoint of a graph of %d ops", graph->ops);
+}
+
+/* ---- making ---- */
+
+static scalars scalars_of(const iso_graph *graph)
+{
+    return (scalars){.layer_names = graph->layer_names,
+                     .variable_paths = graph->variable_paths,
+                     .scopes = graph->scopes,
+                     .frozen = graph->frozen,
+                     .sharing = graph->sharing,
+                     .training_update = graph->training_update};
+}
+
+static bool copy_table(iso_name_table *table)
+{
+    if (!table->capacity)
+        return true;
+    size_t bytes = (size_t)table->capacity * sizeof *table->entry;
+    iso_name *entry = iso_new(bytes);
+    if (entry)
+        memcpy(entry, table->entry, bytes);
+    table->entry = entry;
+    return entry != NULL;
+}
+
+static iso_tensor_path *last_path(const iso_tensor *tensor)
+{
+    iso_tensor_path *last = tensor->paths;
+    while (last && last->next)
+        last = last->next;
+    return last;
+}
+
+static variable_note variable_note_of(const iso_variable *variable)
+{
+    return (variable_note){.trained = variable->trained,
+                           .updated = variable->updated,
+                           .layout = variable->layout,
+                           .place = variable->place,
+                           .gathers = variable->gathers};
+}
+
+static iso_status note(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    list lists[LISTS];
+    lists_of(graph, lists);
+    for (int i = 0; i < LISTS; i++)
+        point->count[i] = point->end[i] = *lists[i].count;
+    point->kept = point->kept_end = graph->kept;
+    point->scalars = scalars_of(graph);
+    bool names = copy_table(&point->scalars.layer_names);
+    bool paths = copy_table(&point->scalars.variable_paths);
+    point->tensor = iso_new(((size_t)graph->tensors + 1) * sizeof *point->tensor);
+    point->path = iso_new(((size_t)graph->tensors + 1) * sizeof *point->path);
+    point->variable = iso_new(((size_t)graph->variables + 1) * sizeof *point->variable);
+    if (!names || !paths || !point->tensor || !point->path || !point->variable)
+        return no_memory(graph);
+    for (int i = 0; i < graph->tensors; i++)
+        point->tensor[i] = (tensor_note){graph->tensor[i]->name, last_path(graph->tensor[i])};
+    for (int i = 0; i < graph->variables; i++)
+        point->variable[i] = variable_note_of(graph->variable[i]);
+    return ISO_OK;
+}
+
+iso_status iso_savepoint_create(iso_graph *graph, iso_savepoint **out)
+{
+    iso_status status = iso_graph_error(graph);
+    if (status != ISO_OK)
+        return status;
+    iso_savepoint *point = iso_new(sizeof *point);
+    if (!point)
+        return no_memory(graph);
+    point->graph = graph;
+    status = note(point);
+    if (status == ISO_OK)
+        *out = point;
+    else
+        iso_savepoint_destroy(point);
+    return status;
+}
+
+void iso_savepoint_end(iso_savepoint *point)
+{
+    list lists[LISTS];
+    lists_of(point->graph, lists);
+    for (int i = 0; i < LISTS; i++)
+        point->end[i] = *lists[i].count;
+    point->kept_end = point->graph->kept;
+}
+
+iso_status iso_savepoint_check(const iso_savepoint *point)
+{
+    static const char *const things[LISTS] = {
+        [TENSORS] = "tensors", [OPS] = "ops",       [VARIABLES] = "variables",
+        [LAYERS] = "layers",   [BLOCKS] = "blocks", [TERMS] = "losses"};
+    list lists[LISTS];
+    lists_of(point->graph, lists);
+    for (int i = LISTS - 1; i >= 0; i--)
+        if (*lists[i].count != point->end[i])
+            return iso_error(ISO_INVALID, "%d %s were added to the graph since",
+                             *lists[i].count - point->end[i], things[i]);
+    return ISO_OK;
+}
+
+int iso_savepoint_variables(const iso_savepoint *point)
+{
+    return point->count[VARIABLES];
+}
+
+int iso_savepoint_ops(const iso_savepoint *point)
+{
+    return point->count[OPS];
+}
+
+/* ---- out and back ---- */
+
+static void swap_scalars(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    scalars now = scalars_of(graph), *to = &point->scalars;
+    graph->layer_names = to->layer_names;
+    graph->variable_paths = to->variable_paths;
+    graph->scopes = to->scopes;
+    graph->frozen = to->frozen;
+    graph->training_update = to->training_update;
+    *to = now;
+}
+
+static void swap_notes(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    for (int i = 0; i < point->count[TENSORS]; i++) {
+        const char *name = graph->tensor[i]->name;
+        graph->tensor[i]->name = point->tensor[i].name;
+        point->tensor[i].name = name;
+    }
+    for (int i = 0; i < point->count[VARIABLES]; i++) {
+        iso_variable *variable = graph->variable[i];
+        variable_note now = variable_note_of(variable), *to = &point->variable[i];
+        variable->trained = to->trained;
+        variable->updated = to->updated;
+        variable->layout = to->layout;
+        variable->place = to->place;
+        variable->gathers = to->gathers;
+        *to = now;
+    }
+}
+
+/* Where the paths that are taken out begin, or are to begin. */
+static iso_tensor_path **path_behind(iso_savepoint *point, int tensor)
+{
+    iso_tensor_path *last = point->tensor[tensor].last;
+    return last ? &last->next : &point->graph->tensor[tensor]->paths;
+}
+
+static bool make_room(iso_savepoint *point)
+{
+    for (int i = 0; i < LISTS; i++) {
+        iso_free(point->taken[i]);
+        point->taken[i] = iso_new(((size_t)(point->end[i] - point->count[i]) + 1) * sizeof(void *));
+        if (!point->taken[i])
+            return false;
+    }
+    iso_free(point->taken_keep);
+    point->taken_keep = iso_new(((size_t)(point->kept_end - point->kept) + 1) * sizeof(void *));
+    return point->taken_keep != NULL;
+}
+
+/* Where taken[i] and taken_keep have no room (discard), nothing is noted there. */
+static void take_lists(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    list lists[LISTS];
+    lists_of(graph, lists);
+    for (int i = 0; i < LISTS; i++) {
+        size_t count = (size_t)(point->end[i] - point->count[i]);
+        if (count && point->taken[i])
+            memcpy(point->taken[i], *lists[i].item + point->count[i], count * sizeof(void *));
+        *lists[i].count = point->count[i];
+    }
+    int kept = point->kept_end - point->kept, behind = graph->kept - point->kept_end;
+    for (int i = 0; i < kept; i++)
+        if (point->taken_keep)
+            point->taken_keep[i] = graph->keep[point->kept + i];
+        else
+            iso_free(graph->keep[point->kept + i]);
+    if (behind)
+        memmove(graph->keep + point->kept, graph->keep + point->kept_end, (size_t)behind * sizeof(void *));
+    graph->kept -= kept;
+}
+
+static void take(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    while (graph->sharing && graph->sharing != point->scalars.sharing)
+        iso_share_end(graph);
+    for (int i = 0; i < point->count[TENSORS]; i++) {
+        iso_tensor_path **behind = path_behind(point, i);
+        point->path[i] = *behind;
+        *behind = NULL;
+    }
+    take_lists(point);
+    swap_scalars(point);
+    swap_notes(point);
+    graph->status = ISO_OK;
+}
+
+iso_status iso_savepoint_take_out(iso_savepoint *point)
+{
+    if (!make_room(point))
+        return no_memory(point->graph);
+    take(point);
+    point->out = true;
+    return ISO_OK;
+}
+
+void iso_savepoint_discard(iso_savepoint *point)
+{
+    if (!point)
+        return;
+    iso_savepoint_end(point);
+    take(point);
+    iso_savepoint_destroy(point);
+}
+
+/* The lists have had room for all of this. */
+void iso_savepoint_put_back(iso_savepoint *point)
+{
+    iso_graph *graph = point->graph;
+    list lists[LISTS];
+    lists_of(graph, lists);
+    int kept = point->kept_end - point->kept;
+    for (int i = 0; i < LISTS; i++) {
+        size_t count = (size_t)(point->end[i] - point->count[i]);
+        if (count)
+            memcpy(*lists[i].item + point->count[i], point->taken[i], count * sizeof(void *));
+        *lists[i].count = point->end[i];
+    }
+    if (kept)
+        memcpy(graph->keep + graph->kept, point->taken_keep, (size_t)kept * sizeof(void *));
+    point->kept = graph->kept;
+    graph->kept = point->kept_end = graph->kept + kept;
+    for (int i = 0; i < point->count[TENSORS]; i++)
+        *path_behind(point, i) = point->path[i];
+    swap_scalars(point);
+    swap_notes(point);
+    point->out = false;
+}
+
+void iso_savepoint_destroy(iso_savepoint *point)
+{
+    if (!point)
+        return;
+    for (int i = 0; point->out && i < point->kept_end - point->kept; i++)
+        iso_free(point->taken_keep[i]);
+    for (int i = 0; i < LISTS; i++)
+        iso_free(point->taken[i]);
+    iso_free(point->taken_keep);
+    iso_free(point->scalars.layer_names.entry);
+    iso_free(point->scalars.variable_paths.entry);
+    iso_free(point->tensor);
+    iso_free(point->path);
+    iso_free(point->variable);
+    iso_free(point);
+}

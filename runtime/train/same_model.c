@@ -1,0 +1,165 @@
+/* Whether all ranks compile the same model in the same way; where they do not, the first layer, variable or
+ * setting that differs. */
+#include "runtime/train/same_model_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/json.h"
+#include "runtime/base/text.h"
+#include "runtime/session/session.h"
+
+/* The model is described by the lines of one text, without pointers, which differ between ranks. */
+
+static void add_setting(iso_text *facts, const char *of, const char *name, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    iso_text_add(facts, "%s: %s = %s\n", of, name, text ? text : "?");
+    free(text);
+}
+
+/* One line for each setting; a config that is not an object is one line. */
+static void add_config(iso_text *facts, const char *of, const char *config)
+{
+    json_t *root = NULL, *value;
+    const char *name;
+    if (iso_json_parse(of, config, strlen(config), &root) != ISO_OK || !json_is_object(root)) {
+        iso_text_add(facts, "%s: %s\n", of, config);
+    } else {
+        json_object_foreach(root, name, value) add_setting(facts, of, name, value);
+    }
+    json_decref(root);
+}
+
+static void add_layers(iso_text *facts, const iso_graph *graph)
+{
+    for (int i = 0; i < iso_graph_layer_count(graph); i++) {
+        const iso_layer_record *layer = iso_graph_layer(graph, i);
+        iso_text of = {0};
+        iso_text_add(&of, "layer '%s' (%s)", layer->name, layer->type);
+        iso_text_add(facts, "%s\n", iso_text_get(&of));
+        if (layer->config)
+            add_config(facts, iso_text_get(&of), layer->config);
+        if (layer->call)
+            add_config(facts, iso_text_get(&of), layer->call);
+        iso_text_free(&of);
+    }
+}
+
+static void add_variables(iso_text *facts, const iso_graph *graph)
+{
+    char shape[160];
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        const iso_variable *variable = iso_graph_variable(graph, i);
+        iso_text_add(facts, "variable '%s': %s %s%s\n", iso_variable_path(variable),
+                     iso_dtype_name(iso_variable_dtype(variable)),
+                     iso_shape_text(iso_variable_shape(variable), shape, sizeof shape),
+                     iso_variable_trainable(variable) ? "" : ", not trainable");
+    }
+}
+
+static void add_number(iso_text *facts, const char *of, const char *name, double value)
+{
+    iso_text_add(facts, "%s: %s = %.17g\n", of, name, value);
+}
+
+static void add_schedule(iso_text *facts, const iso_schedule *schedule)
+{
+    static const char of[] = "learning rate schedule";
+    add_number(facts, of, "kind", schedule->kind);
+    add_number(facts, of, "initial", schedule->initial);
+    add_number(facts, of, "rate", schedule->rate);
+    add_number(facts, of, "alpha", schedule->alpha);
+    add_number(facts, of, "warmup_target", schedule->warmup_target);
+    add_number(facts, of, "decay_steps", (double)schedule->decay_steps);
+    add_number(facts, of, "warmup_steps", (double)schedule->warmup_steps);
+    add_number(facts, of, "staircase", schedule->staircase);
+    for (int i = 0; i < schedule->boundaries; i++)
+        add_number(facts, of, "boundary", (double)schedule->boundary[i]);
+    for (int i = 0; schedule->boundaries && i <= schedule->boundaries; i++)
+        add_number(facts, of, "value", schedule->value[i]);
+}
+
+/* Keras's names of a rule's own settings, by their places in `hyper`; the number where there is none. */
+static void name_setting(const char *rule, int place, char *name, size_t size)
+{
+    static const struct {
+        const char *rule, *name[4];
+    } rules[] = {{"sgd", {"momentum", "nesterov"}},
+                 {"rmsprop", {"rho", "momentum", "epsilon", "centered"}},
+                 {"adam", {"beta_1", "beta_2", "epsilon", "amsgrad"}},
+                 {"adamw", {"beta_1", "beta_2", "epsilon", "amsgrad"}},
+                 {"adagrad", {"initial_accumulator_value", "epsilon"}}};
+    snprintf(name, size, "setting %d", place);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!strcmp(rules[i].rule, rule) && place < 4 && rules[i].name[place])
+            snprintf(name, size, "%s", rules[i].name[place]);
+}
+
+static void add_optimizer(iso_text *facts, const iso_optimizer *optimizer)
+{
+    char of[64], name[32];
+    snprintf(of, sizeof of, "optimizer %s", optimizer->rule);
+    iso_text_add(facts, "%s\n", of);
+    add_number(facts, of, "learning_rate", optimizer->learning_rate);
+    add_number(facts, of, "weight_decay", optimizer->weight_decay);
+    add_number(facts, of, "clip_norm", optimizer->clip_norm);
+    add_number(facts, of, "global_clip_norm", optimizer->global_clip_norm);
+    add_number(facts, of, "clip_value", optimizer->clip_value);
+    add_number(facts, of, "accumulation", optimizer->accumulation);
+    for (int i = 0; i < ISO_MAX_HYPER; i++) {
+        name_setting(optimizer->rule, i, name, sizeof name);
+        add_number(facts, of, name, optimizer->hyper[i]);
+    }
+    add_schedule(facts, &optimizer->schedule);
+}
+
+static void add_output(iso_text *facts, const iso_model *model, int output)
+{
+    const iso_output_options *o = &model->objective[output];
+    char of[ISO_MAX_NAME + 16];
+    snprintf(of, sizeof of, "output '%s'", iso_model_output_name((iso_model *)model, output));
+    iso_text_add(facts, "%s: loss = %s\n", of,
+                 o->loss_function           ? "a function of the program"
+                 : o->loss == ISO_LOSS_NONE ? "none"
+                                            : iso_loss_name(o->loss));
+    add_number(facts, of, "loss_weight", o->loss_weight);
+    add_number(facts, of, "label_smoothing", o->label_smoothing);
+    add_number(facts, of, "huber_delta", o->huber_delta);
+    add_number(facts, of, "threshold", o->threshold);
+    add_number(facts, of, "top_k", o->top_k);
+}
+
+static void describe(const iso_model *model, iso_text *facts)
+{
+    iso_text_add(facts, "the seed = %" PRIu64 "\n", iso_graph_seed(model->graph));
+    iso_text_add(facts, "the model has %d inputs and %d outputs\n", model->inputs, model->outputs);
+    add_layers(facts, model->graph);
+    add_variables(facts, model->graph);
+    add_optimizer(facts, &model->optimizer);
+    for (int i = 0; i < model->outputs; i++)
+        add_output(facts, model, i);
+    iso_text_add(facts, "sample weights: %s\n", model->weighted ? "yes" : "no");
+    iso_text_add(facts, "losses and metrics:");
+    for (int i = 0; i < model->values; i++)
+        iso_text_add(facts, " %s", model->value[i].name);
+    iso_text_add(facts, "\n");
+}
+
+iso_status iso_model_agree_same(const iso_model *model)
+{
+    static const char what[] = "the model and what it is compiled with";
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_text facts = {0};
+    if (!ctx || iso_ranks(ctx) == 1)
+        return ISO_OK;
+    describe(model, &facts);
+    iso_status status =
+        iso_agree(ctx, facts.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare the model") : ISO_OK);
+    if (status == ISO_OK)
+        status = iso_agree_same_lines(ctx, what, iso_text_get(&facts));
+    iso_text_free(&facts);
+    return status;
+}

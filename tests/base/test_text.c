@@ -1,0 +1,101 @@
+/* Texts: JSON that any reader takes, sizes for people, names in snake case and names that come near. Ranks: 1
+ * Sanitize: 1 */
+#include <check.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/base/text.h"
+#include "tests/support/run_tests.h"
+
+/* ---- JSON ---- */
+
+static void check_json(const char *value)
+{
+    iso_text text = {0};
+    json_error_t error;
+    iso_json_add_text(&text, value);
+    json_t *read = json_loads(iso_text_get(&text), JSON_DECODE_ANY, &error);
+    ck_assert_msg(read != NULL, "%s is no JSON: %s", iso_text_get(&text), error.text);
+    ck_assert_str_eq(json_string_value(read), value);
+    json_decref(read);
+    iso_text_free(&text);
+}
+
+/* Jansson reads back what was written: each character alone, between others, twice, first and last. */
+START_TEST(texts_come_back_from_json)
+{
+    check_json("");
+    check_json("größer, 最");
+    for (char c = 1; c > 0 && c < 127; c++) {
+        check_json((char[]){c, 0});
+        check_json((char[]){c, c, 0});
+        check_json((char[]){'a', c, 'b', 0});
+        check_json((char[]){c, 'n', c, 0});
+    }
+    check_json("C:\\new\\table \"x\"\\");
+}
+END_TEST
+
+/* ---- for people ---- */
+
+START_TEST(sizes_have_three_digits)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0 B"},         {999, "999 B"},        {999.4, "999 B"},      {999.6, "1 kB"},
+                 {1000, "1 kB"},     {1005, "1 kB"},        {1015, "1.01 kB"},     {999400, "999 kB"},
+                 {999700, "1 MB"},   {12345678, "12.3 MB"}, {999499999, "999 MB"}, {999500001, "1 GB"},
+                 {2.5e12, "2.5 TB"}, {7e15, "7 PB"},        {9.99e17, "999 PB"}};
+    char text[40];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_str_eq(iso_text_scaled(cases[i].value, "B", text, sizeof text), cases[i].text);
+}
+END_TEST
+
+/* Of keras/src/utils/naming.py: to_snake_case. */
+START_TEST(names_are_in_snake_case)
+{
+    static const char *const cases[][2] = {
+        {"Dense", "dense"},
+        {"GlobalAveragePooling2D", "global_average_pooling2d"},
+        {"MultiHeadAttention", "multi_head_attention"},
+        {"ReLU", "re_lu"},
+        {"PReLU", "p_re_lu"},
+        {"ELU", "elu"},
+        {"already_snake", "already_snake"},
+    };
+    char text[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_text_snake_case(cases[i][0], text, sizeof text);
+        ck_assert_str_eq(text, cases[i][1]);
+    }
+    iso_text_snake_case("Dense", text, 4); /* cut off, and ended */
+    ck_assert_uint_lt(strlen(text), 4);
+}
+END_TEST
+
+START_TEST(the_nearest_names_come_first)
+{
+    static const char *const names[] = {"mlp", "convnet", "dense", "dtensor", "convnets"};
+    static const struct {
+        const char *wrong, *text;
+    } cases[] = {{"convent", "; did you mean 'convnet'?"},
+                 {"dens", "; did you mean 'dense'?"},
+                 {"xyzzy", "; there are: mlp, convnet, dense, dtensor, convnets"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_text text = {0};
+        iso_text_add_nearest(&text, cases[i].wrong, names, 5);
+        ck_assert_str_eq(iso_text_get(&text), cases[i].text);
+        iso_text_free(&text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("text", 0, texts_come_back_from_json, sizes_have_three_digits, names_are_in_snake_case,
+                     the_nearest_names_come_first);
+}

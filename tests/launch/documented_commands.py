@@ -1,0 +1,182 @@
+"""Runs every command that README.md and docs/*.md show, those of a page in their order and in a folder of its own, with 5,200 images instead of
+60,000 and 8 steps an epoch: documented_commands.py ISOGRID. Each must end with exit code 0, or 2 where the page shows an error, print
+what the page shows below it ("..." for what is left out), or what its kind prints, and write the files that it names.
+
+A command is a line of a code block that begins with isogrid, build/isogrid, or a launcher of one of them, or with a word of NOT_RUN, whose
+commands are listed with the reason. Any other line that begins like a command of a shell is an error here."""
+
+import glob
+import gzip
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+ROOT = os.getcwd()
+ISOGRID = os.path.abspath(sys.argv[1])
+NOT_RUN = {
+    "launch/demo": "it installs packages, then trains for a minute",
+    "tests/run": "it is what runs this",
+    "make": "it comes before the tests",
+    "gcc": "tests/launch/test_install compiles the program in this way",
+    "./train": "tests/launch/test_install runs it",
+    "tensorboard": "it is TensorBoard's; tests/train/test_tensorboard_reads reads the files",
+}
+COMMAND = re.compile(r"^(?:(?:launch/|isogrid-)?mpirun -np \d+ )?(?:build/)?isogrid (?:[a-z]+|--version)\b")
+PROGRAMS = re.compile(r"^(?:make|gcc|cc|mpirun|srun|sbatch|python3?|pip|apt-get|launch/\S+|tests/\S+|build/\S+|\./\S+|tensorboard)(?: |$)")
+FILES = re.compile(r"^[^=]*: ")  # "tests/x.h5: weights ..." is what a command prints
+SHOWN = {"train": "loss: |training that is done", "evaluate": "loss: ", "predict": r"\[", "inspect": "layers/", "plan": "mesh", "visualize": "slot", "models": "convnet",
+         "convert": ""}
+
+
+def blocks(page):
+    """The lines of each code block: [(number, text)]."""
+    found, fence, language = [[]], False, ""
+    for number, line in enumerate(open(page, encoding="utf-8").read().splitlines(), 1):
+        if line.strip().startswith("```"):
+            fence = not fence
+            language = line.strip()[3:]
+            found.append([])
+        elif fence and language in ("", "sh"):
+            found[-1].append((number, line.strip() if line.startswith("   $") else line))
+        elif not fence and re.match(r"^ {4,}\S", line):
+            found[-1].append((number, line.strip()))
+        elif not fence:
+            found.append([])
+    return [block for block in found if block]
+
+
+def commands(page):
+    """[(number, command, what is shown: lists of lines that stand in a row; None: nothing)]"""
+    found = []
+    for block in blocks(page):
+        current, i = None, 0
+        while i < len(block):
+            number, text = block[i]
+            i += 1
+            while text.endswith("\\") and i < len(block):
+                text = text[:-1] + block[i][1].strip()
+                i += 1
+            prompt, text = text.startswith("$ "), text.removeprefix("$ ")
+            command = re.sub(r"\s+#.*$", "", text)
+            known = COMMAND.match(command) and "[OPTION...]" not in command
+            if known or (PROGRAMS.match(command) and not FILES.match(command)):
+                current = (number, command, [[]] if prompt else None)
+                found.append(current)
+            elif current and current[2] is not None:
+                if text == "...":
+                    current[2].append([])
+                else:
+                    current[2][-1].append(text.rstrip())
+    return found
+
+
+def stands_in(part, lines):
+    return any(lines[i:i + len(part)] == part for i in range(len(lines) - len(part) + 1))
+
+
+def write_idx(path, array):
+    with gzip.open(path, "wb") as file:
+        file.write(struct.pack(">BBBB", 0, 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
+
+
+def prepare(folder, data):
+    """What the pages take as given: a model of Keras with its rows, and the data set, of few images."""
+    generator = np.random.default_rng(3)
+    os.makedirs(f"{data}/fashion-mnist")
+    for part, rows in (("train", 5200), ("t10k", 100)):
+        images = np.repeat(generator.integers(0, 256, (rows, 28, 1)), 28, axis=2)
+        write_idx(f"{data}/fashion-mnist/{part}-images-idx3-ubyte.gz", images.astype(np.uint8))
+        write_idx(f"{data}/fashion-mnist/{part}-labels-idx1-ubyte.gz", generator.integers(0, 10, rows).astype(np.uint8))
+    for name in ("tests", "launch", "docs", "build"):
+        os.symlink(f"{ROOT}/{name}", f"{folder}/{name}")
+    shutil.copy(f"{ROOT}/tests/keras/table/dense_softmax.keras", f"{folder}/net.keras")
+    for name in ("train", "test"):
+        with h5py.File(f"{folder}/{name}.h5", "w") as file:
+            file["x"] = generator.standard_normal((96, 4)).astype(np.float32)
+            file["y"] = generator.integers(0, 3, 96).astype(np.int32)
+
+
+def run(command, folder, data):
+    """The command in its folder; a checkpoint whose name has a loss is the one that there is of that epoch."""
+    words = shlex.split(command)
+    words = [ISOGRID if word.endswith("isogrid") else "launch/mpirun" if word == "isogrid-mpirun" else word for word in words]
+    for i, word in enumerate(words):
+        named = re.match(r"^(.*/\d+)-[0-9.]+(\.weights\.h5)$", word)
+        if named and not os.path.exists(f"{folder}/{word}"):
+            words[i] = [*glob.glob(f"{folder}/{named[1]}-*{named[2]}"), word][0]
+    if "train" in words and "--steps-per-epoch" not in words:
+        words += ["--steps-per-epoch", "8"]
+    ended = subprocess.run(words, cwd=folder, env={**os.environ, "ISOGRID_DATA": data}, capture_output=True, text=True, check=False, timeout=100)
+    return words, ended.returncode, [line.rstrip() for line in (ended.stdout + ended.stderr).splitlines()]
+
+
+def check(command, shown, folder, data):
+    """What is wrong; '' where nothing is."""
+    pipe, command = command.split(" | ")[1:], command.split(" | ")[0]
+    words, code, lines = run(command, folder, data)
+    text = "\n".join(lines)
+    wanted = 2 if shown and any(line.startswith("isogrid: error:") for part in shown for line in part) else 0
+    if code != wanted:
+        return f"exit code {code}, not {wanted}:\n{text}"
+    for part in shown or []:
+        if not stands_in(part, lines):
+            return "it does not print:\n" + "\n".join(part) + "\nbut:\n" + text
+    if pipe and subprocess.run(pipe[0].replace("python3", sys.executable), shell=True, input=text, capture_output=True, text=True, check=False).returncode:
+        return f"{pipe[0]} does not take:\n{text}"
+    kind = words[words.index(ISOGRID) + 1]
+    if shown is None and wanted == 0 and kind in SHOWN and not re.search(SHOWN[kind], text) and not pipe:
+        return f"it prints nothing with '{SHOWN[kind]}':\n{text}"
+    made = [words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--out", "--save")]
+    made += [os.path.dirname(words[i + 1]) for i, word in enumerate(words[:-1]) if word in ("--checkpoint", "--tensorboard")]
+    if kind == "convert":
+        made.append(words[words.index("convert") + 2])
+    for name in made:
+        if not os.path.exists(f"{folder}/{name}"):
+            return f"it does not write '{name}':\n{text}"
+    return ""
+
+
+def check_page(page, folder):
+    failed, count = False, 0
+    data = f"{folder}/data-sets"
+    prepare(folder, data)
+    for number, command, shown in commands(page):
+        first = command.split()[0]
+        if not COMMAND.match(command):
+            if first not in NOT_RUN:
+                print(f"{page}:{number}: '{command}' is neither run nor listed in documented_commands.py with the reason")
+                failed = True
+            else:
+                print(f"not run: {page}:{number}: {command}: {NOT_RUN[first]}")
+            continue
+        count += 1
+        wrong = check(command, shown, folder, data)
+        if wrong:
+            print(f"{page}:{number}: '{command}': {wrong}")
+            failed = True
+    print(f"{page}: {count} commands")
+    return failed, count
+
+
+def main():
+    failed, total = False, 0
+    for page in ["README.md", *sorted(glob.glob("docs/*.md"))]:
+        with tempfile.TemporaryDirectory() as folder:
+            page_failed, count = check_page(page, folder)
+        failed |= page_failed
+        total += count
+    if total < 40:
+        print(f"only {total} commands were found")
+        failed = True
+    return failed
+
+
+sys.exit(main())

@@ -1,0 +1,165 @@
+/* Ranks that do not compile the same model, or hold other data, are told which layer, setting or array
+ * differs, on all ranks alike. Ranks: 1, 2, 3, 8 */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/models.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static iso_context *ctx;
+
+/* What rank `odd` has otherwise. */
+typedef struct variation {
+    int64_t units;
+    double rate, learning_rate, beta_1;
+    iso_activation_kind activation;
+    const char *name;
+    bool loss, metric, more, no_bias;
+} variation;
+
+/* An op that is no layer. */
+static iso_status make_function(bool odd)
+{
+    iso_function *f = NULL;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_status status = iso_function_create(g, &f, .inputs = {x},
+                                            .outputs = {odd ? iso_tanh(iso_exp(x)) : iso_tanh(iso_sqrt(x))});
+    iso_function_destroy(f);
+    iso_graph_destroy(g);
+    return status;
+}
+
+static iso_status compile(const variation *v)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_tensor *h = iso_dense(x, v->units ? v->units : 6, .name = v->name ? v->name : "d1",
+                              .activation = v->activation, .no_bias = v->no_bias);
+    h = iso_dropout(h, v->rate ? v->rate : 0.5);
+    if (v->more)
+        h = iso_flatten(h);
+    iso_model *m = iso_model_create(g, x, iso_dense(h, 1, .name = "d2"));
+    iso_status status = iso_compile(m, .optimizer = iso_adam(v->learning_rate, .beta_1 = v->beta_1),
+                                    .loss = v->loss ? ISO_LOSS_MAE : ISO_LOSS_MSE,
+                                    .metrics = {v->metric ? ISO_METRIC_MAE : 0});
+    iso_model_destroy(m);
+    return status;
+}
+
+/* Rank `odd` has a model of its own. */
+static void expect(const variation *v, const char *rank_0, const char *other)
+{
+    int ranks = iso_ranks(ctx), odd = ranks - 1;
+    static const variation usual;
+    char wanted[400];
+    iso_status status = compile(iso_rank(ctx) == odd ? v : &usual);
+    if (ranks == 1) {
+        check_ok(status);
+        return;
+    }
+    snprintf(
+        wanted, sizeof wanted,
+        "rank %d differs from rank 0 in the model and what it is compiled with: rank 0 has '%s', rank %d "
+        "has '%s'",
+        odd, rank_0, odd, other);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(), wanted);
+}
+
+START_TEST(test_models_that_differ)
+{
+    expect(&(variation){.units = 7}, "layer 'd1' (Dense): units = 6", "layer 'd1' (Dense): units = 7");
+    expect(&(variation){.rate = 0.25}, "layer 'dropout' (Dropout): rate = 0.5",
+           "layer 'dropout' (Dropout): rate = 0.25");
+    expect(&(variation){.name = "e1"}, "layer 'd1' (Dense)", "layer 'e1' (Dense)");
+    expect(&(variation){.activation = ISO_TANH}, "layer 'd1' (Dense): activation = \"linear\"",
+           "layer 'd1' (Dense): activation = \"tanh\"");
+    expect(&(variation){.no_bias = true}, "layer 'd1' (Dense): use_bias = true",
+           "layer 'd1' (Dense): use_bias = false");
+    expect(&(variation){.more = true}, "layer 'd2' (Dense)", "layer 'flatten' (Flatten)");
+}
+END_TEST
+
+START_TEST(test_settings_that_differ)
+{
+    expect(&(variation){.learning_rate = 0.5}, "optimizer adam: learning_rate = 0.001",
+           "optimizer adam: learning_rate = 0.5");
+    expect(&(variation){.beta_1 = 0.5}, "optimizer adam: beta_1 = 0.90000000000000002",
+           "optimizer adam: beta_1 = 0.5");
+    expect(&(variation){.loss = true}, "output 'd2': loss = mse", "output 'd2': loss = mae");
+    expect(&(variation){.metric = true}, "losses and metrics: loss", "losses and metrics: loss mae");
+}
+END_TEST
+
+START_TEST(test_programs_that_differ)
+{
+    int ranks = iso_ranks(ctx);
+    check_ok(make_function(false));
+    if (ranks > 1)
+        check_refused_naming(make_function(iso_rank(ctx) == ranks - 1), ": sqrt to [", ": exp to [");
+}
+END_TEST
+
+START_TEST(test_models_that_are_the_same)
+{
+    variation all = {.units = 3, .rate = 0.1, .learning_rate = 0.1, .metric = true, .more = true};
+    check_ok(compile(&all));
+}
+END_TEST
+
+/* ---- arrays ---- */
+
+static iso_status open_arrays(const float *x, const float *y, const float *weight, int64_t rows)
+{
+    iso_dataset *ds = NULL;
+    iso_status status = iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(rows, 3)},
+                                           .y = {y, ISO_F32, ISO_SHAPE(rows)},
+                                           .sample_weight = {weight, ISO_F32, ISO_SHAPE(rows)});
+    iso_dataset_destroy(ds);
+    return status;
+}
+
+START_TEST(test_arrays_that_differ)
+{
+    enum { ROWS = 50 };
+    float x[3 * ROWS], y[ROWS], weight[ROWS];
+    float *const array[] = {x, y, weight};
+    static const char *const name[] = {"x,", "y,", "sample_weight,"};
+    int ranks = iso_ranks(ctx), odd = ranks - 1;
+    char wanted[100];
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+    memset(weight, 0, sizeof weight);
+    check_ok(open_arrays(x, y, weight, ROWS));
+    for (int i = 0; i < 3 && ranks > 1; i++)
+        for (int at = 0; at < ROWS; at += 7) { /* one value of one array of one rank */
+            array[i][at] = iso_rank(ctx) == odd;
+            ck_assert_int_eq(open_arrays(x, y, weight, ROWS), ISO_INVALID);
+            snprintf(wanted, sizeof wanted, "rank %d differs from rank 0 in the contents of %s", odd,
+                     name[i]);
+            ck_assert_msg(strstr(iso_error_message(), wanted) && strstr(iso_error_message(), ".local"), "%s",
+                          iso_error_message());
+            array[i][at] = 0;
+        }
+    if (ranks == 1)
+        return;
+    ck_assert_int_eq(open_arrays(x, y, weight, iso_rank(ctx) > 0 ? ROWS - 1 : ROWS), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), ".local") && strstr(iso_error_message(), "49 rows of"), "%s",
+                  iso_error_message());
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (iso_init(&argc, &argv, &ctx) != ISO_OK)
+        return iso_finish(ctx, ISO_INVALID);
+    int code = RUN_TESTS("ranks that differ", 60, test_models_that_differ, test_settings_that_differ,
+                         test_programs_that_differ, test_models_that_are_the_same, test_arrays_that_differ);
+    int end = iso_finish(ctx, ISO_OK);
+    return code ? code : end;
+}
