@@ -30,17 +30,17 @@ typedef struct iso_row_moments {
     FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
     FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                        \
     FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))                           \
-    /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j]; add: to \
-     * what c holds */                                                                                       \
+    /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j]; */      \
+    /* add: to what c holds */                                                                               \
     FUNCTION(void, gemm_f32,                                                                                 \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,          \
               const float *b, int64_t b_k, bool add, float *c))                                              \
     /* Floats of a vector */                                                                                 \
     FUNCTION(int64_t, lanes, (void))                                                                         \
-    /* The same for wide b and a strip of rows: b is packed once into panels (gemm_pack_size floats), which  \
-     * every strip of up to gemm_strip_rows or a multiple reads in order. a(i, k) = a[i + k * a_k]; strip:   \
-     * rows * k floats of room; add: to what c holds. The bits are those of gemm_f32 where k is at most 256. \
-     */                                                                                                      \
+    /* The same for wide b and a strip of rows: b is packed once into panels (gemm_pack_size floats), */     \
+    /* which every strip of up to gemm_strip_rows or a multiple reads in order. a(i, k) = a[i + k * */       \
+    /* a_k]; strip: rows * k floats of room; add: to what c holds. The bits are those of gemm_f32 where */   \
+    /* k is at most 256. */                                                                                  \
     FUNCTION(int64_t, gemm_strip_rows, (void))                                                               \
     FUNCTION(int64_t, gemm_pack_size, (int64_t columns, int64_t k))                                          \
     FUNCTION(void, gemm_pack_f32, (int64_t columns, int64_t k, const float *b, int64_t b_k, float *packed))  \
@@ -87,8 +87,8 @@ typedef struct iso_row_moments {
     FUNCTION(void, adam_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))   \
     FUNCTION(void, adagrad_f32,                                                                              \
              (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
-    /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see        \
-     * channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                      \
+    /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see */     \
+    /* channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                      \
     FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \
     FUNCTION(void, channel_moments,                                                                          \
              (int64_t rows, int64_t c, const float *x, double *sums, double *squares, double *scratch))      \
@@ -125,9 +125,9 @@ typedef struct iso_row_moments {
              (const iso_pool *pool, const float *x, const float *y, const float *dy, float *dx))             \
     FUNCTION(void, average_pool_f32, (const iso_pool *pool, const float *x, float *y))                       \
     FUNCTION(void, average_pool_grad_f32, (const iso_pool *pool, const float *dy, float *dx))                \
-    /* One row's part of c channels, perhaps 0: x's sum and sum of squares; then with its mean and rstd      \
-     * known y, which may be x; the sums of d = dy gamma and of d xhat; dx, which may be dy, from the means  \
-     * of these; and dy xhat and dy added to sums of channels. gamma, beta: NULL or [c] */                   \
+    /* One row's part of c channels, perhaps 0: x's sum and sum of squares; then with its mean and rstd */   \
+    /* known y, which may be x; the sums of d = dy gamma and of d xhat; dx, which may be dy, from the */     \
+    /* means of these; and dy xhat and dy added to sums of channels. gamma, beta: NULL or [c] */             \
     FUNCTION(void, layer_moments_f32, (int64_t c, const float *x, double *sum, double *squares))             \
     FUNCTION(void, layer_scale_f32,                                                                          \
              (int64_t c, const float *x, const iso_row_moments *m, const float *gamma, const float *beta,    \
@@ -141,8 +141,8 @@ typedef struct iso_row_moments {
     FUNCTION(void, layer_weight_sums_f32,                                                                    \
              (int64_t c, const float *x, const float *dy, const iso_row_moments *m, float *products,         \
               float *sums))                                                                                  \
-    /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. sums: dgamma, dbeta [c]; scratch: 2 c \
-     * floats */                                                                                             \
+    /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. sums: dgamma, dbeta [c]; */           \
+    /* scratch: 2 c floats */                                                                                \
     FUNCTION(void, layer_norm_f32,                                                                           \
              (int64_t rows, int64_t c, const float *x, const float *gamma, const float *beta, float epsilon, \
               float *y))                                                                                     \
