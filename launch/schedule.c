@@ -9,19 +9,19 @@ static const char option[] = "schedule";
 
 static iso_status read_exponential(const char *whole, const char *rest, iso_schedule *schedule)
 {
-    iso_setting settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
-                              {.name = "decay_rate", .real = &schedule->rate},
-                              {.name = "staircase", .flag = &schedule->staircase}};
+    iso_named_value settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
+                                  {.name = "decay_rate", .real = &schedule->rate},
+                                  {.name = "staircase", .flag = &schedule->staircase}};
     schedule->kind = ISO_SCHEDULE_EXPONENTIAL;
     return iso_settings_read(option, whole, rest, settings, 3, 2);
 }
 
 static iso_status read_cosine(const char *whole, const char *rest, iso_schedule *schedule)
 {
-    iso_setting settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
-                              {.name = "alpha", .real = &schedule->alpha},
-                              {.name = "warmup_steps", .count = &schedule->warmup_steps},
-                              {.name = "warmup_target", .real = &schedule->warmup_target}};
+    iso_named_value settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
+                                  {.name = "alpha", .real = &schedule->alpha},
+                                  {.name = "warmup_steps", .count = &schedule->warmup_steps},
+                                  {.name = "warmup_target", .real = &schedule->warmup_target}};
     schedule->kind = ISO_SCHEDULE_COSINE;
     return iso_settings_read(option, whole, rest, settings, 4, 1);
 }

@@ -21,7 +21,7 @@ iso_status iso_settings_take(const char *option, const char *whole, const char *
     return ISO_OK;
 }
 
-static iso_status set(const char *option, iso_setting *setting, const char *value)
+static iso_status set(const char *option, iso_named_value *setting, const char *value)
 {
     char what[2 * ISO_LONGEST_SETTING];
     int64_t number = 0;
@@ -42,7 +42,7 @@ static iso_status set(const char *option, iso_setting *setting, const char *valu
     return status;
 }
 
-static iso_status unknown(const char *option, const char *whole, const iso_setting *settings, int count,
+static iso_status unknown(const char *option, const char *whole, const iso_named_value *settings, int count,
                           const char *name)
 {
     const char *names[16];
@@ -56,8 +56,8 @@ static iso_status unknown(const char *option, const char *whole, const iso_setti
     return status;
 }
 
-iso_status iso_settings_read(const char *option, const char *whole, const char *rest, iso_setting *settings,
-                             int count, int needed)
+iso_status iso_settings_read(const char *option, const char *whole, const char *rest,
+                             iso_named_value *settings, int count, int needed)
 {
     char name[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
     iso_status status = ISO_OK;

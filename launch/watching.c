@@ -31,13 +31,13 @@ static iso_status parse_stopping(const char *text, iso_watching_options *out)
     iso_early_stopping_options *stopping = &out->stopping;
     int64_t patience = 0, start = 0;
     char mode[ISO_LONGEST_SETTING] = "auto";
-    iso_setting settings[] = {{.name = "monitor", .text = out->stopping_monitor},
-                              {.name = "patience", .count = &patience},
-                              {.name = "min_delta", .real = &stopping->min_delta},
-                              {.name = "mode", .text = mode},
-                              {.name = "baseline", .real = &stopping->baseline},
-                              {.name = "restore_best_weights", .flag = &stopping->restore_best_weights},
-                              {.name = "start_from_epoch", .count = &start}};
+    iso_named_value settings[] = {{.name = "monitor", .text = out->stopping_monitor},
+                                  {.name = "patience", .count = &patience},
+                                  {.name = "min_delta", .real = &stopping->min_delta},
+                                  {.name = "mode", .text = mode},
+                                  {.name = "baseline", .real = &stopping->baseline},
+                                  {.name = "restore_best_weights", .flag = &stopping->restore_best_weights},
+                                  {.name = "start_from_epoch", .count = &start}};
     iso_status status = ISO_OK;
     ISO_TRY(iso_settings_read("early-stopping", text, text, settings, 7, 0));
     ISO_TRY(parse_mode("early-stopping", mode, &stopping->mode));
@@ -54,13 +54,13 @@ static iso_status parse_plateau(const char *text, iso_watching_options *out)
     iso_reduce_lr_on_plateau_options *plateau = &out->plateau;
     int64_t patience = 0, cooldown = 0;
     char mode[ISO_LONGEST_SETTING] = "auto";
-    iso_setting settings[] = {{.name = "monitor", .text = out->plateau_monitor},
-                              {.name = "factor", .real = &plateau->factor},
-                              {.name = "patience", .count = &patience},
-                              {.name = "min_delta", .real = &plateau->min_delta},
-                              {.name = "mode", .text = mode},
-                              {.name = "cooldown", .count = &cooldown},
-                              {.name = "min_lr", .real = &plateau->min_lr}};
+    iso_named_value settings[] = {{.name = "monitor", .text = out->plateau_monitor},
+                                  {.name = "factor", .real = &plateau->factor},
+                                  {.name = "patience", .count = &patience},
+                                  {.name = "min_delta", .real = &plateau->min_delta},
+                                  {.name = "mode", .text = mode},
+                                  {.name = "cooldown", .count = &cooldown},
+                                  {.name = "min_lr", .real = &plateau->min_lr}};
     iso_status status = ISO_OK;
     ISO_TRY(iso_settings_read("reduce-lr-on-plateau", text, text, settings, 7, 0));
     ISO_TRY(parse_mode("reduce-lr-on-plateau", mode, &plateau->mode));
@@ -81,10 +81,10 @@ done:
 static iso_status parse_tensorboard(const char *text, iso_tensorboard_options *out)
 {
     int64_t histograms = 0;
-    iso_setting settings[] = {{.name = "update_freq", .count = &out->update_freq},
-                              {.name = "histogram_freq", .count = &histograms},
-                              {.name = "write_steps_per_second", .flag = &out->write_steps_per_second},
-                              {.name = "profile_batch", .count = &out->profile_batch}};
+    iso_named_value settings[] = {{.name = "update_freq", .count = &out->update_freq},
+                                  {.name = "histogram_freq", .count = &histograms},
+                                  {.name = "write_steps_per_second", .flag = &out->write_steps_per_second},
+                                  {.name = "profile_batch", .count = &out->profile_batch}};
     iso_status status = iso_settings_read("tensorboard-options", text, text, settings, 4, 0);
     out->histogram_freq = histograms > INT32_MAX ? INT32_MAX : (int)histograms;
     return status;

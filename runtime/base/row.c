@@ -1,0 +1,98 @@
+#include "runtime/base/row.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/base/options.h"
+#include "runtime/base/text.h"
+
+const char *iso_setting_keras(const iso_setting *setting)
+{
+    return setting->keras ? setting->keras : setting->name;
+}
+
+double iso_setting_get(const iso_setting *setting, const void *values)
+{
+    const char *member = (const char *)values + setting->offset;
+    switch (setting->kind) {
+    case ISO_SETTING_REAL:
+        return *(const double *)(const void *)member;
+    case ISO_SETTING_COUNT:
+        return (double)*(const int64_t *)(const void *)member;
+    case ISO_SETTING_INT:
+        return *(const int *)(const void *)member;
+    case ISO_SETTING_FLAG:
+        break;
+    }
+    return *(const bool *)member;
+}
+
+double iso_setting_option(const iso_setting *setting, const void *options)
+{
+    double value = iso_setting_get(setting, options);
+    return setting->kind == ISO_SETTING_FLAG ? value : iso_option_number(value, setting->fallback);
+}
+
+static double within(double value, double most)
+{
+    return value > most ? most : value < -most ? -most : value == value ? value : 0;
+}
+
+void iso_setting_set(const iso_setting *setting, void *values, double value)
+{
+    char *member = (char *)values + setting->offset;
+    switch (setting->kind) {
+    case ISO_SETTING_REAL:
+        *(double *)(void *)member = value;
+        break;
+    case ISO_SETTING_COUNT:
+        *(int64_t *)(void *)member = (int64_t)within(value, 0x1p53);
+        break;
+    case ISO_SETTING_INT:
+        *(int *)(void *)member = (int)within(value, INT_MAX);
+        break;
+    case ISO_SETTING_FLAG:
+        *(bool *)member = value != 0;
+        break;
+    }
+}
+
+const iso_row *iso_row_of(const iso_row *const *rows, const char *name)
+{
+    while (*rows && strcmp((*rows)->name, name) != 0)
+        rows++;
+    return *rows;
+}
+
+const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name)
+{
+    char snake[80];
+    for (; *rows; rows++) {
+        if (!(*rows)->keras)
+            continue;
+        iso_text_snake_case((*rows)->keras, snake, sizeof snake);
+        if (strcmp((*rows)->keras, class_name) == 0 || strcmp(snake, class_name) == 0)
+            break;
+    }
+    return *rows;
+}
+
+iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row)
+{
+    const char *names[ISO_MAX_ROWS];
+    int count = 0;
+    const iso_row *found = iso_row_of(rows, name);
+    iso_text nearest = {0};
+    if (found) {
+        *row = found;
+        return ISO_OK;
+    }
+    for (; rows[count] && count < ISO_MAX_ROWS; count++)
+        names[count] = rows[count]->name;
+    iso_text_add_nearest(&nearest, name, names, count);
+    iso_status status = iso_error(ISO_INVALID, "unknown %s '%s'%s", what, name, iso_text_get(&nearest));
+    iso_text_free(&nearest);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* Descriptor rows. An optimizer, schedule, loss, metric, activation or initializer is one row: what it is called, what can be
+ * set, and functions. Files, the command line, reports and checkpoints iterate over the rows and over their settings.
+ *
+ * The row type of a family begins with an iso_row. Its rows are listed by a NULL-terminated array of iso_row pointers. */
+#ifndef ISO_BASE_ROW_H
+#define ISO_BASE_ROW_H
+
+#include <stddef.h>
+
+#include "runtime/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The type of the struct member that holds a setting. */
+typedef enum iso_setting_kind {
+    ISO_SETTING_REAL,  /* double */
+    ISO_SETTING_COUNT, /* int64_t */
+    ISO_SETTING_INT,   /* int */
+    ISO_SETTING_FLAG,  /* bool */
+} iso_setting_kind;
+
+/* A number that can be set, and the member of a struct that holds it. */
+typedef struct iso_setting {
+    const char *name; /* NULL ends a list of settings */
+    iso_setting_kind kind;
+    size_t offset;     /* of the member, in bytes */
+    double fallback;   /* the value where nothing is set, which is Keras's default */
+    const char *keras; /* what Keras calls it; NULL: by the same name */
+} iso_setting;
+
+/* The name in Keras's files. */
+const char *iso_setting_keras(const iso_setting *setting);
+/* The member's value; values: the struct. */
+double iso_setting_get(const iso_setting *setting, const void *values);
+/* The same of a struct of options, in which zero means the default and ISO_ZERO the number zero. A flag is as it is. */
+double iso_setting_option(const iso_setting *setting, const void *options);
+/* Stores the value into the member, rounded toward zero and kept within its range where it is a whole number. */
+void iso_setting_set(const iso_setting *setting, void *values, double value);
+
+enum { ISO_MAX_ROWS = 64 }; /* of one family */
+
+typedef struct iso_row {
+    const char *name;           /* of the command line, messages and checkpoints: "adam" */
+    const char *keras;          /* the class in Keras's files: "Adam"; NULL: Keras has none */
+    const iso_setting *setting; /* ends with a name of NULL; NULL: no settings */
+} iso_row;
+
+/* The row of this name; NULL where there is none. */
+const iso_row *iso_row_of(const iso_row *const *rows, const char *name);
+/* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL where there is none. */
+const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name);
+/* The row of this name into *row. ISO_INVALID names what is looked for ("optimizer"), the name, and the names that are nearest
+ * to it. */
+iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
