@@ -21,25 +21,11 @@ static void run_unary_gradient(const iso_call *call)
                                             call->in[0].data, call->in[1].data, call->out[0].data);
 }
 
-#define UNARY(NAME)                                                                                          \
+#define UNARY(NAME, KIND, GRADIENT, LINEAR)                                                                  \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
         .op = #NAME, .name = "vector", .fits = unary_fits, .run = run_unary, .in_place = true};
-UNARY(negate)
-UNARY(abs)
-UNARY(sign)
-UNARY(exp)
-UNARY(log)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(square)
-UNARY(relu)
-UNARY(leaky_relu)
-UNARY(elu)
-UNARY(sigmoid)
-UNARY(tanh)
-UNARY(gelu)
-UNARY(silu)
-UNARY(softplus)
+#include "runtime/graph/ops/unary.h"
+
 const iso_kernel iso_cpu_unary_gradient = {.op = "unary_gradient",
                                            .name = "vector",
                                            .fits = unary_fits,

@@ -6,8 +6,9 @@
 #endif
 // clang-format off
 
-KERNEL(negate) KERNEL(abs) KERNEL(sign) KERNEL(exp) KERNEL(log) KERNEL(sqrt) KERNEL(rsqrt) KERNEL(square) KERNEL(relu)
-KERNEL(leaky_relu) KERNEL(elu) KERNEL(sigmoid) KERNEL(tanh) KERNEL(gelu) KERNEL(silu) KERNEL(softplus) KERNEL(unary_gradient)
+#define UNARY(name, KIND, gradient, linear) KERNEL(name)
+#include "runtime/graph/ops/unary.h"
+KERNEL(unary_gradient)
 KERNEL(affine) KERNEL(scale_by_count)
 KERNEL(add) KERNEL(subtract) KERNEL(multiply) KERNEL(divide) KERNEL(maximum) KERNEL(minimum)
 KERNEL(reduce_sum)

@@ -5,27 +5,13 @@
 #include "runtime/base/types.h"
 
 typedef enum iso_unary_kind {
-    ISO_UNARY_NEGATE,
-    ISO_UNARY_ABS,
-    ISO_UNARY_SIGN,
-    ISO_UNARY_EXP,
-    ISO_UNARY_LOG,
-    ISO_UNARY_SQRT,
-    ISO_UNARY_RSQRT,
-    ISO_UNARY_SQUARE,
-    ISO_UNARY_RELU,
-    ISO_UNARY_LEAKY_RELU, /* alpha: the slope below 0 */
-    ISO_UNARY_ELU,        /* alpha: the limit is -alpha */
-    ISO_UNARY_SIGMOID,
-    ISO_UNARY_TANH,
-    ISO_UNARY_GELU,             /* x * Phi(x) */
-    ISO_UNARY_GELU_APPROXIMATE, /* by tanh */
-    ISO_UNARY_SILU,
-    ISO_UNARY_SOFTPLUS,
+#define UNARY(name, KIND, gradient, linear) ISO_UNARY_##KIND,
+#define UNARY_KIND(KIND) ISO_UNARY_##KIND,
+#include "runtime/graph/ops/unary.h"
 } iso_unary_kind;
 
-/* Ops "negate" ... "softplus": x -> y, and "unary_gradient": (s, dy) -> dx, where s is y for exp, sqrt,
- * rsqrt, relu, sigmoid and tanh, else x. */
+/* The ops of unary.h: x -> y, and "unary_gradient": (s, dy) -> dx, where s is y for those whose gradient is
+ * from_output, else x. */
 typedef struct iso_unary_attrs {
     iso_unary_kind kind;
     double alpha;

@@ -4,151 +4,64 @@
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
 
-/* Whether the derivative is made from y rather than from x, so that x need not be kept. */
-static bool derivative_of_output(iso_unary_kind kind)
+/* ---- gradients, as the list names them ---- */
+static void from_input(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    return kind == ISO_UNARY_EXP || kind == ISO_UNARY_SQRT || kind == ISO_UNARY_RSQRT ||
-           kind == ISO_UNARY_RELU || kind == ISO_UNARY_SIGMOID || kind == ISO_UNARY_TANH;
+    dx[0] = iso_op_2(&iso_op_unary_gradient, op->input[0], dy[0], op->attrs);
 }
 
-static void unary_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+/* The slope is a function of y, so that x need not be kept. */
+static void from_output(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    const iso_unary_attrs *attrs = op->attrs;
-    iso_tensor *saved = derivative_of_output(attrs->kind) ? op->output[0] : op->input[0];
-    dx[0] = iso_op_2(&iso_op_unary_gradient, saved, dy[0], attrs);
+    dx[0] = iso_op_2(&iso_op_unary_gradient, op->output[0], dy[0], op->attrs);
 }
 
-/* One descriptor and one way to make it; all of these are as cheap as one pass over memory. */
-#define UNARY(NAME, ...)                                                                                     \
-    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
-                                       .attr_size = sizeof(iso_unary_attrs),                                 \
-                                       .infer = iso_infer_same_float,                                        \
-                                       .rule = "...->...",                                                   \
-                                       .in_place = 1,                                                        \
-                                       __VA_ARGS__};                                                         \
-    static iso_tensor *make_##NAME(iso_tensor *x, iso_unary_kind kind, double alpha)                         \
-    {                                                                                                        \
-        iso_unary_attrs attrs = {kind, alpha};                                                               \
-        return iso_op_1(&iso_op_##NAME, x, &attrs);                                                          \
-    }
-
-static void negate_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void of_negate(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     (void)op;
     dx[0] = iso_negate(dy[0]);
 }
 
-UNARY(negate, .gradient = negate_backward, .linear = 1)
-UNARY(abs, .gradient = unary_backward)
-UNARY(sign, .gradient = NULL)
-UNARY(exp, .gradient = unary_backward)
-UNARY(log, .gradient = unary_backward)
-UNARY(sqrt, .gradient = unary_backward)
-UNARY(rsqrt, .gradient = unary_backward)
-UNARY(square, .gradient = unary_backward)
-UNARY(relu, .gradient = unary_backward)
-UNARY(leaky_relu, .gradient = unary_backward)
-UNARY(elu, .gradient = unary_backward)
-UNARY(sigmoid, .gradient = unary_backward)
-UNARY(tanh, .gradient = unary_backward)
-UNARY(gelu, .gradient = unary_backward)
-UNARY(silu, .gradient = unary_backward)
-UNARY(softplus, .gradient = unary_backward)
-
-iso_tensor *iso_negate(iso_tensor *x)
+/* ---- one descriptor and one function each; all of them are as cheap as one pass over memory ---- */
+static iso_tensor *unary(const iso_op_type *type, iso_tensor *x, iso_unary_kind kind, double alpha)
 {
-    ISO_NEED_TENSORS(x);
-    return make_negate(x, ISO_UNARY_NEGATE, 0);
+    iso_unary_attrs attrs = {kind, alpha};
+    return iso_op_1(type, x, &attrs);
 }
 
-iso_tensor *iso_abs(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_abs(x, ISO_UNARY_ABS, 0);
-}
-
-iso_tensor *iso_sign(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_sign(x, ISO_UNARY_SIGN, 0);
-}
-
-iso_tensor *iso_exp(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_exp(x, ISO_UNARY_EXP, 0);
-}
-
-iso_tensor *iso_log(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_log(x, ISO_UNARY_LOG, 0);
-}
-
-iso_tensor *iso_sqrt(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_sqrt(x, ISO_UNARY_SQRT, 0);
-}
-
-iso_tensor *iso_rsqrt(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_rsqrt(x, ISO_UNARY_RSQRT, 0);
-}
-
-iso_tensor *iso_square(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_square(x, ISO_UNARY_SQUARE, 0);
-}
-
-iso_tensor *iso_relu(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_relu(x, ISO_UNARY_RELU, 0);
-}
+#define UNARY_WITH(NAME, KIND, GRADIENT, LINEAR)                                                             \
+    const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
+                                       .attr_size = sizeof(iso_unary_attrs),                                 \
+                                       .infer = iso_infer_same_float,                                        \
+                                       .gradient = GRADIENT,                                                 \
+                                       .rule = "...->...",                                                   \
+                                       .linear = LINEAR,                                                     \
+                                       .in_place = 1};
+#define UNARY(NAME, KIND, GRADIENT, LINEAR)                                                                  \
+    UNARY_WITH(NAME, KIND, GRADIENT, LINEAR)                                                                 \
+    iso_tensor *iso_##NAME(iso_tensor *x)                                                                    \
+    {                                                                                                        \
+        ISO_NEED_TENSORS(x);                                                                                 \
+        return unary(&iso_op_##NAME, x, ISO_UNARY_##KIND, 0);                                                \
+    }
+#include "runtime/graph/ops/unary.h"
 
 iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope)
 {
     ISO_NEED_TENSORS(x);
-    return make_leaky_relu(x, ISO_UNARY_LEAKY_RELU, negative_slope);
+    return unary(&iso_op_leaky_relu, x, ISO_UNARY_LEAKY_RELU, negative_slope);
 }
 
 iso_tensor *iso_elu(iso_tensor *x, double alpha)
 {
     ISO_NEED_TENSORS(x);
-    return make_elu(x, ISO_UNARY_ELU, alpha);
-}
-
-iso_tensor *iso_sigmoid(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_sigmoid(x, ISO_UNARY_SIGMOID, 0);
-}
-
-iso_tensor *iso_tanh(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_tanh(x, ISO_UNARY_TANH, 0);
+    return unary(&iso_op_elu, x, ISO_UNARY_ELU, alpha);
 }
 
 iso_tensor *iso_gelu(iso_tensor *x, bool approximate)
 {
     ISO_NEED_TENSORS(x);
-    return make_gelu(x, approximate ? ISO_UNARY_GELU_APPROXIMATE : ISO_UNARY_GELU, 0);
-}
-
-iso_tensor *iso_silu(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_silu(x, ISO_UNARY_SILU, 0);
-}
-
-iso_tensor *iso_softplus(iso_tensor *x)
-{
-    ISO_NEED_TENSORS(x);
-    return make_softplus(x, ISO_UNARY_SOFTPLUS, 0);
+    return unary(&iso_op_gelu, x, approximate ? ISO_UNARY_GELU_APPROXIMATE : ISO_UNARY_GELU, 0);
 }
 
 /* ---- derivatives ---- */
@@ -212,9 +125,14 @@ static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s
         iso_graph_fail(
             s->graph, "second derivatives of the approximate gelu are not available; the exact one has them");
         return NULL;
-    default: /* straight lines */
-        return NULL;
+    case ISO_UNARY_NEGATE: /* straight lines */
+    case ISO_UNARY_ABS:
+    case ISO_UNARY_SIGN:
+    case ISO_UNARY_RELU:
+    case ISO_UNARY_LEAKY_RELU:
+        break;
     }
+    return NULL;
 }
 
 static void unary_gradient_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

@@ -7,22 +7,8 @@
 // clang-format off
 
 /* arithmetic, reductions, shapes, products */
-OP(negate)
-OP(abs)
-OP(sign)
-OP(exp)
-OP(log)
-OP(sqrt)
-OP(rsqrt)
-OP(square)
-OP(relu)
-OP(leaky_relu)
-OP(elu)
-OP(sigmoid)
-OP(tanh)
-OP(gelu)
-OP(silu)
-OP(softplus)
+#define UNARY(name, KIND, gradient, linear) OP(name)
+#include "runtime/graph/ops/unary.h"
 OP(unary_gradient)
 OP(affine)
 OP(scale_by_count)

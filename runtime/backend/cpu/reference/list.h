@@ -7,22 +7,8 @@
 // clang-format off
 
 /* arithmetic, reductions, shapes, products */
-KERNEL(negate)
-KERNEL(abs)
-KERNEL(sign)
-KERNEL(exp)
-KERNEL(log)
-KERNEL(sqrt)
-KERNEL(rsqrt)
-KERNEL(square)
-KERNEL(relu)
-KERNEL(leaky_relu)
-KERNEL(elu)
-KERNEL(sigmoid)
-KERNEL(tanh)
-KERNEL(gelu)
-KERNEL(silu)
-KERNEL(softplus)
+#define UNARY(name, KIND, gradient, linear) KERNEL(name)
+#include "runtime/graph/ops/unary.h"
 KERNEL(unary_gradient)
 KERNEL(affine)
 KERNEL(scale_by_count)

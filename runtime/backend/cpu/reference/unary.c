@@ -157,26 +157,11 @@ static void run_slope(const iso_call *call)
         slope_f64(call->attrs, n, call->in[0].data, call->in[1].data, call->out[0].data);
 }
 
-#define UNARY(OP_NAME)                                                                                       \
+#define UNARY(OP_NAME, KIND, GRADIENT, LINEAR)                                                               \
     const iso_kernel iso_reference_##OP_NAME = {                                                             \
         .op = #OP_NAME, .name = "reference", .run = run_function, .in_place = true};
+#include "runtime/graph/ops/unary.h"
 
-UNARY(negate)
-UNARY(abs)
-UNARY(sign)
-UNARY(exp)
-UNARY(log)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(square)
-UNARY(relu)
-UNARY(leaky_relu)
-UNARY(elu)
-UNARY(sigmoid)
-UNARY(tanh)
-UNARY(gelu)
-UNARY(silu)
-UNARY(softplus)
 const iso_kernel iso_reference_unary_gradient = {
     .op = "unary_gradient", .name = "reference", .run = run_slope, .in_place = true};
 
