@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#include "runtime/base/status.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,9 +18,6 @@ iso_philox iso_philox_draw(uint64_t key, uint64_t counter, uint64_t stream);
 
 /* The key of something named by a path ("dense/kernel") under a user's seed. */
 uint64_t iso_random_key(uint64_t seed, const char *path);
-
-/* The seed of a context (--seed, else 1337): runtime/session keeps it. Here because graphs begin with it. */
-uint64_t iso_seed(const iso_context *ctx);
 
 /* Uniform in [0, 1) with 24 bits; uniform in (0, 1] with 53 bits from two words. */
 static inline float iso_uniform_f32(uint32_t word)

@@ -8,8 +8,6 @@
 
 #include <inttypes.h>
 
-enum { DEFAULT_SEED = 1337 };
-
 iso_status iso_data_agree(iso_context *ctx, iso_status status)
 {
     return ctx ? iso_agree(ctx, status) : status;
@@ -30,11 +28,6 @@ int iso_data_hosts(const iso_context *ctx)
     return ctx ? iso_hosts(ctx) : 1;
 }
 
-uint64_t iso_data_seed(const iso_context *ctx)
-{
-    return ctx ? iso_seed(ctx) : DEFAULT_SEED;
-}
-
 iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset **dataset)
 {
     iso_dataset *ds = iso_new(sizeof *ds);
@@ -43,7 +36,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset *
         return iso_error(ISO_NO_MEMORY, "no memory for a data set");
     }
     ds->ctx = ctx;
-    ds->seed = iso_data_seed(ctx);
+    ds->seed = iso_seed(ctx);
     ds->top = source;
     iso_order_begin(&ds->order, &source->spans);
     *dataset = ds;

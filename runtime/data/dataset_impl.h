@@ -50,6 +50,5 @@ int iso_data_ranks(const iso_context *ctx);
 int iso_data_hosts(const iso_context *ctx);
 /* Is it the first rank of its host? */
 bool iso_data_leads_host(const iso_context *ctx);
-uint64_t iso_data_seed(const iso_context *ctx);
 
 #endif

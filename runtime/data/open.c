@@ -10,6 +10,7 @@
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/data/share_impl.h"
+#include "runtime/session/session.h"
 
 uint64_t iso_file_identity(const char *path, uint64_t hash)
 {
@@ -94,7 +95,7 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);
     ISO_NEED_AGREED_AS(ctx, "name, dataset", name, taken.dataset);
-    request wanted = {name, part, iso_data_seed(ctx), &taken};
+    request wanted = {name, part, iso_seed(ctx), &taken};
     iso_status status = agree_on(ctx, &wanted);
     if (status == ISO_OK)
         status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &level);

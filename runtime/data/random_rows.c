@@ -9,6 +9,7 @@
 #include "runtime/base/random.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
+#include "runtime/session/session.h"
 
 /* values[i]: a function of key and i. */
 static void fill_uniform(uint64_t key, float *values, int64_t count)
@@ -130,7 +131,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);
     ISO_NEED_AGREED_AS(ctx, "dataset", taken.dataset);
-    iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_data_seed(ctx), &level);
+    iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_seed(ctx), &level);
     if (status == ISO_OK)
         status = iso_dataset_create(ctx, level, &ds);
     status = iso_dataset_settle(ctx, status, "the data set", &ds);

@@ -4,21 +4,19 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/base/random.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
-
-enum { DEFAULT_SEED = 1337 };
+#include "runtime/session/session.h"
 
 static void set_up(iso_graph *graph, iso_context *ctx)
 {
     graph->holders = 1;
     graph->ctx = ctx;
     graph->precision = ISO_F32;
-    graph->seed = ctx ? iso_seed(ctx) : DEFAULT_SEED;
+    graph->seed = iso_seed(ctx);
     graph->bad = (iso_tensor){.graph = graph, .id = -1, .dtype = ISO_F32, .name = "(broken graph)"};
     graph->bad_variable =
         (iso_variable){.graph = graph, .id = -1, .path = "(broken graph)", .value = &graph->bad};
