@@ -10,7 +10,7 @@
 /* A network while it is being written. */
 typedef struct writer {
     const iso_graph *graph;
-    const iso_network *net;
+    const iso_topology *net;
     const char *type; /* "Functional", "Sequential" */
     char **name;      /* [operations] within the network */
 } writer;
@@ -20,7 +20,7 @@ static iso_status no_memory(void)
     return iso_error(ISO_NO_MEMORY, "no memory for the config of a model");
 }
 
-static iso_status describe_network(const iso_graph *graph, const iso_network *net, const char *name,
+static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
                                    json_t **out);
 
 /* ---- names ---- */
@@ -54,7 +54,7 @@ static char *free_name(const writer *w, const char *base)
 }
 
 /* The layer that stands for an operation; config NULL: not asked. */
-static iso_status bare_op(const iso_operation *operation, const iso_network *net, const char **module,
+static iso_status bare_op(const iso_operation *operation, const iso_topology *net, const char **module,
                           const char **type, json_t **config)
 {
     json_t *found = NULL;
@@ -134,13 +134,13 @@ static int node_of(const writer *w, int call)
     return node;
 }
 
-static json_t *history(const writer *w, const iso_call_output *from, int first)
+static json_t *history(const writer *w, const iso_node_output *from, int first)
 {
     return json_pack("[s, i, i]", w->name[w->net->call[from->call].operation], node_of(w, from->call) + first,
                      from->output);
 }
 
-static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_call_output *from)
+static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_node_output *from)
 {
     json_t *config = json_pack("{s: o, s: s, s: o}", "shape", shape_json(iso_tensor_shape(tensor)), "dtype",
                                dtype_name(iso_tensor_dtype(tensor)), "keras_history", history(w, from, 0));
@@ -175,7 +175,7 @@ static void name_tensors(json_t *named, json_t *list)
 }
 
 /* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `apart`. */
-static iso_status describe_call(const writer *w, const iso_call *call, bool apart, const json_t *config,
+static iso_status describe_call(const writer *w, const iso_node *call, bool apart, const json_t *config,
                                 json_t **out)
 {
     const iso_operation *operation = &w->net->operation[call->operation];
@@ -208,7 +208,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->calls; i++) {
         json_t *node = NULL;
-        const iso_call *call = &w->net->call[operation->call[i]];
+        const iso_node *call = &w->net->call[operation->call[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
         status = describe_call(w, call, apart, config, &node);
@@ -284,13 +284,13 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
 
 static iso_status describe_block(const writer *w, int number, json_t **out)
 {
-    iso_network inside;
+    iso_topology inside;
     const iso_operation *operation = &w->net->operation[number];
-    iso_status status = iso_network_create_block(w->graph, &w->net->call[operation->call[0]], &inside);
+    iso_status status = iso_topology_create_block(w->graph, &w->net->call[operation->call[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = describe_network(w->graph, &inside, w->name[number], out);
-    iso_network_free(&inside);
+    iso_topology_free(&inside);
     return status;
 }
 
@@ -326,7 +326,7 @@ done:
 /* ---- networks ---- */
 
 /* A list of one stands for itself. */
-static json_t *ends(const writer *w, const iso_call_output *list, int count)
+static json_t *ends(const writer *w, const iso_node_output *list, int count)
 {
     json_t *out = json_array();
     for (int i = 0; i < count; i++) {
@@ -344,14 +344,14 @@ static json_t *ends(const writer *w, const iso_call_output *list, int count)
 }
 
 /* Whether each operation takes the result of the one before and nothing else, as in a Sequential. */
-static bool is_chain(const iso_network *net)
+static bool is_chain(const iso_topology *net)
 {
     int outer = net->inputs == 1 && net->outputs == 1 ? net->output[0].call : -1;
     for (int i = net->operations - 1; i >= 0; i--) {
         const iso_operation *operation = &net->operation[i];
         if (outer < 0 || operation->calls != 1 || operation->call[0] != outer)
             return false;
-        const iso_call *call = &net->call[outer];
+        const iso_node *call = &net->call[outer];
         if (i == 0)
             return operation->kind == ISO_OPERATION_INPUT;
         if (call->inputs != 1 || call->outputs != 1)
@@ -361,7 +361,7 @@ static bool is_chain(const iso_network *net)
     return false;
 }
 
-static iso_status check_ends(const iso_network *net)
+static iso_status check_ends(const iso_topology *net)
 {
     for (int i = 0; i < net->outputs; i++)
         if (net->output[i].call < 0)
@@ -371,7 +371,7 @@ static iso_status check_ends(const iso_network *net)
 
 static json_t *finish(const writer *w, const char *name, json_t *layers)
 {
-    const iso_network *net = w->net;
+    const iso_topology *net = w->net;
     json_t *out;
     if (strcmp(w->type, "Sequential") == 0) {
         const iso_tensor *x = net->call[net->input[0].call].output[0];
@@ -409,7 +409,7 @@ done:
     return status;
 }
 
-static iso_status describe_network(const iso_graph *graph, const iso_network *net, const char *name,
+static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
                                    json_t **out)
 {
     bool sequential = strcmp(net->type, "Sequential") == 0;
@@ -444,7 +444,7 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
 {
     iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
     iso_graph *graph = iso_model_graph(model);
-    iso_network net;
+    iso_topology net;
     char usual[32];
     json_t *config = NULL, *compile = NULL;
     iso_status status = iso_graph_error(graph);
@@ -454,8 +454,8 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
         input[i] = iso_model_input_at(model, i);
     for (int i = 0; i < iso_model_output_count(model); i++)
         output[i] = iso_model_output_at(model, i);
-    status = iso_network_create(graph, input, iso_model_input_count(model), output,
-                                iso_model_output_count(model), &net);
+    status = iso_topology_create(graph, input, iso_model_input_count(model), output,
+                                 iso_model_output_count(model), &net);
     if (status != ISO_OK)
         return status;
     iso_text_snake_case(net.type, usual, sizeof usual);
@@ -471,6 +471,6 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     config = NULL;
 done:
     json_decref(config);
-    iso_network_free(&net);
+    iso_topology_free(&net);
     return status;
 }

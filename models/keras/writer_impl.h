@@ -3,8 +3,8 @@
 #define ISO_MODELS_KERAS_WRITER_IMPL_H
 
 #include "runtime/base/json.h"
-#include "runtime/graph/calls.h"
 #include "runtime/graph/op.h"
+#include "runtime/train/keras/topology.h"
 #include "runtime/train/train.h"
 
 /* config.json of a model: its network and, where it is compiled, what it is compiled with. *config is freed

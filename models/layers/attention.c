@@ -81,13 +81,12 @@ static bool check_shapes(const attention *a, const iso_shape *query, const iso_s
 /* ---- weights ---- */
 
 /* The kernel or bias of one of the products. */
-static iso_tensor *weight(const attention *a, const char *product, const char *group, bool bias,
-                          const char *layout, iso_shape shape)
+static iso_tensor *weight(const attention *a, const char *product, bool bias, const char *layout,
+                          iso_shape shape)
 {
     const iso_multi_head_attention_options *o = a->options;
-    iso_text what = {0}, place = {0};
+    iso_text what = {0};
     iso_text_add(&what, "%s/%s", product, bias ? "bias" : "kernel");
-    iso_text_add(&place, "%s/vars/%d", group, bias);
     iso_weight_form form = {.what = iso_layer_text(a->layer, &what),
                             .initializer = bias ? o->bias_initializer : o->kernel_initializer,
                             .usual = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
@@ -95,9 +94,7 @@ static iso_tensor *weight(const attention *a, const char *product, const char *g
                             .l2 = bias ? o->bias_l2 : o->kernel_l2,
                             .layout = layout};
     iso_tensor *value = iso_layer_weight(a->layer, &form, shape);
-    iso_layer_set_place(a->layer, form.what, iso_layer_text(a->layer, &place));
     iso_text_free(&what);
-    iso_text_free(&place);
     return value;
 }
 
@@ -124,18 +121,18 @@ static iso_tensor *swap_heads(const attention *a, iso_tensor *x)
 }
 
 /* x: [lead..., s, d] -> [lead..., s, heads, k] */
-static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, const char *group,
-                           int64_t k, const char *layout)
+static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, int64_t k,
+                           const char *layout)
 {
     if (!iso_tensor_good(x))
         return x;
     iso_shape shape = *iso_tensor_shape(x);
     int64_t features = shape.dim[shape.rank - 1], columns = a->heads * k;
-    iso_tensor *kernel = weight(a, product, group, false, layout, ISO_SHAPE(features, a->heads, k));
+    iso_tensor *kernel = weight(a, product, false, layout, ISO_SHAPE(features, a->heads, k));
     iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(features, columns)));
     if (!a->options->no_bias)
-        y = iso_add(y, iso_reshape_to(weight(a, product, group, true, NULL, ISO_SHAPE(a->heads, k)),
-                                      ISO_SHAPE(columns)));
+        y = iso_add(
+            y, iso_reshape_to(weight(a, product, true, NULL, ISO_SHAPE(a->heads, k)), ISO_SHAPE(columns)));
     shape.dim[shape.rank - 1] = a->heads;
     shape.dim[shape.rank++] = k;
     return iso_reshape_to(y, shape);
@@ -157,12 +154,10 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
     iso_shape joined = *iso_tensor_shape(y);
     joined.rank--;
     joined.dim[joined.rank - 1] = rows;
-    iso_tensor *weights =
-        weight(a, "attention_output", "output_dense", false, a->options->output_layout, kernel);
+    iso_tensor *weights = weight(a, "attention_output", false, a->options->output_layout, kernel);
     y = iso_matmul(iso_reshape_to(y, joined), iso_reshape_to(weights, ISO_SHAPE(rows, columns)));
     if (!a->options->no_bias)
-        y = iso_add(y, iso_reshape_to(weight(a, "attention_output", "output_dense", true, NULL, out),
-                                      ISO_SHAPE(columns)));
+        y = iso_add(y, iso_reshape_to(weight(a, "attention_output", true, NULL, out), ISO_SHAPE(columns)));
     return iso_reshape_to(y, shape);
 }
 
@@ -212,11 +207,11 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
 {
     const iso_multi_head_attention_options *o = a->options;
     iso_tensor *x = join(a, o->x), *gate = NULL;
-    iso_tensor *q = project(a, x, "query", "query_dense", a->key_dim, o->query_layout);
-    iso_tensor *k = project(a, join(a, key), "key", "key_dense", a->key_dim, o->key_layout);
+    iso_tensor *q = project(a, x, "query", a->key_dim, o->query_layout);
+    iso_tensor *k = project(a, join(a, key), "key", a->key_dim, o->key_layout);
     if (o->use_gate)
-        gate = iso_sigmoid(project(a, x, "gate", "_gate_dense", a->value_dim, o->gate_layout));
-    iso_tensor *v = project(a, join(a, value), "value", "value_dense", a->value_dim, o->value_layout);
+        gate = iso_sigmoid(project(a, x, "gate", a->value_dim, o->gate_layout));
+    iso_tensor *v = project(a, join(a, value), "value", a->value_dim, o->value_layout);
     q = iso_affine(q, 1 / sqrt((double)a->key_dim), 0);
     iso_tensor *score = iso_matmul_with(swap_heads(a, q), swap_heads(a, k), false, true);
     if (!iso_tensor_good(score))

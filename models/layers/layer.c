@@ -206,16 +206,6 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
     iso_text_free(&path);
 }
 
-void iso_layer_set_place(const iso_layer *layer, const char *what, const char *place)
-{
-    iso_text path = {0};
-    iso_text_add(&path, "%s/%s", layer->name, what);
-    iso_variable *variable = iso_graph_find_variable(layer->graph, iso_layer_text(layer, &path));
-    if (variable)
-        iso_variable_set_place(variable, place);
-    iso_text_free(&path);
-}
-
 /* Adds the weight's penalty to the graph's losses. */
 static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_variable *variable)
 {

@@ -108,8 +108,6 @@ iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out,
                            iso_shape shape);
 /* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
 void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
-/* Its dataset within the layer's group in a file of Keras, where that is not a matter of course. */
-void iso_layer_set_place(const iso_layer *layer, const char *what, const char *place);
 /* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, where one is the
  * batch, there is none of that number, or two are the same. */
 uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count);

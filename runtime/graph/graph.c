@@ -579,21 +579,6 @@ void iso_variable_set_layout(iso_variable *variable, const char *layout)
         variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;
 }
 
-void iso_variable_set_place(iso_variable *variable, const char *place)
-{
-    if (ISO_ANY_NULL(variable))
-        return;
-    if (variable->graph->status == ISO_OK)
-        variable->place = place ? iso_graph_keep_text(variable->graph, place) : NULL;
-}
-
-const char *iso_variable_place(const iso_variable *variable)
-{
-    if (ISO_ANY_NULL(variable))
-        return NULL;
-    return variable->place;
-}
-
 iso_tensor *iso_variable_value(iso_variable *variable)
 {
     if (ISO_ANY_NULL(variable))
@@ -648,6 +633,21 @@ bool iso_variable_updated(const iso_variable *variable)
     if (ISO_ANY_NULL(variable))
         return false;
     return variable->updated;
+}
+
+int iso_graph_op_count(const iso_graph *graph)
+{
+    return graph->ops;
+}
+
+const iso_op *iso_graph_op(const iso_graph *graph, int index)
+{
+    return graph->op[index];
+}
+
+int iso_graph_tensor_count(const iso_graph *graph)
+{
+    return graph->tensors;
 }
 
 int iso_graph_variable_count(const iso_graph *graph)

@@ -109,10 +109,6 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
 void iso_variable_set_layout(iso_variable *variable, const char *layout);
 /* Its value at the beginning of a step, as a tensor. */
 iso_tensor *iso_variable_value(iso_variable *variable);
-/* Its dataset in a file of Keras, within its layer's group: "query_dense/vars/0". NULL (usual): numbered in
- * "vars", trainable ones first, in order of creation. */
-void iso_variable_set_place(iso_variable *variable, const char *place);
-const char *iso_variable_place(const iso_variable *variable);
 const char *iso_variable_path(const iso_variable *variable);
 const iso_shape *iso_variable_shape(const iso_variable *variable);
 iso_dtype iso_variable_dtype(const iso_variable *variable);

@@ -18,7 +18,6 @@ struct iso_variable {
     bool inherits;               /* compiled again: it takes over the value that it had (exec/set_aside.h) */
     bool placed;                 /* a function has given it memory on the slots */
     const char *layout;          /* its own, as text; NULL: the distribution says */
-    const char *place;           /* in a file of Keras, where that is unusual; else NULL */
     iso_tensor *value;           /* output of its variable op */
     const iso_variable *gathers; /* whose gradients an optimizer gathers in it over steps; or NULL */
 };
@@ -129,10 +128,6 @@ void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room);
 /* Layouts find the tensor by "<name>/output" too; name: `length` characters. */
 void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length);
-
-/* The planner's ops, which have no kernels. */
-extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
-    iso_op_apply_optimizer;
 
 typedef struct iso_variable_attrs {
     iso_variable *variable;

@@ -115,6 +115,15 @@ int iso_op_type_count(void);
 const iso_op_type *iso_op_type_at(int index);
 const iso_op_type *iso_op_type_find(const char *name);
 
+/* The planner's ops, which have no kernels. */
+extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
+    iso_op_apply_optimizer;
+
+/* Ops and tensors of a graph, in order of creation: `id` is their number. index: in [0, count). */
+int iso_graph_op_count(const iso_graph *graph);
+const iso_op *iso_graph_op(const iso_graph *graph, int index);
+int iso_graph_tensor_count(const iso_graph *graph);
+
 /* The shape to which two broadcast; false where they do not. */
 bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
 /* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting.

@@ -19,7 +19,7 @@ typedef struct tensor_note {
 } tensor_note;
 typedef struct variable_note {
     bool trained, updated;
-    const char *layout, *place;
+    const char *layout;
     const iso_variable *gathers;
 } variable_note;
 
@@ -98,7 +98,6 @@ static variable_note variable_note_of(const iso_variable *variable)
     return (variable_note){.trained = variable->trained,
                            .updated = variable->updated,
                            .layout = variable->layout,
-                           .place = variable->place,
                            .gathers = variable->gathers};
 }
 
@@ -203,7 +202,6 @@ static void swap_notes(iso_savepoint *point)
         variable->trained = to->trained;
         variable->updated = to->updated;
         variable->layout = to->layout;
-        variable->place = to->place;
         variable->gathers = to->gathers;
         *to = now;
     }

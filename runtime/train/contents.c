@@ -6,14 +6,14 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
-#include "runtime/train/places.h"
+#include "runtime/train/keras/weight_paths.h"
 #include "runtime/train/snapshot.h"
 #include "runtime/train/state_impl.h"
 
 struct iso_model_contents {
     iso_model *model;
     bool weights_only;
-    iso_places places;
+    iso_weight_paths places;
 };
 
 static bool starts_with(const char *text, const char *begin)
@@ -27,13 +27,13 @@ iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_mo
     if (!contents)
         return iso_error(ISO_NO_MEMORY, "no memory for a checkpoint's contents");
     *contents = (iso_model_contents){.model = model, .weights_only = weights_only};
-    iso_status status = iso_places_create(model, &contents->places);
+    iso_status status = iso_weight_paths_create(model, &contents->places);
     if (status != ISO_OK) {
         iso_model_contents_destroy(contents);
         return status;
     }
     if (weights_only)
-        iso_places_drop(&contents->places, "/optimizer/");
+        iso_weight_paths_drop(&contents->places, "/optimizer/");
     *out = contents;
     return ISO_OK;
 }
@@ -42,7 +42,7 @@ void iso_model_contents_destroy(iso_model_contents *contents)
 {
     if (!contents)
         return;
-    iso_places_free(&contents->places);
+    iso_weight_paths_free(&contents->places);
     iso_free(contents);
 }
 
@@ -106,7 +106,7 @@ static iso_status add_callbacks(saving *s, const iso_pieces *kept)
     return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
 }
 
-static iso_status reserve(saving *s, const iso_places *places, int more)
+static iso_status reserve(saving *s, const iso_weight_paths *places, int more)
 {
     size_t count = (size_t)places->tensors + (size_t)more;
     s->tensor = iso_new((count + 1) * sizeof *s->tensor);
@@ -221,13 +221,13 @@ static iso_status check_tensor(const iso_saved_file *file, const iso_saved_tenso
 
 /* A tensor of the file that the model lacks says that it is a file of another model. Seeds and what Isogrid
  * keeps for itself do not count. */
-static iso_status check_all_known(const iso_saved_file *file, const iso_places *places)
+static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *places)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
         const char *place = iso_saved_file_tensor(file, i)->place;
         bool counts = !starts_with(place, "/isogrid/") && !starts_with(place, "/optimizer/") &&
                       !strstr(place, "/seed_generator/");
-        if (counts && iso_places_find(places, place) < 0)
+        if (counts && iso_weight_paths_find(places, place) < 0)
             return iso_error(ISO_INVALID, "%s holds %s, which the model does not have", file_name(file),
                              place);
     }
@@ -277,7 +277,7 @@ static bool names_agree(const char *theirs, const char *ours)
  * none), and as Keras asks (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many
  * variables. One that has never been used has an iteration and a learning rate; else the chief warns of what
  * is left out. */
-static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_places *places)
+static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *places)
 {
     const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
     int in_file = 0, in_model = 0;
@@ -305,7 +305,7 @@ static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
            iso_saved_file_at(file, tensor->place) < 0;
 }
 
-static iso_status check_file(const iso_saved_file *file, const iso_places *places, bool optimizer)
+static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *places, bool optimizer)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < places->tensors; i++)
@@ -317,7 +317,7 @@ done:
     return status;
 }
 
-static const iso_saved_tensor *tensor_of(const iso_places *places, const char *path)
+static const iso_saved_tensor *tensor_of(const iso_weight_paths *places, const char *path)
 {
     for (int i = 0; i < places->tensors; i++)
         if (places->tensor[i].path && strcmp(places->tensor[i].path, path) == 0)
@@ -326,8 +326,8 @@ static const iso_saved_tensor *tensor_of(const iso_places *places, const char *p
 }
 
 /* weights, optimizer: whether what is and what is not the optimizer's is read. */
-static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_places *places, bool weights,
-                              bool optimizer)
+static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_weight_paths *places,
+                              bool weights, bool optimizer)
 {
     iso_pieces pieces = {0};
     iso_status status = iso_graph_pieces(model->graph, &pieces);
@@ -345,9 +345,9 @@ static iso_status read_pieces(iso_model *model, iso_saved_file *file, const iso_
 
 iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer)
 {
-    iso_places places = {0};
+    iso_weight_paths places = {0};
     iso_context *ctx = iso_graph_context(model->graph);
-    iso_status status = iso_places_create(model, &places);
+    iso_status status = iso_weight_paths_create(model, &places);
     bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &places);
     if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
@@ -358,6 +358,6 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
     ISO_TRY(iso_saved_file_verify(file));
     ISO_TRY(iso_agree(ctx, read_pieces(model, file, &places, optimizer != ISO_OPTIMIZER_ALONE, there)));
 done:
-    iso_places_free(&places);
+    iso_weight_paths_free(&places);
     return status;
 }

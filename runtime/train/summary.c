@@ -3,7 +3,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
-#include "runtime/graph/calls.h"
+#include "runtime/train/keras/topology.h"
 #include "runtime/train/model_impl.h"
 
 enum { LAYER_WIDTH = 33, SHAPE_WIDTH = 24, COUNT_WIDTH = 15, FROM_WIDTH = 30, MOST_COLUMNS = 4 };
@@ -13,7 +13,7 @@ static const int widths[MOST_COLUMNS] = {LAYER_WIDTH, SHAPE_WIDTH, COUNT_WIDTH, 
 typedef struct table {
     FILE *out;
     const iso_graph *graph;
-    iso_network net;
+    iso_topology net;
     int columns;
 } table;
 
@@ -109,7 +109,7 @@ static int64_t layer_parameters(const iso_graph *graph, const char *layer)
 
 /* ---- one operation of the network ---- */
 
-static void shapes_text(const iso_call *call, iso_text *text)
+static void shapes_text(const iso_node *call, iso_text *text)
 {
     char shape[200];
     for (int i = 0; i < call->outputs; i++) {
@@ -123,7 +123,7 @@ static void shapes_text(const iso_call *call, iso_text *text)
 }
 
 /* Which of its operation's calls a call is. */
-static int number_of_call(const iso_network *net, int call)
+static int number_of_call(const iso_topology *net, int call)
 {
     const iso_operation *operation = &net->operation[net->call[call].operation];
     int number = 0;
@@ -133,12 +133,12 @@ static int number_of_call(const iso_network *net, int call)
 }
 
 /* "dense[0][0], flat[0][0]": layer, its call, that one's output. */
-static void connections_text(const iso_network *net, const iso_operation *operation, iso_text *text)
+static void connections_text(const iso_topology *net, const iso_operation *operation, iso_text *text)
 {
     for (int k = 0; k < operation->calls; k++) {
-        const iso_call *call = &net->call[operation->call[k]];
+        const iso_node *call = &net->call[operation->call[k]];
         for (int i = 0; i < call->inputs; i++) {
-            const iso_call_output *from = &call->from[i];
+            const iso_node_output *from = &call->from[i];
             if (from->call < 0)
                 continue;
             iso_text_add(text, "%s%s[%d][%d]", text->length ? ", " : "",
@@ -167,7 +167,7 @@ static void operation_row(const table *t, const iso_operation *operation)
 }
 
 /* Whether each operation is called once, with the result of one other that nobody else takes. */
-static bool is_chain(const iso_network *net)
+static bool is_chain(const iso_topology *net)
 {
     int taken = 0;
     for (int k = 0; k < net->calls; k++) {
@@ -231,12 +231,12 @@ void iso_model_summary(iso_model *model, FILE *out)
         return;
     table t = {.out = out, .graph = model->graph};
     if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK ||
-        iso_network_create(model->graph, model->input, model->inputs, model->output, model->outputs,
-                           &t.net) != ISO_OK) {
+        iso_topology_create(model->graph, model->input, model->inputs, model->output, model->outputs,
+                            &t.net) != ISO_OK) {
         fprintf(out, "a model that could not be built: %s\n", iso_error_message());
         return;
     }
     t.columns = is_chain(&t.net) ? 3 : 4;
     print_table(&t);
-    iso_network_free(&t.net);
+    iso_topology_free(&t.net);
 }

@@ -141,7 +141,7 @@ MAY_BE_NULL = {
     ("iso_function_run", "batch"), ("iso_function_run", "results"), ("iso_function_evaluate", "batch"),
     ("iso_function_step", "batch"), ("iso_input", "name"), ("iso_input_unbatched", "name"), ("iso_mesh_equal", "a"),
     ("iso_mesh_equal", "b"), ("iso_value_read", "box"), ("iso_variable_read_part", "box"), ("iso_variable_set_layout", "layout"),
-    ("iso_variable_set_place", "place"), ("iso_name_scope_end", "y"), ("iso_update_join", "a"), ("iso_update_join", "b"),
+    ("iso_name_scope_end", "y"), ("iso_update_join", "a"), ("iso_update_join", "b"),
     ("iso_model_set_trainable", "layer"), ("iso_graph_set_trainable", "name"),
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),

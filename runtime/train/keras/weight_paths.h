@@ -1,20 +1,19 @@
 /* Where variables and optimizer state lie in a file, so that real Keras's load_weights() opens it: the places
  * that save_weights of Keras 3.15 gives them (keras/src/saving/saving_lib.py). What Keras does not have lies
  * below /isogrid/variables. */
-#ifndef ISO_TRAIN_PLACES_H
-#define ISO_TRAIN_PLACES_H
+#ifndef ISO_TRAIN_KERAS_WEIGHT_PATHS_H
+#define ISO_TRAIN_KERAS_WEIGHT_PATHS_H
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/model.h"
 
-typedef struct iso_places {
+typedef struct iso_weight_paths {
     int tensors, groups;
-    iso_saved_tensor
-        *tensor;           /* every variable and slot once; of no path: what Keras has and Isogrid does not */
-    const void **constant; /* [tensors] of those without a path; else NULL */
+    iso_saved_tensor *tensor; /* every variable and slot once; no path: what Keras has and Isogrid does not */
+    const void **constant;    /* [tensors] of those without a path; else NULL */
     iso_saved_group *group;
     int tensor_room, group_room;
-} iso_places;
+} iso_weight_paths;
 
 /* The places of all of a model's variables, and where it is compiled of its optimizer's state:
  *   /layers/<class in snake case>[_k]/vars/<n>   k counts the class in Keras's order of the layers; models
@@ -23,11 +22,11 @@ typedef struct iso_places {
  *                                                accumulators, slots in the optimizer's order
  * Groups without weights are there as Keras has them. Fails where the model or its graph has an error. Not
  * collective, and the same on every rank. */
-iso_status iso_places_create(iso_model *model, iso_places *places);
-void iso_places_free(iso_places *places);
+iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places);
+void iso_weight_paths_free(iso_weight_paths *places);
 /* Takes out the tensors and groups whose places begin so. */
-void iso_places_drop(iso_places *places, const char *begin);
+void iso_weight_paths_drop(iso_weight_paths *places, const char *begin);
 /* The number of the tensor at a place, -1: none. So a file that Keras wrote is read. */
-int iso_places_find(const iso_places *places, const char *place);
+int iso_weight_paths_find(const iso_weight_paths *places, const char *place);
 
 #endif

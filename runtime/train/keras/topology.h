@@ -1,7 +1,7 @@
 /* A network as Keras sees it: inputs, layers, blocks (models within the model) and bare ops, each called once
  * or more often, in the order in which Keras 3 lists them. What writes Keras's files walks this. */
-#ifndef ISO_GRAPH_CALLS_H
-#define ISO_GRAPH_CALLS_H
+#ifndef ISO_TRAIN_KERAS_TOPOLOGY_H
+#define ISO_TRAIN_KERAS_TOPOLOGY_H
 
 #include "runtime/graph/graph.h"
 
@@ -16,42 +16,42 @@ typedef enum iso_operation_kind {
 typedef struct iso_operation {
     iso_operation_kind kind;
     const char *type; /* "Dense", "Functional", "InputLayer"; of a bare op its name in Isogrid */
-    const char
-        *name;  /* the path of a layer or block; of a bare op the tensor's name; of an input its InputLayer's
-                   path or the tensor's name, within a block that has neither "input_layer" */
+    /* The path of a layer or block; of a bare op the tensor's name; of an input its InputLayer's path or the
+     * tensor's name, within a block that has neither "input_layer". */
+    const char *name;
     int record; /* the layer's or block's number in the graph, of its first call; -1: an input or op */
     int calls;
     int *call; /* their numbers, in the order in which they were made */
 } iso_operation;
 
 /* Output number `output` of a call; call -1: no call made the tensor (a variable's value, a constant). */
-typedef struct iso_call_output {
+typedef struct iso_node_output {
     int call, output;
-} iso_call_output;
+} iso_node_output;
 
-typedef struct iso_call {
+typedef struct iso_node {
     int operation;
     int record; /* of this call; -1: of an input or op */
     int inputs, outputs;
     iso_tensor **input, **output;
-    iso_call_output *from; /* [inputs] */
-} iso_call;
+    iso_node_output *from; /* [inputs] */
+} iso_node;
 
 /* `call` is in no order that means anything. */
-typedef struct iso_network {
+typedef struct iso_topology {
     const char *type; /* "Functional", "Sequential" */
     int operations, calls, inputs, outputs;
     iso_operation *operation; /* in Keras's order */
-    iso_call *call;
-    iso_call_output *input, *output; /* of the network; an input that is not used is there too */
-} iso_network;
+    iso_node *call;
+    iso_node_output *input, *output; /* of the network; an input that is not used is there too */
+} iso_topology;
 
 /* The network between inputs and outputs. ISO_NO_MEMORY; ISO_INVALID where an output does not follow from the
  * inputs. */
-iso_status iso_network_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
-                              iso_tensor *const *outputs, int output_count, iso_network *network);
+iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
+                               iso_tensor *const *outputs, int output_count, iso_topology *network);
 /* The network within the block that a call of a network has called. */
-iso_status iso_network_create_block(const iso_graph *graph, const iso_call *call, iso_network *network);
-void iso_network_free(iso_network *network);
+iso_status iso_topology_create_block(const iso_graph *graph, const iso_node *call, iso_topology *network);
+void iso_topology_free(iso_topology *network);
 
 #endif

@@ -6,10 +6,10 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/graph/calls.h"
 #include "runtime/graph/pending.h"
+#include "runtime/train/keras/topology.h"
+#include "runtime/train/keras/weight_paths.h"
 #include "runtime/train/model_impl.h"
-#include "runtime/train/places.h"
 
 typedef struct iso_sorted_variable {
     const char *path;
@@ -18,7 +18,7 @@ typedef struct iso_sorted_variable {
 
 /* Places while they are being found. */
 typedef struct finder {
-    iso_places *out;
+    iso_weight_paths *out;
     iso_graph *graph;
     bool *seen_layer, *seen_block; /* [records] a shared layer lies where it is met first */
     iso_sorted_variable *by_path;  /* [variables] */
@@ -71,7 +71,7 @@ static bool make_room(void *list, int count, int *room, size_t size)
 }
 
 /* name NULL: none. */
-static iso_status add_group(iso_places *out, const char *place, const char *name)
+static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)
 {
     if (!make_room(&out->group, out->groups, &out->group_room, sizeof *out->group))
         return no_memory();
@@ -81,7 +81,7 @@ static iso_status add_group(iso_places *out, const char *place, const char *name
 }
 
 /* Takes over `constant`. path NULL: none. */
-static iso_status add_tensor(iso_places *out, const char *place, const char *path, iso_dtype dtype,
+static iso_status add_tensor(iso_weight_paths *out, const char *place, const char *path, iso_dtype dtype,
                              const iso_shape *shape, void *constant)
 {
     int room = out->tensor_room;
@@ -104,22 +104,39 @@ static bool belongs(const char *path, const char *layer)
     return strncmp(path, layer, length) == 0 && path[length] == '/';
 }
 
-/* Where "<base>/<place>" lies in a group of its own, that group, called as the variable's path has it. */
-static iso_status add_inner_group(iso_places *out, const char *base, const iso_variable *variable,
-                                  int first_group)
+/* A layer that Keras makes of other layers: "<layer>/<path>/kernel" and bias are those of its attribute. */
+typedef struct inner_layer {
+    const char *type, *path, *attribute;
+} inner_layer;
+
+static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "query_dense"},
+                                           {"MultiHeadAttention", "key", "key_dense"},
+                                           {"MultiHeadAttention", "gate", "_gate_dense"},
+                                           {"MultiHeadAttention", "value", "value_dense"},
+                                           {"MultiHeadAttention", "attention_output", "output_dense"}};
+
+/* The inner layer to which a variable of a layer belongs; NULL: it is the layer's own. */
+static const inner_layer *inner_of(const iso_operation *layer, const char *path)
 {
-    char group[PLACE], name[256];
+    const char *within = path + strlen(layer->name) + 1;
+    for (size_t i = 0; i < sizeof inner_layers / sizeof *inner_layers; i++)
+        if (strcmp(inner_layers[i].type, layer->type) == 0 && belongs(within, inner_layers[i].path))
+            return &inner_layers[i];
+    return NULL;
+}
+
+/* The place of an inner layer's variable, and its group unless it is there. */
+static iso_status place_inner(iso_weight_paths *out, const char *base, const inner_layer *inner,
+                              const char *path, int first_group, char place[PLACE])
+{
+    char group[PLACE];
     iso_status status = ISO_OK;
-    const char *place = iso_variable_place(variable), *end = strrchr(place, '/');
-    const char *path = iso_variable_path(variable), *leaf = last_part(path), *start = leaf - 1;
-    ISO_TRY(form(group, "%s/%.*s", base, end ? (int)(end - place) : 0, place));
-    while (start > path && start[-1] != '/')
-        start--;
-    snprintf(name, sizeof name, "%.*s", leaf > path ? (int)(leaf - 1 - start) : 0, start);
+    ISO_TRY(form(group, "%s/%s/vars", base, inner->attribute));
+    ISO_TRY(form(place, "%s/%d", group, strcmp(last_part(path), "kernel") != 0));
     for (int i = first_group; i < out->groups; i++)
         if (strcmp(out->group[i].place, group) == 0)
             return ISO_OK;
-    status = add_group(out, group, name);
+    status = add_group(out, group, inner->path);
 done:
     return status;
 }
@@ -179,20 +196,20 @@ static iso_status add_variable(finder *f, const char *place, int number)
 }
 
 /* The variables of a layer below its group: Keras numbers the trainable ones first. */
-static iso_status add_variables(finder *f, const char *base, const char *layer)
+static iso_status add_variables(finder *f, const char *base, const iso_operation *layer)
 {
     iso_status status = ISO_OK;
-    int number = 0, first_group = f->out->groups, count = find_own(f, layer);
+    int number = 0, first_group = f->out->groups, count = find_own(f, layer->name);
     char place[PLACE];
     for (int trainable = 1; trainable >= 0; trainable--)
         for (int i = 0; i < count; i++) {
             const iso_variable *variable = iso_graph_variable(f->graph, f->own[i]);
-            const char *own = iso_variable_place(variable);
+            const char *path = iso_variable_path(variable);
+            const inner_layer *inner = inner_of(layer, path);
             if (iso_variable_made_trainable(variable) != (trainable == 1))
                 continue;
-            ISO_TRY(own ? form(place, "%s/%s", base, own) : form(place, "%s/vars/%d", base, number++));
-            if (own)
-                ISO_TRY(add_inner_group(f->out, base, variable, first_group));
+            ISO_TRY(inner ? place_inner(f->out, base, inner, path, first_group, place)
+                          : form(place, "%s/vars/%d", base, number++));
             ISO_TRY(add_variable(f, place, f->own[i]));
             if (iso_variable_trained(variable))
                 f->trainable[f->trainables++] = f->own[i];
@@ -222,21 +239,21 @@ static void count_name(counter *counters, const char *type, char *name, size_t s
     counters[i].count++;
 }
 
-static iso_status add_network(finder *f, const iso_network *net, const char *base);
+static iso_status add_network(finder *f, const iso_topology *net, const char *base);
 
-static iso_status add_block(finder *f, const iso_network *net, const iso_operation *operation,
+static iso_status add_block(finder *f, const iso_topology *net, const iso_operation *operation,
                             const char *base)
 {
-    iso_network inside;
-    iso_status status = iso_network_create_block(f->graph, &net->call[operation->call[0]], &inside);
+    iso_topology inside;
+    iso_status status = iso_topology_create_block(f->graph, &net->call[operation->call[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = add_network(f, &inside, base);
-    iso_network_free(&inside);
+    iso_topology_free(&inside);
     return status;
 }
 
-static iso_status add_operation(finder *f, const iso_network *net, const iso_operation *operation,
+static iso_status add_operation(finder *f, const iso_topology *net, const iso_operation *operation,
                                 counter *counters, const char *around)
 {
     char name[220], base[PLACE], vars[PLACE];
@@ -253,7 +270,7 @@ static iso_status add_operation(finder *f, const iso_network *net, const iso_ope
         *seen = true;
     ISO_TRY(add_group(f->out, vars, last_part(operation->name)));
     if (operation->kind == ISO_OPERATION_LAYER)
-        ISO_TRY(add_variables(f, base, operation->name));
+        ISO_TRY(add_variables(f, base, operation));
     else if (operation->kind == ISO_OPERATION_BLOCK)
         ISO_TRY(add_block(f, net, operation, base));
 done:
@@ -262,7 +279,7 @@ done:
 
 /* A layer that a Sequential has several times counts each time, though it lies in the file once. Its calls
  * are a chain, so that the first of the operations is the first of the chain, and so on. */
-static iso_status add_network(finder *f, const iso_network *net, const char *base)
+static iso_status add_network(finder *f, const iso_topology *net, const char *base)
 {
     iso_status status = ISO_OK;
     bool sequential = strcmp(net->type, "Sequential") == 0;
@@ -419,9 +436,9 @@ done:
 
 static iso_status find(finder *f, iso_model *model)
 {
-    iso_network net;
+    iso_topology net;
     iso_status status =
-        iso_network_create(f->graph, model->input, model->inputs, model->output, model->outputs, &net);
+        iso_topology_create(f->graph, model->input, model->inputs, model->output, model->outputs, &net);
     if (status != ISO_OK)
         return status;
     const char *name = iso_graph_name(f->graph);
@@ -433,7 +450,7 @@ static iso_status find(finder *f, iso_model *model)
         ISO_TRY(add_optimizer(f, &model->optimizer));
     ISO_TRY(add_others(f));
 done:
-    iso_network_free(&net);
+    iso_topology_free(&net);
     return status;
 }
 
@@ -455,9 +472,9 @@ static iso_status make_tables(finder *f)
     return ISO_OK;
 }
 
-iso_status iso_places_create(iso_model *model, iso_places *places)
+iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
 {
-    iso_places out = {0};
+    iso_weight_paths out = {0};
     finder f = {.out = &out, .graph = model->graph};
     if (model->status != ISO_OK)
         return iso_error(model->status, "no memory for a model");
@@ -473,24 +490,24 @@ iso_status iso_places_create(iso_model *model, iso_places *places)
     if (status == ISO_OK)
         *places = out;
     else
-        iso_places_free(&out);
+        iso_weight_paths_free(&out);
     return status;
 }
 
-static void free_tensor(iso_places *places, int i)
+static void free_tensor(iso_weight_paths *places, int i)
 {
     iso_free((void *)(uintptr_t)places->tensor[i].place);
     iso_free((void *)(uintptr_t)places->tensor[i].path);
     iso_free((void *)(uintptr_t)places->constant[i]);
 }
 
-static void free_group(iso_places *places, int i)
+static void free_group(iso_weight_paths *places, int i)
 {
     iso_free((void *)(uintptr_t)places->group[i].place);
     iso_free((void *)(uintptr_t)places->group[i].name);
 }
 
-void iso_places_free(iso_places *places)
+void iso_weight_paths_free(iso_weight_paths *places)
 {
     for (int i = 0; i < places->tensors; i++)
         free_tensor(places, i);
@@ -499,10 +516,10 @@ void iso_places_free(iso_places *places)
     iso_free(places->tensor);
     iso_free(places->constant);
     iso_free(places->group);
-    *places = (iso_places){0};
+    *places = (iso_weight_paths){0};
 }
 
-void iso_places_drop(iso_places *places, const char *begin)
+void iso_weight_paths_drop(iso_weight_paths *places, const char *begin)
 {
     int tensors = 0, groups = 0;
     for (int i = 0; i < places->tensors; i++) {
@@ -523,7 +540,7 @@ void iso_places_drop(iso_places *places, const char *begin)
     places->groups = groups;
 }
 
-int iso_places_find(const iso_places *places, const char *place)
+int iso_weight_paths_find(const iso_weight_paths *places, const char *place)
 {
     for (int i = 0; i < places->tensors; i++)
         if (strcmp(places->tensor[i].place, place) == 0)

@@ -4,15 +4,15 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/graph/calls.h"
-#include "runtime/graph/graph_impl.h"
+#include "runtime/graph/op.h"
+#include "runtime/train/keras/topology.h"
 
 enum { OUTSIDE = -2, NONE = -1 };
 
 /* A network while it is being found; in its tables NONE says "not yet". */
 typedef struct finder {
     const iso_graph *graph;
-    iso_network *net;
+    iso_topology *net;
     int scope;                /* the block whose inside this is; NONE: the whole graph */
     int last_layer;           /* layers from here on came after the scope */
     iso_tensor *const *given; /* the network's inputs */
@@ -31,7 +31,8 @@ typedef struct finder {
 
 static iso_status no_memory(const finder *f)
 {
-    return iso_error(ISO_NO_MEMORY, "no memory for the calls of a graph of %d layers", f->graph->layers);
+    return iso_error(ISO_NO_MEMORY, "no memory for the calls of a graph of %d layers",
+                     iso_graph_layer_count(f->graph));
 }
 
 /* ---- who made a tensor ---- */
@@ -39,8 +40,9 @@ static iso_status no_memory(const finder *f)
 /* The block that an op was made in. */
 static int block_of_op(const iso_graph *graph, int op)
 {
-    for (int b = graph->blocks - 1; b >= 0; b--) /* an inner one comes after the one around it */
-        if (graph->block[b]->first_op <= op && op < graph->block[b]->last_op)
+    for (int b = iso_graph_block_count(graph) - 1; b >= 0;
+         b--) /* an inner one comes after the one around it */
+        if (iso_graph_block(graph, b)->first_op <= op && op < iso_graph_block(graph, b)->last_op)
             return b;
     return NONE;
 }
@@ -52,7 +54,7 @@ static int block_in_scope(const finder *f, int block)
     int inner = NONE;
     while (block != f->scope && block >= 0) {
         inner = block;
-        block = f->graph->block[block]->around;
+        block = iso_graph_block(f->graph, block)->around;
     }
     return block == f->scope ? inner : OUTSIDE;
 }
@@ -62,7 +64,7 @@ static int block_in_scope(const finder *f, int block)
 static int layer_before(const finder *f, const iso_tensor *tensor, int before, int ops)
 {
     int layer = f->last[tensor->id];
-    while (layer >= before || (layer >= 0 && f->graph->layer[layer]->ops > ops))
+    while (layer >= before || (layer >= 0 && iso_graph_layer(f->graph, layer)->ops > ops))
         layer = f->previous[layer];
     return layer;
 }
@@ -94,8 +96,8 @@ static iso_tensor **copy(iso_tensor *const *list, int count)
 static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
                     iso_tensor *const *outputs, int output_count)
 {
-    iso_call *call = &f->net->call[f->net->calls++];
-    *call = (iso_call){.operation = operation,
+    iso_node *call = &f->net->call[f->net->calls++];
+    *call = (iso_node){.operation = operation,
                        .record = record,
                        .inputs = input_count,
                        .outputs = output_count,
@@ -108,17 +110,17 @@ static int add_call(finder *f, int operation, int record, iso_tensor *const *inp
 
 static int call_layer(finder *f, int record)
 {
-    iso_layer_record *const *layer = f->graph->layer;
+    const iso_layer_record *call = iso_graph_layer(f->graph, record), *layer = call;
     int first = record, *operation;
     if (f->call_of_layer[record] >= 0)
         return f->call_of_layer[record];
-    while (layer[first]->again >= 0)
-        first = layer[first]->again;
+    for (; layer->again >= 0; layer = iso_graph_layer(f->graph, first))
+        first = layer->again;
     operation = &f->operation_of_layer[first];
     if (*operation < 0)
-        *operation = add_operation(f, ISO_OPERATION_LAYER, layer[first]->type, layer[first]->name, first);
-    return f->call_of_layer[record] = add_call(f, *operation, record, layer[record]->input,
-                                               layer[record]->inputs, &layer[record]->output, 1);
+        *operation = add_operation(f, ISO_OPERATION_LAYER, layer->type, layer->name, first);
+    return f->call_of_layer[record] =
+               add_call(f, *operation, record, call->input, call->inputs, &call->output, 1);
 }
 
 static int call_op(finder *f, const iso_op *op)
@@ -133,8 +135,8 @@ static int call_op(finder *f, const iso_op *op)
 /* An input's name: that of a layer InputLayer in the scope, else the tensor's, but a block's has none. */
 static const char *input_name(const finder *f, const iso_tensor *tensor)
 {
-    for (int i = 0; i < f->graph->layers; i++) {
-        const iso_layer_record *layer = f->graph->layer[i];
+    for (int i = 0; i < iso_graph_layer_count(f->graph); i++) {
+        const iso_layer_record *layer = iso_graph_layer(f->graph, i);
         if (layer->block == f->scope && layer->output == tensor && strcmp(layer->type, "InputLayer") == 0)
             return layer->name;
     }
@@ -161,10 +163,10 @@ static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
 }
 
 /* Sets the inputs of a block's call; false where memory ends. */
-static bool derive_inputs(const finder *f, const iso_block_record *block, iso_call *call)
+static bool derive_inputs(const finder *f, const iso_block_record *block, iso_node *call)
 {
     for (int o = block->first_op; o < block->last_op; o++) {
-        const iso_op *op = f->graph->op[o];
+        const iso_op *op = iso_graph_op(f->graph, o);
         for (int i = 0; i < op->inputs; i++) {
             iso_tensor *tensor = op->input[i];
             bool inside = tensor->producer->id >= block->first_op && tensor->producer->type != &iso_op_input;
@@ -184,18 +186,18 @@ static bool derive_inputs(const finder *f, const iso_block_record *block, iso_ca
 
 static int call_block(finder *f, int record)
 {
-    iso_block_record *const *block = f->graph->block;
+    const iso_block_record *called = iso_graph_block(f->graph, record), *block = called;
     int first = record, *operation;
     if (f->call_of_block[record] >= 0)
         return f->call_of_block[record];
-    while (block[first]->again >= 0)
-        first = block[first]->again;
+    for (; block->again >= 0; block = iso_graph_block(f->graph, first))
+        first = block->again;
     operation = &f->operation_of_block[first];
     if (*operation < 0)
-        *operation = add_operation(f, ISO_OPERATION_BLOCK, block[first]->type, block[first]->name, first);
-    int call = add_call(f, *operation, record, block[record]->input, block[record]->inputs,
-                        block[record]->output, block[record]->outputs);
-    if (call >= 0 && block[record]->inputs == 0 && !derive_inputs(f, block[record], &f->net->call[call]))
+        *operation = add_operation(f, ISO_OPERATION_BLOCK, block->type, block->name, first);
+    int call =
+        add_call(f, *operation, record, called->input, called->inputs, called->output, called->outputs);
+    if (call >= 0 && called->inputs == 0 && !derive_inputs(f, called, &f->net->call[call]))
         return NONE;
     return f->call_of_block[record] = call;
 }
@@ -203,7 +205,7 @@ static int call_block(finder *f, int record)
 /* The place of a tensor among the outputs of a call. A block gives out whatever others take from it. */
 static int output_of(finder *f, int call, iso_tensor *tensor)
 {
-    iso_call *c = &f->net->call[call];
+    iso_node *c = &f->net->call[call];
     for (int i = 0; i < c->outputs; i++)
         if (c->output[i] == tensor)
             return i;
@@ -216,17 +218,18 @@ static int output_of(finder *f, int call, iso_tensor *tensor)
 }
 
 /* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
-static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_call_output *out)
+static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_node_output *out)
 {
     int layer = layer_before(f, tensor, layers, ops), block, call = NONE;
     const iso_op *op = tensor->producer;
-    *out = (iso_call_output){NONE, 0};
+    *out = (iso_node_output){NONE, 0};
     if (layer < 0 && is_leaf(tensor))
         return ISO_OK;
     if (layer < 0 && op->type == &iso_op_input)
         block = OUTSIDE;
     else
-        block = block_in_scope(f, layer >= 0 ? f->graph->layer[layer]->block : block_of_op(f->graph, op->id));
+        block = block_in_scope(f, layer >= 0 ? iso_graph_layer(f->graph, layer)->block
+                                             : block_of_op(f->graph, op->id));
     if (block >= 0)
         call = call_block(f, block);
     else if (block == NONE)
@@ -240,19 +243,19 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
                              iso_tensor_name(tensor));
         call = call_input(f, number);
     }
-    *out = (iso_call_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
+    *out = (iso_node_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
     return out->output < 0 ? no_memory(f) : ISO_OK;
 }
 
 /* Who made what a call takes. */
-static iso_status find_input(finder *f, int call, int input, iso_call_output *from)
+static iso_status find_input(finder *f, int call, int input, iso_node_output *from)
 {
-    iso_call *c = &f->net->call[call];
-    int layers = f->last_layer, ops = f->graph->ops;
+    iso_node *c = &f->net->call[call];
+    int layers = f->last_layer, ops = iso_graph_op_count(f->graph);
     if (f->net->operation[c->operation].kind == ISO_OPERATION_LAYER)
         layers = c->record;
     else if (f->net->operation[c->operation].kind == ISO_OPERATION_BLOCK)
-        layers = f->graph->block[c->record]->first_layer;
+        layers = iso_graph_block(f->graph, c->record)->first_layer;
     else
         ops = c->output[0]->producer->id;
     iso_status status = find_maker(f, c->input[input], layers, ops, from);
@@ -280,7 +283,7 @@ static iso_status search_from(finder *f, int call)
     iso_status status = ISO_OK;
     enter(f, call);
     while (f->depth > 0) {
-        iso_call_output from;
+        iso_node_output from;
         int top = f->stack[f->depth - 1], input = f->next[f->depth - 1]++;
         if (input == f->net->call[top].inputs) {
             f->finished[f->finished_count++] = top;
@@ -304,7 +307,7 @@ static int larger(int a, int b)
 static void find_depths(finder *f)
 {
     for (int i = f->finished_count - 1; i >= 0; i--) {
-        const iso_call *call = &f->net->call[f->finished[i]];
+        const iso_node *call = &f->net->call[f->finished[i]];
         int *depth = &f->call_depth[f->finished[i]], *of_operation = &f->operation_depth[call->operation];
         *depth = *of_operation = larger(*depth, *of_operation);
         for (int k = 0; k < call->inputs; k++) {
@@ -331,7 +334,7 @@ static int compare_ranks(const void *a, const void *b)
 
 static iso_status sort_operations(finder *f)
 {
-    iso_network *net = f->net;
+    iso_topology *net = f->net;
     size_t count = (size_t)net->operations;
     rank *ranks = iso_new(count * sizeof *ranks + 1);
     iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
@@ -358,7 +361,7 @@ static iso_status sort_operations(finder *f)
 /* Gives each operation the list of its calls, in the order in which they were made. */
 static iso_status list_calls(finder *f)
 {
-    iso_network *net = f->net;
+    iso_topology *net = f->net;
     for (int i = 0; i < net->operations; i++) {
         iso_operation *operation = &net->operation[i];
         if (!(operation->call = iso_new((size_t)operation->calls * sizeof *operation->call + 1)))
@@ -387,13 +390,14 @@ static int *numbers(int count)
 
 static bool make_tables(finder *f)
 {
-    const iso_graph *g = f->graph;
-    size_t most = (size_t)(f->most = g->layers + g->blocks + g->ops + f->given_count);
+    int layers = iso_graph_layer_count(f->graph), blocks = iso_graph_block_count(f->graph);
+    int ops = iso_graph_op_count(f->graph), tensors = iso_graph_tensor_count(f->graph);
+    size_t most = (size_t)(f->most = layers + blocks + ops + f->given_count);
     f->net->call = iso_new(most * sizeof *f->net->call + 1);
     f->net->operation = iso_new(most * sizeof *f->net->operation + 1);
     int **table[] = {&f->last,          &f->previous,           &f->call_of_layer,      &f->call_of_block,
                      &f->call_of_input, &f->operation_of_layer, &f->operation_of_block, &f->call_of_op};
-    int size[] = {g->tensors, g->layers, g->layers, g->blocks, f->given_count, g->layers, g->blocks, g->ops};
+    int size[] = {tensors, layers, layers, blocks, f->given_count, layers, blocks, ops};
     bool good = f->net->call && f->net->operation;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         good = (*table[i] = numbers(size[i])) && good;
@@ -426,8 +430,8 @@ static void free_tables(finder *f)
 
 static void note_layers(finder *f)
 {
-    for (int i = 0; i < f->graph->layers; i++) {
-        const iso_layer_record *layer = f->graph->layer[i];
+    for (int i = 0; i < iso_graph_layer_count(f->graph); i++) {
+        const iso_layer_record *layer = iso_graph_layer(f->graph, i);
         if (strcmp(layer->type, "InputLayer") == 0)
             continue;
         f->previous[i] = f->last[layer->output->id];
@@ -437,7 +441,7 @@ static void note_layers(finder *f)
 
 static iso_status find(finder *f, iso_tensor *const *outputs, int count)
 {
-    iso_network *net = f->net;
+    iso_topology *net = f->net;
     iso_status status = ISO_OK;
     net->input = iso_new((size_t)f->given_count * sizeof *net->input + 1);
     net->output = iso_new((size_t)count * sizeof *net->output + 1);
@@ -445,8 +449,8 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
         return no_memory(f);
     note_layers(f);
     for (; net->outputs < count; net->outputs++) {
-        iso_call_output *output = &net->output[net->outputs];
-        ISO_TRY(find_maker(f, outputs[net->outputs], f->last_layer, f->graph->ops, output));
+        iso_node_output *output = &net->output[net->outputs];
+        ISO_TRY(find_maker(f, outputs[net->outputs], f->last_layer, iso_graph_op_count(f->graph), output));
         if (output->call >= 0)
             ISO_TRY(search_from(f, output->call));
     }
@@ -464,34 +468,34 @@ done:
     return status;
 }
 
-static iso_status create(finder *f, iso_tensor *const *outputs, int count, iso_network *network)
+static iso_status create(finder *f, iso_tensor *const *outputs, int count, iso_topology *network)
 {
-    iso_network found = {.type = network->type};
+    iso_topology found = {.type = network->type};
     f->net = &found;
     iso_status status = find(f, outputs, count);
     free_tables(f);
     if (status == ISO_OK)
         *network = found;
     else
-        iso_network_free(&found);
+        iso_topology_free(&found);
     return status;
 }
 
-iso_status iso_network_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
-                              iso_tensor *const *outputs, int output_count, iso_network *network)
+iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
+                               iso_tensor *const *outputs, int output_count, iso_topology *network)
 {
     finder f = {.graph = graph,
                 .scope = NONE,
-                .last_layer = graph->layers,
+                .last_layer = iso_graph_layer_count(graph),
                 .given = inputs,
                 .given_count = input_count};
     network->type = iso_graph_type(graph);
     return create(&f, outputs, output_count, network);
 }
 
-iso_status iso_network_create_block(const iso_graph *graph, const iso_call *call, iso_network *network)
+iso_status iso_topology_create_block(const iso_graph *graph, const iso_node *call, iso_topology *network)
 {
-    const iso_block_record *block = graph->block[call->record];
+    const iso_block_record *block = iso_graph_block(graph, call->record);
     finder f = {.graph = graph,
                 .scope = call->record,
                 .last_layer = block->last_layer,
@@ -501,7 +505,7 @@ iso_status iso_network_create_block(const iso_graph *graph, const iso_call *call
     return create(&f, call->output, call->outputs, network);
 }
 
-void iso_network_free(iso_network *network)
+void iso_topology_free(iso_topology *network)
 {
     for (int i = 0; i < network->operations; i++)
         iso_free(network->operation[i].call);
@@ -514,5 +518,5 @@ void iso_network_free(iso_network *network)
     iso_free(network->call);
     iso_free(network->input);
     iso_free(network->output);
-    *network = (iso_network){0};
+    *network = (iso_topology){0};
 }

@@ -6,7 +6,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/text.h"
 #include "runtime/isogrid.h"
-#include "runtime/train/places.h"
+#include "runtime/train/keras/weight_paths.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -140,7 +140,7 @@ static json_t *item_of(const json_t *list, const char *first)
     return NULL;
 }
 
-static void compare(const char *name, const iso_places *places)
+static void compare(const char *name, const iso_weight_paths *places)
 {
     const json_t *kept = json_object_get(listing, name), *groups = json_object_get(kept, "groups");
     const json_t *tensors = json_object_get(kept, "tensors");
@@ -165,7 +165,7 @@ static void compare(const char *name, const iso_places *places)
         ck_assert_msg(tensor->path || places->constant[i], "%s: '%s' is from nowhere", name, tensor->place);
         if (tensor->path)
             ck_assert_str_eq(tensor->path, json_string_value(json_array_get(item, 1)));
-        ck_assert_int_eq(iso_places_find(places, tensor->place), i);
+        ck_assert_int_eq(iso_weight_paths_find(places, tensor->place), i);
         json_decref(shape);
         listed++;
     }
@@ -181,7 +181,7 @@ typedef struct net_case {
 
 static void check_case(const net_case *c)
 {
-    iso_places places;
+    iso_weight_paths places;
     iso_graph *g = iso_graph_create(ctx);
     if (strcmp(c->name, "chain") != 0 && strcmp(c->name, "images") != 0)
         iso_graph_set_name(g, "net");
@@ -190,13 +190,13 @@ static void check_case(const net_case *c)
         check_ok(iso_compile(model, c->optimizer, .outputs = {{.loss = ISO_LOSS_MSE}}));
     else
         check_ok(iso_compile(model, c->optimizer, ISO_LOSS_MSE));
-    check_ok(iso_places_create(model, &places));
+    check_ok(iso_weight_paths_create(model, &places));
     compare(c->name, &places);
     int extra = 0;
     for (int i = 0; i < places.tensors; i++)
         extra += strncmp(places.tensor[i].place, "/isogrid/variables/", 19) == 0;
     ck_assert_int_eq(extra, c->extra);
-    iso_places_free(&places);
+    iso_weight_paths_free(&places);
     iso_model_destroy(model);
 }
 
@@ -221,16 +221,16 @@ END_TEST
 /* A slot of a variable that no loss depends on has its initial value in the file. */
 START_TEST(unused)
 {
-    iso_places places;
+    iso_weight_paths places;
     iso_graph *g = iso_graph_create(ctx);
     iso_model *model = two_heads(g);
     check_ok(iso_compile(model, iso_adagrad(.initial_accumulator = 3), .outputs = {{.loss = ISO_LOSS_MSE}}));
-    check_ok(iso_places_create(model, &places));
-    int slot = iso_places_find(&places, "/optimizer/vars/4"); /* of b/kernel */
+    check_ok(iso_weight_paths_create(model, &places));
+    int slot = iso_weight_paths_find(&places, "/optimizer/vars/4"); /* of b/kernel */
     ck_assert_int_ge(slot, 0);
     ck_assert_ptr_null(places.tensor[slot].path);
     ck_assert(((const float *)places.constant[slot])[11] == 3);
-    iso_places_free(&places);
+    iso_weight_paths_free(&places);
     iso_model_destroy(model);
 }
 END_TEST
@@ -238,7 +238,7 @@ END_TEST
 /* Every piece of the state has a place, and no two have the same. */
 START_TEST(pieces_have_places)
 {
-    iso_places places;
+    iso_weight_paths places;
     iso_pieces pieces;
     iso_graph *g = iso_graph_create(ctx);
     iso_variable *odd[] = {iso_variable_create(g, "a", ISO_F32, ISO_SCALAR, (iso_initializer){0}, false),
@@ -247,7 +247,7 @@ START_TEST(pieces_have_places)
     (void)odd;
     iso_model *model = branches(g);
     check_ok(iso_compile(model, iso_adam(.accumulation = 3), ISO_LOSS_MSE));
-    check_ok(iso_places_create(model, &places));
+    check_ok(iso_weight_paths_create(model, &places));
     check_ok(iso_graph_pieces(g, &pieces));
     for (int i = 0; i < pieces.count; i++) {
         int found = 0;
@@ -256,26 +256,27 @@ START_TEST(pieces_have_places)
         ck_assert_msg(found == 1, "'%s' has %d places", pieces.piece[i].path, found);
     }
     for (int k = 0; k < places.tensors; k++)
-        ck_assert_int_eq(iso_places_find(&places, places.tensor[k].place), k);
-    ck_assert_int_ge(iso_places_find(&places, "/isogrid/variables/variable 0"), 0);
-    ck_assert_int_ge(iso_places_find(&places, "/isogrid/variables/a/b"), 0);
-    ck_assert_int_eq(iso_places_find(&places, "/isogrid/variables/c/./d"), -1);
-    iso_places_drop(&places, "/optimizer/");
-    ck_assert_int_eq(iso_places_find(&places, "/optimizer/vars/0"), -1);
-    ck_assert_int_ge(iso_places_find(&places, "/layers/dense/vars/0"), 0);
+        ck_assert_int_eq(iso_weight_paths_find(&places, places.tensor[k].place), k);
+    ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/variable 0"), 0);
+    ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/a/b"), 0);
+    ck_assert_int_eq(iso_weight_paths_find(&places, "/isogrid/variables/c/./d"), -1);
+    iso_weight_paths_drop(&places, "/optimizer/");
+    ck_assert_int_eq(iso_weight_paths_find(&places, "/optimizer/vars/0"), -1);
+    ck_assert_int_ge(iso_weight_paths_find(&places, "/layers/dense/vars/0"), 0);
     iso_pieces_free(&pieces);
-    iso_places_free(&places);
+    iso_weight_paths_free(&places);
     iso_model_destroy(model);
 }
 END_TEST
 
 START_TEST(errors)
 {
-    iso_places places;
+    iso_weight_paths places;
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4)), *z = iso_input(g, "z", ISO_F32, ISO_SHAPE(4));
     iso_model *model = iso_model_create(g, x, iso_dense(z, 2));
-    check_refused(iso_places_create(model, &places), "'z' does not follow from the inputs of the network");
+    check_refused(iso_weight_paths_create(model, &places),
+                  "'z' does not follow from the inputs of the network");
     iso_model_destroy(model);
 }
 END_TEST
