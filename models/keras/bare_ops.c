@@ -3,14 +3,9 @@
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
-#include "runtime/graph/ops/attrs.h"
+#include "models/layers/list.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
-
-/* Activations under their names in Keras. */
-static const struct {
-    const char *op, *activation;
-} activations[] = {{"relu", "relu"},         {"sigmoid", "sigmoid"}, {"tanh", "tanh"}, {"silu", "silu"},
-                   {"softplus", "softplus"}, {"exp", "exponential"}, {"gelu", "gelu"}};
 
 static const struct {
     const char *op, *layer;
@@ -26,14 +21,20 @@ static const struct {
 } operations[] = {{"abs", "Absolute"},  {"log", "Log"},         {"sqrt", "Sqrt"},
                   {"square", "Square"}, {"negate", "Negative"}, {"divide", "Divide"}};
 
-static const char *activation_of(const iso_op *op)
+/* An op that is an activation, as the layer that has its number, or as an Activation. NULL: it is none. */
+static json_t *activation_layer(const iso_op *op, const char **type)
 {
     const iso_unary_attrs *attrs = op->attrs;
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (strcmp(activations[i].op, op->type->name) == 0)
-            return strcmp(op->type->name, "gelu") == 0 && attrs->kind == ISO_UNARY_GELU_APPROXIMATE
-                       ? NULL
-                       : activations[i].activation;
+    for (const iso_row *const *row = iso_activations; *row; row++) {
+        const iso_activation_type *activation = (const iso_activation_type *)*row;
+        const iso_setting *setting = (*row)->setting;
+        if (activation->op != op->type || activation->unary != attrs->kind)
+            continue;
+        bool number = setting && !setting[1].name;
+        *type = number ? (*row)->keras : iso_layer_activation.keras;
+        return number ? json_pack("{s: f}", setting->name, attrs->alpha)
+                      : json_pack("{s: s}", "activation", (*row)->name);
+    }
     return NULL;
 }
 
@@ -62,21 +63,12 @@ static json_t *dims(const iso_op *op)
 
 static json_t *layer_of(const iso_op *op, const char **type)
 {
-    const char *name = op->type->name, *activation = activation_of(op);
-    if (activation) {
-        *type = "Activation";
-        return json_pack("{s: s}", "activation", activation);
-    }
-    if (strcmp(name, "leaky_relu") == 0) {
-        *type = "LeakyReLU";
-        return json_pack("{s: f}", "negative_slope", ((const iso_unary_attrs *)op->attrs)->alpha);
-    }
-    if (strcmp(name, "elu") == 0) {
-        *type = "ELU";
-        return json_pack("{s: f}", "alpha", ((const iso_unary_attrs *)op->attrs)->alpha);
-    }
-    if (strcmp(name, "softmax") == 0) {
-        *type = "Softmax";
+    const char *name = op->type->name;
+    json_t *activation = activation_layer(op, type);
+    if (activation)
+        return activation;
+    if (op->type == &iso_op_softmax) {
+        *type = iso_layer_softmax.keras;
         return json_pack("{s: i}", "axis", ((const iso_softmax_attrs *)op->attrs)->axis);
     }
     if (strcmp(name, "affine") == 0) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
+#include "models/layers/config.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
@@ -230,13 +231,13 @@ static json_t *describe_input(const writer *w, int number)
                                       w->name[number], "optional", 0));
 }
 
-/* Keras has no name for GELU by tanh. */
 static iso_status check_activation(const char *layer, const json_t *config)
 {
-    const char *activation = json_string_value(json_object_get(config, "activation"));
-    if (activation && strcmp(activation, "gelu_tanh") == 0)
-        return iso_error(ISO_INVALID,
-                         "layer '%s' has the activation gelu_tanh, which Keras's files cannot hold", layer);
+    const char *name = json_string_value(json_object_get(config, "activation"));
+    const iso_row *row = name ? iso_row_of(iso_activations, name) : NULL;
+    if (row && ((const iso_activation_type *)row)->not_saved)
+        return iso_error(ISO_INVALID, "layer '%s' has the activation %s, which Keras's files cannot hold",
+                         layer, name);
     return ISO_OK;
 }
 

@@ -1,49 +1,16 @@
 /* Activations, inside other layers and as layers of their own. */
+#include <math.h>
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "runtime/graph/ops/list.h"
 
-static const char *const names[] = {
-    [ISO_LINEAR] = "linear",
-    [ISO_RELU] = "relu",
-    [ISO_SOFTMAX] = "softmax",
-    [ISO_SIGMOID] = "sigmoid",
-    [ISO_TANH] = "tanh",
-    [ISO_GELU] = "gelu",
-    [ISO_GELU_TANH] = "gelu_tanh",
-    [ISO_SILU] = "silu",
-    [ISO_ELU] = "elu",
-    [ISO_SOFTPLUS] = "softplus",
-    [ISO_LEAKY_RELU] = "leaky_relu",
-    [ISO_RELU6] = "relu6",
-    [ISO_SELU] = "selu",
-    [ISO_SOFTSIGN] = "softsign",
-    [ISO_EXPONENTIAL] = "exponential",
-    [ISO_HARD_SIGMOID] = "hard_sigmoid",
-    [ISO_HARD_SILU] = "hard_silu",
-    [ISO_MISH] = "mish",
-    [ISO_LOG_SOFTMAX] = "log_softmax",
-};
+/* ---- functions that are more than one op ---- */
 
-enum { KINDS = sizeof names / sizeof names[0] };
-
-bool iso_activation_find(const char *name, iso_activation_kind *kind)
+static iso_tensor *linear(iso_tensor *x)
 {
-    if (strcmp(name, "swish") == 0 || strcmp(name, "hard_swish") == 0) /* Keras's other names */
-        name = name[0] == 's' ? "silu" : "hard_silu";
-    for (int i = 0; i < KINDS; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *kind = (iso_activation_kind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-const char *iso_activation_name(iso_activation_kind kind)
-{
-    return (int)kind >= 0 && (int)kind < KINDS ? names[kind] : NULL;
+    return x;
 }
 
 /* min(max(x, 0), most) */
@@ -52,9 +19,44 @@ static iso_tensor *relu_up_to(iso_tensor *x, double most)
     return iso_minimum(iso_relu(x), iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), most));
 }
 
-static iso_tensor *hard_sigmoid(iso_tensor *x)
+static iso_tensor *relu(iso_tensor *x, const iso_activation_numbers *with)
 {
-    return iso_affine(relu_up_to(iso_affine(x, 1, 3), 6), 1.0 / 6, 0);
+    double slope = iso_option_number(with->negative_slope, 0),
+           threshold = iso_option_number(with->threshold, 0);
+    double most = iso_option_number(with->max_value, INFINITY);
+    if (threshold == 0 && isinf(most))
+        return slope == 0 ? iso_relu(x) : iso_leaky_relu(x, slope);
+    iso_tensor *zero = iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), 0);
+    iso_tensor *above = iso_greater(x, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), threshold));
+    iso_tensor *y = threshold == 0 ? iso_relu(x) : iso_where(above, x, zero);
+    if (!isinf(most))
+        y = iso_minimum(y, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), most));
+    return slope == 0 ? y : iso_subtract(y, iso_affine(iso_relu(iso_affine(x, -1, threshold)), slope, 0));
+}
+
+static iso_tensor *leaky_relu(iso_tensor *x, const iso_activation_numbers *with)
+{
+    return iso_leaky_relu(x, iso_option_number(with->negative_slope, 0.2));
+}
+
+static iso_tensor *elu(iso_tensor *x, const iso_activation_numbers *with)
+{
+    return iso_elu(x, iso_option_number(with->alpha, 1));
+}
+
+static iso_tensor *gelu(iso_tensor *x)
+{
+    return iso_gelu(x, false);
+}
+
+static iso_tensor *gelu_tanh(iso_tensor *x)
+{
+    return iso_gelu(x, true);
+}
+
+static iso_tensor *relu6(iso_tensor *x)
+{
+    return relu_up_to(x, 6);
 }
 
 /* Klambauer et al. 2017, arXiv 1706.02515 */
@@ -63,111 +65,180 @@ static iso_tensor *selu(iso_tensor *x)
     return iso_affine(iso_elu(x, 1.6732632423543772848170429916717), 1.0507009873554804934193349852946, 0);
 }
 
-iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind)
+static iso_tensor *softsign(iso_tensor *x)
 {
-    ISO_NEED_TENSORS(x);
-    switch (kind) {
-    case ISO_LINEAR:
-        return x;
-    case ISO_RELU:
-        return iso_relu(x);
-    case ISO_SOFTMAX:
-        return iso_softmax(x, -1);
-    case ISO_SIGMOID:
-        return iso_sigmoid(x);
-    case ISO_TANH:
-        return iso_tanh(x);
-    case ISO_GELU:
-        return iso_gelu(x, false);
-    case ISO_GELU_TANH:
-        return iso_gelu(x, true);
-    case ISO_SILU:
-        return iso_silu(x);
-    case ISO_ELU:
-        return iso_elu(x, 1.0);
-    case ISO_SOFTPLUS:
-        return iso_softplus(x);
-    case ISO_LEAKY_RELU:
-        return iso_leaky_relu(x, 0.2);
-    case ISO_RELU6:
-        return relu_up_to(x, 6);
-    case ISO_SELU:
-        return selu(x);
-    case ISO_SOFTSIGN:
-        return iso_divide(x, iso_affine(iso_abs(x), 1, 1));
-    case ISO_EXPONENTIAL:
-        return iso_exp(x);
-    case ISO_HARD_SIGMOID:
-        return hard_sigmoid(x);
-    case ISO_HARD_SILU:
-        return iso_multiply(x, hard_sigmoid(x));
-    case ISO_MISH: /* Misra 2019, arXiv 1908.08681 */
-        return iso_multiply(x, iso_tanh(iso_softplus(x)));
-    case ISO_LOG_SOFTMAX:
-        return iso_log_softmax(x, -1);
+    return iso_divide(x, iso_affine(iso_abs(x), 1, 1));
+}
+
+static iso_tensor *hard_sigmoid(iso_tensor *x)
+{
+    return iso_affine(relu_up_to(iso_affine(x, 1, 3), 6), 1.0 / 6, 0);
+}
+
+static iso_tensor *hard_silu(iso_tensor *x)
+{
+    return iso_multiply(x, hard_sigmoid(x));
+}
+
+/* Misra 2019, arXiv 1908.08681 */
+static iso_tensor *mish(iso_tensor *x)
+{
+    return iso_multiply(x, iso_tanh(iso_softplus(x)));
+}
+
+static iso_tensor *softmax(iso_tensor *x)
+{
+    return iso_softmax(x, -1);
+}
+
+static iso_tensor *log_softmax(iso_tensor *x)
+{
+    return iso_log_softmax(x, -1);
+}
+
+/* ---- rows ---- */
+
+#define NUMBER(member, value)                                                                                \
+    {                                                                                                        \
+        .name = #member, .offset = offsetof(iso_activation_numbers, member), .fallback = value               \
     }
+static const iso_setting of_relu[] = {
+    NUMBER(max_value, INFINITY), NUMBER(negative_slope, 0), NUMBER(threshold, 0), {0}};
+static const iso_setting of_leaky_relu[] = {NUMBER(negative_slope, 0.3), {0}};
+static const iso_setting of_elu[] = {NUMBER(alpha, 1), {0}};
+
+#define ROW(text, ...) (&(const iso_activation_type){.row.name = text, __VA_ARGS__}.row)
+#define UNARY_OP(name, KIND) .op = &iso_op_##name, .unary = ISO_UNARY_##KIND
+// clang-format off
+const iso_row *const iso_activations[] = {
+    [ISO_LINEAR] = ROW("linear", .of = linear),
+    [ISO_RELU] = ROW("relu", .row.keras = "ReLU", .row.setting = of_relu, .with = relu, .not_negative = true, UNARY_OP(relu, RELU)),
+    [ISO_SOFTMAX] = ROW("softmax", .row.keras = "Softmax", .of = softmax),
+    [ISO_SIGMOID] = ROW("sigmoid", .of = iso_sigmoid, UNARY_OP(sigmoid, SIGMOID)),
+    [ISO_TANH] = ROW("tanh", .of = iso_tanh, UNARY_OP(tanh, TANH)),
+    [ISO_GELU] = ROW("gelu", .of = gelu, UNARY_OP(gelu, GELU)),
+    [ISO_GELU_TANH] = ROW("gelu_tanh", .of = gelu_tanh, .not_saved = true),
+    [ISO_SILU] = ROW("silu", .other_name = "swish", .of = iso_silu, UNARY_OP(silu, SILU)),
+    [ISO_ELU] = ROW("elu", .row.keras = "ELU", .row.setting = of_elu, .with = elu, UNARY_OP(elu, ELU)),
+    [ISO_SOFTPLUS] = ROW("softplus", .of = iso_softplus, UNARY_OP(softplus, SOFTPLUS)),
+    [ISO_LEAKY_RELU] = ROW("leaky_relu", .row.keras = "LeakyReLU", .row.setting = of_leaky_relu, .with = leaky_relu, UNARY_OP(leaky_relu, LEAKY_RELU)),
+    [ISO_RELU6] = ROW("relu6", .of = relu6),
+    [ISO_SELU] = ROW("selu", .of = selu),
+    [ISO_SOFTSIGN] = ROW("softsign", .of = softsign),
+    [ISO_EXPONENTIAL] = ROW("exponential", .of = iso_exp, UNARY_OP(exp, EXP)),
+    [ISO_HARD_SIGMOID] = ROW("hard_sigmoid", .of = hard_sigmoid),
+    [ISO_HARD_SILU] = ROW("hard_silu", .other_name = "hard_swish", .of = hard_silu),
+    [ISO_MISH] = ROW("mish", .of = mish),
+    [ISO_LOG_SOFTMAX] = ROW("log_softmax", .of = log_softmax),
+    NULL,
+};
+// clang-format on
+
+/* NULL outside the range. */
+static const iso_activation_type *type_of(iso_activation_kind kind)
+{
+    size_t count = sizeof iso_activations / sizeof iso_activations[0] - 1;
+    return (size_t)kind < count ? (const iso_activation_type *)iso_activations[kind] : NULL;
+}
+
+static bool find(const char *name, iso_activation_kind *kind)
+{
+    for (int i = 0; iso_activations[i]; i++) {
+        const char *other = ((const iso_activation_type *)iso_activations[i])->other_name;
+        *kind = (iso_activation_kind)i;
+        if (strcmp(iso_activations[i]->name, name) == 0 || (other && strcmp(other, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+static iso_tensor *activate(iso_tensor *x, iso_activation_kind kind, const iso_activation_numbers *numbers)
+{
+    const iso_activation_type *type = type_of(kind);
+    if (type)
+        return type->of ? type->of(x) : type->with(x, numbers);
     iso_graph_fail(iso_tensor_graph(x), "unknown activation number %d", (int)kind);
     return iso_graph_bad_tensor(iso_tensor_graph(x));
 }
 
+iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind)
+{
+    ISO_NEED_TENSORS(x);
+    return activate(x, kind, &(iso_activation_numbers){0});
+}
+
 /* ---- layers ---- */
 
-typedef enum layer_class { ACTIVATION, RELU, LEAKY_RELU, ELU, SOFTMAX } layer_class;
-static const struct {
-    const char *type, *base;
-} classes[] = {{"Activation", "activation"},
-               {"ReLU", "re_lu"},
-               {"LeakyReLU", "leaky_re_lu"},
-               {"ELU", "elu"},
-               {"Softmax", "softmax"}};
-
-/* Keras's ReLU with all its numbers. */
-static iso_tensor *relu_layer(iso_layer *layer, const iso_activation_options *options, iso_tensor *x)
+/* Whether one of the activation's numbers is given. It is then the layer of Keras that has them. */
+static bool has_numbers(iso_activation_kind kind, const iso_activation_numbers *numbers)
 {
-    double slope = options->negative_slope, threshold = options->threshold;
-    bool limited = options->max_value != 0;
-    double most = iso_option_number(options->max_value, 0);
-    if (!(slope >= 0) || !(threshold >= 0) || !(most >= 0))
-        return iso_layer_fail(layer, "negative_slope %g, threshold %g, max_value %g: none may be negative",
-                              slope, threshold, most);
-    if (limited)
-        iso_layer_note_real(layer, "max_value", most);
-    else
-        iso_layer_note_json(layer, "max_value", "null");
-    iso_layer_note_real(layer, "negative_slope", slope);
-    iso_layer_note_real(layer, "threshold", threshold);
-    if (threshold == 0 && !limited)
-        return slope == 0 ? iso_relu(x) : iso_leaky_relu(x, slope);
-    iso_tensor *zero = iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), 0);
-    iso_tensor *above = iso_greater(x, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), threshold));
-    iso_tensor *y = threshold == 0 ? iso_relu(x) : iso_where(above, x, zero);
-    if (limited)
-        y = iso_minimum(y, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), most));
-    return slope == 0 ? y : iso_subtract(y, iso_affine(iso_relu(iso_affine(x, -1, threshold)), slope, 0));
+    const iso_activation_type *type = type_of(kind);
+    for (const iso_setting *s = type ? type->row.setting : NULL; s && s->name; s++)
+        if (iso_setting_get(s, numbers) != 0)
+            return true;
+    return false;
 }
 
-static iso_tensor *leaky_relu_layer(iso_layer *layer, const iso_activation_options *options, iso_tensor *x)
+/* y after the activation, its numbers noted. */
+static iso_tensor *with_numbers(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
+                                const iso_activation_numbers *numbers)
 {
-    double slope = iso_option_number(options->negative_slope, 0.3);
-    iso_layer_note_real(layer, "negative_slope", slope);
-    return iso_leaky_relu(x, slope);
+    const iso_activation_type *type = type_of(kind);
+    for (const iso_setting *s = type->row.setting; s && s->name; s++) {
+        double value = iso_setting_option(s, numbers);
+        if (type->not_negative && !(value >= 0))
+            return iso_layer_fail(layer, "%s %g may not be negative", s->name, value);
+        if (isinf(value))
+            iso_layer_note_json(layer, s->name, "null");
+        else
+            iso_layer_note_real(layer, s->name, value);
+    }
+    return activate(y, kind, numbers);
 }
 
-static iso_tensor *elu_layer(iso_layer *layer, const iso_activation_options *options, iso_tensor *x)
+iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
+                               const iso_activation_numbers *numbers)
 {
-    double alpha = iso_option_number(options->alpha, 1);
-    iso_layer_note_real(layer, "alpha", alpha);
-    return iso_elu(x, alpha);
+    const iso_activation_type *type = type_of(kind);
+    if (!has_numbers(kind, numbers)) {
+        if (type)
+            iso_layer_note_text(layer, "activation", type->row.name);
+        return activate(y, kind, numbers);
+    }
+    iso_layer inner = {.graph = layer->graph, .type = layer->type, .name = layer->name};
+    y = with_numbers(&inner, y, kind, numbers);
+    iso_layer_note_object(layer, "activation", "keras.layers", type->row.keras, &inner.config);
+    iso_text_free(&inner.config);
+    return y;
+}
+
+/* Begins a layer of a class; its automatic name is made of the class's. */
+static bool begin(iso_layer *layer, iso_tensor *x, const char *class_name, const char *name)
+{
+    char base[32];
+    iso_text_snake_case(class_name, base, sizeof base);
+    return iso_layer_begin(layer, x, class_name, base, name);
+}
+
+/* own: the layer of Keras that is named for the activation. */
+static iso_tensor *make_layer(iso_tensor *x, const char *name, iso_activation_kind kind, bool own,
+                              const iso_activation_numbers *numbers)
+{
+    iso_layer layer;
+    if (!begin(&layer, x, own ? type_of(kind)->row.keras : iso_layer_activation.keras, name))
+        return iso_layer_broken(x);
+    return iso_layer_end(&layer, own ? with_numbers(&layer, x, kind, numbers)
+                                     : iso_layer_activate(&layer, x, kind, numbers));
 }
 
 /* Over several axes at once these are made one. */
-static iso_tensor *softmax_layer(iso_layer *layer, const iso_activation_options *options, iso_tensor *x)
+static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, iso_tensor *x)
 {
-    int back[ISO_MAX_RANK], count = options->axis_count;
+    int back[ISO_MAX_RANK];
     static const int last[] = {-1};
     if (count < 0 || count > ISO_MAX_RANK)
         return iso_layer_fail(layer, "axis has %d numbers", count);
-    uint32_t axes = iso_layer_axes(layer, x, count ? options->axis : last, count ? count : 1);
+    uint32_t axes = iso_layer_axes(layer, x, count ? axis : last, count ? count : 1);
     if (!axes)
         return iso_layer_broken(x);
     iso_layer_note_axes(layer, "axis", axes);
@@ -181,129 +252,128 @@ static iso_tensor *softmax_layer(iso_layer *layer, const iso_activation_options 
     return iso_layer_axes_back(iso_reshape_to(iso_softmax(iso_reshape_to(x, joined), -1), shape), back);
 }
 
-/* What a class makes of x, its numbers noted. */
-static iso_tensor *by_class(iso_layer *layer, const iso_activation_options *options, layer_class kind,
-                            iso_tensor *x)
-{
-    switch (kind) {
-    case RELU:
-        return relu_layer(layer, options, x);
-    case LEAKY_RELU:
-        return leaky_relu_layer(layer, options, x);
-    case ELU:
-        return elu_layer(layer, options, x);
-    case SOFTMAX:
-        return softmax_layer(layer, options, x);
-    case ACTIVATION:
-        break;
-    }
-    const char *name = iso_activation_name(options->kind);
-    if (name)
-        iso_layer_note_text(layer, "activation", name);
-    return iso_activate(x, options->kind);
-}
-
-static iso_tensor *activation_layer(const iso_activation_options *options, layer_class kind)
+static iso_tensor *softmax_layer(iso_tensor *x, const char *name, const int *axis, int count)
 {
     iso_layer layer;
-    iso_tensor *x = options->x;
-    if (!iso_layer_begin(&layer, x, classes[kind].type, classes[kind].base, options->name))
+    if (!begin(&layer, x, type_of(ISO_SOFTMAX)->row.keras, name))
         return iso_layer_broken(x);
-    return iso_layer_end(&layer, by_class(&layer, options, kind, x));
-}
-
-/* Which class has the numbers that are given. */
-static layer_class class_of(const iso_activation_options *options)
-{
-    if (options->kind == ISO_RELU && (options->negative_slope || options->max_value || options->threshold))
-        return RELU;
-    if (options->kind == ISO_LEAKY_RELU && options->negative_slope)
-        return LEAKY_RELU;
-    if (options->kind == ISO_ELU && options->alpha)
-        return ELU;
-    return options->kind == ISO_SOFTMAX && options->axis_count ? SOFTMAX : ACTIVATION;
-}
-
-iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
-                               const iso_activation_numbers *numbers)
-{
-    iso_activation_options options = {.kind = kind,
-                                      .negative_slope = numbers->negative_slope,
-                                      .max_value = numbers->max_value,
-                                      .threshold = numbers->threshold,
-                                      .alpha = numbers->alpha};
-    layer_class class = class_of(&options);
-    if (class == ACTIVATION)
-        return by_class(layer, &options, class, y);
-    iso_layer inner = {.graph = layer->graph, .type = layer->type, .name = layer->name};
-    y = by_class(&inner, &options, class, y);
-    iso_layer_note_object(layer, "activation", "keras.layers", classes[class].type, &inner.config);
-    iso_text_free(&inner.config);
-    return y;
+    return iso_layer_end(&layer, softmax_over(&layer, axis, count, x));
 }
 
 iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_activation_options, options, given, size);
-    return options.x ? activation_layer(&options, class_of(&options)) : iso_layer_broken(options.x);
+    iso_activation_numbers numbers = {.negative_slope = options.negative_slope,
+                                      .max_value = options.max_value,
+                                      .threshold = options.threshold,
+                                      .alpha = options.alpha};
+    if (!options.x)
+        return iso_layer_broken(options.x);
+    if (options.kind == ISO_SOFTMAX && options.axis_count)
+        return softmax_layer(options.x, options.name, options.axis, options.axis_count);
+    return make_layer(options.x, options.name, options.kind, has_numbers(options.kind, &numbers), &numbers);
+}
+
+/* ---- from data ---- */
+
+/* The numbers of a layer that is named for the activation, as the options have them. */
+static void read_numbers(const iso_layer_config *config, const iso_row *row, iso_activation_numbers *numbers)
+{
+    for (const iso_setting *s = row->setting; s && s->name; s++) {
+        double value = iso_config_number(config, s->name, NAN);
+        if (isnan(value))
+            value = isinf(s->fallback) ? 0 : s->fallback;
+        else if (value == 0 && s->fallback != 0)
+            value = ISO_ZERO;
+        iso_setting_set(s, numbers, value);
+    }
+}
+
+/* What each layer's config has, and says nothing here. */
+static void pass_over_common(const iso_layer_config *layer)
+{
+    const iso_layer_config *dtype = layer->object ? layer->object(layer, "dtype") : NULL;
+    layer->text(layer, "name");
+    iso_config_flag(layer, "trainable", true);
+    if (dtype)
+        dtype->text(dtype, "name");
+}
+
+/* An activation that is given as a layer, with its numbers. */
+static bool read_layer(const iso_layer_config *layer, iso_activation_kind *kind,
+                       iso_activation_numbers *numbers)
+{
+    pass_over_common(layer);
+    for (int i = 0; iso_activations[i]; i++) {
+        *kind = (iso_activation_kind)i;
+        if (!iso_activations[i]->keras || strcmp(iso_activations[i]->keras, layer->type) != 0)
+            continue;
+        read_numbers(layer, iso_activations[i], numbers);
+        return *kind != ISO_SOFTMAX || iso_config_count(layer, "axis", -1) == -1;
+    }
+    return false;
+}
+
+/* "'linear', 'relu', ..., ReLU, ..." */
+static void add_supported(iso_text *text)
+{
+    for (int i = 0; iso_activations[i]; i++)
+        iso_text_add(text, "%s'%s'", i ? ", " : "", iso_activations[i]->name);
+    for (int i = 0; iso_activations[i]; i++)
+        if (iso_activations[i]->keras)
+            iso_text_add(text, ", %s%s", iso_activations[i]->keras,
+                         i == ISO_SOFTMAX ? " over the last dimension" : "");
+}
+
+iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph,
+                                          iso_activation_numbers *numbers)
+{
+    iso_activation_kind kind = ISO_LINEAR;
+    const iso_layer_config *object = config->object ? config->object(config, "activation") : NULL;
+    const char *text = object ? NULL : config->text(config, "activation");
+    iso_text supported = {0};
+    *numbers = (iso_activation_numbers){0};
+    if (object ? read_layer(object, &kind, numbers) : !text || find(text, &kind))
+        return kind;
+    add_supported(&supported);
+    iso_config_refuse(config, "activation", iso_text_get(&supported));
+    iso_text_free(&supported);
+    if (!config->refuse)
+        iso_graph_fail(graph, "unknown activation '%s'", text);
+    return kind;
 }
 
 static iso_tensor *build_activation(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    iso_activation_numbers with;
-    iso_activation_options options = {.x = x[0], .name = config->name};
+    iso_activation_numbers numbers;
+    iso_activation_kind kind = iso_config_activation(config, iso_tensor_graph(x[0]), &numbers);
     (void)count;
-    options.kind = iso_config_activation(config, iso_tensor_graph(x[0]), &with);
-    options.negative_slope = with.negative_slope;
-    options.max_value = with.max_value;
-    options.threshold = with.threshold;
-    options.alpha = with.alpha;
-    return iso_activation_with(&options, sizeof options);
-}
-
-static iso_tensor *build_relu(const iso_layer_config *config, iso_tensor *const *x, int count)
-{
-    (void)count;
-    return activation_layer(
-        &(iso_activation_options){.x = x[0],
-                                  .name = config->name,
-                                  .negative_slope = iso_config_number(config, "negative_slope", 0),
-                                  .max_value = iso_config_option(config, "max_value"),
-                                  .threshold = iso_config_number(config, "threshold", 0)},
-        RELU);
-}
-
-static iso_tensor *build_leaky_relu(const iso_layer_config *config, iso_tensor *const *x, int count)
-{
-    (void)count;
-    return activation_layer(
-        &(iso_activation_options){
-            .x = x[0], .name = config->name, .negative_slope = iso_config_option(config, "negative_slope")},
-        LEAKY_RELU);
-}
-
-static iso_tensor *build_elu(const iso_layer_config *config, iso_tensor *const *x, int count)
-{
-    (void)count;
-    return activation_layer(&(iso_activation_options){.x = x[0],
-                                                      .name = config->name,
-                                                      .alpha = iso_config_option(config, "alpha")},
-                            ELU);
+    return make_layer(x[0], config->name, kind, has_numbers(kind, &numbers), &numbers);
 }
 
 static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    iso_activation_options options = {.x = x[0], .name = config->name};
-    int64_t axis[ISO_MAX_RANK];
+    int64_t given[ISO_MAX_RANK];
+    int axis[ISO_MAX_RANK], axis_count = iso_config_counts(config, "axis", given, ISO_MAX_RANK);
     (void)count;
-    options.axis_count = iso_config_counts(config, "axis", axis, ISO_MAX_RANK);
-    for (int i = 0; i < options.axis_count; i++)
-        options.axis[i] = (int)axis[i];
-    return activation_layer(&options, SOFTMAX);
+    for (int i = 0; i < axis_count; i++)
+        axis[i] = (int)given[i];
+    return softmax_layer(x[0], config->name, axis, axis_count);
 }
 
 const iso_layer_type iso_layer_activation = {.keras = "Activation", .build = build_activation};
-const iso_layer_type iso_layer_relu = {.keras = "ReLU", .build = build_relu};
-const iso_layer_type iso_layer_leaky_relu = {.keras = "LeakyReLU", .build = build_leaky_relu};
-const iso_layer_type iso_layer_elu = {.keras = "ELU", .build = build_elu};
 const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_softmax};
+
+/* The other layers that are named for their activation. */
+#define LAYER_OF(NAME, KIND, CLASS)                                                                          \
+    static iso_tensor *build_##NAME(const iso_layer_config *config, iso_tensor *const *x, int count)         \
+    {                                                                                                        \
+        iso_activation_numbers numbers = {0};                                                                \
+        (void)count;                                                                                         \
+        read_numbers(config, iso_activations[KIND], &numbers);                                               \
+        return make_layer(x[0], config->name, KIND, true, &numbers);                                         \
+    }                                                                                                        \
+    const iso_layer_type iso_layer_##NAME = {.keras = CLASS, .build = build_##NAME};
+LAYER_OF(relu, ISO_RELU, "ReLU")
+LAYER_OF(leaky_relu, ISO_LEAKY_RELU, "LeakyReLU")
+LAYER_OF(elu, ISO_ELU, "ELU")

@@ -187,7 +187,7 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
     return object ? with_numbers(object, kind) : (iso_initializer){.kind = kind};
 }
 
-/* ---- regularizers and activations ---- */
+/* ---- regularizers ---- */
 
 /* The factors of a regularizer: L1, L2 or L1L2; 0: none. */
 static void read_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
@@ -217,62 +217,4 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
     *initializer = iso_config_initializer(config, key);
     snprintf(key, sizeof key, "%s_regularizer", what);
     read_penalty(config, key, l1, l2);
-}
-
-/* What each layer's config has, and says nothing here. */
-static void pass_over_common(const iso_layer_config *layer)
-{
-    const iso_layer_config *dtype = layer->object ? layer->object(layer, "dtype") : NULL;
-    layer->text(layer, "name");
-    iso_config_flag(layer, "trainable", true);
-    if (dtype)
-        dtype->text(dtype, "name");
-}
-
-/* An activation that is given as a layer, with its numbers. */
-static bool activation_of_layer(const iso_layer_config *layer, iso_activation_kind *kind,
-                                iso_activation_numbers *numbers)
-{
-    pass_over_common(layer);
-    if (strcmp(layer->type, "ReLU") == 0) {
-        *kind = ISO_RELU;
-        numbers->negative_slope = iso_config_number(layer, "negative_slope", 0);
-        numbers->max_value = iso_config_option(layer, "max_value");
-        numbers->threshold = iso_config_number(layer, "threshold", 0);
-        return true;
-    }
-    if (strcmp(layer->type, "LeakyReLU") == 0) {
-        *kind = ISO_LEAKY_RELU;
-        numbers->negative_slope = iso_config_number(layer, "negative_slope", 0.3);
-        if (numbers->negative_slope == 0)
-            numbers->negative_slope = ISO_ZERO;
-        return true;
-    }
-    if (strcmp(layer->type, "ELU") == 0) {
-        *kind = ISO_ELU;
-        numbers->alpha = iso_config_option(layer, "alpha");
-        return true;
-    }
-    *kind = ISO_SOFTMAX;
-    return strcmp(layer->type, "Softmax") == 0 && iso_config_count(layer, "axis", -1) == -1;
-}
-
-iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph,
-                                          iso_activation_numbers *numbers)
-{
-    iso_activation_kind kind = ISO_LINEAR;
-    const iso_layer_config *object = config->object ? config->object(config, "activation") : NULL;
-    const char *text = object ? NULL : config->text(config, "activation");
-    iso_text supported = {0};
-    *numbers = (iso_activation_numbers){0};
-    if (object ? activation_of_layer(object, &kind, numbers) : !text || iso_activation_find(text, &kind))
-        return kind;
-    for (int i = ISO_LINEAR; iso_activation_name((iso_activation_kind)i); i++)
-        iso_text_add(&supported, "%s'%s'", i ? ", " : "", iso_activation_name((iso_activation_kind)i));
-    iso_text_add(&supported, ", ReLU, LeakyReLU, ELU, Softmax over the last dimension");
-    iso_config_refuse(config, "activation", iso_text_get(&supported));
-    iso_text_free(&supported);
-    if (!config->refuse)
-        iso_graph_fail(graph, "unknown activation '%s'", text);
-    return kind;
 }

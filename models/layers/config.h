@@ -4,6 +4,9 @@
 #define ISO_MODELS_LAYERS_CONFIG_H
 
 #include "models/layers.h"
+#include "runtime/base/row.h"
+#include "runtime/graph/op.h"
+#include "runtime/graph/ops/attrs.h"
 
 /* Arguments of a layer under their names in Keras, wherever they are kept. */
 typedef struct iso_layer_config iso_layer_config;
@@ -41,8 +44,22 @@ const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
 /* "GlorotUniform"; NULL outside the range. */
 const char *iso_initializer_class(iso_initializer_kind kind);
 
-/* "relu", "gelu_tanh", ...: Keras's names; false where there is no such activation. */
-bool iso_activation_find(const char *name, iso_activation_kind *kind);
-const char *iso_activation_name(iso_activation_kind kind);
+/* An activation. Its row: Keras's name; the class of Keras's layer that is named for it, or NULL; that layer's
+ * settings, which are members of iso_activation_numbers. */
+typedef struct iso_activation_type {
+    iso_row row;
+    const char *other_name; /* a second one in Keras, or NULL */
+    iso_tensor *(*of)(iso_tensor *x);
+    iso_tensor *(*with)(iso_tensor *x, const iso_activation_numbers *numbers); /* where `of` is NULL */
+    bool not_negative; /* no setting may be negative */
+    bool not_saved;    /* Keras's files have no name for it */
+    /* The op that is this activation and nothing else, and its kind. Where it takes a number, that is the row's only
+     * setting. NULL: it is more than one op. */
+    const iso_op_type *op;
+    iso_unary_kind unary;
+} iso_activation_type;
+
+/* The rows of all activations, at the index of their kind. */
+extern const iso_row *const iso_activations[];
 
 #endif
