@@ -1,7 +1,7 @@
 /* The choice for one op: of what its rule allows along each mesh axis - shard one of the factors that its
  * inputs are already sharded by, let a partial sum pass through where the op is linear, or do the same work
- * on every slot - the assignment that shares the work most widely, then leaves most tensors at home, and then
- * moves the fewest bytes. */
+ * on every slot - the assignment that shares the work most widely, then violates the fewest expected layouts,
+ * and then moves the fewest bytes. */
 #include <string.h>
 
 #include "runtime/spmd/partition_impl.h"
@@ -32,24 +32,24 @@ static bool all_have_inputs(const chooser *c, int axis)
     return !(divided & 1u << axis);
 }
 
-/* Whether the factor is a dimension of an output that is known to be wanted sharded so. */
-static bool wished(const chooser *c, int factor, int axis)
+/* Whether the factor is a dimension of an output whose hint shards it so. */
+static bool hinted(const chooser *c, int factor, int axis)
 {
     for (int o = 0; o < c->op->outputs; o++) {
-        const iso_layout *wish = iso_partition_wish(c->p, c->op->output[o]);
-        for (int d = 0; wish && d < wish->rank; d++)
-            if (c->rule.output[o][d] == factor && iso_layout_dimension_of(wish, axis) == d)
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+        for (int d = 0; hint && d < hint->rank; d++)
+            if (c->rule.output[o][d] == factor && iso_layout_dimension_of(hint, axis) == d)
                 return true;
     }
     return false;
 }
 
 /* A factor is offered along an axis where an input is sharded so, where it is the batch of an output that no
- * input has, or where an output is wished so and no input says otherwise. */
+ * input has, or where it is the hint of an output and no input says otherwise. */
 static bool offered(const chooser *c, int factor, int axis)
 {
     bool in_inputs = false;
-    if (all_have_inputs(c, axis) && wished(c, factor, axis))
+    if (all_have_inputs(c, axis) && hinted(c, factor, axis))
         return true;
     for (int i = 0; i < c->op->inputs; i++)
         for (int d = 0; d < c->in[i]->shape.rank; d++) {
@@ -111,7 +111,8 @@ static bool take_order(const iso_sharding *have, iso_sharding *sharding)
     return mine == theirs;
 }
 
-/* The order in which several axes cut one factor: as an input has it, as it is wished, else as in the mesh.
+/* The order in which several axes cut one factor: as an input has it, as the hint has it, else as in the
+ * mesh.
  */
 static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
 {
@@ -121,9 +122,9 @@ static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
                 take_order(&iso_partition_layout(c->p, c->in[i])->dim[d], sharding))
                 return;
     for (int o = 0; o < c->op->outputs; o++) {
-        const iso_layout *wish = iso_partition_wish(c->p, c->op->output[o]);
-        for (int d = 0; wish && d < wish->rank; d++)
-            if (c->rule.output[o][d] == factor && take_order(&wish->dim[d], sharding))
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+        for (int d = 0; hint && d < hint->rank; d++)
+            if (c->rule.output[o][d] == factor && take_order(&hint->dim[d], sharding))
                 return;
     }
 }
@@ -218,14 +219,14 @@ static double bytes_of(const chooser *c, const iso_assignment *a)
     return bytes;
 }
 
-static int misses_of(const chooser *c, const iso_assignment *a)
+static int violations_of(const chooser *c, const iso_assignment *a)
 {
-    int misses = 0;
+    int violations = 0;
     for (int i = 0; i < c->op->inputs; i++)
-        misses += iso_partition_misses(c->p, c->in[i], &a->input[i]);
+        violations += iso_partition_violations(c->p, c->in[i], &a->input[i]);
     for (int o = 0; o < c->op->outputs; o++)
-        misses += iso_partition_misses(c->p, c->op->output[o], &a->output[o]);
-    return misses;
+        violations += iso_partition_violations(c->p, c->op->output[o], &a->output[o]);
+    return violations;
 }
 
 static bool better(const iso_assignment *a, const iso_assignment *b)
@@ -234,7 +235,7 @@ static bool better(const iso_assignment *a, const iso_assignment *b)
         return a->share < b->share;
     if (a->sharded != b->sharded)
         return a->sharded > b->sharded;
-    return a->misses != b->misses ? a->misses < b->misses : a->bytes < b->bytes;
+    return a->violations != b->violations ? a->violations < b->violations : a->bytes < b->bytes;
 }
 
 static void consider(chooser *c, iso_assignment *a)
@@ -248,7 +249,7 @@ static void consider(chooser *c, iso_assignment *a)
             a->share /= c->p->mesh->size[axis];
             a->sharded++;
         }
-    a->misses = misses_of(c, a);
+    a->violations = violations_of(c, a);
     a->bytes = bytes_of(c, a);
     if (!c->found || better(a, &c->best)) {
         c->best = *a;

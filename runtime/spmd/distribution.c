@@ -1,5 +1,5 @@
-/* Distributions: a mesh, and callbacks that say how inputs, variables and layers' outputs lie on it. Data
- * parallel and model parallel are two sets of callbacks. */
+/* Distributions: a mesh, and what says how inputs, variables and layers' outputs lie on it. Data parallel
+ * splits the batch, model parallel has a layout map, all others have the user's callbacks. */
 #include "runtime/base/arguments.h"
 #include "runtime/spmd/layout_map_impl.h"
 
@@ -26,8 +26,6 @@ static iso_status create(iso_distribution value, iso_distribution **out)
     return ISO_OK;
 }
 
-/* ---- the callbacks of data and model parallel distributions ---- */
-
 iso_sharding iso_distribution_batch(const iso_distribution *distribution)
 {
     iso_sharding sharding = {0};
@@ -45,28 +43,6 @@ static iso_layout batch_layout(const iso_distribution *distribution, const iso_s
     return layout;
 }
 
-static iso_status split_batch(void *arg, const char *path, const iso_shape *shape, char *text, size_t size)
-{
-    const iso_distribution *distribution = arg;
-    iso_layout layout = batch_layout(distribution, shape);
-    (void)path;
-    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH) /* else an input without rows: replicated */
-        iso_layout_text(distribution->mesh, &layout, text, size);
-    return ISO_OK;
-}
-
-/* What the map has for the path; left empty where no key matches. */
-static iso_status look_up(void *arg, const char *path, const iso_shape *shape, char *text, size_t size)
-{
-    const iso_distribution *distribution = arg;
-    iso_layout layout;
-    const char *key;
-    iso_status status = iso_layout_map_find(distribution->map, path, shape, &layout, &key);
-    if (status == ISO_OK && key)
-        iso_layout_text(distribution->mesh, &layout, text, size);
-    return status;
-}
-
 /* ---- making ---- */
 
 iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
@@ -75,15 +51,13 @@ iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distr
     ISO_NEED(distribution);
     iso_distribution_options how = {0};
     iso_options_copy(&how, sizeof how, options, size);
-    return create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS, .foreign = true},
-                  distribution);
+    return create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS}, distribution);
 }
 
 iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution)
 {
     ISO_NEED(distribution);
-    return create((iso_distribution){.mesh = mesh, .how = {.data = split_batch}, .batch_axis = EVERY_AXIS},
-                  distribution);
+    return create((iso_distribution){.mesh = mesh, .batch_axis = EVERY_AXIS}, distribution);
 }
 
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
@@ -96,13 +70,7 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
     int axis = own.batch_axis ? iso_mesh_find_axis(mesh, own.batch_axis) : 0;
     if (axis < 0)
         return iso_error_prefix(iso_mesh_unknown_axis(mesh, own.batch_axis), "the batch axis: ");
-    return create(
-        (iso_distribution){
-            .mesh = mesh,
-            .how = {.data = look_up, .variable = look_up, .output = look_up, .optimizer = look_up},
-            .batch_axis = axis,
-            .map = map},
-        distribution);
+    return create((iso_distribution){.mesh = mesh, .batch_axis = axis, .map = map}, distribution);
 }
 
 iso_distribution *iso_distribution_hold(iso_distribution *distribution)
@@ -155,7 +123,7 @@ void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
     graph->let_go = let_go;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static iso_status check_rank(const iso_layout *layout, const char *text, const iso_shape *shape)
 {
@@ -180,22 +148,33 @@ static iso_status take(const iso_distribution *distribution, const char *path, c
     return ISO_OK;
 }
 
-static iso_status ask(const iso_distribution *distribution, iso_layout_callback callback, const char *path,
-                      const iso_shape *shape, iso_layout *layout, bool *given)
+/* What a user's callback says. */
+static iso_status query_callback(const iso_distribution *distribution, iso_layout_callback callback,
+                                 const char *path, const iso_shape *shape, iso_layout *layout, bool *given)
 {
     char text[ISO_LAYOUT_TEXT] = "";
-    *given = false;
-    *layout = iso_layout_whole(shape->rank);
-    if (!callback)
-        return ISO_OK;
     iso_status status = callback(distribution->how.arg, path, shape, text, sizeof text);
     text[sizeof text - 1] = 0;
     if (status != ISO_OK)
-        return distribution->foreign ? iso_error_prefix(status, "the layout of '%s': ", path) : status;
-    if (!*text)
-        return ISO_OK;
-    *given = true;
-    return take(distribution, path, text, shape, layout);
+        return iso_error_prefix(status, "the layout of '%s': ", path);
+    *given = *text;
+    return *given ? take(distribution, path, text, shape, layout) : ISO_OK;
+}
+
+/* What the distribution says of a path: its map, the user's callback (may be NULL), or nothing. */
+static iso_status query(const iso_distribution *distribution, iso_layout_callback callback, const char *path,
+                        const iso_shape *shape, iso_layout *layout, bool *given)
+{
+    const char *key = NULL;
+    iso_status status = ISO_OK;
+    *given = false;
+    *layout = iso_layout_whole(shape->rank);
+    if (callback)
+        return query_callback(distribution, callback, path, shape, layout, given);
+    if (distribution->map)
+        status = iso_layout_map_find(distribution->map, path, shape, layout, &key);
+    *given = key != NULL;
+    return status;
 }
 
 iso_status iso_distribution_input(const iso_distribution *distribution, const iso_tensor *input,
@@ -207,7 +186,7 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     if (path.failed)
         return iso_error(ISO_NO_MEMORY, "no memory for the path of an input");
     iso_status status =
-        ask(distribution, distribution->how.data, iso_text_get(&path), &input->shape, layout, &given);
+        query(distribution, distribution->how.data, iso_text_get(&path), &input->shape, layout, &given);
     if (status == ISO_OK && !given && iso_input_has_batch(input))
         *layout = batch_layout(distribution, &input->shape);
     iso_text_free(&path);
@@ -228,7 +207,7 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
     bool given;
     iso_layout own;
     iso_status status =
-        ask(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
+        query(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
     if (status == ISO_OK && !given && variable->gathers)
         return gathered_layout(distribution, variable, layout);
     if (status == ISO_OK && !given)
@@ -248,22 +227,21 @@ const char *iso_distribution_reason(const iso_distribution *distribution, const 
     *key = NULL;
     if (variable->layout)
         return "own";
-    if (distribution->map && !distribution->foreign)
-        return iso_layout_map_find(distribution->map, variable->path, &variable->shape, &layout, key) ==
-                           ISO_OK &&
-                       *key
-                   ? "key"
-                   : "default";
+    if (distribution->map) {
+        iso_status status =
+            iso_layout_map_find(distribution->map, variable->path, &variable->shape, &layout, key);
+        return status == ISO_OK && *key ? "key" : "default";
+    }
     bool given = false;
     iso_status status =
-        ask(distribution, distribution->how.variable, variable->path, &variable->shape, &layout, &given);
+        query(distribution, distribution->how.variable, variable->path, &variable->shape, &layout, &given);
     return status == ISO_OK && given ? "distribution" : "default";
 }
 
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
                                    const iso_shape *shape, iso_layout *layout, bool *given)
 {
-    iso_status status = ask(distribution, distribution->how.output, path, shape, layout, given);
+    iso_status status = query(distribution, distribution->how.output, path, shape, layout, given);
     if (status == ISO_OK && !*given)
         *given = iso_zero_output(distribution, path, shape, layout);
     return status;
@@ -276,8 +254,8 @@ iso_status iso_distribution_slot(const iso_distribution *distribution, const iso
     iso_text_add(&path, "%s%s/%s", ISO_OPTIMIZER_PREFIX, variable->path, slot);
     iso_status status =
         path.failed ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable->path)
-                    : ask(distribution, distribution->how.optimizer, iso_text_get(&path), &variable->shape,
-                          layout, given);
+                    : query(distribution, distribution->how.optimizer, iso_text_get(&path), &variable->shape,
+                            layout, given);
     iso_text_free(&path);
     return status;
 }

@@ -2,7 +2,6 @@
  * where layouts meet. */
 #include <string.h>
 
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"
 
@@ -12,106 +11,38 @@ static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_assignmen
 {
     int input[ISO_MAX_INPUTS] = {0};
     iso_status status = ISO_OK;
-    for (int i = 0; i < op->inputs && status == ISO_OK; i++)
-        status = iso_partition_value(p, p->resolved[op->input[i]->id], &chosen->input[i], &input[i]);
     iso_program_step *step;
-    if (status != ISO_OK || (status = iso_program_add_step(p->program, (iso_op *)op, &step)) != ISO_OK)
-        return status;
+    for (int i = 0; i < op->inputs; i++)
+        ISO_TRY(iso_partition_value(p, p->resolved[op->input[i]->id], &chosen->input[i], &input[i]));
+    ISO_TRY(iso_program_add_step(p->program, (iso_op *)op, &step));
     memcpy(step->input, input, sizeof input);
     step->replicas = chosen->share * p->mesh->slots;
-    int number = p->program->steps - 1;
-    for (int o = 0; o < op->outputs && status == ISO_OK; o++) {
-        int value;
-        status = iso_partition_begin(p, op->output[o], &chosen->output[o], number, &value);
-        p->program->step[number].output[o] = value;
-    }
-    return status;
-}
-
-/* What the distribution says is part of what ranks compare. */
-static void note(iso_partitioner *p, const char *path, const iso_layout *layout)
-{
-    char text[ISO_LAYOUT_TEXT];
-    uint64_t hash = iso_hash_text(p->program->placement, path);
-    p->program->placement = iso_hash_text(hash, iso_layout_text(p->mesh, layout, text, sizeof text));
-}
-
-/* An output that the user laid out: resharded at once, and from then on the tensor's own layout. */
-static iso_status pin_to(iso_partitioner *p, const char *path, iso_tensor *tensor, const iso_layout *layout)
-{
-    int value;
-    note(p, path, layout);
-    iso_status status = iso_partition_value(p, tensor, layout, &value);
-    if (status == ISO_OK)
-        iso_partition_pin(p, tensor, value);
-    return status;
-}
-
-static iso_status pin_path(iso_partitioner *p, const char *path, iso_tensor *tensor)
-{
-    iso_layout layout;
-    bool given;
-    iso_status status =
-        iso_distribution_output(p->program->distribution, path, &tensor->shape, &layout, &given);
-    return status == ISO_OK && given ? pin_to(p, path, tensor, &layout) : status;
-}
-
-/* By its name and by those of the layers that pass it on. */
-static iso_status pin(iso_partitioner *p, const iso_tensor *named, iso_tensor *tensor)
-{
-    const iso_layout *given = iso_partition_given(p, named);
-    iso_status status = given ? pin_to(p, named->name, tensor, given) : ISO_OK;
-    for (const iso_tensor_path *path = named->paths; path && status == ISO_OK; path = path->next)
-        status = pin_path(p, path->text, tensor);
-    return status;
-}
-
-/* An input that a layer passes on as it is. */
-static iso_status pin_layers(iso_partitioner *p, iso_tensor *input)
-{
-    iso_status status = ISO_OK;
-    for (const iso_tensor_path *path = input->paths; path && status == ISO_OK; path = path->next)
-        status = pin_path(p, path->text, input);
-    return status;
-}
-
-/* The gradient of a variable whose update is cut goes there at once. */
-static iso_status take_home(iso_partitioner *p, iso_tensor *tensor)
-{
-    iso_layout home;
-    int value;
-    if (!iso_partition_goes_home(p, tensor, &home))
-        return ISO_OK;
-    iso_status status = iso_partition_value(p, tensor, &home, &value);
-    if (status == ISO_OK)
-        iso_partition_pin(p, tensor, value);
-    return status;
-}
-
-static iso_status pin_outputs(iso_partitioner *p, const iso_op *op)
-{
-    iso_status status = ISO_OK;
-    for (int o = 0; o < op->outputs && status == ISO_OK; o++)
-        if ((status = pin(p, op->output[o], op->output[o])) == ISO_OK)
-            status = take_home(p, op->output[o]);
+    for (int o = 0; o < op->outputs; o++)
+        ISO_TRY(iso_partition_begin(p, op->output[o], &chosen->output[o], p->program->steps - 1,
+                                    &step->output[o]));
+done:
     return status;
 }
 
 /* Ops that the mode resolves are not computed, but what stands for their output has its layout. */
-static iso_status pin_resolved(iso_partitioner *p, const iso_op *op)
+static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
 {
     iso_tensor *real = p->resolved[op->output[0]->id];
     if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
         return ISO_OK;
-    return pin(p, op->output[0], real);
+    return iso_partition_constrain(p, op->output[0], real);
 }
 
 static iso_status partition_op(iso_partitioner *p, const iso_op *op)
 {
     iso_assignment chosen;
+    iso_status status = ISO_OK;
     iso_partition_choose(p, op, &chosen);
-    iso_status status = emit(p, op, &chosen);
-    return status == ISO_OK ? pin_outputs(p, op) : status;
+    ISO_TRY(emit(p, op, &chosen));
+    for (int o = 0; o < op->outputs; o++)
+        ISO_TRY(iso_partition_constrain(p, op->output[o], op->output[o]));
+done:
+    return status;
 }
 
 /* ---- sources: inputs, variables, constants ---- */
@@ -130,24 +61,28 @@ static iso_status partition_source(iso_partitioner *p, const iso_op *op)
 {
     iso_layout layout = source_layout(p, op);
     int value;
-    iso_status status = iso_partition_begin(p, op->output[0], &layout, -1, &value);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_partition_begin(p, op->output[0], &layout, -1, &value));
     for (int i = 0; i < p->program->inputs; i++)
         if (p->program->input[i] == op->output[0])
             p->program->input_value[i] = value;
-    return op->type == &iso_op_input ? pin_layers(p, op->output[0]) : ISO_OK;
+    if (op->type == &iso_op_input) /* layers may pass it on as it is */
+        ISO_TRY(iso_partition_constrain(p, op->output[0], op->output[0]));
+done:
+    return status;
 }
 
 static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
 {
     int begin, end;
-    iso_status status = iso_partition_split(p, op, &begin, &end);
-    for (int k = begin; k < end && status == ISO_OK; k++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_partition_split(p, op, &begin, &end));
+    for (int k = begin; k < end; k++) {
         const iso_op *piece = p->program->pieces->op[k];
         if (piece)
-            status = iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece);
+            ISO_TRY(iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece));
     }
+done:
     return status;
 }
 
@@ -205,14 +140,15 @@ static iso_layout plain_layout(const iso_partitioner *p, const iso_tensor *tenso
 static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *request)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < request->outputs && status == ISO_OK; i++) {
+    for (int i = 0; i < request->outputs; i++) {
         iso_tensor *tensor = p->resolved[request->output[i]->id];
         if (!tensor)
             return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
                              iso_tensor_name(request->output[i]));
         iso_layout layout = request->parts ? plain_layout(p, tensor) : iso_layout_whole(tensor->shape.rank);
-        status = iso_partition_value(p, tensor, &layout, &p->program->output_value[i]);
+        ISO_TRY(iso_partition_value(p, tensor, &layout, &p->program->output_value[i]));
     }
+done:
     return status;
 }
 
@@ -267,7 +203,7 @@ static iso_status lay_out_variables(iso_partitioner *p)
     for (int i = 0; i < graph->variables; i++) {
         iso_layout *layout = &p->program->variable_layout[i];
         ISO_TRY(iso_distribution_variable(p->program->distribution, graph->variable[i], layout));
-        note(p, graph->variable[i]->path, layout);
+        iso_program_note(p->program, graph->variable[i]->path, layout);
     }
 done:
     return status;
@@ -288,7 +224,7 @@ static iso_status lay_out_updates(iso_partitioner *p, const iso_update *update)
         iso_layout *layout = &program->update_layout[change->variable->id];
         ISO_TRY(iso_zero_update(program->distribution, change->variable,
                                 &((const iso_apply_attrs *)change->apply->attrs)->optimizer, layout));
-        note(p, change->variable->path, layout);
+        iso_program_note(p->program, change->variable->path, layout);
     }
 done:
     return status;
@@ -297,17 +233,17 @@ done:
 /* The axes over which the batch of some input is split are those over which other batches may be. */
 static iso_status lay_out_inputs(iso_partitioner *p)
 {
+    iso_status status = ISO_OK;
     for (int i = 0; i < p->program->inputs; i++) {
         iso_layout *layout = &p->input_layout[i];
         const iso_tensor *input = p->program->input[i];
-        iso_status status = iso_distribution_input(p->program->distribution, input, layout);
-        if (status != ISO_OK)
-            return status;
-        note(p, iso_tensor_name(input), layout);
+        ISO_TRY(iso_distribution_input(p->program->distribution, input, layout));
+        iso_program_note(p->program, iso_tensor_name(input), layout);
         for (int k = 0; iso_input_has_batch(input) && k < layout->dim[0].count; k++)
             p->batch_axes |= 1u << layout->dim[0].axis[k];
     }
-    return ISO_OK;
+done:
+    return status;
 }
 
 static iso_status partition(iso_partitioner *p, const iso_program_request *request, const iso_update *update)
@@ -319,11 +255,10 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(lay_out_variables(p));
     ISO_TRY(lay_out_inputs(p));
     ISO_TRY(lay_out_updates(p, update));
-    ISO_TRY(iso_partition_ask(p));
-    ISO_TRY(iso_partition_settle(p));
+    ISO_TRY(iso_partition_find_constraints(p));
     for (int k = 0; k < p->graph->ops; k++) {
         p->backward = p->graph->op[k]->backward_of != NULL;
-        ISO_TRY(!p->needed[k]                                   ? pin_resolved(p, p->graph->op[k])
+        ISO_TRY(!p->needed[k]                                   ? constrain_resolved(p, p->graph->op[k])
                 : iso_partition_is_source(p->graph->op[k])      ? partition_source(p, p->graph->op[k])
                 : iso_partition_wants_split(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
                                                                 : partition_op(p, p->graph->op[k]));
@@ -397,8 +332,8 @@ done:
     iso_free(p.reader);
     iso_free(p.next_reader);
     iso_free(p.last_value);
-    iso_partition_unsettle(&p);
-    iso_partition_forget(&p);
+    iso_free(p.constraint);
+    iso_free(p.annotation);
     iso_program_destroy(program);
     return status;
 }

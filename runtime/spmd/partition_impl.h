@@ -5,25 +5,36 @@
 
 #include "runtime/spmd/program.h"
 
+/* A layout that the distribution gives to a path; path NULL: a layout that was propagated from such. */
+typedef struct iso_annotation {
+    const char *path;
+    iso_layout layout;
+} iso_annotation;
+
+/* What is known of a tensor's layout before it is made (constraints.c): numbers of annotations. */
+typedef struct iso_constraint {
+    int first,
+        count;    /* hard: the distribution gives these, first and those after it, to the tensor's paths */
+    int hint;     /* offered to an op whose inputs are replicated; -1: none */
+    int expected; /* a strategy violates it where it makes or takes the tensor in another; -1: none */
+} iso_constraint;
+
 typedef struct iso_partitioner {
     iso_program *program;
     const iso_mesh *mesh;
     iso_graph *graph;
     /* What is kept of tensors has room for [tensor_room]: the graph's and, behind them, those of pieces. */
     int tensor_room, piece_room;
-    iso_tensor **resolved; /* what stands for it in this mode */
-    bool *needed;          /* [graph->ops] */
-    int *first_value;      /* the value in the layout chosen for it, or -1 */
-    int *last_value;       /* the end of the list that begins with it (iso_program_value's next) */
-    int *reader;           /* 1 + the last shared piece that reads it first; 0: none */
-    int *next_reader;      /* [piece_room] 1 + the one before it */
-    int *
-        given; /* [graph->tensors] the layout that the distribution gives to this output by its name, or -1 */
-    int *wish; /* [graph->tensors] a layout that the tensor will be wanted in, or -1 */
-    int wishes, wish_capacity;
-    iso_layout *wished; /* [wishes] */
-    iso_layout **home;  /* [graph->tensors] (homes.c), or NULL */
-    bool backward;      /* the op at hand is one of the backward pass */
+    iso_tensor **resolved;      /* what stands for it in this mode */
+    bool *needed;               /* [graph->ops] */
+    int *first_value;           /* the value in the layout chosen for it, or -1 */
+    int *last_value;            /* the end of the list that begins with it (iso_program_value's next) */
+    int *reader;                /* 1 + the last shared piece that reads it first; 0: none */
+    int *next_reader;           /* [piece_room] 1 + the one before it */
+    iso_constraint *constraint; /* [graph->tensors] */
+    int annotations, annotation_capacity;
+    iso_annotation *annotation; /* [annotations] */
+    bool backward;              /* the op at hand is one of the backward pass */
     iso_layout input_layout[ISO_MAX_FUNCTION_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
@@ -43,34 +54,24 @@ const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tenso
 /* A new value of a tensor, made by a step (-1: a source), which from now on is the tensor's own. */
 iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
                                int *value);
-/* From now on the tensor's own value is this one, and those before it are not used any more. */
-void iso_partition_pin(iso_partitioner *p, const iso_tensor *tensor, int value);
 /* The value of this tensor in this layout: one that exists, or a reshard of the one from which it is
  * cheapest. */
 iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value);
 /* Bytes that a slot takes from others to have this tensor in this layout, about. */
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
 
-/* ---- wishes.c ---- */
-/* Asks the distribution for the layouts of outputs, before any is chosen. */
-iso_status iso_partition_ask(iso_partitioner *p);
-/* What it gives to the output of this name; NULL: nothing. */
-const iso_layout *iso_partition_given(const iso_partitioner *p, const iso_tensor *named);
-/* A layout that a tensor yet to be made will be wanted in: what the distribution says of it or of what is
- * made of it element by element, or, for a gradient, what its tensor has. NULL: none is known. */
-const iso_layout *iso_partition_wish(const iso_partitioner *p, const iso_tensor *tensor);
-void iso_partition_forget(iso_partitioner *p);
-
-/* ---- homes.c ---- */
-/* Finds where tensors stay, once it is known what the distribution gives. */
-iso_status iso_partition_settle(iso_partitioner *p);
-void iso_partition_unsettle(iso_partitioner *p);
-/* Whether this is the gradient of a variable and goes to its home as soon as it is made: addends are summed
- * where the update wants them. */
-bool iso_partition_goes_home(const iso_partitioner *p, const iso_tensor *tensor, iso_layout *layout);
-/* Along how many axes an input of this layout would be taken from where its tensor stays, or an output made
- * elsewhere. */
-int iso_partition_misses(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
+/* ---- constraints.c ---- */
+/* Queries the distribution for the layouts of outputs, once for each path, and propagates them. */
+iso_status iso_partition_find_constraints(iso_partitioner *p);
+/* A layout in which a tensor that is not made yet will be wanted: its hint, or, for a gradient, the layout of
+ * its tensor. NULL: none is known. */
+const iso_layout *iso_partition_hint(const iso_partitioner *p, const iso_tensor *tensor);
+/* The number of mesh axes along which this layout of an op's input or output is not the expected one. */
+int iso_partition_violations(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
+/* Reshards a tensor that has just been made to the layouts that the distribution gives to the paths of
+ * `named`: the tensor itself, or an output in whose place the mode puts it. A variable's gradient is
+ * reduce-scattered to the layout of the update. These layouts become the tensor's own. */
+iso_status iso_partition_constrain(iso_partitioner *p, const iso_tensor *named, iso_tensor *tensor);
 
 /* ---- choose.c ---- */
 /* An assignment: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
@@ -80,7 +81,7 @@ typedef struct iso_assignment {
     iso_layout input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
     double share; /* of the op's work that one slot does */
     int sharded;  /* axes that share it out, those of one slot among them */
-    int misses;   /* of the homes of tensors */
+    int violations;
     double bytes;
 } iso_assignment;
 /* The best assignment for an op whose (resolved) inputs have values. */

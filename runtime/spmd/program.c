@@ -102,6 +102,13 @@ void iso_program_destroy(iso_program *program)
     iso_free(program);
 }
 
+void iso_program_note(iso_program *program, const char *path, const iso_layout *layout)
+{
+    char text[ISO_LAYOUT_TEXT];
+    uint64_t hash = iso_hash_text(program->placement, path);
+    program->placement = iso_hash_text(hash, iso_layout_text(program->mesh, layout, text, sizeof text));
+}
+
 /* The text of a layout names the axes of its windows only. */
 static uint64_t hash_windows(uint64_t hash, const iso_layout *layout)
 {

@@ -80,6 +80,8 @@ void iso_program_destroy(iso_program *program);
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value);
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
+/* For the partitioner: what the distribution says of a path is part of what ranks compare. */
+void iso_program_note(iso_program *program, const char *path, const iso_layout *layout);
 /* The variable in whose memory a value lies, being its value or what only reshapes it; NULL: none. */
 const iso_variable *iso_program_variable_under(const iso_program *program, int value);
 /* Copies the outputs and assigned values that are variables which the program itself changes: both have the

@@ -21,12 +21,11 @@ struct iso_mesh {
 };
 
 struct iso_distribution {
-    int holders;    /* the program and graphs: the last one frees the distribution */
-    iso_mesh *mesh; /* held; NULL: made when a graph is distributed */
-    iso_distribution_options how;
-    bool foreign;        /* the callbacks are a user's */
+    int holders;                  /* the program and graphs: the last one frees the distribution */
+    iso_mesh *mesh;               /* held; NULL: made when a graph is distributed */
+    iso_distribution_options how; /* the user's callbacks; none with a map */
     int batch_axis;      /* over which inputs are split where nobody says otherwise; -1: every axis */
-    iso_layout_map *map; /* whose keys are reported where they match nothing, held; or NULL */
+    iso_layout_map *map; /* held; NULL: none. Keys that match nothing are reported */
     int zero;            /* its level; 0: not asked for */
 };
 

@@ -23,11 +23,6 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
     return status;
 }
 
-void iso_partition_pin(iso_partitioner *p, const iso_tensor *tensor, int value)
-{
-    p->first_value[tensor->id] = value;
-}
-
 /* One more value of the tensor, behind its others. */
 static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step, int *value)
 {

@@ -153,6 +153,51 @@ START_TEST(all_ranks_are_asked_alike)
 }
 END_TEST
 
+typedef struct path_log {
+    int paths;
+    char path[64][64];
+} path_log;
+
+/* Lays out the last two, and logs every path that it is asked for. */
+static iso_status log_outputs(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
+{
+    path_log *log = arg;
+    ck_assert_int_lt(log->paths, 64);
+    snprintf(log->path[log->paths++], sizeof log->path[0], "%s", path);
+    if (shape->rank == 2 && strcmp(path, "block/a/output") != 0)
+        snprintf(layout, size, "data, model");
+    return ISO_OK;
+}
+
+/* By its own name, and by that of the block that it is the output of. */
+START_TEST(an_output_is_asked_for_once_in_each_function)
+{
+    iso_mesh *mesh = NULL;
+    iso_distribution *distribution = NULL;
+    iso_function *function = NULL;
+    path_log log = {0};
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_name_scope_begin(g, "block");
+    iso_tensor *z = iso_sum(iso_name_scope_end(g, iso_dense(iso_dense(x, 8, .name = "a"), 4, .name = "b")));
+    check_ok(iso_mesh_create(ctx, "data=2,model=2", &mesh));
+    check_ok(iso_distribution_create(mesh, &distribution, .output = log_outputs, .arg = &log));
+    iso_graph_distribute(g, distribution);
+    check_ok(iso_function_create(g, &function, .inputs = {x}, .outputs = {z}));
+    static const char *const paths[] = {"block/a/output", "block/b/output", "block/output"};
+    for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+        int asked = 0;
+        for (int i = 0; i < log.paths; i++)
+            asked += strcmp(log.path[i], paths[k]) == 0;
+        ck_assert_msg(asked == 1, "'%s' is asked for %d times", paths[k], asked);
+    }
+    iso_function_destroy(function);
+    iso_graph_destroy(g);
+    iso_distribution_destroy(distribution);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 /* The same by a map: one mechanism, one program. */
 static iso_status by_map(void *arg, const char *path, const iso_shape *shape, char *layout, size_t size)
 {
@@ -404,10 +449,11 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("distributions", 60, a_third_distribution_gives_the_numbers_of_one_slot,
-                  all_ranks_are_asked_alike, a_map_behind_callbacks_is_model_parallel,
-                  a_wrong_answer_names_the_path, ranks_that_are_told_different_things_notice,
-                  layouts_stay_as_the_first_function_found_them, slots_of_optimizers_are_asked_for,
-                  keys_of_what_other_functions_need_are_taken, a_block_has_the_last_word))
+                  all_ranks_are_asked_alike, an_output_is_asked_for_once_in_each_function,
+                  a_map_behind_callbacks_is_model_parallel, a_wrong_answer_names_the_path,
+                  ranks_that_are_told_different_things_notice, layouts_stay_as_the_first_function_found_them,
+                  slots_of_optimizers_are_asked_for, keys_of_what_other_functions_need_are_taken,
+                  a_block_has_the_last_word))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
