@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/train_impl.h"
+#include "runtime/train/loss.h"
 
 static bool clips(const iso_train_options *options)
 {
@@ -68,8 +69,7 @@ static iso_status read_metrics(const char *text, iso_metric *metrics, const char
         iso_status status = iso_metric_find(name, &metrics[count]);
         if (status != ISO_OK)
             return iso_error_prefix(status, "--metrics '%s': ", text);
-        bool ours = strcmp(name, iso_metric_name(metrics[count])) == 0;
-        names[count] = ours ? iso_metric_name(metrics[count]) : iso_metric_keras_name(metrics[count]);
+        names[count] = iso_metric_spelling(metrics[count], name);
         count++;
         at += length + (at[length] == ',');
     }
@@ -79,20 +79,17 @@ static iso_status read_metrics(const char *text, iso_metric *metrics, const char
 /* One loss for every output, with none of the settings that belong to another. */
 static iso_status replace_loss(const char *name, iso_compile_options *compile)
 {
-    iso_status status = iso_loss_find(name, &compile->loss);
+    iso_output_options common = iso_compile_common(compile);
+    iso_status status = iso_loss_find(name, &common.loss);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--loss '%s': ", name);
-    compile->label_smoothing = compile->huber_delta = 0;
+    iso_loss_reset_settings(&common);
+    iso_compile_set_common(compile, &common);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
         compile->outputs[i].loss = ISO_LOSS_NONE;
-        compile->outputs[i].label_smoothing = compile->outputs[i].huber_delta = 0;
+        iso_loss_reset_settings(&compile->outputs[i]);
     }
     return ISO_OK;
-}
-
-static bool is_crossentropy(iso_loss loss)
-{
-    return loss >= ISO_LOSS_SPARSE_CROSSENTROPY && loss <= ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
 }
 
 /* A built-in model's accuracy is that of classes: the targets of another crossentropy are fractions, and
@@ -100,11 +97,12 @@ static bool is_crossentropy(iso_loss loss)
 static void fit_metrics(iso_compile_options *compile)
 {
     int kept = 0;
-    bool sparse =
-        compile->loss == ISO_LOSS_SPARSE_CROSSENTROPY || compile->loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
-    for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE && !sparse; i++) {
+    iso_loss_target_kind targets = iso_loss_targets(compile->loss);
+    if (targets == ISO_TARGET_CLASSES)
+        return;
+    for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE; i++) {
         iso_metric metric = compile->metrics[i];
-        if (metric == ISO_METRIC_ACCURACY && !is_crossentropy(compile->loss))
+        if (metric == ISO_METRIC_ACCURACY && targets == ISO_TARGET_VALUES)
             metric = ISO_METRIC_NONE;
         compile->metrics[i] = ISO_METRIC_NONE;
         if (metric != ISO_METRIC_NONE)

@@ -4,17 +4,11 @@
 #include <string.h>
 
 #include "launch/train_impl.h"
+#include "runtime/train/loss.h"
 
 static bool is_sparse(iso_loss loss)
 {
-    return loss == ISO_LOSS_SPARSE_CROSSENTROPY || loss == ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS;
-}
-
-/* Losses that compare probabilities: their targets lie in [0, 1], whatever the inputs. */
-static bool is_crossentropy(iso_loss loss)
-{
-    return loss == ISO_LOSS_CROSSENTROPY || loss == ISO_LOSS_CROSSENTROPY_LOGITS ||
-           loss == ISO_LOSS_BINARY_CROSSENTROPY || loss == ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
+    return iso_loss_targets(loss) == ISO_TARGET_CLASSES;
 }
 
 /* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
@@ -46,7 +40,7 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
         if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
             continue;
         iso_random_rows *target = &options.output[options.outputs++];
-        *target = rows_like(y, 0, normal && !is_crossentropy(loss));
+        *target = rows_like(y, 0, normal && iso_loss_targets(loss) == ISO_TARGET_VALUES);
         if (is_sparse(loss) && target->shape.rank > 0)
             target->classes = target->shape.dim[--target->shape.rank];
     }
@@ -59,7 +53,8 @@ static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t se
 {
     iso_loss loss = named->compile.loss;
     iso_random_rows x = {.shape = ISO_SHAPE(28, 28, 1), .normal = normal},
-                    y = {.shape = ISO_SHAPE(named->outputs), .normal = normal && !is_crossentropy(loss)};
+                    y = {.shape = ISO_SHAPE(named->outputs),
+                         .normal = normal && iso_loss_targets(loss) == ISO_TARGET_VALUES};
     if (is_sparse(loss))
         y = (iso_random_rows){.classes = named->outputs};
     return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},

@@ -6,6 +6,7 @@
 
 #include "models/keras/keras_impl.h"
 #include "runtime/base/options.h"
+#include "runtime/train/loss.h"
 
 /* ---- optimizers ---- */
 
@@ -218,72 +219,76 @@ static const char *identifier(const json_t *value, char *room, size_t size)
     return text || type ? room : NULL;
 }
 
-/* The settings of a loss that is an object. */
-static iso_status read_loss_config(const iso_layer_config *config, char *name, size_t size,
-                                   iso_output_options *output)
+/* The settings of a row into the output's options, in which zero means the default. */
+static void read_settings(const iso_layer_config *config, const iso_setting *setting,
+                          iso_output_options *output)
 {
+    for (; setting && setting->name; setting++) {
+        const char *key = iso_setting_keras(setting);
+        double value = number(config, key, setting->fallback);
+        if (setting->kind == ISO_SETTING_INT && !(value >= 1 && value <= INT_MAX && value == (int)value))
+            config->refuse(config, key, "a whole number from 1");
+        else
+            iso_setting_set(setting, output, wish(value));
+    }
+}
+
+static void read_loss_config(const iso_layer_config *config, iso_output_options *output)
+{
+    const iso_loss_type *type = iso_loss_type_of(output->loss);
     const char *reduction = config->text(config, "reduction");
-    size_t length = strlen(name);
     if (reduction && strcmp(reduction, "sum_over_batch_size") != 0)
         config->refuse(config, "reduction", "'sum_over_batch_size'");
     if (number(config, "axis", -1) != -1)
         config->refuse(config, "axis", "-1");
-    output->label_smoothing = wish(number(config, "label_smoothing", 0));
-    output->huber_delta = number(config, "delta", 1);
-    if (number(config, "from_logits", 0) != 0)
-        snprintf(name + length, size - length, "_logits");
-    return ISO_OK;
+    if (type->logits)
+        output->loss = iso_loss_from_logits(output->loss, number(config, "from_logits", 0) != 0);
+    read_settings(config, type->row.setting, output);
 }
 
 static iso_status read_loss(iso_keras_reader *reader, const json_t *value, iso_output_options *output)
 {
     char name[120], shown[160];
-    iso_output_options read = {0};
+    iso_output_options read = *output;
     iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
     if (!identifier(value, name, sizeof name))
         return iso_keras_refuse(reader, "the loss %s is not Keras's own",
                                 iso_keras_value(value, shown, sizeof shown));
-    iso_status status = iso_keras_arguments_begin(&arguments);
-    if (status != ISO_OK)
-        return status;
-    if (arguments.members)
-        status = read_loss_config(&arguments.config, name, sizeof name, &read);
-    ISO_TRY(iso_keras_arguments_end(&arguments, status));
+    iso_status status;
     ISO_TRY(iso_loss_find(name, &read.loss));
-    output->loss = read.loss;
-    output->label_smoothing = read.label_smoothing;
-    output->huber_delta = read.huber_delta;
+    ISO_TRY(iso_keras_arguments_begin(&arguments));
+    if (arguments.members)
+        read_loss_config(&arguments.config, &read);
+    ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
+    *output = read;
 done:
     return status;
 }
 
-static bool has_k(iso_metric metric)
+static bool has_setting(const iso_metric_type *type, const iso_setting *setting)
 {
-    return metric == ISO_METRIC_TOP_K || metric == ISO_METRIC_SPARSE_TOP_K;
+    const iso_setting *own = type ? type->row.setting : NULL;
+    while (own && own->name && own->offset != setting->offset)
+        own++;
+    return own && own->name;
 }
 
-static bool has_threshold(iso_metric metric, const iso_shape *prediction)
+/* Settings are the output's, for all its metrics: those of one more, in `read`, must be the same. */
+static iso_status set_settings(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric,
+                               const iso_output_options *read, iso_output_options *output)
 {
-    bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
-    return metric == ISO_METRIC_BINARY_ACCURACY || (metric == ISO_METRIC_ACCURACY && one);
-}
-
-/* k and threshold are the output's, for all its metrics: those of one more must be the same. */
-static iso_status set_numbers(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric, int k,
-                              double threshold, iso_output_options *output)
-{
-    bool other = false;
-    for (int i = 0; i < ISO_MAX_METRICS && output->metrics[i] != ISO_METRIC_NONE; i++)
-        other = other || (has_k(metric) && has_k(output->metrics[i]) && k != output->top_k) ||
-                (has_threshold(metric, prediction) && has_threshold(output->metrics[i], prediction) &&
-                 threshold != iso_option_number(output->threshold, 0.5));
-    if (other)
-        return iso_keras_refuse(reader, "the metric %s has another %s than one before",
-                                iso_metric_name(metric), has_k(metric) ? "k" : "threshold");
-    if (has_k(metric))
-        output->top_k = k;
-    if (has_threshold(metric, prediction))
-        output->threshold = wish(threshold);
+    const iso_metric_type *type = iso_metric_type_of(iso_metric_for_loss(metric, output->loss, prediction));
+    for (const iso_setting *setting = type->row.setting; setting && setting->name; setting++) {
+        double value = iso_setting_option(setting, read);
+        for (int i = 0; i < ISO_MAX_METRICS && output->metrics[i] != ISO_METRIC_NONE; i++) {
+            iso_metric other = iso_metric_for_loss(output->metrics[i], output->loss, prediction);
+            if (has_setting(iso_metric_type_of(other), setting) &&
+                value != iso_setting_option(setting, output))
+                return iso_keras_refuse(reader, "the metric %s has another %s than one before",
+                                        iso_metric_name(metric), setting->name);
+        }
+        iso_setting_set(setting, output, wish(value));
+    }
     return ISO_OK;
 }
 
@@ -301,9 +306,8 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
                               int place, iso_output_options *output)
 {
     char name[120], shown[160];
-    int k = 5;
-    double threshold = 0.5, wanted;
     iso_metric metric;
+    iso_output_options read = {0};
     iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
     const char *type = iso_keras_text(value, "class_name");
     if (!identifier(value, name, sizeof name))
@@ -317,15 +321,10 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
     if (arguments.members) {
         ISO_TRY(iso_keras_arguments_begin(&arguments));
         iso_keras_arguments_take(&arguments, "dtype");
-        wanted = number(&arguments.config, "k", k);
-        if (!(wanted >= 1 && wanted <= INT_MAX && wanted == (int)wanted))
-            arguments.config.refuse(&arguments.config, "k", "a whole number from 1");
-        else
-            k = (int)wanted;
-        threshold = number(&arguments.config, "threshold", threshold);
+        read_settings(&arguments.config, iso_metric_type_of(metric)->row.setting, &read);
         ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     }
-    ISO_TRY(set_numbers(reader, iso_tensor_shape(prediction), metric, k, threshold, output));
+    ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, &read, output));
     output->metrics[place] = metric;
     if (title_of(value))
         output->metric_names[place] = iso_graph_keep_text(iso_tensor_graph(prediction), title_of(value));
@@ -383,19 +382,6 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     add_metrics(reader, weighted, prediction, read);
 }
 
-/* The settings of a model's one output, where options look for them. */
-static void set_only(iso_compile_options *options, const iso_output_options *output)
-{
-    options->loss = output->loss;
-    options->loss_weight = output->loss_weight;
-    options->label_smoothing = output->label_smoothing;
-    options->huber_delta = output->huber_delta;
-    options->top_k = output->top_k;
-    options->threshold = output->threshold;
-    memcpy(options->metrics, output->metrics, sizeof options->metrics);
-    memcpy(options->metric_names, output->metric_names, sizeof options->metric_names);
-}
-
 /* Stores the name of an unsupported optimizer: iso_compile refuses it, unless an option replaces it. */
 static const char *left_out_rule(iso_model *model, const json_t *optimizer)
 {
@@ -424,7 +410,7 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
     for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)
         read_output(reader, compile, model, i, &read.outputs[i]);
     if (outputs == 1) {
-        set_only(&read, &read.outputs[0]);
+        iso_compile_set_common(&read, &read.outputs[0]);
         memset(read.outputs, 0, sizeof read.outputs);
     }
     iso_keras_leave(reader, place);

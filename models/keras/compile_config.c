@@ -4,6 +4,7 @@
 #include "models/keras/writer_impl.h"
 #include "runtime/base/log.h"
 #include "runtime/session/session.h"
+#include "runtime/train/loss.h"
 
 /* ---- optimizers ---- */
 
@@ -112,64 +113,43 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
 
 /* ---- losses and metrics ---- */
 
-/* class, name; the arguments it has besides */
-static const struct {
-    const char *type, *name;
-    bool logits, has_logits, smoothing;
-} losses[ISO_LOSS_COUNT] = {
-    [ISO_LOSS_MSE] = {"MeanSquaredError", "mean_squared_error", false, false, false},
-    [ISO_LOSS_MAE] = {"MeanAbsoluteError", "mean_absolute_error", false, false, false},
-    [ISO_LOSS_HUBER] = {"Huber", "huber_loss", false, false, false},
-    [ISO_LOSS_SPARSE_CROSSENTROPY] = {"SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
-                                      false, true, false},
-    [ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS] = {"SparseCategoricalCrossentropy",
-                                             "sparse_categorical_crossentropy", true, true, false},
-    [ISO_LOSS_CROSSENTROPY] = {"CategoricalCrossentropy", "categorical_crossentropy", false, true, true},
-    [ISO_LOSS_CROSSENTROPY_LOGITS] = {"CategoricalCrossentropy", "categorical_crossentropy", true, true,
-                                      true},
-    [ISO_LOSS_BINARY_CROSSENTROPY] = {"BinaryCrossentropy", "binary_crossentropy", false, true, true},
-    [ISO_LOSS_BINARY_CROSSENTROPY_LOGITS] = {"BinaryCrossentropy", "binary_crossentropy", true, true, true},
-};
+/* The settings of a row, and where they are not set their defaults. */
+static void add_settings(json_t *config, const iso_setting *own, const iso_output_options *output)
+{
+    for (; own && own->name; own++) {
+        double value = iso_setting_option(own, output);
+        json_object_set_new(config, iso_setting_keras(own),
+                            own->kind == ISO_SETTING_INT ? json_integer((json_int_t)value)
+                                                         : json_real(value));
+    }
+}
 
 static json_t *loss_json(const iso_output_options *output)
 {
-    iso_loss loss = output->loss;
-    if (loss == ISO_LOSS_NONE || (int)loss >= ISO_LOSS_COUNT || !losses[loss].type)
+    const iso_loss_type *type = iso_loss_type_of(output->loss);
+    if (!type)
         return json_null();
-    json_t *config = json_pack("{s: s, s: s}", "name", losses[loss].name, "reduction", "sum_over_batch_size");
-    if (losses[loss].has_logits)
-        json_object_set_new(config, "from_logits", json_boolean(losses[loss].logits));
-    if (losses[loss].smoothing)
-        json_object_set_new(config, "label_smoothing", json_real(output->label_smoothing));
-    if (loss == ISO_LOSS_HUBER)
-        json_object_set_new(config, "delta", json_real(output->huber_delta != 0 ? output->huber_delta : 1));
-    return iso_keras_object("keras.losses", losses[loss].type, config);
+    json_t *config = json_pack("{s: s, s: s}", "name", type->saved, "reduction", "sum_over_batch_size");
+    if (type->logits)
+        json_object_set_new(config, "from_logits", json_boolean(type->logits == type));
+    add_settings(config, type->row.setting, output);
+    return iso_keras_object("keras.losses", type->row.keras, config);
 }
-
-static const char *const metrics[ISO_METRIC_COUNT] = {
-    [ISO_METRIC_SPARSE_ACCURACY] = "SparseCategoricalAccuracy",
-    [ISO_METRIC_CATEGORICAL_ACCURACY] = "CategoricalAccuracy",
-    [ISO_METRIC_BINARY_ACCURACY] = "BinaryAccuracy",
-    [ISO_METRIC_SPARSE_TOP_K] = "SparseTopKCategoricalAccuracy",
-    [ISO_METRIC_TOP_K] = "TopKCategoricalAccuracy",
-    [ISO_METRIC_MSE] = "MeanSquaredError",
-    [ISO_METRIC_MAE] = "MeanAbsoluteError",
-};
 
 /* name NULL: the usual one. */
 static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output)
 {
-    if (metric == ISO_METRIC_ACCURACY) /* by these names alone Keras chooses one */
-        return json_string(name && strcmp(name, "acc") == 0 ? name : "accuracy");
-    if ((int)metric >= ISO_METRIC_COUNT || !metrics[metric])
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    if (!type)
         return NULL;
+    if (!type->row.keras) { /* by its names alone Keras chooses one */
+        const char *known = name ? iso_metric_spelling(metric, name) : NULL;
+        return json_string(known ? known : iso_metric_title(metric));
+    }
     json_t *config =
         json_pack("{s: s, s: s}", "name", name ? name : iso_metric_title(metric), "dtype", "float32");
-    if (metric == ISO_METRIC_SPARSE_TOP_K || metric == ISO_METRIC_TOP_K)
-        json_object_set_new(config, "k", json_integer(output->top_k ? output->top_k : 5));
-    if (metric == ISO_METRIC_BINARY_ACCURACY)
-        json_object_set_new(config, "threshold", json_real(iso_option_number(output->threshold, 0.5)));
-    return iso_keras_object("keras.metrics", metrics[metric], config);
+    add_settings(config, type->row.setting, output);
+    return iso_keras_object("keras.metrics", type->row.keras, config);
 }
 
 static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output)

@@ -1,12 +1,112 @@
-/* Losses of Keras 3.15 (keras/src/losses/losses.py, as documented), as functions that build graphs. */
+/* What losses have in common: their rows, and how targets, predictions and weights fit together. */
 #include "runtime/train/losses.h"
 
 #include <string.h>
 
-#include "runtime/graph/arguments.h"
 #include "runtime/train/losses_impl.h"
 
-#define EPSILON 1e-7 /* keras.config.epsilon() */
+/* ---- the rows ---- */
+
+static const iso_row *const all_rows[ISO_LOSS_COUNT] = {
+#define LOSS(name, NAME) [ISO_LOSS_##NAME - 1] = &iso_loss_##name.row,
+#include "runtime/train/losses/list.h"
+};
+
+const iso_loss_type *iso_loss_type_of(iso_loss loss)
+{
+    return (int)loss > ISO_LOSS_NONE && (int)loss < ISO_LOSS_COUNT ? (const void *)all_rows[loss - 1] : NULL;
+}
+
+const char *iso_loss_name(iso_loss loss)
+{
+    const iso_loss_type *type = iso_loss_type_of(loss);
+    return type ? type->row.name : NULL;
+}
+
+static bool is_called(const iso_loss_type *type, const char *name)
+{
+    return strcmp(type->row.name, name) == 0 || (type->alias && strcmp(type->alias, name) == 0) ||
+           (type->logits != type && strcmp(type->saved, name) == 0);
+}
+
+iso_status iso_loss_find(const char *name, iso_loss *loss)
+{
+    ISO_NEED(name, loss);
+    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
+        if (is_called(iso_loss_type_of((iso_loss)i), name)) {
+            *loss = (iso_loss)i;
+            return ISO_OK;
+        }
+    }
+    return iso_row_find(all_rows, "loss", name, &(const iso_row *){NULL});
+}
+
+iso_loss iso_loss_from_logits(iso_loss loss, bool logits)
+{
+    const iso_loss_type *asked = iso_loss_type_of(loss);
+    for (int i = 1; asked && i < ISO_LOSS_COUNT; i++) {
+        const iso_loss_type *type = iso_loss_type_of((iso_loss)i);
+        if (type->logits == asked->logits && asked->logits && (type->logits == type) == logits)
+            return (iso_loss)i;
+    }
+    return logits ? ISO_LOSS_NONE : loss;
+}
+
+iso_loss_target_kind iso_loss_targets(iso_loss loss)
+{
+    const iso_loss_type *type = iso_loss_type_of(loss);
+    return type ? type->targets : ISO_TARGET_VALUES;
+}
+
+void iso_loss_add_names(iso_text *text, iso_loss_target_kind targets)
+{
+    const char *between = "";
+    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
+        if (iso_loss_targets((iso_loss)i) != targets)
+            continue;
+        iso_text_add(text, "%s%s", between, iso_loss_name((iso_loss)i));
+        between = ", ";
+    }
+}
+
+iso_dtype iso_loss_target_dtype(iso_loss loss)
+{
+    return iso_loss_targets(loss) == ISO_TARGET_CLASSES ? ISO_I32 : ISO_F32;
+}
+
+iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction)
+{
+    iso_shape shape = {.rank = prediction->rank - 1};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = prediction->dim[i + 1];
+    if (iso_loss_targets(loss) == ISO_TARGET_CLASSES && shape.rank > 0)
+        shape.rank--;
+    return shape;
+}
+
+iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
+                            const iso_output_options *settings)
+{
+    const iso_loss_type *type = iso_loss_type_of(loss);
+    if (!type) {
+        iso_graph_fail(iso_tensor_graph(y_pred), "loss %d: there is no such loss", (int)loss);
+        return y_pred;
+    }
+    if (type->function)
+        return type->function(y_true, y_pred);
+    return type->build(&(iso_loss_call){y_true, y_pred, settings, type->logits == type});
+}
+
+void iso_loss_reset_settings(iso_output_options *output)
+{
+    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
+        const iso_setting *setting = iso_loss_type_of((iso_loss)i)->row.setting;
+        for (; setting && setting->name; setting++)
+            iso_setting_set(setting, output, 0);
+    }
+}
+
+/* ---- targets and predictions ---- */
 
 static iso_tensor *fail(iso_tensor *y_true, iso_tensor *y_pred, const char *what)
 {
@@ -61,131 +161,27 @@ bool iso_loss_match_labels(iso_tensor **y_true, iso_tensor *y_pred, const char *
     return iso_graph_error(iso_tensor_graph(y_pred)) == ISO_OK;
 }
 
-static iso_tensor *bad(iso_tensor *y_pred)
+iso_tensor *iso_loss_bad(iso_tensor *y_pred)
 {
-    return iso_negate(y_pred); /* of a broken graph: its bad tensor */
+    return iso_negate(y_pred);
 }
 
-static iso_tensor *mean_of_last(iso_tensor *x)
+iso_tensor *iso_loss_mean(iso_tensor *x)
 {
     return iso_reduce_mean(x, (const int[]){-1}, 1, false);
 }
 
-static iso_tensor *sum_of_last(iso_tensor *x, bool keep)
+iso_tensor *iso_loss_sum(iso_tensor *x)
 {
-    return iso_reduce_sum(x, (const int[]){-1}, 1, keep);
+    return iso_reduce_sum(x, (const int[]){-1}, 1, false);
 }
 
-iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred)
+iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high)
 {
-    ISO_NEED_TENSORS(y_true, y_pred);
-    if (!iso_loss_match(&y_true, &y_pred, "mean squared error"))
-        return bad(y_pred);
-    return mean_of_last(iso_square(iso_subtract(y_pred, y_true)));
-}
-
-iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred)
-{
-    ISO_NEED_TENSORS(y_true, y_pred);
-    if (!iso_loss_match(&y_true, &y_pred, "mean absolute error"))
-        return bad(y_pred);
-    return mean_of_last(iso_abs(iso_subtract(y_pred, y_true)));
-}
-
-iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta)
-{
-    ISO_NEED_TENSORS(y_true, y_pred);
-    delta = iso_option_number(delta, 1);
-    if (!iso_loss_match(&y_true, &y_pred, "huber"))
-        return bad(y_pred);
-    if (!(delta > 0)) {
-        iso_graph_fail(iso_tensor_graph(y_pred), "huber: delta is %g, it must be positive", delta);
-        return bad(y_pred);
-    }
-    iso_tensor *error = iso_subtract(y_pred, y_true), *size = iso_abs(error);
-    iso_tensor *limit = iso_number(iso_tensor_graph(size), iso_tensor_dtype(size), delta);
-    iso_tensor *near = iso_affine(iso_square(error), 0.5, 0),
-               *far = iso_affine(size, delta, -0.5 * delta * delta);
-    return mean_of_last(iso_where(iso_less_equal(size, limit), near, far));
-}
-
-/* Clipped to [1e-7, 1 - 1e-7]. */
-static iso_tensor *clip(iso_tensor *p)
-{
-    iso_graph *graph = iso_tensor_graph(p);
-    iso_tensor *low = iso_number(graph, iso_tensor_dtype(p), EPSILON);
-    iso_tensor *high = iso_number(graph, iso_tensor_dtype(p), 1 - EPSILON);
-    return iso_minimum(iso_maximum(p, low), high);
-}
-
-/* Probabilities that are divided by their sum and clipped. */
-static iso_tensor *normalise(iso_tensor *p)
-{
-    return clip(iso_divide(p, sum_of_last(p, true)));
-}
-
-static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
-{
-    if (smoothing >= 0 && smoothing <= 1 && (possible || smoothing == 0))
-        return true;
-    iso_graph_fail(iso_tensor_graph(y_pred),
-                   possible ? "label smoothing %g: 0 to 1 is possible"
-                            : "label smoothing %g: sparse labels cannot be smoothed",
-                   smoothing);
-    return false;
-}
-
-#define OPTIONS()                                                                                            \
-    iso_crossentropy_options options = {0};                                                                  \
-    iso_options_copy(&options, sizeof options, given, size);                                                 \
-    iso_tensor *t = options.y_true, *p = options.y_pred;                                                     \
-    ISO_NEED_TENSORS_AS("y_true, y_pred", t, p)
-
-iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, size_t size)
-{
-    OPTIONS();
-    if (!iso_loss_match_labels(&t, p, "sparse cross-entropy") ||
-        !check_smoothing(p, options.label_smoothing, false))
-        return bad(p);
-    if (options.from_logits)
-        return iso_sparse_crossentropy_op(t, p);
-    /* The op gives log(sum(p)) - log(p[label]), and the error of a label outside the classes. */
-    p = normalise(p);
-    return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(sum_of_last(p, false)));
-}
-
-iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *given, size_t size)
-{
-    OPTIONS();
-    double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "cross-entropy") || !check_smoothing(p, smoothing, true))
-        return bad(p);
-    const iso_shape *shape = iso_tensor_shape(p);
-    if (smoothing > 0)
-        t = iso_affine(t, 1 - smoothing, smoothing / (double)shape->dim[shape->rank - 1]);
-    if (options.from_logits)
-        return iso_crossentropy_op(t, p);
-    return iso_negate(sum_of_last(iso_multiply(t, iso_log(normalise(p))), false));
-}
-
-iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, size_t size)
-{
-    OPTIONS();
-    double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !check_smoothing(p, smoothing, true))
-        return bad(p);
-    if (smoothing > 0)
-        t = iso_affine(t, 1 - smoothing, 0.5 * smoothing);
-    iso_tensor *if_one, *if_zero; /* the loss where the target is 1 or 0 */
-    if (options.from_logits) {
-        if_one = iso_softplus(iso_negate(p));
-        if_zero = iso_softplus(p);
-    } else {
-        p = clip(p);
-        if_one = iso_negate(iso_log(p));
-        if_zero = iso_negate(iso_log(iso_affine(p, -1, 1)));
-    }
-    return mean_of_last(iso_add(iso_multiply(t, if_one), iso_multiply(iso_affine(t, -1, 1), if_zero)));
+    iso_graph *graph = iso_tensor_graph(x);
+    iso_tensor *least = iso_number(graph, iso_tensor_dtype(x), low);
+    iso_tensor *most = iso_number(graph, iso_tensor_dtype(x), high);
+    return iso_minimum(iso_maximum(x, least), most);
 }
 
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values)

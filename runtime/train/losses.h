@@ -41,17 +41,11 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options
 iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
 
 /* ---- losses by name ---- */
+/* ISO_LOSS_MSE, ...: those of the list. */
 typedef enum iso_loss {
     ISO_LOSS_NONE = 0,
-    ISO_LOSS_MSE,
-    ISO_LOSS_MAE,
-    ISO_LOSS_HUBER,
-    ISO_LOSS_SPARSE_CROSSENTROPY,
-    ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-    ISO_LOSS_CROSSENTROPY,
-    ISO_LOSS_CROSSENTROPY_LOGITS,
-    ISO_LOSS_BINARY_CROSSENTROPY,
-    ISO_LOSS_BINARY_CROSSENTROPY_LOGITS,
+#define LOSS(name, NAME) ISO_LOSS_##NAME,
+#include "runtime/train/losses/list.h"
     ISO_LOSS_COUNT
 } iso_loss;
 /* "sparse_crossentropy_logits"; NULL outside the range. */
@@ -63,16 +57,12 @@ iso_status iso_loss_find(const char *name, iso_loss *loss);
 iso_dtype iso_loss_target_dtype(iso_loss loss);
 
 /* ---- metrics: by name for iso_compile(), as functions for one's own loops ---- */
+/* ISO_METRIC_MSE, ...: those of the list. ISO_METRIC_ACCURACY is sparse by the loss, else binary where one
+ * value is predicted, or categorical. */
 typedef enum iso_metric {
     ISO_METRIC_NONE = 0,
-    ISO_METRIC_ACCURACY, /* sparse by the loss, else binary where one value is predicted, or categorical */
-    ISO_METRIC_SPARSE_ACCURACY,
-    ISO_METRIC_CATEGORICAL_ACCURACY,
-    ISO_METRIC_BINARY_ACCURACY,
-    ISO_METRIC_SPARSE_TOP_K,
-    ISO_METRIC_TOP_K,
-    ISO_METRIC_MSE,
-    ISO_METRIC_MAE,
+#define METRIC(name, NAME) ISO_METRIC_##NAME,
+#include "runtime/train/losses/list.h"
     ISO_METRIC_COUNT
 } iso_metric;
 /* Isogrid's name ("sparse_accuracy") and Keras's ("sparse_categorical_accuracy"); NULL outside the range. */
@@ -92,8 +82,8 @@ typedef struct iso_metric_options {
     double threshold;    /* of binary accuracy; 0.5 */
 } iso_metric_options;
 /* A metric of one batch: the sum of its values times weights and the sum of the weights, scalars; over
- * several batches it is the quotient of the sums. Without weights `weight` is NULL and every value counts
- * `per_row` times a row. */
+ * several batches it is iso_metric_result of the sums. Without weights `weight` is NULL and every value
+ * counts `per_row` times a row. */
 typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;
@@ -101,6 +91,10 @@ typedef struct iso_metric_sums {
 iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
 #define iso_metric_build(...)                                                                                \
     iso_metric_build_with(&(iso_metric_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_metric_options))
+
+/* The metric's value: its last step (the root of RootMeanSquaredError), applied once to the mean, sum /
+ * weight. 0 / 0 is 0. Local. */
+double iso_metric_result(iso_metric metric, double sum, double weight);
 
 #ifdef __cplusplus
 }

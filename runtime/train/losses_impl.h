@@ -2,30 +2,43 @@
 #ifndef ISO_TRAIN_LOSSES_IMPL_H
 #define ISO_TRAIN_LOSSES_IMPL_H
 
-#include "runtime/train/losses.h"
+#include "runtime/graph/arguments.h"
+#include "runtime/train/loss.h"
+
+#define LOSS(name, NAME) extern const iso_loss_type iso_loss_##name;
+#define METRIC(name, NAME) extern const iso_metric_type iso_metric_##name;
+#include "runtime/train/losses/list.h"
+
+#define ISO_LOSS_EPSILON 1e-7 /* keras.config.epsilon() */
 
 /* Brings targets to the shape and type of the predictions; both may lack, or have, a last dimension of 1.
  * False, and an error in the graph with both shapes, where they do not fit. */
 bool iso_loss_match(iso_tensor **y_true, iso_tensor **y_pred, const char *what);
 /* Brings labels to the shape of the predictions without their last dimension. */
 bool iso_loss_match_labels(iso_tensor **y_true, iso_tensor *y_pred, const char *what);
+/* The bad tensor of a broken graph. */
+iso_tensor *iso_loss_bad(iso_tensor *y_pred);
+/* Mean and sum over the last dimension, which goes. */
+iso_tensor *iso_loss_mean(iso_tensor *x);
+iso_tensor *iso_loss_sum(iso_tensor *x);
+/* Brought into [low, high]. */
+iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high);
 /* Weights, [batch] or with more dimensions, so that they broadcast to the values, in their type. */
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values);
 
-/* A loss with its settings. */
-typedef struct iso_loss_settings {
-    double label_smoothing, huber_delta;
-} iso_loss_settings;
 /* The loss of each row, by name; the graph has an error where there is no such loss. */
 iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
-                            const iso_loss_settings *settings);
+                            const iso_output_options *settings);
 /* The shape of a row of targets for a row of predictions. */
 iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction);
-/* The kind of accuracy that belongs to a loss and predictions of this shape (with the batch); other metrics
- * as they are. */
-iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction);
 
+/* False, and an error in the graph, where the targets are integer labels and the metric needs numbers in the
+ * shape of the predictions, or distributions; `sparse` takes those labels. */
+bool iso_metric_takes_values(const iso_metric_options *options);
+bool iso_metric_takes_distributions(const iso_metric_options *options, const iso_metric_type *sparse);
 /* The sums of a metric's values, [batch, ...] (NULL: of a broken graph), with weights or without. */
 iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights);
+/* `last` (NULL: none) of sum / weight; a weight of 0 gives a mean of 0, as in Keras. */
+double iso_metric_last_step(double (*last)(double mean), double sum, double weight);
 
 #endif

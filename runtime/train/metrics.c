@@ -1,153 +1,58 @@
-/* Metrics of Keras 3.15: the values of a batch, summed. */
+/* What metrics have in common: their rows, and the sums over the rows of a batch. */
+#include <math.h>
 #include <string.h>
 
-#include "runtime/base/text.h"
-#include "runtime/graph/arguments.h"
 #include "runtime/train/losses_impl.h"
 
-static iso_tensor *sparse_accuracy(const iso_metric_options *o)
-{
-    iso_tensor *t = o->y_true;
-    if (!iso_loss_match_labels(&t, o->y_pred, "sparse accuracy"))
-        return NULL;
-    return iso_equal(iso_argmax(o->y_pred, -1), t);
-}
+/* ---- the rows ---- */
 
-/* Integer labels are not distributions: the error names the metric that accepts them. */
-static bool are_distributions(const iso_metric_options *o, const char *what, const char *other)
-{
-    const iso_shape *t = iso_tensor_shape(o->y_true), *p = iso_tensor_shape(o->y_pred);
-    bool labels = !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) && t->rank < p->rank;
-    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
-        iso_graph_fail(
-            iso_tensor_graph(o->y_pred),
-            "the metric %s compares distributions, but the targets are integer labels: %s takes them", what,
-            other);
-    return !labels;
-}
-
-static iso_tensor *categorical_accuracy(const iso_metric_options *o)
-{
-    iso_tensor *t = o->y_true, *p = o->y_pred;
-    if (!are_distributions(o, "categorical_accuracy", "sparse_accuracy (sparse_categorical_accuracy)"))
-        return NULL;
-    if (!iso_loss_match(&t, &p, "categorical accuracy"))
-        return NULL;
-    return iso_equal(iso_argmax(p, -1), iso_argmax(t, -1));
-}
-
-/* Labels of classes do not fit what has a number for each class; a single output may have targets [batch]. */
-static bool are_alike(const iso_metric_options *o, const char *what)
-{
-    char want[160], have[160];
-    const iso_shape *t = iso_tensor_shape(o->y_true), *p = iso_tensor_shape(o->y_pred);
-    bool labels =
-        !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) && t->rank < p->rank && p->dim[p->rank - 1] != 1;
-    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
-        iso_graph_fail(iso_tensor_graph(o->y_pred),
-                       "the metric %s needs targets of the predictions' shape %s, but they are integer "
-                       "labels of shape %s",
-                       what, iso_shape_text(p, want, sizeof want), iso_shape_text(t, have, sizeof have));
-    return !labels;
-}
-
-static iso_tensor *binary_accuracy(const iso_metric_options *o)
-{
-    iso_tensor *t = o->y_true, *p = o->y_pred;
-    if (!are_alike(o, "binary_accuracy"))
-        return NULL;
-    if (!iso_loss_match(&t, &p, "binary accuracy"))
-        return NULL;
-    iso_tensor *limit =
-        iso_number(iso_tensor_graph(p), iso_tensor_dtype(p), iso_option_number(o->threshold, 0.5));
-    return iso_equal(iso_cast(iso_greater(p, limit), iso_tensor_dtype(t)), t);
-}
-
-/* Whether fewer than k predictions are larger than the label's. y_pred: [batch, ..., classes], labels:
- * [batch, ...] */
-static iso_tensor *among_the_largest(iso_tensor *labels, iso_tensor *y_pred, int k)
-{
-    if (k <= 0) {
-        iso_graph_fail(iso_tensor_graph(y_pred), "top-k: k is %d, it must be positive", k);
-        return NULL;
-    }
-    return iso_in_top_k(y_pred, labels, k);
-}
-
-static iso_tensor *sparse_top_k(const iso_metric_options *o)
-{
-    iso_tensor *t = o->y_true;
-    if (!iso_loss_match_labels(&t, o->y_pred, "sparse top-k"))
-        return NULL;
-    return among_the_largest(t, o->y_pred, o->k ? o->k : 5);
-}
-
-static iso_tensor *top_k(const iso_metric_options *o)
-{
-    iso_tensor *t = o->y_true, *p = o->y_pred;
-    if (!are_distributions(o, "top_k", "sparse_top_k (sparse_top_k_categorical_accuracy)"))
-        return NULL;
-    if (!iso_loss_match(&t, &p, "top-k"))
-        return NULL;
-    return among_the_largest(iso_argmax(t, -1), p, o->k ? o->k : 5);
-}
-
-static iso_tensor *mse(const iso_metric_options *o)
-{
-    return are_alike(o, "mse") ? iso_mean_squared_error(o->y_true, o->y_pred) : NULL;
-}
-
-static iso_tensor *mae(const iso_metric_options *o)
-{
-    return are_alike(o, "mae") ? iso_mean_absolute_error(o->y_true, o->y_pred) : NULL;
-}
-
-/* The values of a metric: booleans or floats, [batch, ...]; NULL where the graph has an error. */
-static const struct {
-    const char *name, *keras;
-    iso_tensor *(*values)(const iso_metric_options *options);
-} rows[ISO_METRIC_COUNT] = {
-    [ISO_METRIC_ACCURACY] = {"accuracy", "acc", NULL},
-    [ISO_METRIC_SPARSE_ACCURACY] = {"sparse_accuracy", "sparse_categorical_accuracy", sparse_accuracy},
-    [ISO_METRIC_CATEGORICAL_ACCURACY] = {"categorical_accuracy", "categorical_accuracy",
-                                         categorical_accuracy},
-    [ISO_METRIC_BINARY_ACCURACY] = {"binary_accuracy", "binary_accuracy", binary_accuracy},
-    [ISO_METRIC_SPARSE_TOP_K] = {"sparse_top_k", "sparse_top_k_categorical_accuracy", sparse_top_k},
-    [ISO_METRIC_TOP_K] = {"top_k", "top_k_categorical_accuracy", top_k},
-    [ISO_METRIC_MSE] = {"mse", "mean_squared_error", mse},
-    [ISO_METRIC_MAE] = {"mae", "mean_absolute_error", mae},
+static const iso_metric_type *const types[ISO_METRIC_COUNT] = {
+#define METRIC(name, NAME) [ISO_METRIC_##NAME] = &iso_metric_##name,
+#include "runtime/train/losses/list.h"
 };
+
+const iso_metric_type *iso_metric_type_of(iso_metric metric)
+{
+    return (int)metric > ISO_METRIC_NONE && (int)metric < ISO_METRIC_COUNT ? types[metric] : NULL;
+}
 
 const char *iso_metric_name(iso_metric metric)
 {
-    return (int)metric > ISO_METRIC_NONE && (int)metric < ISO_METRIC_COUNT ? rows[metric].name : NULL;
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return type ? type->row.name : NULL;
 }
 
 const char *iso_metric_keras_name(iso_metric metric)
 {
-    return iso_metric_name(metric) ? rows[metric].keras : NULL;
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return type ? type->keras_name : NULL;
 }
 
 const char *iso_metric_title(iso_metric metric)
 {
-    bool is_short = metric == ISO_METRIC_ACCURACY || metric == ISO_METRIC_MSE || metric == ISO_METRIC_MAE;
-    return is_short ? iso_metric_name(metric) : iso_metric_keras_name(metric);
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return type && type->title ? type->title : iso_metric_keras_name(metric);
 }
 
-iso_status iso_metric_find(const char *name, iso_metric *metric)
+const char *iso_metric_spelling(iso_metric metric, const char *name)
 {
-    ISO_NEED(name, metric);
-    const char *titles[ISO_METRIC_COUNT - 1], *names[2 * ISO_METRIC_COUNT];
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    const char *const names[] = {type->row.name, type->keras_name, type->alias};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i] && strcmp(names[i], name) == 0)
+            return names[i];
+    return NULL;
+}
+
+static iso_status unknown(const char *name)
+{
+    const char *titles[ISO_METRIC_COUNT], *names[2 * ISO_METRIC_COUNT];
     int count = 0;
     for (int i = 1; i < ISO_METRIC_COUNT; i++) {
         titles[i - 1] = iso_metric_title((iso_metric)i);
-        names[count++] = rows[i].name;
-        if (strcmp(rows[i].name, rows[i].keras) != 0)
-            names[count++] = rows[i].keras;
-        if (strcmp(name, rows[i].name) == 0 || strcmp(name, rows[i].keras) == 0) {
-            *metric = (iso_metric)i;
-            return ISO_OK;
-        }
+        names[count++] = types[i]->row.name;
+        if (strcmp(types[i]->row.name, types[i]->keras_name) != 0)
+            names[count++] = types[i]->keras_name;
     }
     iso_text text = {0};
     if (!iso_text_add_near(&text, name, names, count))
@@ -157,15 +62,60 @@ iso_status iso_metric_find(const char *name, iso_metric *metric)
     return status;
 }
 
+iso_status iso_metric_find(const char *name, iso_metric *metric)
+{
+    ISO_NEED(name, metric);
+    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
+        if (iso_metric_spelling((iso_metric)i, name)) {
+            *metric = (iso_metric)i;
+            return ISO_OK;
+        }
+    }
+    return unknown(name);
+}
+
 iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction)
 {
-    if (metric != ISO_METRIC_ACCURACY)
-        return metric;
-    if (iso_loss_target_dtype(loss) == ISO_I32)
-        return ISO_METRIC_SPARSE_ACCURACY;
-    bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
-    return one ? ISO_METRIC_BINARY_ACCURACY : ISO_METRIC_CATEGORICAL_ACCURACY;
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return type && type->choose ? type->choose(loss, prediction) : metric;
 }
+
+/* ---- targets ---- */
+
+/* Whether the targets are integers, for predictions with a number for each class. */
+static bool are_labels(const iso_metric_options *o)
+{
+    return !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) &&
+           iso_tensor_shape(o->y_true)->rank < iso_tensor_shape(o->y_pred)->rank;
+}
+
+bool iso_metric_takes_distributions(const iso_metric_options *o, const iso_metric_type *sparse)
+{
+    bool labels = are_labels(o);
+    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
+        iso_graph_fail(iso_tensor_graph(o->y_pred),
+                       "the metric %s compares distributions, but the targets are integer labels: %s (%s) "
+                       "takes them",
+                       iso_metric_name(o->metric), sparse->row.name, sparse->keras_name);
+    return !labels;
+}
+
+/* A single output may have targets [batch]. */
+bool iso_metric_takes_values(const iso_metric_options *o)
+{
+    char want[160], have[160];
+    const iso_shape *t = iso_tensor_shape(o->y_true), *p = iso_tensor_shape(o->y_pred);
+    bool labels = are_labels(o) && p->dim[p->rank - 1] != 1;
+    if (labels && iso_graph_error(iso_tensor_graph(o->y_pred)) == ISO_OK)
+        iso_graph_fail(iso_tensor_graph(o->y_pred),
+                       "the metric %s needs targets of the predictions' shape %s, but they are integer "
+                       "labels of shape %s",
+                       iso_metric_name(o->metric), iso_shape_text(p, want, sizeof want),
+                       iso_shape_text(t, have, sizeof have));
+    return !labels;
+}
+
+/* ---- values and their sums ---- */
 
 /* The mean of values over the dimensions that the weights lack: Keras weighs rows. */
 static iso_tensor *mean_beyond(iso_tensor *values, int rank)
@@ -195,6 +145,13 @@ iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights)
     return sums;
 }
 
+static iso_tensor *values_of(const iso_metric_type *type, const iso_metric_options *options)
+{
+    if (type->build)
+        return type->build(options);
+    return iso_metric_takes_values(options) ? type->function(options->y_true, options->y_pred) : NULL;
+}
+
 iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t size)
 {
     iso_metric_options options = {0};
@@ -203,11 +160,24 @@ iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t si
         iso_null_tensor((iso_tensor *const[]){options.y_true, options.y_pred}, 2);
         return (iso_metric_sums){.per_row = 1};
     }
-    if ((int)options.metric <= ISO_METRIC_NONE || (int)options.metric >= ISO_METRIC_COUNT ||
-        !rows[options.metric].values) {
+    const iso_metric_type *type = iso_metric_type_of(options.metric);
+    if (!type || (!type->function && !type->build)) {
         iso_graph_fail(iso_tensor_graph(options.y_pred), "metric %d: there is no such metric",
                        (int)options.metric);
         return (iso_metric_sums){.per_row = 1};
     }
-    return iso_metric_sum_values(rows[options.metric].values(&options), options.weights);
+    return iso_metric_sum_values(values_of(type, &options), options.weights);
+}
+
+/* NaN without a sign, so that it is not printed as -nan. */
+double iso_metric_last_step(double (*last)(double mean), double sum, double weight)
+{
+    double mean = weight == 0 ? 0 : sum / weight, value = last ? last(mean) : mean;
+    return isnan(value) ? NAN : value;
+}
+
+double iso_metric_result(iso_metric metric, double sum, double weight)
+{
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return iso_metric_last_step(type ? type->last : NULL, sum, weight);
 }

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/graph/arguments.h"
 #include "runtime/graph/owner.h"
+#include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
 
 static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
@@ -298,11 +299,8 @@ void iso_totals_add(iso_totals *totals, const iso_model *model, const double *re
     }
 }
 
-/* NaN without a sign, so that it is not printed as -nan. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values)
 {
-    for (int i = 0; i < model->values; i++) {
-        double value = totals->weight[i] == 0 ? 0 : totals->sum[i] / totals->weight[i];
-        values[i] = isnan(value) ? NAN : value;
-    }
+    for (int i = 0; i < model->values; i++)
+        values[i] = iso_metric_last_step(model->value[i].last, totals->sum[i], totals->weight[i]);
 }

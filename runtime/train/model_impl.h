@@ -6,14 +6,18 @@
 #include "runtime/graph/savepoint.h"
 #include "runtime/train/model.h"
 
-/* One number that training reports: the sum over batches of results[sum], divided by that of results[weight],
- * or where weight is negative by per_row times the rows. */
+/* One number that training reports: `last` of the sum over batches of results[sum], divided by that of
+ * results[weight], or where weight is negative by per_row times the rows. */
 typedef struct iso_value_rule {
     char name[ISO_MAX_NAME];
     int sum, weight;
     double per_row;
-    bool mean; /* results[sum] is the batch's mean: counted `rows` times */
+    bool mean;                   /* results[sum] is the batch's mean: counted `rows` times */
+    double (*last)(double mean); /* NULL: the quotient itself */
 } iso_value_rule;
+
+/* The settings of losses and metrics in iso_output_options and iso_compile_options. */
+#define ISO_OUTPUT_SETTINGS(DO) DO(top_k) DO(threshold) DO(label_smoothing) DO(huber_delta)
 
 struct iso_model {
     iso_graph *graph;
@@ -50,7 +54,7 @@ typedef struct iso_totals {
     double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
 } iso_totals;
 void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows);
-/* values[i] = sum / weight; 0 where the weight is 0, as Keras has it. */
+/* values[i] = last(sum / weight), with 0 / 0 = 0, as Keras has it. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values);
 
 /* ISO_INVALID where the model is not compiled or the data set's components do not fit it; batches a data set

@@ -23,34 +23,44 @@ typedef struct objectives {
 
 /* ---- the options of an output ---- */
 
-static iso_output_options common(const iso_compile_options *o)
+/* What iso_compile_options and iso_output_options both have. */
+#define MEMBERS(DO)                                                                                          \
+    DO(loss)                                                                                                 \
+    DO(loss_function)                                                                                        \
+    DO(loss_weight)                                                                                          \
+    DO(metrics)                                                                                              \
+    DO(weighted_metrics)                                                                                     \
+    DO(custom_metrics)                                                                                       \
+    DO(metric_names)                                                                                         \
+    DO(target_dtype)                                                                                         \
+    DO(target_shape)                                                                                         \
+    ISO_OUTPUT_SETTINGS(DO)
+#define COPY(member) memcpy(&to.member, &from->member, sizeof to.member);
+
+iso_output_options iso_compile_common(const iso_compile_options *from)
 {
-    iso_output_options all = {.loss = o->loss,
-                              .loss_function = o->loss_function,
-                              .loss_weight = o->loss_weight,
-                              .top_k = o->top_k,
-                              .threshold = o->threshold,
-                              .label_smoothing = o->label_smoothing,
-                              .huber_delta = o->huber_delta,
-                              .target_dtype = o->target_dtype,
-                              .target_shape = o->target_shape};
-    memcpy(all.metrics, o->metrics, sizeof all.metrics);
-    memcpy(all.weighted_metrics, o->weighted_metrics, sizeof all.weighted_metrics);
-    memcpy(all.custom_metrics, o->custom_metrics, sizeof all.custom_metrics);
-    memcpy(all.metric_names, o->metric_names, sizeof all.metric_names);
-    return all;
+    iso_output_options to = {0};
+    MEMBERS(COPY)
+    return to;
+}
+
+void iso_compile_set_common(iso_compile_options *options, const iso_output_options *from)
+{
+    iso_compile_options to = *options;
+    MEMBERS(COPY)
+    *options = to;
 }
 
 #define FALL_BACK(member)                                                                                    \
     if (!own.member)                                                                                         \
-    own.member = all.member
+        own.member = all.member;
 #define FALL_BACK_LIST(member, empty)                                                                        \
     if (empty)                                                                                               \
     memcpy(own.member, all.member, sizeof own.member)
 
 iso_output_options iso_objective_of(const iso_compile_options *options, int output)
 {
-    const iso_output_options all = common(options);
+    const iso_output_options all = iso_compile_common(options);
     iso_output_options own = options->outputs[output];
     if (own.loss == ISO_LOSS_NONE && !own.loss_function) {
         own.loss = all.loss;
@@ -60,11 +70,8 @@ iso_output_options iso_objective_of(const iso_compile_options *options, int outp
         own.target_dtype = all.target_dtype;
         own.target_shape = all.target_shape;
     }
-    FALL_BACK(loss_weight);
-    FALL_BACK(top_k);
-    FALL_BACK(threshold);
-    FALL_BACK(label_smoothing);
-    FALL_BACK(huber_delta);
+    FALL_BACK(loss_weight)
+    ISO_OUTPUT_SETTINGS(FALL_BACK)
     FALL_BACK_LIST(metric_names, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(metrics, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(weighted_metrics, own.weighted_metrics[0] == ISO_METRIC_NONE);
@@ -121,12 +128,11 @@ static void add_parts(objectives *all, bool weighted)
 
 static iso_tensor *build_loss(objectives *all, objective *o)
 {
-    iso_loss_settings settings = {o->options.label_smoothing, o->options.huber_delta};
     iso_tensor *values;
     if (o->options.loss_function)
         values = o->options.loss_function(o->target, o->output);
     else
-        values = iso_loss_values(o->options.loss, o->target, o->output, &settings);
+        values = iso_loss_values(o->options.loss, o->target, o->output, &o->options);
     if (!values) {
         iso_graph_fail(all->model->graph, "the loss function returned NULL");
         return NULL;
@@ -167,10 +173,10 @@ static bool name_used(const iso_model *model, const char *name)
     return false;
 }
 
-/* Adds a reported value "<prefix>_<name>". Where that is taken, a weighted metric is called
- * "weighted_<name>", and what is taken still gets a number, as in Keras. */
+/* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. Where that is taken, a weighted metric
+ * is called "weighted_<name>", and what is taken still gets a number, as in Keras. */
 static void add_value(objectives *all, const char *prefix, const char *name, bool weighted,
-                      iso_metric_sums sums, bool mean)
+                      iso_metric_sums sums, iso_value_rule how)
 {
     iso_model *model = all->model;
     iso_results *list = all->results;
@@ -187,17 +193,18 @@ static void add_value(objectives *all, const char *prefix, const char *name, boo
     for (int k = 1; name_used(model, text); k++)
         snprintf(text, sizeof text, "%.*s_%d", ISO_MAX_NAME - 16, first, k);
     iso_value_rule *rule = &model->value[model->values];
+    *rule = how;
     memcpy(rule->name, text, sizeof text);
     rule->sum = put(list, sums.sum);
     rule->weight = sums.weight ? put(list, sums.weight) : -1;
     rule->per_row = sums.per_row;
-    rule->mean = mean;
     model->value_name[model->values++] = rule->name;
 }
 
 static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
 {
-    add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1}, true);
+    add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1},
+              (iso_value_rule){.mean = true});
 }
 
 /* As in Keras, a value has the name by which its metric was asked for. names NULL: the usual ones. */
@@ -209,7 +216,8 @@ static void add_metrics(objectives *all, const objective *o, const iso_metric *m
         iso_metric_sums sums =
             iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
         const char *title = names && names[i] ? names[i] : iso_metric_title(metrics[i]);
-        add_value(all, o->prefix, title, weights != NULL, sums, false);
+        add_value(all, o->prefix, title, weights != NULL, sums,
+                  (iso_value_rule){.last = iso_metric_type_of(metric)->last});
     }
 }
 
@@ -219,7 +227,7 @@ static void add_custom_metrics(objectives *all, const objective *o)
         const iso_custom_metric *metric = &o->options.custom_metrics[i];
         iso_tensor *values = metric->function(o->target, o->output);
         add_value(all, o->prefix, metric->name ? metric->name : "metric", false,
-                  iso_metric_sum_values(values, NULL), false);
+                  iso_metric_sum_values(values, NULL), (iso_value_rule){.mean = false});
     }
 }
 

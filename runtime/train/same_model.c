@@ -126,10 +126,8 @@ static void add_output(iso_text *facts, const iso_model *model, int output)
                  : o->loss == ISO_LOSS_NONE ? "none"
                                             : iso_loss_name(o->loss));
     add_number(facts, of, "loss_weight", o->loss_weight);
-    add_number(facts, of, "label_smoothing", o->label_smoothing);
-    add_number(facts, of, "huber_delta", o->huber_delta);
-    add_number(facts, of, "threshold", o->threshold);
-    add_number(facts, of, "top_k", o->top_k);
+#define ADD(member) add_number(facts, of, #member, o->member);
+    ISO_OUTPUT_SETTINGS(ADD)
 }
 
 static void describe(const iso_model *model, iso_text *facts)

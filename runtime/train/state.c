@@ -7,6 +7,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
 #include "runtime/exec/value.h"
+#include "runtime/train/loss.h"
 #include "runtime/train/state_impl.h"
 
 /* ---- numbers ---- */
@@ -104,13 +105,13 @@ json_t *iso_state_optimizer(const iso_optimizer *optimizer)
 static void add_loss(iso_text *text, const iso_output_options *o)
 {
     const char *name = o->loss_function ? "a function of the program" : iso_loss_name(o->loss);
+    const iso_loss_type *type = iso_loss_type_of(o->loss);
     if (o->loss_weight != 1)
         iso_text_add(text, "%g * ", o->loss_weight);
     iso_text_add(text, "%s", name);
-    if (o->label_smoothing != 0)
-        iso_text_add(text, "(label_smoothing=%g)", o->label_smoothing);
-    if (o->loss == ISO_LOSS_HUBER)
-        iso_text_add(text, "(delta=%g)", iso_option_number(o->huber_delta, 1));
+    for (const iso_setting *s = type ? type->row.setting : NULL; s && s->name; s++)
+        if (iso_setting_option(s, o) != 0)
+            iso_text_add(text, "(%s=%g)", s->name, iso_setting_option(s, o));
 }
 
 json_t *iso_state_loss(const iso_model *model)

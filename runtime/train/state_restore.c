@@ -89,10 +89,12 @@ static bool read_sums(const json_t *array, double *sums, int count)
 /* Whether a value has a name that older versions logged: every accuracy was "accuracy". */
 static bool is_old_name(const char *old, const char *name)
 {
-    size_t length = strcspn(old, "0123456789");
+    const char *accuracy = iso_metric_name(ISO_METRIC_ACCURACY);
+    size_t length = strcspn(old, "0123456789"), own = strlen(accuracy);
     while (length > 0 && old[length - 1] == '_')
         length--;
-    return length >= 8 && strncmp(old + length - 8, "accuracy", 8) == 0 && strstr(name, "_accuracy") != NULL;
+    return length >= own && strncmp(old + length - own, accuracy, own) == 0 &&
+           strstr(name, "_accuracy") != NULL;
 }
 
 /* The running sums count by name: metrics may be others now, which then begin in the middle of the epoch. */

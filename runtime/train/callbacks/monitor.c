@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/train/loss.h"
 #include "runtime/train/training_impl.h"
 
 bool iso_monitor_init(iso_monitor *monitor, const char *who, const char *name, iso_mode mode,
@@ -39,23 +40,18 @@ static bool is_metric(const char *name, size_t length, const char *metric)
            (length == own || name[length - own - 1] == '_');
 }
 
-static bool is_one_of(const char *name, const char *const *metrics, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (is_metric(name, strlen(name), metrics[i]))
-            return true;
-    return false;
-}
-
 static iso_mode mode_of(const char *name)
 {
-    static const char *const up[] = {"accuracy", "acc", "top_k"};
-    static const char *const down[] = {"loss", "mse", "mae", "mean_squared_error", "mean_absolute_error"};
     if (strncmp(name, "val_", 4) == 0)
         name += 4;
-    if (is_one_of(name, up, sizeof up / sizeof up[0]))
-        return ISO_MODE_MAX;
-    return is_one_of(name, down, sizeof down / sizeof down[0]) ? ISO_MODE_MIN : ISO_MODE_AUTO;
+    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
+        const iso_metric_type *type = iso_metric_type_of((iso_metric)i);
+        const char *const names[] = {type->row.name, type->keras_name, type->alias};
+        for (int k = 0; k < 3; k++)
+            if (names[k] && is_metric(name, strlen(name), names[k]))
+                return type->less_is_better ? ISO_MODE_MIN : ISO_MODE_MAX;
+    }
+    return is_metric(name, strlen(name), "loss") ? ISO_MODE_MIN : ISO_MODE_AUTO;
 }
 
 static bool is_among(const iso_logs *logs, const char *name)

@@ -1,0 +1,75 @@
+/* The rows of losses and metrics: what compile, the command line, Keras's files, messages and checkpoints
+ * iterate over. A new loss or metric is a file in losses/ and a line in losses/list.h. For the library only.
+ */
+#ifndef ISO_TRAIN_LOSS_H
+#define ISO_TRAIN_LOSS_H
+
+#include "runtime/base/row.h"
+#include "runtime/base/text.h"
+#include "runtime/train/model.h"
+
+/* What the targets of a loss are. */
+typedef enum iso_loss_target_kind {
+    ISO_TARGET_VALUES,    /* any numbers, in the predictions' shape */
+    ISO_TARGET_FRACTIONS, /* numbers from 0 to 1, in the predictions' shape */
+    ISO_TARGET_CLASSES,   /* integers, one for each distribution that is predicted */
+} iso_loss_target_kind;
+
+typedef struct iso_loss_call {
+    iso_tensor *y_true, *y_pred;
+    const iso_output_options *settings;
+    bool from_logits;
+} iso_loss_call;
+
+/* A loss. Its function gives the loss of each row (of each position) [batch, ...]; errors stay in the graph.
+ */
+typedef struct iso_loss_type {
+    iso_row row;       /* settings: members of iso_output_options */
+    const char *saved; /* the name in the config of Keras's class */
+    const char *alias; /* one more name that is accepted; NULL: none */
+    /* The loss of logits that belongs to the same class, which may be this one; NULL: the class has no
+     * argument from_logits. */
+    const struct iso_loss_type *logits;
+    iso_loss_target_kind targets;
+    iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
+    iso_tensor *(*build)(const iso_loss_call *call); /* where `function` is NULL */
+} iso_loss_type;
+
+/* A metric. Its function gives booleans or floats [batch, ...]; NULL where the graph has an error. The metric
+ * is `last` of their mean over all rows. */
+typedef struct iso_metric_type {
+    iso_row row;                    /* settings: members of iso_output_options */
+    const char *keras_name, *title; /* iso_metric_keras_name, iso_metric_title */
+    const char *alias;              /* one more name that is accepted; NULL: none */
+    bool less_is_better;
+    /* The metric that takes the place of this one; NULL: this one is computed. */
+    iso_metric (*choose)(iso_loss loss, const iso_shape *prediction);
+    iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred); /* targets in the predictions' shape */
+    iso_tensor *(*build)(const iso_metric_options *options);         /* where `function` is NULL */
+    double (*last)(double mean);                                     /* NULL: the mean is the metric */
+} iso_metric_type;
+
+/* NULL outside the range. */
+const iso_loss_type *iso_loss_type_of(iso_loss loss);
+const iso_metric_type *iso_metric_type_of(iso_metric metric);
+/* The loss of Keras's class that takes logits, or probabilities; ISO_LOSS_NONE: there is none. */
+iso_loss iso_loss_from_logits(iso_loss loss, bool logits);
+/* Of ISO_LOSS_NONE ISO_TARGET_VALUES. */
+iso_loss_target_kind iso_loss_targets(iso_loss loss);
+/* Adds the names of all losses whose targets are of this kind, joined by ", ". */
+void iso_loss_add_names(iso_text *text, iso_loss_target_kind targets);
+/* The name by which a metric was asked for, as the metric's row has it; NULL: it is not one of its names. */
+const char *iso_metric_spelling(iso_metric metric, const char *name);
+/* The metric that is computed: "accuracy" becomes the one that suits the loss and predictions of this shape
+ * (with the batch); others stay. */
+iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction);
+
+/* ---- the options of compile ---- */
+
+/* What holds for all outputs, as the options of one; and back. */
+iso_output_options iso_compile_common(const iso_compile_options *options);
+void iso_compile_set_common(iso_compile_options *options, const iso_output_options *common);
+/* Sets the settings of all losses to their defaults. */
+void iso_loss_reset_settings(iso_output_options *output);
+
+#endif

@@ -1,0 +1,114 @@
+/* Cross-entropy: of classes, of distributions, of independent fractions; from probabilities or logits. */
+#include "runtime/train/losses_impl.h"
+
+/* Probabilities that are divided by their sum and clipped. */
+static iso_tensor *normalise(iso_tensor *p)
+{
+    p = iso_divide(p, iso_reduce_sum(p, (const int[]){-1}, 1, true));
+    return iso_loss_clip(p, ISO_LOSS_EPSILON, 1 - ISO_LOSS_EPSILON);
+}
+
+static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
+{
+    if (smoothing >= 0 && smoothing <= 1 && (possible || smoothing == 0))
+        return true;
+    iso_graph_fail(iso_tensor_graph(y_pred),
+                   possible ? "label smoothing %g: 0 to 1 is possible"
+                            : "label smoothing %g: sparse labels cannot be smoothed",
+                   smoothing);
+    return false;
+}
+
+#define OPTIONS()                                                                                            \
+    iso_crossentropy_options options = {0};                                                                  \
+    iso_options_copy(&options, sizeof options, given, size);                                                 \
+    iso_tensor *t = options.y_true, *p = options.y_pred;                                                     \
+    ISO_NEED_TENSORS_AS("y_true, y_pred", t, p)
+
+iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, size_t size)
+{
+    OPTIONS();
+    if (!iso_loss_match_labels(&t, p, "sparse cross-entropy") ||
+        !check_smoothing(p, options.label_smoothing, false))
+        return iso_loss_bad(p);
+    if (options.from_logits)
+        return iso_sparse_crossentropy_op(t, p);
+    /* The op gives log(sum(p)) - log(p[label]), and the error of a label outside the classes. */
+    p = normalise(p);
+    return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(iso_loss_sum(p)));
+}
+
+iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *given, size_t size)
+{
+    OPTIONS();
+    double smoothing = options.label_smoothing;
+    if (!iso_loss_match(&t, &p, "cross-entropy") || !check_smoothing(p, smoothing, true))
+        return iso_loss_bad(p);
+    const iso_shape *shape = iso_tensor_shape(p);
+    if (smoothing > 0)
+        t = iso_affine(t, 1 - smoothing, smoothing / (double)shape->dim[shape->rank - 1]);
+    if (options.from_logits)
+        return iso_crossentropy_op(t, p);
+    return iso_negate(iso_loss_sum(iso_multiply(t, iso_log(normalise(p)))));
+}
+
+iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, size_t size)
+{
+    OPTIONS();
+    double smoothing = options.label_smoothing;
+    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !check_smoothing(p, smoothing, true))
+        return iso_loss_bad(p);
+    if (smoothing > 0)
+        t = iso_affine(t, 1 - smoothing, 0.5 * smoothing);
+    iso_tensor *if_one, *if_zero; /* the loss where the target is 1 or 0 */
+    if (options.from_logits) {
+        if_one = iso_softplus(iso_negate(p));
+        if_zero = iso_softplus(p);
+    } else {
+        p = iso_loss_clip(p, ISO_LOSS_EPSILON, 1 - ISO_LOSS_EPSILON);
+        if_one = iso_negate(iso_log(p));
+        if_zero = iso_negate(iso_log(iso_affine(p, -1, 1)));
+    }
+    return iso_loss_mean(iso_add(iso_multiply(t, if_one), iso_multiply(iso_affine(t, -1, 1), if_zero)));
+}
+
+static const iso_setting smoothing[] = {
+    {"label_smoothing", ISO_SETTING_REAL, offsetof(iso_output_options, label_smoothing), .fallback = 0}, {0}};
+
+static iso_tensor *sparse(const iso_loss_call *c)
+{
+    return iso_sparse_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing);
+}
+
+static iso_tensor *categorical(const iso_loss_call *c)
+{
+    return iso_categorical_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing);
+}
+
+static iso_tensor *binary(const iso_loss_call *c)
+{
+    return iso_binary_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing);
+}
+
+/* Each is two rows, of probabilities and of logits, which are one class of Keras. */
+#define SPARSE                                                                                               \
+    .row.keras = "SparseCategoricalCrossentropy", .saved = "sparse_categorical_crossentropy",                \
+    .logits = &iso_loss_sparse_crossentropy_logits, .targets = ISO_TARGET_CLASSES, .build = sparse
+const iso_loss_type iso_loss_sparse_crossentropy = {.row.name = "sparse_crossentropy", SPARSE};
+const iso_loss_type iso_loss_sparse_crossentropy_logits = {
+    .row.name = "sparse_crossentropy_logits", .alias = "sparse_categorical_crossentropy_logits", SPARSE};
+
+#define CATEGORICAL                                                                                          \
+    .row.keras = "CategoricalCrossentropy", .row.setting = smoothing, .saved = "categorical_crossentropy",   \
+    .logits = &iso_loss_crossentropy_logits, .targets = ISO_TARGET_FRACTIONS, .build = categorical
+const iso_loss_type iso_loss_crossentropy = {.row.name = "crossentropy", CATEGORICAL};
+const iso_loss_type iso_loss_crossentropy_logits = {
+    .row.name = "crossentropy_logits", .alias = "categorical_crossentropy_logits", CATEGORICAL};
+
+#define BINARY                                                                                               \
+    .row.keras = "BinaryCrossentropy", .row.setting = smoothing, .saved = "binary_crossentropy",             \
+    .logits = &iso_loss_binary_crossentropy_logits, .targets = ISO_TARGET_FRACTIONS, .build = binary
+const iso_loss_type iso_loss_binary_crossentropy = {
+    .row.name = "binary_crossentropy", .alias = "bce", BINARY};
+const iso_loss_type iso_loss_binary_crossentropy_logits = {
+    .row.name = "binary_crossentropy_logits", .alias = "bce_logits", BINARY};
