@@ -122,7 +122,7 @@ static iso_status check_request(const request *r, const iso_box *target_box)
     return ISO_OK;
 }
 
-static void hash_box(iso_part_key *key, const iso_box *box)
+static void hash_box(iso_fragment_key *key, const iso_box *box)
 {
     for (int i = 0; i < 2; i++) {
         key->word[i] = iso_hash_bytes(key->word[i], box->offset, (size_t)box->rank * sizeof *box->offset);
@@ -130,16 +130,16 @@ static void hash_box(iso_part_key *key, const iso_box *box)
     }
 }
 
-static void hash_number(iso_part_key *key, uint64_t number)
+static void hash_number(iso_fragment_key *key, uint64_t number)
 {
     key->word[0] = iso_hash_mix(key->word[0] ^ number);
     key->word[1] = iso_hash_mix(key->word[1] + number);
 }
 
 /* What a node's value is: two requests of one rank for the same travel as one part. */
-static iso_part_key key_of(const request *r, const iso_tree_node *node)
+static iso_fragment_key key_of(const request *r, const iso_tree_node *node)
 {
-    iso_part_key key = {{1, 2}};
+    iso_fragment_key key = {{1, 2}};
     hash_number(&key, (uint64_t)r->dtype);
     hash_number(&key, (uint64_t)r->reduce);
     hash_box(&key, r->region);
@@ -211,11 +211,11 @@ static iso_status place_part(const request *r, int i)
     if (from == to || (from != fabric->host_number && to != fabric->host_number))
         return ISO_OK;
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
-    iso_part_key key = key_of(r, node);
+    iso_fragment_key key = key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
-    return iso_mailbox_part(box, rank_that_sends(r, node), rank_that_receives(r, node), key, region_bytes(r),
-                            &r->part[i], &r->fresh[i]);
+    return iso_mailbox_fragment(box, rank_that_sends(r, node), rank_that_receives(r, node), key,
+                                region_bytes(r), &r->part[i], &r->fresh[i]);
 }
 
 /* ---- the slot's side ---- */
@@ -229,7 +229,7 @@ static void take_operand(const request *r, int i, iso_pull *pull, const iso_box 
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
-        const iso_part *part = &r->exchange->messages.in.part[r->part[i]];
+        const iso_fragment *part = &r->exchange->messages.in.fragment[r->part[i]];
         *operand = (iso_operand){.area = ISO_AREA_MESSAGE, .number = part->message, .offset = part->offset};
         *box = r->region; /* packed */
         pull->crossed += r->fresh[i];
@@ -325,7 +325,7 @@ static iso_status add_pack(const request *r, int i)
         exchange->packs = packs;
         exchange->pack_room = room;
     }
-    const iso_part *part = &exchange->messages.out.part[r->part[i]];
+    const iso_fragment *part = &exchange->messages.out.fragment[r->part[i]];
     iso_pack *pack = &exchange->packs[exchange->pack_count++];
     *pack = (iso_pack){.message = part->message, .offset = part->offset};
     return make_pack(r, &r->nodes[i], &pack->gather);

@@ -4,14 +4,14 @@
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
-#include "launch/trained_impl.h"
+#include "launch/load_model_impl.h"
 #include "runtime/base/json.h"
 
 static const iso_argument own[] = {
-    {"json", ISO_ARGUMENT_FLAG, offsetof(iso_trained_options, json), NULL,
+    {"json", ISO_ARGUMENT_FLAG, offsetof(iso_load_options, json), NULL,
      "prints one JSON object and nothing else: data, rows, every value in full precision", 0, 0, NULL},
 };
-static const iso_trained_command command = {.compiles = true, .count = 1, .own = own};
+static const iso_load_command command = {.compiles = true, .count = 1, .own = own};
 
 static iso_status print_json(iso_model *model, const iso_dataset *data, const double *values)
 {
@@ -34,7 +34,7 @@ static void print_line(iso_model *model, const double *values)
     printf("\n");
 }
 
-static iso_status evaluate(iso_context *ctx, const iso_trained_options *options, iso_trained *t)
+static iso_status evaluate(iso_context *ctx, const iso_load_options *options, iso_loaded_model *t)
 {
     double values[ISO_MAX_VALUES] = {0};
     int verbose = options->json ? 0 : (int)options->train.verbose;
@@ -51,20 +51,20 @@ static iso_status evaluate(iso_context *ctx, const iso_trained_options *options,
 
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
-    iso_trained_options options;
-    iso_trained t = {0};
+    iso_load_options options;
+    iso_loaded_model t = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, iso_trained_options_parse(&command, argc, argv, &options)));
-    ISO_TRY(iso_trained_make(ctx, &command, &options, &t));
+    ISO_TRY(iso_agree(ctx, iso_load_options_parse(&command, argc, argv, &options)));
+    ISO_TRY(iso_loaded_model_make(ctx, &command, &options, &t));
     ISO_TRY(evaluate(ctx, &options, &t));
 done:
-    iso_trained_free(&t);
+    iso_loaded_model_free(&t);
     return status;
 }
 
 static void print_help(iso_text *text)
 {
-    iso_trained_options_help(&command, text);
+    iso_load_options_help(&command, text);
 }
 
 const iso_command iso_command_evaluate = {

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "collectives/control/control.h"
-#include "launch/arguments.h"
 #include "launch/command.h"
+#include "launch/command_line.h"
 #include "launch/inspect_impl.h"
 #include "launch/train_impl.h"
 #include "runtime/base/memory.h"

@@ -209,7 +209,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     else if (committed)
         iso_text_add(text, "%s: checkpoint %" PRIu64 ", %s\n", inspection->path, number, size);
     else
-        iso_text_add(text, "%s: weights without Isogrid's commit mark, %s\n", inspection->path, size);
+        iso_text_add(text, "%s: weights without Isogrid's commit record, %s\n", inspection->path, size);
     add_state(text, inspection->state);
     iso_text_add(text, "/\n");
     add_tree(inspection, text, nodes, count);
@@ -220,7 +220,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
         iso_text_add(text, "checksums: those of the container are right\n");
     else
         iso_text_add(text, committed ? "checksums: everything is what was written\n"
-                                     : "checksums: none, the file has no commit mark\n");
+                                     : "checksums: none, the file has no commit record\n");
     iso_free(nodes);
     return ISO_OK;
 }

@@ -1,8 +1,8 @@
 /* isogrid models: the built-in ones, one line each. */
 #include <stdio.h>
 
-#include "launch/arguments.h"
 #include "launch/command.h"
+#include "launch/command_line.h"
 #include "models/models.h"
 
 static iso_status run(iso_context *ctx, int argc, char *const *argv)

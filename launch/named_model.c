@@ -49,7 +49,7 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
     named->compile.optimizer = named->builtin->optimizer();
     named->compile.loss = named->builtin->loss;
     memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
-    return iso_recipe_replace(options, &named->compile);
+    return iso_compile_options_replace(options, &named->compile);
 }
 
 iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named)
@@ -64,7 +64,7 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");
-    return iso_agree(ctx, iso_recipe_replace(options, &named->compile));
+    return iso_agree(ctx, iso_compile_options_replace(options, &named->compile));
 }
 
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,

@@ -121,15 +121,15 @@ done:
 /* ---- the plan ---- */
 
 /* All that training needs into the model's graph. Local. */
-static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_compile_options compile = p->named.compile;
     iso_named_model_make(ctx, &options->train, &options->row, &p->named);
-    compile.distribution = p->place.distribution;
+    compile.distribution = p->setup.distribution;
     return iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
 }
 
-static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_status status = build(ctx, options, p);
     if (status != ISO_OK)
@@ -178,12 +178,12 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
     return status;
 }
 
-static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_status status;
-    ISO_TRY(iso_mesh_imagine_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
-                                options->train.devices, &p->place.mesh));
-    ISO_TRY(iso_place_lay_out(ctx, &options->train, &p->place));
+    ISO_TRY(iso_mesh_abstract_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
+                                 options->train.devices, &p->setup.mesh));
+    ISO_TRY(iso_distribution_setup_lay_out(ctx, &options->train, &p->setup));
     ISO_TRY(iso_agree(ctx, make(ctx, options, p)));
     ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
     ISO_TRY(iso_agree(ctx, check_memory(options, p->report)));
@@ -194,12 +194,12 @@ done:
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_plan_options options;
-    iso_planned p = {0};
+    iso_dry_run p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
     ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
-    ISO_TRY(iso_agree(ctx, iso_recipe_check(&options.train, &p.named.compile)));
-    ISO_TRY(iso_agree(ctx, iso_recipe_check_optimizer(&p.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check(&options.train, &p.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&p.named.compile)));
     if (options.suggest) {
         ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));
@@ -209,7 +209,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
 done:
     iso_plan_report_destroy(p.report);
     iso_named_model_free(&p.named);
-    iso_place_free(&p.place);
+    iso_distribution_setup_free(&p.setup);
     return status;
 }
 

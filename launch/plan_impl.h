@@ -17,15 +17,15 @@ typedef struct iso_plan_options {
 } iso_plan_options;
 
 /* A model that is planned, and everything that its report lends texts from. */
-typedef struct iso_planned {
+typedef struct iso_dry_run {
     iso_named_model named;
-    iso_place place;
+    iso_distribution_setup setup;
     iso_function_options training;
     iso_plan_report *report;
-} iso_planned;
+} iso_dry_run;
 
 /* Searches layouts for a model that is built, and prints the best: a file for --layout-file on stdout, what
  * was found on stderr. ISO_INVALID where none fits into the memory that there is. Collective. */
-iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_planned *p);
+iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p);
 
 #endif

@@ -4,19 +4,19 @@
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
+#include "launch/load_model_impl.h"
 #include "launch/train_impl.h"
-#include "launch/trained_impl.h"
 
 static const iso_argument own[] = {
-    {"out", ISO_ARGUMENT_TEXT, offsetof(iso_trained_options, out), "FILE.h5",
+    {"out", ISO_ARGUMENT_TEXT, offsetof(iso_load_options, out), "FILE.h5",
      "the HDF5 file that is written: the dataset y, or for several outputs one of each output's name; all "
      "ranks must see its folder",
      0, 0, NULL},
 };
-static const iso_trained_command command = {.count = 1, .own = own};
+static const iso_load_command command = {.count = 1, .own = own};
 
 /* The predictions would take the place of what they are made from. */
-static iso_status check_out(const iso_trained_options *options)
+static iso_status check_out(const iso_load_options *options)
 {
     const char *const read[] = {options->train.data, options->train.weights, options->train.model};
     struct stat out, in;
@@ -32,7 +32,7 @@ static iso_status check_out(const iso_trained_options *options)
     return ISO_OK;
 }
 
-static void print_written(const iso_trained_options *options, iso_trained *t)
+static void print_written(const iso_load_options *options, iso_loaded_model *t)
 {
     char text[160];
     int outputs = iso_model_output_count(t->named.model);
@@ -48,25 +48,25 @@ static void print_written(const iso_trained_options *options, iso_trained *t)
 
 static iso_status run(iso_context *ctx, int argc, char *const *argv)
 {
-    iso_trained_options options;
-    iso_trained t = {0};
-    iso_status status = iso_trained_options_parse(&command, argc, argv, &options);
+    iso_load_options options;
+    iso_loaded_model t = {0};
+    iso_status status = iso_load_options_parse(&command, argc, argv, &options);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? check_out(&options) : status));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_target_check("--out ", options.out, ISO_TARGET_REPLACED)
                                              : ISO_OK));
-    ISO_TRY(iso_trained_make(ctx, &command, &options, &t));
+    ISO_TRY(iso_loaded_model_make(ctx, &command, &options, &t));
     int verbose = (int)options.train.verbose;
     ISO_TRY(iso_predict(t.named.model, t.data, .file = options.out, .verbose = verbose ? verbose : ISO_ZERO));
     if (verbose && iso_is_chief(ctx))
         print_written(&options, &t);
 done:
-    iso_trained_free(&t);
+    iso_loaded_model_free(&t);
     return status;
 }
 
 static void print_help(iso_text *text)
 {
-    iso_trained_options_help(&command, text);
+    iso_load_options_help(&command, text);
 }
 
 const iso_command iso_command_predict = {

@@ -2,7 +2,7 @@
 #ifndef ISO_LAUNCH_SETTINGS_H
 #define ISO_LAUNCH_SETTINGS_H
 
-#include "launch/arguments.h"
+#include "launch/command_line.h"
 
 enum { ISO_LONGEST_SETTING = 64 };
 

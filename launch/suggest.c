@@ -99,7 +99,7 @@ static void end_progress(const progress *p)
         fputs("\r\033[K", stderr);
 }
 
-static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_planned *p, found *out,
+static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p, found *out,
                          int searches)
 {
     iso_mesh *mesh = NULL;
@@ -116,7 +116,7 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
     }
     iso_suggestion_destroy(out->suggestion);
     out->suggestion = NULL;
-    iso_status status = iso_mesh_imagine(ctx, out->mesh, &mesh);
+    iso_status status = iso_mesh_abstract(ctx, out->mesh, &mesh);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_function_suggest(iso_model_graph(p->named.model), mesh, &p->training,
                                                      &how, &out->suggestion));
@@ -189,7 +189,7 @@ static iso_status no_fit(const iso_plan_options *options, const found *best)
 }
 
 /* Searches tensor by tensor on data parallel's mesh and on the most promising other one. */
-static iso_status search_promising(iso_context *ctx, const iso_plan_options *options, iso_planned *p,
+static iso_status search_promising(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p,
                                    found *list, int count)
 {
     int other = count > 1 ? 1 : 0;
@@ -200,7 +200,7 @@ static iso_status search_promising(iso_context *ctx, const iso_plan_options *opt
     return status == ISO_OK && other ? search(ctx, options, p, &list[other], 2) : status;
 }
 
-iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_planned *p)
+iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     found list[MOST_MESHES] = {{{0}, NULL}};
     iso_status status = ISO_OK;

@@ -14,7 +14,7 @@ typedef struct run_state {
     iso_named_model named;
     iso_sources sources;
     iso_resumption from;
-    iso_place place;
+    iso_distribution_setup setup;
     double reading; /* seconds that it took to open the data */
 } run_state;
 
@@ -28,9 +28,9 @@ static iso_status check(const iso_train_options *options)
     return ISO_OK;
 }
 
-static iso_status place(iso_context *ctx, const iso_train_options *options, run_state *run)
+static iso_status setup(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
-    iso_status status = iso_place_make(ctx, options, &run->place);
+    iso_status status = iso_distribution_setup_make(ctx, options, &run->setup);
     if (status == ISO_OK || !run->from.mesh)
         return status;
     return iso_error_prefix(
@@ -49,7 +49,7 @@ static iso_status build(iso_context *ctx, const iso_train_options *options, run_
 {
     iso_compile_options compile = run->named.compile;
     iso_named_model_make(ctx, options, iso_dataset_shape(run->sources.training, 0), &run->named);
-    compile.distribution = run->place.distribution;
+    compile.distribution = run->setup.distribution;
     int known = iso_dataset_inputs(run->sources.training) + iso_dataset_targets(run->sources.training);
     compile.sample_weights = iso_dataset_components(run->sources.training) > known;
     return iso_compile_with(run->named.model, &compile, sizeof compile);
@@ -108,13 +108,13 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));
-    ISO_TRY(iso_agree(ctx, iso_recipe_check(options, &run.named.compile)));
-    ISO_TRY(iso_agree(ctx, iso_recipe_check_optimizer(&run.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check(options, &run.named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&run.named.compile)));
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
-    ISO_TRY(place(ctx, &placed, &run));
-    iso_head_print(ctx, options, &run.place);
+    ISO_TRY(setup(ctx, &placed, &run));
+    iso_banner_print(ctx, options, &run.setup);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(build(ctx, options, &run));
     if (saves_model(options)) /* it shows now whether that can be done */
@@ -122,13 +122,13 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)
-        ISO_TRY(iso_head_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
+        ISO_TRY(iso_banner_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
     ISO_TRY(save(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:
     iso_named_model_free(&run.named);
-    iso_place_free(&run.place);
+    iso_distribution_setup_free(&run.setup);
     iso_sources_close(&run.sources);
     iso_resumption_free(&run.from);
     return status;

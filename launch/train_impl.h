@@ -2,7 +2,7 @@
 #ifndef ISO_LAUNCH_TRAIN_IMPL_H
 #define ISO_LAUNCH_TRAIN_IMPL_H
 
-#include "launch/options.h"
+#include "launch/train_options.h"
 #include "models/models.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
@@ -26,11 +26,11 @@ iso_target_kind iso_target_of_model(const char *path);
 iso_status iso_targets_check(const iso_train_options *options);
 
 /* Puts what options say of optimizer, loss and metrics in the place of a model's own choices. Local. */
-iso_status iso_recipe_replace(const iso_train_options *options, iso_compile_options *compile);
+iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile);
 /* ISO_INVALID where nothing says what the model's loss is. */
-iso_status iso_recipe_check(const iso_train_options *options, const iso_compile_options *compile);
+iso_status iso_compile_options_check(const iso_train_options *options, const iso_compile_options *compile);
 /* ISO_INVALID where the model's file has an optimizer that is not supported, and options give no other. */
-iso_status iso_recipe_check_optimizer(const iso_compile_options *compile);
+iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile);
 
 /* What --model names: a built-in network, or a file of Keras's, its .keras or its config.json. */
 typedef struct iso_named_model {
@@ -87,22 +87,25 @@ enum { ISO_MAX_RUN_CALLBACKS = 16 };
 void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
                        iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS]);
 
-/* The mesh and how weights lie on it. `place` must be zero; what has been made is in it even after an error.
+/* The mesh and how weights lie on it. `setup` must be zero; what has been made is in it even after an error.
  * Collective. */
-typedef struct iso_place {
+typedef struct iso_distribution_setup {
     iso_mesh *mesh;
     iso_layout_map *map;
     iso_distribution *distribution;
-} iso_place;
-iso_status iso_place_make(iso_context *ctx, const iso_train_options *options, iso_place *place);
-/* The layouts of a place whose mesh exists. Collective. */
-iso_status iso_place_lay_out(iso_context *ctx, const iso_train_options *options, iso_place *place);
-void iso_place_free(iso_place *place);
+} iso_distribution_setup;
+iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
+                                       iso_distribution_setup *setup);
+/* The layouts of a setup whose mesh exists. Collective. */
+iso_status iso_distribution_setup_lay_out(iso_context *ctx, const iso_train_options *options,
+                                          iso_distribution_setup *setup);
+void iso_distribution_setup_free(iso_distribution_setup *setup);
 
 /* The lines at the head of a run, before and after the model is compiled; whole: all that `isogrid plan`
  * prints. The chief prints; collective. */
-void iso_head_print(iso_context *ctx, const iso_train_options *options, const iso_place *place);
-iso_status iso_head_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
+void iso_banner_print(iso_context *ctx, const iso_train_options *options,
+                      const iso_distribution_setup *setup);
+iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
 
 /* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from
  * the start of the process (of mpirun, where that started it) to the end of the first step, and those of them

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "launch/arguments.h"
 #include "launch/command.h"
+#include "launch/command_line.h"
 #include "runtime/spmd/visualize.h"
 
 typedef struct visualize_options {
@@ -82,7 +82,7 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     iso_layout *layout = NULL;
     iso_status status;
     ISO_TRY(read_options(argc, argv, &options, &shape));
-    ISO_TRY(iso_mesh_imagine_on(ctx, options.mesh ? options.mesh : "data=*", options.devices, &mesh));
+    ISO_TRY(iso_mesh_abstract_on(ctx, options.mesh ? options.mesh : "data=*", options.devices, &mesh));
     ISO_TRY(iso_layout_create(mesh, options.layout, &layout));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? draw(&options, layout, &shape) : ISO_OK));
 done:

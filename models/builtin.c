@@ -4,7 +4,7 @@
 
 #include "models/models.h"
 #include "runtime/base/text.h"
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
 /* The multi-worker guide of Keras. */

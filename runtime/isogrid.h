@@ -10,7 +10,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/base/status.h"
 #include "runtime/base/types.h"
 #include "runtime/checkpoint/checkpoint.h"

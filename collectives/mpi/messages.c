@@ -18,29 +18,29 @@ static iso_status no_memory(void)
 
 /* ---- parts ---- */
 
-static bool keys_equal(const iso_part_key *a, const iso_part_key *b)
+static bool keys_equal(const iso_fragment_key *a, const iso_fragment_key *b)
 {
     return a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
 /* Where in the table the key is, or should be. */
-static int *find_place(const iso_mailbox *box, const iso_part_key *key)
+static int *find_place(const iso_mailbox *box, const iso_fragment_key *key)
 {
     size_t mask = (size_t)box->table_size - 1, at = (size_t)key->word[0] & mask;
-    while (box->table[at] && !keys_equal(&box->part[box->table[at] - 1].key, key))
+    while (box->table[at] && !keys_equal(&box->fragment[box->table[at] - 1].key, key))
         at = (at + 1) & mask;
     return &box->table[at];
 }
 
 static iso_status make_room(iso_mailbox *box)
 {
-    if (box->parts < box->room)
+    if (box->fragments < box->room)
         return ISO_OK;
     int room = box->room ? 2 * box->room : 16;
-    iso_part *part = iso_grow(box->part, (size_t)box->parts, (size_t)room, sizeof *part);
+    iso_fragment *part = iso_grow(box->fragment, (size_t)box->fragments, (size_t)room, sizeof *part);
     if (!part)
         return no_memory();
-    box->part = part;
+    box->fragment = part;
     int *table = iso_new((size_t)room * 2 * sizeof *table);
     if (!table)
         return no_memory();
@@ -48,7 +48,7 @@ static iso_status make_room(iso_mailbox *box)
     box->table = table;
     box->table_size = 2 * room;
     box->room = room;
-    for (int i = 0; i < box->parts; i++)
+    for (int i = 0; i < box->fragments; i++)
         *find_place(box, &part[i].key) = i + 1;
     return ISO_OK;
 }
@@ -69,8 +69,8 @@ static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
     return ISO_OK;
 }
 
-iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key, size_t bytes, int *number,
-                            bool *fresh)
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment_key key, size_t bytes,
+                                int *number, bool *fresh)
 {
     iso_status status = make_room(box);
     if (status != ISO_OK)
@@ -82,9 +82,9 @@ iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key
         if (status != ISO_OK)
             return status;
         iso_message *in = &box->message[message];
-        box->part[box->parts] = (iso_part){message, in->bytes, key};
+        box->fragment[box->fragments] = (iso_fragment){message, in->bytes, key};
         in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-        *place = ++box->parts;
+        *place = ++box->fragments;
     }
     *number = *place - 1;
     return ISO_OK;
@@ -192,7 +192,7 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
 static void free_mailbox(iso_mailbox *box)
 {
     iso_free(box->message);
-    iso_free(box->part);
+    iso_free(box->fragment);
     iso_free(box->table);
 }
 

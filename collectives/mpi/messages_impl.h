@@ -14,15 +14,15 @@
 #include "runtime/base/status.h"
 
 /* What a part of a message is, as both of its ends compute it: a 128-bit hash. */
-typedef struct iso_part_key {
+typedef struct iso_fragment_key {
     uint64_t word[2];
-} iso_part_key;
+} iso_fragment_key;
 
-typedef struct iso_part {
+typedef struct iso_fragment {
     int message;   /* number among the messages of its direction */
     size_t offset; /* in the message */
-    iso_part_key key;
-} iso_part;
+    iso_fragment_key key;
+} iso_fragment;
 
 typedef struct iso_message {
     int from, to; /* ranks */
@@ -35,8 +35,8 @@ typedef struct iso_message {
 typedef struct iso_mailbox {
     iso_message *message;
     int messages;
-    iso_part *part;
-    int parts, room;
+    iso_fragment *fragment;
+    int fragments, room;
     int *table; /* hash table of part numbers + 1 */
     int table_size;
 } iso_mailbox;
@@ -55,8 +55,8 @@ typedef struct iso_messages {
 /* Finds the part of this key or makes one of so many bytes at the end of the message of these ranks (*fresh).
  * All ranks of both hosts make the same calls in the same order, so they agree on offsets. Returns its
  * number. */
-iso_status iso_mailbox_part(iso_mailbox *box, int from, int to, iso_part_key key, size_t bytes, int *number,
-                            bool *fresh);
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment_key key, size_t bytes,
+                                int *number, bool *fresh);
 
 /* After the last part: how many bytes there are, and which requests. */
 void iso_messages_close(iso_messages *messages, int rank);

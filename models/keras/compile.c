@@ -16,10 +16,10 @@ static double wish(double value)
     return value == 0 ? ISO_ZERO : value;
 }
 
-static double number(const iso_layer_config *config, const char *key, double usual)
+static double number(const iso_layer_config *config, const char *key, double default_value)
 {
     double value;
-    return config->numbers(config, key, &value, 1) == 1 ? value : usual;
+    return config->numbers(config, key, &value, 1) == 1 ? value : default_value;
 }
 
 /* A list of numbers: how many; -1 where there are more than `capacity`. */
@@ -103,7 +103,7 @@ static const struct {
     struct {
         const char *key;
         int place;
-        double usual;
+        double default_value;
     } own[5];
 } rules[] = {
     {"SGD", "sgd", {{"momentum", ISO_SGD_MOMENTUM, 0}, {"nesterov", ISO_SGD_NESTEROV, 0}}},
@@ -147,7 +147,7 @@ static iso_status read_rule(const iso_layer_config *config, int rule, iso_optimi
     iso_status status = iso_optimizer_find(rules[rule].rule, optimizer);
     for (int i = 0; status == ISO_OK && rules[rule].own[i].key; i++)
         optimizer->hyper[rules[rule].own[i].place] =
-            number(config, rules[rule].own[i].key, rules[rule].own[i].usual);
+            number(config, rules[rule].own[i].key, rules[rule].own[i].default_value);
     if (status == ISO_OK)
         read_common(config, optimizer);
     return status;

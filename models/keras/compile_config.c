@@ -136,7 +136,7 @@ static json_t *loss_json(const iso_output_options *output)
     return iso_keras_object("keras.losses", type->row.keras, config);
 }
 
-/* name NULL: the usual one. */
+/* name NULL: the default one. */
 static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output)
 {
     const iso_metric_type *type = iso_metric_type_of(metric);

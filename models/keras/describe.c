@@ -446,7 +446,7 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
     iso_graph *graph = iso_model_graph(model);
     iso_topology net;
-    char usual[32];
+    char default_value[32];
     json_t *config = NULL, *compile = NULL;
     iso_status status = iso_graph_error(graph);
     if (status != ISO_OK)
@@ -459,8 +459,9 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
                                  iso_model_output_count(model), &net);
     if (status != ISO_OK)
         return status;
-    iso_text_snake_case(net.type, usual, sizeof usual);
-    ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : usual, &config));
+    iso_text_snake_case(net.type, default_value, sizeof default_value);
+    ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : default_value,
+                             &config));
     if (strcmp(net.type, "Functional") == 0 && iso_keras_outputs_have_keys(model))
         ISO_TRY(name_outputs(model, config));
     if (iso_model_optimizer(model)) {

@@ -34,7 +34,7 @@ char *iso_keras_value(const json_t *value, char *text, size_t size);
 /* A member that must be a text, an object or a list; NULL where it is missing or another type. */
 const char *iso_keras_text(const json_t *object, const char *key);
 
-/* ---- the arguments of an object: a layer's config over JSON (arguments.c) ---- */
+/* ---- the arguments of an object: a layer's config over JSON (keras_arguments.c) ---- */
 typedef struct iso_keras_arguments iso_keras_arguments;
 struct iso_keras_arguments {
     iso_layer_config config; /* its impl is this */

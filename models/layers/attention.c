@@ -89,7 +89,7 @@ static iso_tensor *weight(const attention *a, const char *product, bool bias, co
     iso_text_add(&what, "%s/%s", product, bias ? "bias" : "kernel");
     iso_weight_form form = {.what = iso_layer_text(a->layer, &what),
                             .initializer = bias ? o->bias_initializer : o->kernel_initializer,
-                            .usual = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
+                            .default_value = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
                             .l1 = bias ? o->bias_l1 : o->kernel_l1,
                             .l2 = bias ? o->bias_l2 : o->kernel_l2,
                             .layout = layout};
@@ -238,12 +238,12 @@ static void note(iso_layer *layer, const attention *a)
     const iso_multi_head_attention_options *o = a->options;
     iso_weight_form kernel_form = {.what = "kernel",
                                    .initializer = o->kernel_initializer,
-                                   .usual = ISO_INIT_GLOROT_UNIFORM,
+                                   .default_value = ISO_INIT_GLOROT_UNIFORM,
                                    .l1 = o->kernel_l1,
                                    .l2 = o->kernel_l2};
     iso_weight_form bias_form = {.what = "bias",
                                  .initializer = o->bias_initializer,
-                                 .usual = ISO_INIT_ZEROS,
+                                 .default_value = ISO_INIT_ZEROS,
                                  .l1 = o->bias_l1,
                                  .l2 = o->bias_l2};
     iso_layer_note_integer(layer, "num_heads", a->heads);

@@ -26,10 +26,10 @@ static bool check(const iso_layer *layer, iso_tensor *x, double momentum, double
 
 /* An initializer that is not one of a trained weight. */
 static void note_initializer(iso_layer *layer, const char *key, iso_initializer chosen,
-                             iso_initializer_kind usual)
+                             iso_initializer_kind default_value)
 {
     if (chosen.kind == ISO_INIT_DEFAULT)
-        chosen.kind = usual;
+        chosen.kind = default_value;
     iso_layer_note_initializer(layer, key, &chosen);
 }
 

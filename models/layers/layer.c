@@ -180,12 +180,12 @@ bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const
 }
 
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
-                                 iso_initializer chosen, iso_initializer_kind usual, bool trainable)
+                                 iso_initializer chosen, iso_initializer_kind default_value, bool trainable)
 {
     iso_text path = {0};
     iso_text_add(&path, "%s/%s", layer->name, what);
     if (chosen.kind == ISO_INIT_DEFAULT)
-        chosen = (iso_initializer){.kind = usual};
+        chosen = (iso_initializer){.kind = default_value};
     iso_variable *variable = iso_variable_create(layer->graph, iso_layer_text(layer, &path),
                                                  iso_graph_precision(layer->graph), shape, chosen, trainable);
     iso_text_free(&path);
@@ -226,7 +226,7 @@ static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_va
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
 {
     iso_variable *variable =
-        iso_layer_variable(layer, form->what, shape, form->initializer, form->usual, true);
+        iso_layer_variable(layer, form->what, shape, form->initializer, form->default_value, true);
     iso_tensor *weight = iso_variable_value(variable);
     if (form->layout)
         iso_variable_set_layout(variable, form->layout);
@@ -251,11 +251,11 @@ iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out,
     return bias ? iso_add(y, bias) : y;
 }
 
-void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2])
+void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2])
 {
     bool given = pair[0] || pair[1];
     for (int i = 0; i < 2; i++)
-        out[i] = given ? pair[i] : both ? both : usual;
+        out[i] = given ? pair[i] : both ? both : default_value;
 }
 
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,

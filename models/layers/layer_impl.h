@@ -4,7 +4,7 @@
 
 #include "models/layers/config.h"
 #include "runtime/base/text.h"
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
 /* A layer while it is being built. */
@@ -23,16 +23,16 @@ typedef struct iso_weight_form {
     const char
         *what; /* "kernel": the variable "<layer>/kernel", Keras's arguments "kernel_initializer", ... */
     iso_initializer initializer;
-    iso_initializer_kind usual; /* where none is chosen */
-    double l1, l2;              /* l1 * sum(|w|) + l2 * sum(w^2) is added to the graph's losses */
-    const char *layout;         /* of its own; NULL: none */
+    iso_initializer_kind default_value; /* where none is chosen */
+    double l1, l2;                      /* l1 * sum(|w|) + l2 * sum(w^2) is added to the graph's losses */
+    const char *layout;                 /* of its own; NULL: none */
     const char *argument; /* "depthwise" where Keras's arguments are not named as the variable; or NULL */
 } iso_weight_form;
 /* The form of a weight from the members of a layer's options: kernel_initializer, kernel_l1, kernel_l2,
  * kernel_layout. */
-#define ISO_WEIGHT_FORM(options, name, usual_kind)                                                           \
+#define ISO_WEIGHT_FORM(options, name, default_kind)                                                         \
     {                                                                                                        \
-        .what = #name, .initializer = (options).name##_initializer, .usual = usual_kind,                     \
+        .what = #name, .initializer = (options).name##_initializer, .default_value = default_kind,           \
         .l1 = (options).name##_l1, .l2 = (options).name##_l2, .layout = (options).name##_layout              \
     }
 
@@ -88,9 +88,9 @@ iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
  * ("[batch, height, width, channels]"). */
 bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const char *form);
 
-/* The variable "<layer>/<what>" of the graph's precision; `usual` is its initializer where none is chosen. */
+/* The variable "<layer>/<what>" of the graph's precision; `default_value` is its initializer where none is chosen. */
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
-                                 iso_initializer chosen, iso_initializer_kind usual, bool trainable);
+                                 iso_initializer chosen, iso_initializer_kind default_value, bool trainable);
 /* What a layer's random numbers are drawn by: each call of a shared layer draws its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
 /* What a text holds; where memory has ended that is the graph's error, and "" or a part of it. Lent. */
@@ -114,23 +114,23 @@ uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, 
 /* x with these dimensions as its last ones, the order otherwise kept, and what iso_layer_axes_back takes. */
 iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_RANK]);
 iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK]);
-/* Makes *h and *w the two numbers of `pair`, or both `both`, or both `usual`: whichever is first given. */
-void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t usual, int64_t out[2]);
+/* Makes *h and *w the two numbers of `pair`, or both `both`, or both `default_value`: whichever is first given. */
+void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2]);
 /* Padding of a window over n elements in Keras's sense. */
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
                    int64_t *after);
 
-/* ---- arguments of a config, with what they are where they are missing (arguments.c) ---- */
+/* ---- arguments of a config, with what they are where they are missing (config_arguments.c) ---- */
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
-double iso_config_number(const iso_layer_config *config, const char *key, double usual);
+double iso_config_number(const iso_layer_config *config, const char *key, double default_value);
 /* The same for members of options that know Keras's default: 0 where it is missing, ISO_ZERO where it is 0.
  */
 double iso_config_option(const iso_layer_config *config, const char *key);
 /* A whole number. */
-int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t usual);
-bool iso_config_flag(const iso_layer_config *config, const char *key, bool usual);
+int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t default_value);
+bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value);
 /* One number stands for both. */
-void iso_config_pair(const iso_layer_config *config, const char *key, int64_t usual, int64_t pair[2]);
+void iso_config_pair(const iso_layer_config *config, const char *key, int64_t default_value, int64_t pair[2]);
 /* A list of whole numbers, or one; how many were there, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
 /* Which of several a text is, the first where it is missing; what is none of them is refused. The names end

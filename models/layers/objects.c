@@ -96,7 +96,7 @@ void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form)
     char key[64];
     iso_initializer initializer = form->initializer;
     if (initializer.kind == ISO_INIT_DEFAULT)
-        initializer.kind = form->usual;
+        initializer.kind = form->default_value;
     const char *argument = form->argument ? form->argument : form->what;
     snprintf(key, sizeof key, "%s_initializer", argument);
     iso_layer_note_initializer(layer, key, &initializer);

@@ -4,7 +4,7 @@
 
 /* What a config says: one number for all sides, one for height and one for width, or two for each; refused
  * where it is none of these. */
-static void sides_of_config(const iso_layer_config *config, const char *key, int64_t usual,
+static void sides_of_config(const iso_layer_config *config, const char *key, int64_t default_value,
                             int64_t side[2][2])
 {
     int64_t value[4];
@@ -12,19 +12,19 @@ static void sides_of_config(const iso_layer_config *config, const char *key, int
     if (count == 3)
         iso_config_refuse(config, key, "a number, two, or two pairs");
     if (count == 0 || count == 3)
-        value[0] = usual;
+        value[0] = default_value;
     for (int i = 0; i < 4; i++)
         side[i / 2][i % 2] = value[count == 4 ? i : count == 2 ? i / 2 : 0];
 }
 
 /* [[top, bottom], [left, right]], from the members of options */
-static void sides_of(const int64_t given[2][2], int64_t both, int64_t usual, int64_t side[2][2])
+static void sides_of(const int64_t given[2][2], int64_t both, int64_t default_value, int64_t side[2][2])
 {
     bool any = false;
     for (int i = 0; i < 4; i++)
         any |= given[i / 2][i % 2] != 0;
     for (int i = 0; i < 4; i++) {
-        int64_t value = any ? given[i / 2][i % 2] : both ? both : usual;
+        int64_t value = any ? given[i / 2][i % 2] : both ? both : default_value;
         side[i / 2][i % 2] = value == ISO_ZERO ? 0 : value;
     }
 }

@@ -28,7 +28,7 @@ typedef struct iso_step_info {
     int64_t rows; /* of the global batch */
 } iso_step_info;
 
-typedef struct iso_call {
+typedef struct iso_kernel_call {
     const void *attrs; /* of the op */
     int inputs, outputs;
     const iso_array *in;
@@ -36,7 +36,7 @@ typedef struct iso_call {
     void *scratch; /* as many bytes as the kernel's scratch() said, aligned to 64 */
     const iso_step_info *info;
     iso_fault *fault;
-} iso_call;
+} iso_kernel_call;
 
 /* One way to do an op. A backend lists its kernels in order of preference: the first that fits an op's dtypes
  * and local shapes (known while planning, data pointers NULL) is taken. Kernels are single-threaded, do not
@@ -45,17 +45,17 @@ typedef struct iso_call {
 typedef struct iso_kernel {
     const char *op;   /* name of the op type */
     const char *name; /* of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */
-    bool (*fits)(const iso_call *call);      /* NULL: anything */
-    size_t (*scratch)(const iso_call *call); /* NULL: none */
-    void (*run)(const iso_call *call);
+    bool (*fits)(const iso_kernel_call *call);      /* NULL: anything */
+    size_t (*scratch)(const iso_kernel_call *call); /* NULL: none */
+    void (*run)(const iso_kernel_call *call);
     /* Computing output 0 [rows, columns] in parts; NULL: not supported. run_part writes the part [offset,
      * offset + extent), dense, to `part`, or adds it to what `part` holds (add). Its bits are those of run. A
      * part has up to part_rows rows; a part of more than one row has whole rows. prepare_parts is called
      * first, with the inputs, and fills the call's scratch, which no other call uses until the last part.
      * The planner may then let the optimizer make a gradient part by part, when it needs each. */
-    int64_t (*part_rows)(const iso_call *call);
-    void (*prepare_parts)(const iso_call *call);
-    void (*run_part)(const iso_call *call, const int64_t *offset, const int64_t *extent, bool add,
+    int64_t (*part_rows)(const iso_kernel_call *call);
+    void (*prepare_parts)(const iso_kernel_call *call);
+    void (*run_part)(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
                      void *part);
     /* Whether the kernel may be given output 0 at the address of an input that the op's in_place names. */
     bool in_place;
@@ -69,7 +69,7 @@ typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void 
 typedef struct iso_backend {
     const char *name;
     const char *description; /* "cpu: AVX-512, oneDNN 2.6, OpenBLAS 0.3.21" */
-    const iso_kernel *(*find)(const char *op, const iso_call *call); /* NULL: no kernel fits */
+    const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
     void (*sum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
     void (*maximum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
     iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype); /* "adam", ...; NULL: unknown */

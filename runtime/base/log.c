@@ -8,24 +8,24 @@
 
 static void say(const char *text)
 {
-    fprintf(stderr, "isogrid: warning: %s\n", text); /* in one piece: ranks share stderr */
+    fprintf(stderr, "isogrid: warning: %s\n", text); /* in one block: ranks share stderr */
 }
 
 /* A list of files may be longer than the buffer; where there is no memory for it, its beginning is said. */
 void iso_warn(const char *format, ...)
 {
-    char usual[1024];
+    char text[1024];
     va_list args, again;
     if (ISO_ANY_NULL(format))
         return;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(usual, sizeof usual, format, args);
-    char *whole = length >= (int)sizeof usual ? malloc((size_t)length + 1) : NULL;
+    int length = vsnprintf(text, sizeof text, format, args);
+    char *whole = length >= (int)sizeof text ? malloc((size_t)length + 1) : NULL;
     if (whole)
         vsnprintf(whole, (size_t)length + 1, format, again);
     va_end(again);
     va_end(args);
-    say(whole ? whole : usual);
+    say(whole ? whole : text);
     free(whole);
 }

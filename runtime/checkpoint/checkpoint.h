@@ -4,15 +4,15 @@
  * writes, and beside them the group /isogrid: /isogrid/state   a JSON text: whatever the caller wants to find
  * again /isogrid/index   a JSON text: of each tensor its place in the file and its path in Isogrid
  *   /isogrid/crc32   uint32 [tensors], in the index's order: the CRC-32 (zlib's) of each tensor's bytes
- * Behind the last byte that HDF5 knows of stands the commit mark (mark.h): where each tensor's bytes are,
- * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid mark is
+ * Behind the last byte that HDF5 knows of stands the commit record (commit_record.h): where each tensor's bytes are,
+ * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid record is
  * nobody's checkpoint; it may still be a file of Keras.
  *
- * Checkpoints take pieces (runtime/base/pieces.h) and know nothing of graphs, plans and layouts. */
+ * Checkpoints take shards (runtime/base/shards.h) and know nothing of graphs, plans and layouts. */
 #ifndef ISO_CHECKPOINT_CHECKPOINT_H
 #define ISO_CHECKPOINT_CHECKPOINT_H
 
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 
 #ifdef __cplusplus
@@ -33,9 +33,9 @@ typedef struct iso_saved_group {
     const char *name;
 } iso_saved_group;
 
-/* What a file is to hold. Lent for the time of a call. Tensors that no piece has (`path` NULL) are given by
+/* What a file is to hold. Lent for the time of a call. Tensors that no shard has (`path` NULL) are given by
  * `constant`, dense; else that is NULL. */
-typedef struct iso_saved_contents {
+typedef struct iso_file_spec {
     int tensors, groups;
     const iso_saved_tensor *tensor;
     const void *const *constant; /* [tensors]; NULL: none */
@@ -43,7 +43,7 @@ typedef struct iso_saved_contents {
     const char *state; /* JSON */
     uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above all that the saver
                           wrote or   adopted */
-} iso_saved_contents;
+} iso_file_spec;
 
 /* ---- writing ---- */
 
@@ -69,13 +69,13 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
 void iso_saver_destroy(iso_saver *saver);
 
 /* Saves. path: ends in ".weights.h5"; its folder is made where it is missing; what had the name before is
- * replaced at the commit and not touched earlier. Returns when this rank's writing pieces are copied: they
+ * replaced at the commit and not touched earlier. Returns when this rank's writing shards are copied: they
  * may change from then on. Waits for the save before, whose status goes to *last (may be NULL) with its
- * message in iso_saver_message(). best: the mark `best` of the folder moves to this file, which then is not
- * rotated away while it has it. ISO_INVALID: pieces that do not fit the contents (each tensor with a path
- * must be covered by the writing pieces of all ranks). Collective. */
-iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_contents *contents,
-                          const iso_pieces *pieces, bool best, iso_status *last);
+ * message in iso_saver_message(). best: the pointer `best` of the folder moves to this file, which then is not
+ * rotated away while it has it. ISO_INVALID: shards that do not fit the contents (each tensor with a path
+ * must be covered by the writing shards of all ranks). Collective. */
+iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,
+                          const iso_state_shards *shards, bool best, iso_status *last);
 /* Moves a save on; cheap, never waits. To be called after each step, on every rank as often. */
 void iso_saver_poll(iso_saver *saver);
 /* Waits for the save under way: its status, agreed; ISO_OK where there is none. A status is given out once.
@@ -94,13 +94,13 @@ iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
 
 typedef struct iso_saved_file iso_saved_file;
 
-/* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without commit mark is first gone through
+/* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without commit record is first gone through
  * by a child process under limits of memory and time. Links, external and virtual datasets are refused.
  * ISO_INVALID, ISO_IO name the file and what is wrong with it. The file is not read whole: see
  * iso_saved_file_verify. Collective. */
 iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
 void iso_saved_file_close(iso_saved_file *file);
-/* Whether it carries our commit mark; its number. */
+/* Whether it carries our commit record; its number. */
 bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
 const char *iso_saved_file_path(const iso_saved_file *file);
 /* The JSON text of /isogrid/state; NULL: it has none. Lent. */
@@ -121,8 +121,8 @@ const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, int inde
  */
 iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
                                void *out);
-/* Fills a piece (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
-iso_status iso_saved_file_read_piece(iso_saved_file *file, int tensor, const iso_piece *piece);
+/* Fills a shard (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
+iso_status iso_saved_file_read_shard(iso_saved_file *file, int tensor, const iso_state_shard *shard);
 /* Reads all bytes, shared among the ranks, and compares them with the checksums; not again where the file was
  * verified before and is as it was then. ISO_INVALID names the first tensor that is not what was written;
  * ISO_OK for files without checksums. Collective. */

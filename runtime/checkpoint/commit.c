@@ -4,7 +4,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/saver_impl.h"
 
 void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_status status)
@@ -19,9 +19,9 @@ void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_statu
 /* So that what does not fit is known at once. */
 static iso_status reserve(const iso_saver *saver)
 {
-    const iso_mark *mark = &saver->layout.mark;
+    const iso_commit_record *record = &saver->layout.record;
     return iso_file_reserve(saver->file, saver->path.temporary,
-                            mark->hdf5_bytes + iso_mark_bytes(mark->tensors));
+                            record->hdf5_bytes + iso_commit_record_bytes(record->tensors));
 }
 
 iso_status iso_save_begin_file(iso_saver *saver)
@@ -32,7 +32,7 @@ iso_status iso_save_begin_file(iso_saver *saver)
     if (status == ISO_OK)
         status = iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary);
     if (status == ISO_OK)
-        status = iso_file_end_at(saver->file, saver->path.temporary, saver->layout.mark.hdf5_bytes);
+        status = iso_file_end_at(saver->file, saver->path.temporary, saver->layout.record.hdf5_bytes);
     return status;
 }
 
@@ -53,7 +53,7 @@ iso_status iso_save_sync(iso_saver *saver)
 
 static iso_status write_part(iso_saver *saver, const iso_save_part *part)
 {
-    return iso_save_part_write(part, &saver->layout.mark, saver->file, saver->path.temporary,
+    return iso_save_part_write(part, &saver->layout.record, saver->file, saver->path.temporary,
                                saver->mine->crc);
 }
 
@@ -71,10 +71,10 @@ done:
 }
 
 /* What changes hands is taken also where it cannot be written any more: others wait for this rank. */
-static iso_status write_exchanged(iso_saver *saver, iso_status status)
+static iso_status write_received(iso_saver *saver, iso_status status)
 {
     iso_save_part window;
-    while (iso_save_exchange_take(&saver->exchange, !saver->has_thread, &window))
+    while (iso_two_phase_take(&saver->two_phase, !saver->has_thread, &window))
         if (status == ISO_OK)
             status = write_part(saver, &window);
     return status;
@@ -82,7 +82,7 @@ static iso_status write_exchanged(iso_saver *saver, iso_status status)
 
 void iso_save_write(iso_saver *saver)
 {
-    iso_status status = write_exchanged(saver, write_own(saver));
+    iso_status status = write_received(saver, write_own(saver));
     if (status == ISO_OK)
         status = iso_save_sync(saver);
     if (status != ISO_OK && saver->file >= 0) {
@@ -96,13 +96,13 @@ void iso_save_write(iso_saver *saver)
 
 static iso_status commit(iso_saver *saver)
 {
-    iso_mark *mark = &saver->layout.mark;
+    iso_commit_record *record = &saver->layout.record;
     iso_status status = ISO_OK;
-    for (int t = 0; t < mark->tensors; t++)
-        mark->tensor[t].crc = saver->all->crc[t];
+    for (int t = 0; t < record->tensors; t++)
+        record->tensor[t].crc = saver->all->crc[t];
     iso_file_layout_set_crcs(&saver->layout);
     ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
-    ISO_TRY(iso_mark_write(saver->file, saver->path.temporary, mark));
+    ISO_TRY(iso_commit_record_write(saver->file, saver->path.temporary, record));
     ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
     if (rename(saver->path.temporary, saver->path.whole))
         ISO_TRY(iso_file_failed(saver->path.temporary, "it cannot be given its name"));

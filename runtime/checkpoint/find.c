@@ -34,7 +34,7 @@ static iso_status open_whole(iso_context *ctx, const char *path, iso_saved_file 
     iso_status status;
     ISO_TRY(iso_saved_file_open(ctx, path, &file));
     if (!iso_saved_file_committed(file, NULL))
-        ISO_TRY(iso_error(ISO_INVALID, "'%s' has lost its commit mark", path));
+        ISO_TRY(iso_error(ISO_INVALID, "'%s' has lost its commit record", path));
     ISO_TRY(iso_saved_file_verify(file));
     *out = file;
     return ISO_OK;

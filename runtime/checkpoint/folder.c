@@ -14,7 +14,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 
 enum { DIGITS = 8, MOST_NAME = 4096 };
 

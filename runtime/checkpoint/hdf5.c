@@ -94,28 +94,28 @@ static hid_t memory_space(const iso_box *box)
 }
 
 /* HDF5's own types, not to be closed; H5I_INVALID_HID: that of the file, which has the same bytes. */
-static hid_t memory_type(iso_element element)
+static hid_t memory_type(iso_storage_type element)
 {
     switch (element) {
-    case ISO_ELEMENT_F32:
+    case ISO_STORAGE_F32:
         return H5T_NATIVE_FLOAT;
-    case ISO_ELEMENT_F64:
+    case ISO_STORAGE_F64:
         return H5T_NATIVE_DOUBLE;
-    case ISO_ELEMENT_I8:
+    case ISO_STORAGE_I8:
         return H5T_NATIVE_INT8;
-    case ISO_ELEMENT_I16:
+    case ISO_STORAGE_I16:
         return H5T_NATIVE_INT16;
-    case ISO_ELEMENT_I32:
+    case ISO_STORAGE_I32:
         return H5T_NATIVE_INT32;
-    case ISO_ELEMENT_I64:
+    case ISO_STORAGE_I64:
         return H5T_NATIVE_INT64;
-    case ISO_ELEMENT_U8:
+    case ISO_STORAGE_U8:
         return H5T_NATIVE_UINT8;
-    case ISO_ELEMENT_U16:
+    case ISO_STORAGE_U16:
         return H5T_NATIVE_UINT16;
-    case ISO_ELEMENT_U32:
+    case ISO_STORAGE_U32:
         return H5T_NATIVE_UINT32;
-    case ISO_ELEMENT_U64:
+    case ISO_STORAGE_U64:
         return H5T_NATIVE_UINT64;
     default:
         return H5I_INVALID_HID;
@@ -132,7 +132,7 @@ static bool is_same(hid_t space, hid_t type, const iso_manifest_tensor *tensor)
     for (int i = 0; i < rank; i++)
         if (dim[i] != (hsize_t)tensor->tensor.shape.dim[i])
             return false;
-    return memory_type(tensor->element) >= 0 || H5Tget_size(type) == iso_element_size(tensor->element);
+    return memory_type(tensor->element) >= 0 || H5Tget_size(type) == iso_storage_type_size(tensor->element);
 }
 
 iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor *tensor, const iso_box *box,

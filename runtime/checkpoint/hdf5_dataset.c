@@ -77,7 +77,7 @@ static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor 
     hsize_t dim[H5S_MAX_RANK] = {0};
     H5S_class_t class = H5Sget_simple_extent_type(space);
     int rank = H5Sget_simple_extent_dims(space, dim, NULL);
-    int64_t all = (int64_t)iso_element_size(t->element);
+    int64_t all = (int64_t)iso_storage_type_size(t->element);
     bool fits = true, empty = false;
     if (rank < 0 || (class != H5S_SCALAR && class != H5S_SIMPLE))
         return iso_error(ISO_INVALID, "'%s': '%s' has no shape", path, place);
@@ -132,8 +132,8 @@ iso_status iso_hdf5_dataset(hid_t dataset, const char *path, const char *place, 
     space = H5Dget_space(dataset);
     if (type < 0 || space < 0)
         ISO_TRY(iso_hdf5_failed(path, "HDF5 cannot read type and shape of '%s'", place));
-    ISO_TRY(iso_hdf5_element(dataset, type, path, place, &t->element, &t->direct));
-    t->tensor.dtype = iso_element_dtype(t->element);
+    ISO_TRY(iso_hdf5_storage_type(dataset, type, path, place, &t->element, &t->direct));
+    t->tensor.dtype = iso_storage_type_dtype(t->element);
     ISO_TRY(take_shape(space, path, t, &bytes));
     ISO_TRY(take_place(dataset, path, bytes, file_bytes, t));
 done:

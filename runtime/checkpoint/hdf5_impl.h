@@ -1,5 +1,5 @@
 /* Reading with HDF5: what a file holds, and elements that only HDF5 can get at. Runs in this process for
- * files that are known to be whole, else in a child (child_impl.h). */
+ * files that are known to be whole, else in a child (sandbox_impl.h). */
 #ifndef ISO_CHECKPOINT_HDF5_IMPL_H
 #define ISO_CHECKPOINT_HDF5_IMPL_H
 
@@ -44,8 +44,8 @@ iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor
 
 /* How a dataset's elements come; `direct` is cleared where they do not lie in the file as that says.
  * ISO_INVALID "has elements of ...". */
-iso_status iso_hdf5_element(hid_t dataset, hid_t type, const char *path, const char *place,
-                            iso_element *element, bool *direct);
+iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, const char *place,
+                                 iso_storage_type *element, bool *direct);
 /* The text of a string, in a scalar attribute or dataset, or of an array of bytes (iso_free): NULL where it
  * is no text, or longer than `most`; an attribute that is not there is none. ISO_INVALID: it cannot be read.
  * path, place: of the file and the object, for messages. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/file_layout_impl.h"
 #include "runtime/checkpoint/hdf5_impl.h"
-#include "runtime/checkpoint/layout_impl.h"
 
 typedef struct walk {
     const char *path;

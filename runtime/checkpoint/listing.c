@@ -8,7 +8,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/saved_file_impl.h"
 
 static iso_status no_memory(const char *folder)
@@ -63,27 +63,27 @@ static int by_name(const void *a, const void *b)
 
 /* ---- the files ---- */
 
-/* The commit mark's number: ISO_INVALID or ISO_IO where the file is no checkpoint. */
+/* The commit record's number: ISO_INVALID or ISO_IO where the file is no checkpoint. */
 static iso_status look_at(iso_listed *one)
 {
     int file = -1;
     uint64_t bytes;
     bool found = false;
-    iso_mark mark = {0};
+    iso_commit_record record = {0};
     struct stat about;
     iso_status status = ISO_OK;
     ISO_TRY(iso_file_open_to_read(one->path, &file, &bytes));
-    ISO_TRY(iso_mark_read(file, one->path, &found, &mark));
+    ISO_TRY(iso_commit_record_read(file, one->path, &found, &record));
     if (!found)
-        ISO_TRY(iso_error(ISO_INVALID,
-                          "'%s' does not end with a commit mark: it is cut off, or no checkpoint of Isogrid",
-                          one->path));
+        ISO_TRY(iso_error(
+            ISO_INVALID, "'%s' does not end with a commit record: it is cut off, or no checkpoint of Isogrid",
+            one->path));
     if (fstat(file, &about))
         ISO_TRY(iso_error(ISO_IO, "'%s': %s", one->path, strerror(errno)));
-    one->number = mark.number;
+    one->number = record.number;
     one->time = about.st_mtim;
 done:
-    iso_mark_free(&mark);
+    iso_commit_record_free(&record);
     if (file >= 0)
         close(file);
     return status;

@@ -22,7 +22,7 @@ typedef struct iso_listing {
  * iso_error_message() tells of it. */
 typedef void (*iso_listing_pass)(void *user, iso_status status);
 
-/* Lists the files that carry a commit mark and whose names fit the pattern (iso_file_name_fits). The others
+/* Lists the files that carry a commit record and whose names fit the pattern (iso_file_name_fits). The others
  * are passed over, by name. A folder that is missing has no files. listing: zero before; iso_listing_free
  * also after an error. ISO_IO, ISO_NO_MEMORY. Not collective. */
 iso_status iso_listing_make(const char *folder, const char *pattern, iso_listing *listing,

@@ -81,7 +81,7 @@ iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *f
 
 size_t iso_manifest_bytes(const iso_manifest_tensor *tensor)
 {
-    size_t bytes = iso_element_size(tensor->element);
+    size_t bytes = iso_storage_type_size(tensor->element);
     for (int i = 0; i < tensor->tensor.shape.rank; i++)
         bytes *= (size_t)tensor->tensor.shape.dim[i];
     return bytes;
@@ -213,7 +213,7 @@ done:
 /* Shapes whose bytes memory can address; bytes of direct ones within the file. */
 static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
 {
-    int64_t rank = 0, bytes = (int64_t)iso_element_size(t->element);
+    int64_t rank = 0, bytes = (int64_t)iso_storage_type_size(t->element);
     bool fits = true, empty = false;
     iso_status status = get_number(u, ISO_MAX_RANK, &rank);
     t->tensor.shape.rank = status == ISO_OK ? (int)rank : 0;
@@ -239,13 +239,13 @@ static iso_status get_tensor(unpacker *u, iso_manifest *m)
     int64_t element = 0, direct = 0, offset = 0;
     iso_status status = ISO_OK;
     ISO_TRY(get_place(u, &t.tensor.place));
-    ISO_TRY(get_number(u, ISO_ELEMENTS - 1, &element));
+    ISO_TRY(get_number(u, ISO_STORAGE_TYPES - 1, &element));
     ISO_TRY(get_number(u, 1, &direct));
     ISO_TRY(get_number(u, INT64_MAX, &offset));
-    t.element = (iso_element)element;
+    t.element = (iso_storage_type)element;
     t.direct = direct;
     t.offset = (uint64_t)offset;
-    t.tensor.dtype = iso_element_dtype(t.element);
+    t.tensor.dtype = iso_storage_type_dtype(t.element);
     ISO_TRY(get_shape(u, &t));
     ISO_TRY(iso_manifest_add_tensor(m, &t));
 done:

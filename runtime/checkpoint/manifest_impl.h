@@ -1,9 +1,9 @@
-/* What a file holds, as one piece of data that a process can hand to another. */
+/* What a file holds, as one block of data that a process can hand to another. */
 #ifndef ISO_CHECKPOINT_MANIFEST_IMPL_H
 #define ISO_CHECKPOINT_MANIFEST_IMPL_H
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/element.h"
+#include "runtime/checkpoint/storage_type.h"
 
 /* What no file of weights comes near to. */
 enum { ISO_MOST_OBJECTS = 1 << 20, ISO_DEEPEST = 64, ISO_LONGEST_NAME = 1024 };
@@ -12,7 +12,7 @@ enum { ISO_MOST_OBJECTS = 1 << 20, ISO_DEEPEST = 64, ISO_LONGEST_NAME = 1024 };
 
 typedef struct iso_manifest_tensor {
     iso_saved_tensor tensor; /* texts are the manifest's */
-    iso_element element;
+    iso_storage_type element;
     bool direct;     /* its elements lie in the file one after the other; else HDF5 has to read them */
     uint64_t offset; /* in the file: of the first element; where it is not direct, HDF5's address of it */
 } iso_manifest_tensor;

@@ -70,13 +70,13 @@ static iso_status write_box(const iso_saver *saver, hid_t dataset, hid_t type, c
     return status;
 }
 
-static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type, const iso_piece *piece,
+static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type, const iso_state_shard *shard,
                               int64_t begin, int64_t count)
 {
     iso_box boxes[ISO_MOST_RANGE_BOXES];
-    size_t element = iso_dtype_size(piece->dtype);
-    const char *data = (const char *)piece->data + (size_t)(begin - piece->begin) * element;
-    int n = iso_range_boxes(&piece->box, begin, count, boxes);
+    size_t element = iso_dtype_size(shard->dtype);
+    const char *data = (const char *)shard->data + (size_t)(begin - shard->begin) * element;
+    int n = iso_range_boxes(&shard->box, begin, count, boxes);
     iso_status status = ISO_OK;
     for (int i = 0; i < n && status == ISO_OK; i++) {
         status = write_box(saver, dataset, type, &boxes[i], data);
@@ -86,27 +86,27 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
 }
 
 /* In the file's own type, so nothing is converted. */
-static iso_status write_part(iso_saver *saver, hid_t file, const iso_saved_contents *contents,
+static iso_status write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
                              const iso_save_part *part)
 {
-    const char *place = contents->tensor[part->tensor].place;
-    const iso_piece *piece = &part->piece;
+    const char *place = spec->tensor[part->tensor].place;
+    const iso_state_shard *shard = &part->shard;
     hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
-    int64_t end = piece->begin + piece->count;
+    int64_t end = shard->begin + shard->count;
     iso_status status =
         type < 0 ? failed(saver, "HDF5's parallel driver cannot find the place of a tensor") : ISO_OK;
-    for (int64_t begin = piece->begin; begin < end && status == ISO_OK; begin += MOST_AT_ONCE)
-        status = write_range(saver, dataset, type, piece, begin,
+    for (int64_t begin = shard->begin; begin < end && status == ISO_OK; begin += MOST_AT_ONCE)
+        status = write_range(saver, dataset, type, shard, begin,
                              end - begin < MOST_AT_ONCE ? end - begin : MOST_AT_ONCE);
     if (type >= 0)
         H5Tclose(type);
     if (dataset >= 0)
         H5Dclose(dataset);
-    iso_save_part_write(part, &saver->layout.mark, -1, NULL, saver->mine->crc);
+    iso_save_part_write(part, &saver->layout.record, -1, NULL, saver->mine->crc);
     return status;
 }
 
-static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents)
+static iso_status write_all(iso_saver *saver, const iso_file_spec *spec)
 {
     hid_t file = -1;
     iso_hdf5_quiet quiet;
@@ -114,11 +114,11 @@ static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents
     iso_status closed = ISO_OK, status = open_file(saver, &file, &closed);
     for (int i = 0; i < saver->parts.count && status == ISO_OK; i++)
         if (!saver->parts.part[i].leaves)
-            status = write_part(saver, file, contents, &saver->parts.part[i]);
+            status = write_part(saver, file, spec, &saver->parts.part[i]);
     iso_save_part window;
-    while (iso_save_exchange_take(&saver->exchange, true, &window)) /* all, for others wait for this rank */
+    while (iso_two_phase_take(&saver->two_phase, true, &window)) /* all, for others wait for this rank */
         if (status == ISO_OK)
-            status = write_part(saver, file, contents, &window);
+            status = write_part(saver, file, spec, &window);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
         status = failed(saver, "HDF5 cannot close it");
     if (status == ISO_OK && closed != ISO_OK)
@@ -127,7 +127,7 @@ static iso_status write_all(iso_saver *saver, const iso_saved_contents *contents
     return status;
 }
 
-void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents)
+void iso_save_by_mpio(iso_saver *saver, const iso_file_spec *spec)
 {
     iso_status status = saver->rank == 0 ? iso_save_begin_file(saver) : ISO_OK;
     int good = status == ISO_OK;
@@ -135,9 +135,9 @@ void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents)
     if (status == ISO_OK)
         status = told;
     if (!good || told != ISO_OK)
-        iso_save_exchange_skip(&saver->exchange);
+        iso_two_phase_skip(&saver->two_phase);
     else {
-        status = write_all(saver, contents);
+        status = write_all(saver, spec);
         if (status == ISO_OK)
             status = iso_save_sync(saver);
     }

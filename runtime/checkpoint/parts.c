@@ -8,16 +8,16 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/copy_impl.h"
 #include "runtime/checkpoint/crc.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
 
 enum { AT_ONCE = 1 << 20 }; /* bytes that are summed up while they are in the cache, then written */
 
-uint64_t iso_pieces_structure(const iso_pieces *pieces)
+uint64_t iso_shards_structure(const iso_state_shards *shards)
 {
-    uint64_t hash = iso_hash_mix((uint64_t)pieces->count + 1);
-    for (int i = 0; i < pieces->count; i++) {
-        const iso_piece *p = &pieces->piece[i];
+    uint64_t hash = iso_hash_mix((uint64_t)shards->count + 1);
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *p = &shards->shard[i];
         int64_t head[5] = {p->dtype, p->shape.rank, p->begin, p->count, p->writer};
         size_t dims = (size_t)p->shape.rank * sizeof *p->shape.dim;
         hash = iso_hash_bytes(iso_hash_text(hash, p->path), head, sizeof head);
@@ -35,15 +35,15 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Those with a path, sorted by it; iso_free. */
-static iso_status sort_paths(const iso_saved_contents *contents, const iso_saved_tensor ***sorted, int *count)
+static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor ***sorted, int *count)
 {
-    const iso_saved_tensor **all = iso_new(((size_t)contents->tensors + 1) * sizeof(void *));
+    const iso_saved_tensor **all = iso_new(((size_t)spec->tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", contents->tensors);
+        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", spec->tensors);
     *count = 0;
-    for (int t = 0; t < contents->tensors; t++)
-        if (contents->tensor[t].path)
-            all[(*count)++] = &contents->tensor[t];
+    for (int t = 0; t < spec->tensors; t++)
+        if (spec->tensor[t].path)
+            all[(*count)++] = &spec->tensor[t];
     qsort(all, (size_t)*count, sizeof *all, by_path);
     for (int i = 1; i < *count; i++)
         if (!strcmp(all[i]->path, all[i - 1]->path)) {
@@ -56,24 +56,24 @@ static iso_status sort_paths(const iso_saved_contents *contents, const iso_saved
     return ISO_OK;
 }
 
-static iso_status check_piece(const iso_piece *piece, const iso_saved_tensor *tensor)
+static iso_status check_shard(const iso_state_shard *shard, const iso_saved_tensor *tensor)
 {
-    char of_piece[128], of_tensor[128];
-    bool fits = iso_shape_equal(&piece->shape, &tensor->shape) && piece->box.rank == piece->shape.rank;
-    if (piece->dtype != tensor->dtype || !fits)
+    char of_shard[128], of_tensor[128];
+    bool fits = iso_shape_equal(&shard->shape, &tensor->shape) && shard->box.rank == shard->shape.rank;
+    if (shard->dtype != tensor->dtype || !fits)
         return iso_error(
-            ISO_INVALID, "'%s' is to be saved as %s %s, but is %s %s", piece->path,
+            ISO_INVALID, "'%s' is to be saved as %s %s, but is %s %s", shard->path,
             iso_dtype_name(tensor->dtype), iso_shape_text(&tensor->shape, of_tensor, sizeof of_tensor),
-            iso_dtype_name(piece->dtype), iso_shape_text(&piece->shape, of_piece, sizeof of_piece));
-    for (int d = 0; d < piece->box.rank; d++)
-        fits = fits && piece->box.offset[d] >= 0 && piece->box.extent[d] >= 0 &&
-               piece->box.offset[d] <= piece->shape.dim[d] - piece->box.extent[d];
-    if (!fits || piece->begin < 0 || piece->count < 0 ||
-        piece->begin > iso_box_count(&piece->box) - piece->count)
+            iso_dtype_name(shard->dtype), iso_shape_text(&shard->shape, of_shard, sizeof of_shard));
+    for (int d = 0; d < shard->box.rank; d++)
+        fits = fits && shard->box.offset[d] >= 0 && shard->box.extent[d] >= 0 &&
+               shard->box.offset[d] <= shard->shape.dim[d] - shard->box.extent[d];
+    if (!fits || shard->begin < 0 || shard->count < 0 ||
+        shard->begin > iso_box_count(&shard->box) - shard->count)
         return iso_error(ISO_INVALID,
-                         "a piece of '%s', %" PRId64 " elements from %" PRId64 " of its box, lies "
+                         "a shard of '%s', %" PRId64 " elements from %" PRId64 " of its box, lies "
                          "outside of it",
-                         piece->path, piece->count, piece->begin);
+                         shard->path, shard->count, shard->begin);
     return ISO_OK;
 }
 
@@ -83,45 +83,44 @@ static iso_status add(iso_save_parts *parts, iso_save_part fresh)
         size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
         iso_save_part *grown = iso_grow(parts->part, (size_t)parts->count, wanted, sizeof *grown);
         if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %zu pieces", wanted);
+            return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
         parts->part = grown;
     }
-    fresh.bytes = (size_t)fresh.piece.count * iso_dtype_size(fresh.piece.dtype);
+    fresh.bytes = (size_t)fresh.shard.count * iso_dtype_size(fresh.shard.dtype);
     parts->part[parts->count++] = fresh;
     return ISO_OK;
 }
 
-static iso_status add_pieces(const iso_saved_contents *contents, const iso_pieces *pieces,
-                             iso_save_parts *parts)
+static iso_status add_shards(const iso_file_spec *spec, const iso_state_shards *shards, iso_save_parts *parts)
 {
     const iso_saved_tensor **sorted = NULL;
     int count = 0;
-    iso_status status = sort_paths(contents, &sorted, &count);
-    for (int i = 0; i < pieces->count && status == ISO_OK; i++) {
-        iso_saved_tensor wanted = {.path = pieces->piece[i].path}, *key = &wanted;
+    iso_status status = sort_paths(spec, &sorted, &count);
+    for (int i = 0; i < shards->count && status == ISO_OK; i++) {
+        iso_saved_tensor wanted = {.path = shards->shard[i].path}, *key = &wanted;
         const iso_saved_tensor **found = bsearch(&key, sorted, (size_t)count, sizeof *sorted, by_path);
         if (!found)
             continue;
-        status = check_piece(&pieces->piece[i], *found);
-        if (status == ISO_OK && pieces->piece[i].writer && pieces->piece[i].count > 0)
-            status = add(parts, (iso_save_part){.tensor = (int)(*found - contents->tensor),
+        status = check_shard(&shards->shard[i], *found);
+        if (status == ISO_OK && shards->shard[i].writer && shards->shard[i].count > 0)
+            status = add(parts, (iso_save_part){.tensor = (int)(*found - spec->tensor),
                                                 .source = i,
-                                                .piece = pieces->piece[i]});
+                                                .shard = shards->shard[i]});
     }
     iso_free(sorted);
     return status;
 }
 
-static iso_status add_constants(const iso_saved_contents *contents, iso_save_parts *parts)
+static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts)
 {
     iso_status status = ISO_OK;
-    for (int t = 0; t < contents->tensors && status == ISO_OK; t++) {
-        const iso_saved_tensor *tensor = &contents->tensor[t];
+    for (int t = 0; t < spec->tensors && status == ISO_OK; t++) {
+        const iso_saved_tensor *tensor = &spec->tensor[t];
         iso_box box = iso_box_whole(&tensor->shape);
-        iso_piece whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
-                           iso_box_count(&box), NULL,          true};
+        iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
+                                 iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
-            status = add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .piece = whole});
+            status = add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .shard = whole});
     }
     return status;
 }
@@ -132,8 +131,8 @@ static int by_place(const void *a, const void *b)
     const iso_save_part *x = a, *y = b;
     if (x->tensor != y->tensor)
         return x->tensor - y->tensor;
-    int64_t p = iso_box_global_index(&x->piece.box, &x->piece.shape, x->piece.begin),
-            q = iso_box_global_index(&y->piece.box, &y->piece.shape, y->piece.begin);
+    int64_t p = iso_box_global_index(&x->shard.box, &x->shard.shape, x->shard.begin),
+            q = iso_box_global_index(&y->shard.box, &y->shard.shape, y->shard.begin);
     return p < q ? -1 : p > q;
 }
 
@@ -143,21 +142,21 @@ static void sort(iso_save_parts *parts)
         qsort(parts->part, (size_t)parts->count, sizeof *parts->part, by_place);
 }
 
-iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
+iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards *shards, bool constants,
                                iso_save_parts *parts, int64_t *covered)
 {
-    iso_save_parts fresh = {.made_for = iso_pieces_structure(pieces)};
-    iso_status status = add_pieces(contents, pieces, &fresh);
+    iso_save_parts fresh = {.made_for = iso_shards_structure(shards)};
+    iso_status status = add_shards(spec, shards, &fresh);
     if (status == ISO_OK && constants)
-        status = add_constants(contents, &fresh);
+        status = add_constants(spec, &fresh);
     if (status != ISO_OK) {
         iso_save_parts_free(&fresh);
         return status;
     }
     sort(&fresh);
-    memset(covered, 0, (size_t)contents->tensors * sizeof *covered);
+    memset(covered, 0, (size_t)spec->tensors * sizeof *covered);
     for (int i = 0; i < fresh.count; i++)
-        covered[fresh.part[i].tensor] += fresh.part[i].piece.count;
+        covered[fresh.part[i].tensor] += fresh.part[i].shard.count;
     *parts = fresh;
     return ISO_OK;
 }
@@ -178,21 +177,21 @@ size_t iso_save_parts_bytes(const iso_save_parts *parts)
     return bytes;
 }
 
-static const void *data_of(const iso_save_part *part, const iso_saved_contents *contents,
-                           const iso_pieces *pieces)
+static const void *data_of(const iso_save_part *part, const iso_file_spec *spec,
+                           const iso_state_shards *shards)
 {
-    return part->source == ISO_SAVE_CONSTANT ? contents->constant[part->tensor]
-                                             : pieces->piece[part->source].data;
+    return part->source == ISO_SAVE_CONSTANT ? spec->constant[part->tensor]
+                                             : shards->shard[part->source].data;
 }
 
-void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
+void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
                          void *room)
 {
     char *to = room;
     for (int i = 0; i < parts->count; i++) {
         iso_save_part *part = &parts->part[i];
-        const void *data = data_of(part, contents, pieces);
-        part->piece.data = to ? to : (void *)(uintptr_t)data;
+        const void *data = data_of(part, spec, shards);
+        part->shard.data = to ? to : (void *)(uintptr_t)data;
         if (!to)
             continue;
         iso_copy_away(to, data, part->bytes);
@@ -219,15 +218,15 @@ static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint
     return status;
 }
 
-iso_status iso_save_part_write(const iso_save_part *part, const iso_mark *mark, int file, const char *name,
-                               uint32_t *crc)
+iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_record *record, int file,
+                               const char *name, uint32_t *crc)
 {
-    const iso_mark_tensor *tensor = &mark->tensor[part->tensor];
-    size_t element = iso_dtype_size(part->piece.dtype);
-    const char *data = part->piece.data;
+    const iso_commit_tensor *tensor = &record->tensor[part->tensor];
+    size_t element = iso_dtype_size(part->shard.dtype);
+    const char *data = part->shard.data;
     int64_t own, global, count;
     iso_crc_sum sum = {0};
-    iso_runs runs = iso_runs_of(&part->piece);
+    iso_runs runs = iso_runs_of(&part->shard);
     iso_status status = ISO_OK;
     while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
         status = put_run(&sum, data + (size_t)own * element, (size_t)count * element,

@@ -1,43 +1,43 @@
-/* What one rank writes of a checkpoint: its writing pieces, copied. */
+/* What one rank writes of a checkpoint: its writing shards, copied. */
 #ifndef ISO_CHECKPOINT_PARTS_IMPL_H
 #define ISO_CHECKPOINT_PARTS_IMPL_H
 
-#include "runtime/checkpoint/layout_impl.h"
+#include "runtime/checkpoint/file_layout_impl.h"
 
 enum { ISO_SAVE_CONSTANT = -1 };
 
-/* A part of one tensor. Its piece's data is the state's, and after the copy the copy's. */
+/* A part of one tensor. Its shard's data is the state's, and after the copy the copy's. */
 typedef struct iso_save_part {
     int tensor;
-    int source;  /* the number of the piece it comes from; ISO_SAVE_CONSTANT: the contents' constant */
-    bool leaves; /* it changes hands before it is written (exchange_impl.h) */
-    iso_piece piece;
+    int source;  /* the number of the shard it comes from; ISO_SAVE_CONSTANT: the contents' constant */
+    bool leaves; /* it changes hands before it is written (two_phase_impl.h) */
+    iso_state_shard shard;
     size_t bytes;
 } iso_save_part;
 
 typedef struct iso_save_parts {
-    uint64_t made_for; /* iso_pieces_structure; 0: not made */
+    uint64_t made_for; /* iso_shards_structure; 0: not made */
     int count;
     iso_save_part *part;
 } iso_save_parts;
 
-/* A hash of all that is known of the pieces but where they are. Never 0. */
-uint64_t iso_pieces_structure(const iso_pieces *pieces);
-/* Finds this rank's parts. constants: whether it writes those that no piece has. covered: [tensors] the
- * elements of each that this rank writes. ISO_INVALID: a piece that does not fit its tensor. Pieces whose
+/* A hash of all that is known of the shards but where they are. Never 0. */
+uint64_t iso_shards_structure(const iso_state_shards *shards);
+/* Finds this rank's parts. constants: whether it writes those that no shard has. covered: [tensors] the
+ * elements of each that this rank writes. ISO_INVALID: a shard that does not fit its tensor. Shards whose
  * path the contents do not have are none of the file's. */
-iso_status iso_save_parts_make(const iso_saved_contents *contents, const iso_pieces *pieces, bool constants,
+iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards *shards, bool constants,
                                iso_save_parts *parts, int64_t *covered);
 void iso_save_parts_free(iso_save_parts *parts);
 /* Bytes of all parts. */
 size_t iso_save_parts_bytes(const iso_save_parts *parts);
-/* Points the parts at these pieces, of the structure that they were made for; at copies of them in `room`, of
+/* Points the parts at these shards, of the structure that they were made for; at copies of them in `room`, of
  * iso_save_parts_bytes, where it is not NULL. */
-void iso_save_parts_take(iso_save_parts *parts, const iso_saved_contents *contents, const iso_pieces *pieces,
+void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
                          void *room);
-/* Writes a part's data where the mark has its tensor, and adds what it has of the tensor's checksum to crc:
+/* Writes a part's data where the record has its tensor, and adds what it has of the tensor's checksum to crc:
  * [tensors]. file -1: the checksum alone. ISO_IO. */
-iso_status iso_save_part_write(const iso_save_part *part, const iso_mark *mark, int file, const char *name,
-                               uint32_t *crc);
+iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_record *record, int file,
+                               const char *name, uint32_t *crc);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/child_impl.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5_impl.h"
+#include "runtime/checkpoint/sandbox_impl.h"
 #include "runtime/checkpoint/saved_file_impl.h"
 
 enum {
@@ -17,7 +17,7 @@ enum {
     STRIDE = 128 << 10, /* where they begin so close, the kernel is asked to read everything */
     AHEAD = 32,         /* so many windows before they are needed */
 };
-static const size_t most_of_a_child = (size_t)256 << 20; /* bytes at once */
+static const size_t sandbox_bytes = (size_t)256 << 20; /* bytes at once */
 
 /* Elements of a box, in its row-major order, of which a run is what follows each other in the file too. */
 typedef struct reader {
@@ -74,13 +74,13 @@ static iso_status does_not_fit(const reader *r, int64_t i)
     return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, is no %s", r->file->path,
                      iso_box_global_index(r->box, &r->tensor->tensor.shape, i), r->tensor->tensor.place,
                      iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
-                     iso_element_name(r->tensor->element), iso_dtype_name(r->dtype));
+                     iso_storage_type_name(r->tensor->element), iso_dtype_name(r->dtype));
 }
 
 /* The next n elements are at `from`. */
 static iso_status take(reader *r, const void *from, int64_t n)
 {
-    int64_t bad = iso_element_convert(r->tensor->element, from, n, r->dtype, r->out);
+    int64_t bad = iso_storage_type_convert(r->tensor->element, from, n, r->dtype, r->out);
     if (bad >= 0)
         return does_not_fit(r, r->next + bad);
     r->next += n;
@@ -149,7 +149,7 @@ static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
 {
     size_t bytes = (size_t)n * r->size;
     iso_status status =
-        iso_uncached_read(&r->file->uncached, r->file->file, r->file->path, r->out, bytes, at);
+        iso_direct_io_read(&r->file->uncached, r->file->file, r->file->path, r->out, bytes, at);
     r->next += n;
     r->out += bytes;
     return status;
@@ -157,7 +157,7 @@ static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
 
 static iso_status read_direct(reader *r)
 {
-    bool as_wanted = r->tensor->element == iso_element_of(r->dtype) && r->dtype != ISO_BOOL;
+    bool as_wanted = r->tensor->element == iso_storage_type_of(r->dtype) && r->dtype != ISO_BOOL;
     iso_status status = ISO_OK;
     find_runs(r);
     bool ahead = asks_ahead(r);
@@ -209,7 +209,7 @@ static iso_status fetch_part(reader *r, errand *e, int64_t begin, int64_t count)
     size_t bytes = 0;
     int64_t end = begin + count < r->end ? begin + count : r->end;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_child_run(r->file->path, r->file->bytes, fetch, e, &answer, &bytes));
+    ISO_TRY(iso_sandbox_run(r->file->path, r->file->bytes, fetch, e, &answer, &bytes));
     if (bytes != (size_t)count * r->size)
         ISO_TRY(iso_error(ISO_INVALID, "'%s': HDF5 gave %zu bytes of '%s', not %zu", r->file->path, bytes,
                           r->tensor->tensor.place, (size_t)count * r->size));
@@ -223,7 +223,7 @@ done:
 static iso_status read_by_hdf5(reader *r)
 {
     int64_t all = iso_box_count(r->box), rows = r->box->rank ? r->box->extent[0] : 1, row = all / rows;
-    int64_t step = (int64_t)(most_of_a_child / ((size_t)row * r->size));
+    int64_t step = (int64_t)(sandbox_bytes / ((size_t)row * r->size));
     iso_status status = ISO_OK;
     step = step < 1 ? 1 : step;
     while (r->next < r->end && status == ISO_OK) {
@@ -257,7 +257,7 @@ static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, 
                          " as %s are not to be had",
                          f->path, begin, begin + count, t->tensor.place, iso_box_count(box),
                          iso_dtype_name(dtype));
-    r.size = iso_element_size(t->element);
+    r.size = iso_storage_type_size(t->element);
     if (count == 0)
         return ISO_OK;
     return t->direct ? read_direct(&r) : read_by_hdf5(&r);
@@ -277,17 +277,17 @@ iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box
     return status == ISO_OK ? read_range(f, tensor, box, 0, iso_box_count(box), dtype, out) : status;
 }
 
-iso_status iso_saved_file_read_piece(iso_saved_file *f, int tensor, const iso_piece *piece)
+iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_state_shard *shard)
 {
-    ISO_NEED_AS("file, piece", f, piece);
+    ISO_NEED_AS("file, shard", f, shard);
     char theirs[160], ours[160];
     iso_status status = check_tensor(f, tensor);
     if (status != ISO_OK)
         return status;
     const iso_saved_tensor *t = &f->manifest.tensor[tensor].tensor;
-    if (!iso_shape_equal(&t->shape, &piece->shape))
+    if (!iso_shape_equal(&t->shape, &shard->shape))
         return iso_error(ISO_INVALID, "'%s': '%s' is %s, but '%s' is %s", f->path, t->place,
-                         iso_shape_text(&t->shape, theirs, sizeof theirs), piece->path ? piece->path : "?",
-                         iso_shape_text(&piece->shape, ours, sizeof ours));
-    return read_range(f, tensor, &piece->box, piece->begin, piece->count, piece->dtype, piece->data);
+                         iso_shape_text(&t->shape, theirs, sizeof theirs), shard->path ? shard->path : "?",
+                         iso_shape_text(&shard->shape, ours, sizeof ours));
+    return read_range(f, tensor, &shard->box, shard->begin, shard->count, shard->dtype, shard->data);
 }

@@ -41,7 +41,7 @@ void iso_kept_free(iso_kept *kept)
     *kept = (iso_kept){0};
 }
 
-/* Files without a sound mark are nobody's to remove. Nor is one that cannot be read, which is told. */
+/* Files without a sound record are nobody's to remove. Nor is one that cannot be read, which is told. */
 static void pass_over(void *user, iso_status status)
 {
     (void)user;

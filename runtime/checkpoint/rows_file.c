@@ -15,10 +15,10 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/folder_impl.h"
+#include "runtime/checkpoint/memory_driver_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
-#include "runtime/checkpoint/sparse_impl.h"
 #include "runtime/session/session.h"
 
 /* What the chief tells the others. */
@@ -89,10 +89,10 @@ static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_s
     return good;
 }
 
-static bool add_datasets(iso_rows_file *file, const iso_rows_array *arrays, iso_sparse *memory)
+static bool add_datasets(iso_rows_file *file, const iso_rows_array *arrays, iso_memory_file *memory)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), h5 = -1;
-    bool good = access >= 0 && iso_sparse_set_driver(access, memory) >= 0 &&
+    bool good = access >= 0 && iso_memory_file_set_driver(access, memory) >= 0 &&
                 (h5 = H5Fcreate("layout", H5F_ACC_TRUNC, H5P_DEFAULT, access)) >= 0;
     for (int i = 0; i < file->count && good; i++)
         good = add_dataset(h5, arrays[i].name, arrays[i].dtype, &arrays[i].shape, &file->at.offset[i]);
@@ -104,7 +104,7 @@ static bool add_datasets(iso_rows_file *file, const iso_rows_array *arrays, iso_
 }
 
 /* HDF5 lays the file out in memory, so no failing disk ever meets it. */
-static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso_sparse *memory)
+static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso_memory_file *memory)
 {
     H5E_auto2_t print;
     void *print_data;
@@ -127,14 +127,14 @@ static iso_status reserve(const iso_rows_file *file)
 }
 
 /* What HDF5 wrote: all but the arrays. */
-static iso_status write_pages(const iso_rows_file *file, const iso_sparse *memory)
+static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *memory)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < memory->count && status == ISO_OK; i++) {
-        uint64_t begin = memory->page[i].number * ISO_SPARSE_PAGE, left = memory->bytes - begin;
+        uint64_t begin = memory->page[i].number * ISO_MEMORY_PAGE, left = memory->bytes - begin;
         if (begin < memory->bytes)
             status = iso_file_write_at(file->fd, file->path.whole, memory->page[i].data,
-                                       left < ISO_SPARSE_PAGE ? left : ISO_SPARSE_PAGE, begin);
+                                       left < ISO_MEMORY_PAGE ? left : ISO_MEMORY_PAGE, begin);
     }
     return status;
 }
@@ -142,7 +142,7 @@ static iso_status write_pages(const iso_rows_file *file, const iso_sparse *memor
 static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
 {
     struct stat there;
-    iso_sparse memory = {0};
+    iso_memory_file memory = {0};
     iso_status status = ISO_OK;
     if (stat(file->path.whole, &there) == 0 && !S_ISREG(there.st_mode))
         return iso_error(ISO_IO, "'%s' is there and not a file", file->path.whole);
@@ -153,7 +153,7 @@ static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
     ISO_TRY(reserve(file));
     ISO_TRY(write_pages(file, &memory));
 done:
-    iso_sparse_free(&memory);
+    iso_memory_file_free(&memory);
     return status;
 }
 
@@ -279,8 +279,8 @@ iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
 iso_status iso_rows_file_write(iso_rows_file *file, int array, const iso_box *box, const void *data)
 {
     size_t element = iso_dtype_size(file->dtype[array]);
-    iso_piece piece = {.shape = file->shape[array], .box = *box, .count = iso_box_count(box)};
-    iso_runs runs = iso_runs_of(&piece);
+    iso_state_shard shard = {.shape = file->shape[array], .box = *box, .count = iso_box_count(box)};
+    iso_runs runs = iso_runs_of(&shard);
     int64_t own, global, count;
     iso_status status = ISO_OK;
     while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))

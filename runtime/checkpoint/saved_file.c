@@ -10,8 +10,8 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/child_impl.h"
 #include "runtime/checkpoint/hdf5_impl.h"
+#include "runtime/checkpoint/sandbox_impl.h"
 #include "runtime/session/session.h"
 
 /* ---- going through a file; in this process or in a child ---- */
@@ -121,10 +121,10 @@ static iso_status survey_file(iso_saved_file *f, void **packed, size_t *bytes)
     survey s = {f->path, f->bytes, f->committed};
     iso_status status = ISO_OK;
     if (f->committed) {
-        ISO_TRY(iso_mark_check_others(f->file, f->path, &f->mark));
+        ISO_TRY(iso_commit_record_check_others(f->file, f->path, &f->record));
         ISO_TRY(go_through_here(&s, packed, bytes));
     } else {
-        ISO_TRY(iso_child_run(f->path, f->bytes, go_through, &s, packed, bytes));
+        ISO_TRY(iso_sandbox_run(f->path, f->bytes, go_through, &s, packed, bytes));
     }
     ISO_TRY(check_same(f));
 done:
@@ -138,8 +138,8 @@ typedef struct announcement {
 
 static announcement describe(const iso_saved_file *f, size_t packed_bytes)
 {
-    uint64_t identity = f->committed ? (uint64_t)f->mark.others << 1 | 1 : 0;
-    return (announcement){f->bytes, f->committed ? f->mark.number : 0, packed_bytes, identity};
+    uint64_t identity = f->committed ? (uint64_t)f->record.others << 1 | 1 : 0;
+    return (announcement){f->bytes, f->committed ? f->record.number : 0, packed_bytes, identity};
 }
 
 static bool is_alone(const iso_context *ctx)
@@ -169,21 +169,21 @@ done:
 
 static iso_status disagrees(const iso_saved_file *f, const char *place)
 {
-    return iso_error(ISO_INVALID, "'%s': the file and its commit mark disagree about '%s'", f->path, place);
+    return iso_error(ISO_INVALID, "'%s': the file and its commit record disagree about '%s'", f->path, place);
 }
 
-/* A committed file has the tensors that its mark tells of, and no others. */
+/* A committed file has the tensors that its record tells of, and no others. */
 static iso_status check_mark(const iso_saved_file *f)
 {
     const iso_manifest *m = &f->manifest;
-    if (m->ordered != f->mark.tensors || m->tensors != f->mark.tensors)
-        return iso_error(ISO_INVALID, "'%s' holds %d tensors, %d in its index and %d in its commit mark",
-                         f->path, m->tensors, m->ordered, f->mark.tensors);
+    if (m->ordered != f->record.tensors || m->tensors != f->record.tensors)
+        return iso_error(ISO_INVALID, "'%s' holds %d tensors, %d in its index and %d in its commit record",
+                         f->path, m->tensors, m->ordered, f->record.tensors);
     for (int i = 0; i < m->ordered; i++) {
         const iso_manifest_tensor *t = &m->tensor[m->order[i]];
         uint64_t bytes = iso_manifest_bytes(t);
-        if (!t->direct || bytes != f->mark.tensor[i].bytes ||
-            (bytes > 0 && t->offset != f->mark.tensor[i].offset))
+        if (!t->direct || bytes != f->record.tensor[i].bytes ||
+            (bytes > 0 && t->offset != f->record.tensor[i].offset))
             return disagrees(f, t->tensor.place);
     }
     return ISO_OK;
@@ -207,7 +207,7 @@ static iso_status open_here(iso_saved_file *f, const char *path)
     if (!f->path)
         return iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
     ISO_TRY(iso_file_open_to_read(path, &f->file, &f->bytes));
-    ISO_TRY(iso_mark_read(f->file, path, &f->committed, &f->mark));
+    ISO_TRY(iso_commit_record_read(f->file, path, &f->committed, &f->record));
 done:
     return status;
 }
@@ -241,8 +241,8 @@ void iso_saved_file_close(iso_saved_file *f)
         return;
     if (f->file >= 0)
         close(f->file);
-    iso_uncached_end(&f->uncached);
-    iso_mark_free(&f->mark);
+    iso_direct_io_end(&f->uncached);
+    iso_commit_record_free(&f->record);
     iso_manifest_free(&f->manifest);
     iso_free(f->path);
     iso_free(f);
@@ -255,7 +255,7 @@ bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
     if (ISO_ANY_NULL_AS("file", f))
         return false;
     if (f->committed && number)
-        *number = f->mark.number;
+        *number = f->record.number;
     return f->committed;
 }
 
@@ -293,10 +293,10 @@ const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *
         return NULL;
     if (index < 0 || index >= iso_saved_file_tensors(f))
         return NULL;
-    iso_element element = f->manifest.tensor[index].element;
+    iso_storage_type element = f->manifest.tensor[index].element;
     if (bytes)
-        *bytes = iso_element_size(element);
-    return iso_element_name(element);
+        *bytes = iso_storage_type_size(element);
+    return iso_storage_type_name(element);
 }
 
 int iso_saved_file_at(const iso_saved_file *f, const char *place)

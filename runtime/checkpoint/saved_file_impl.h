@@ -4,19 +4,19 @@
 
 #include <sys/stat.h>
 
+#include "runtime/checkpoint/commit_record.h"
+#include "runtime/checkpoint/direct_io_impl.h"
 #include "runtime/checkpoint/manifest_impl.h"
-#include "runtime/checkpoint/mark.h"
-#include "runtime/checkpoint/uncached_impl.h"
 
 struct iso_saved_file {
     iso_context *ctx; /* NULL: a program without one */
     char *path;
     int file; /* of this rank */
-    iso_uncached uncached;
+    iso_direct_io uncached;
     uint64_t asked; /* the kernel was asked for what lies before */
     uint64_t bytes; /* of the file */
     bool committed;
-    iso_mark mark; /* of a committed one */
+    iso_commit_record record; /* of a committed one */
     iso_manifest manifest;
     bool verified;
     struct stat facts; /* of the file when that was begun */

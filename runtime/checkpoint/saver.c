@@ -13,7 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/file_impl.h"
+#include "runtime/checkpoint/file_io_impl.h"
 
 static const struct timespec nap = {0, 200000};
 
@@ -116,7 +116,7 @@ void iso_saver_destroy(iso_saver *saver)
     leave_ranks(saver);
     iso_file_layout_free(&saver->layout);
     iso_save_parts_free(&saver->parts);
-    iso_save_exchange_free(&saver->exchange);
+    iso_two_phase_free(&saver->two_phase);
     iso_kept_free(&saver->kept);
     iso_free(saver->copy);
     iso_free(saver);
@@ -180,7 +180,7 @@ static void begin_joining(iso_saver *saver)
         begin_commit(saver);
         return;
     }
-    const iso_save_exchange *x = &saver->exchange;
+    const iso_two_phase *x = &saver->two_phase;
     if (x->failed != ISO_OK && saver->mine->outcome.status == ISO_OK)
         iso_save_outcome_set(saver, &saver->mine->outcome, iso_error(x->failed, "%s", x->failure));
     saver->request = MPI_REQUEST_NULL;
@@ -221,7 +221,7 @@ static void finish(iso_saver *saver)
         snprintf(saver->message, sizeof saver->message, "checkpoint %.400s: %s%s%s", saver->path.whole,
                  o->status == ISO_OK ? "it is written, but " : "", who, o->text);
     saver->result = (iso_status)o->status;
-    saver->untold = true;
+    saver->unreported = true;
     saver->phase = ISO_SAVE_NONE;
     free_reports(saver);
     iso_path_free(&saver->path);
@@ -240,7 +240,7 @@ static bool has_arrived(iso_saver *saver)
 static bool go_on(iso_saver *saver)
 {
     if (saver->phase == ISO_SAVE_WRITING)
-        iso_save_exchange_go_on(&saver->exchange);
+        iso_two_phase_progress(&saver->two_phase);
     bool works = saver->phase == ISO_SAVE_WRITING || saver->phase == ISO_SAVE_COMMITTING;
     if (works ? !atomic_load(&saver->worked) : !has_arrived(saver))
         return false;
@@ -277,8 +277,8 @@ static void settle(iso_saver *saver)
 static iso_status wait_for_save(iso_saver *saver)
 {
     settle(saver);
-    iso_status status = saver->untold ? saver->result : ISO_OK;
-    saver->untold = false;
+    iso_status status = saver->unreported ? saver->result : ISO_OK;
+    saver->unreported = false;
     return status == ISO_OK ? ISO_OK : iso_error(status, "%s", saver->message);
 }
 
@@ -338,13 +338,13 @@ static iso_status take_copy(iso_saver *saver)
 }
 
 /* What can be checked on one rank. */
-static iso_status begin_here(iso_saver *saver, const char *path, const iso_saved_contents *contents)
+static iso_status begin_here(iso_saver *saver, const char *path, const iso_file_spec *spec)
 {
     iso_status status = ISO_OK;
     ISO_TRY(check_path(path));
-    ISO_TRY(iso_contents_check(contents));
+    ISO_TRY(iso_file_spec_check(spec));
     ISO_TRY(iso_path_split(path, saver->id, &saver->path));
-    ISO_TRY(make_reports(saver, contents->tensors));
+    ISO_TRY(make_reports(saver, spec->tensors));
     if (is_chief(saver))
         ISO_TRY(iso_folder_make(saver->path.folder));
 done:
@@ -359,10 +359,10 @@ static void give_up(iso_saver *saver)
 
 /* Whether the ranks save the same; whether one of them needs a new layout. One reduction for all of it. */
 static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char *path,
-                                 const iso_saved_contents *contents, bool *fresh)
+                                 const iso_file_spec *spec, bool *fresh)
 {
-    uint64_t structure = status == ISO_OK ? iso_contents_structure(contents) : 0;
-    uint64_t name = status == ISO_OK ? iso_hash_text(contents->number, path) : 0;
+    uint64_t structure = status == ISO_OK ? iso_file_spec_structure(spec) : 0;
+    uint64_t name = status == ISO_OK ? iso_hash_text(spec->number, path) : 0;
     uint64_t word[6] = {status != ISO_OK, *fresh, structure, ~structure, name, ~name};
     iso_status met = ISO_OK;
     if (!is_alone(saver))
@@ -381,37 +381,37 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
 
 /* ---- layouts ---- */
 
-static iso_status make_layout(iso_saver *saver, const iso_saved_contents *contents)
+static iso_status make_layout(iso_saver *saver, const iso_file_spec *spec)
 {
     iso_file_layout *layout = &saver->layout;
     iso_file_layout_free(layout);
     if (is_chief(saver))
-        return iso_file_layout_make(contents, layout);
-    layout->mark.tensors = contents->tensors;
-    layout->mark.tensor = iso_new(((size_t)contents->tensors + 1) * sizeof *layout->mark.tensor);
-    return layout->mark.tensor
+        return iso_file_layout_make(spec, layout);
+    layout->record.tensors = spec->tensors;
+    layout->record.tensor = iso_new(((size_t)spec->tensors + 1) * sizeof *layout->record.tensor);
+    return layout->record.tensor
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", contents->tensors);
+               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->tensors);
 }
 
-static iso_status share_layout(iso_saver *saver, const iso_saved_contents *contents)
+static iso_status share_layout(iso_saver *saver, const iso_file_spec *spec)
 {
     iso_file_layout *layout = &saver->layout;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(saver->ctx, make_layout(saver, contents)));
-    ISO_TRY(iso_broadcast(saver->ctx, &layout->mark.hdf5_bytes, sizeof layout->mark.hdf5_bytes));
-    ISO_TRY(iso_broadcast(saver->ctx, layout->mark.tensor,
-                          (size_t)contents->tensors * sizeof *layout->mark.tensor));
-    layout->structure = iso_contents_structure(contents);
+    ISO_TRY(iso_agree(saver->ctx, make_layout(saver, spec)));
+    ISO_TRY(iso_broadcast(saver->ctx, &layout->record.hdf5_bytes, sizeof layout->record.hdf5_bytes));
+    ISO_TRY(iso_broadcast(saver->ctx, layout->record.tensor,
+                          (size_t)spec->tensors * sizeof *layout->record.tensor));
+    layout->structure = iso_file_spec_structure(spec);
 done:
     return status;
 }
 
 /* covered: [tensors] elements that all ranks write. */
-static iso_status check_covered(const iso_saved_contents *contents, const int64_t *covered)
+static iso_status check_covered(const iso_file_spec *spec, const int64_t *covered)
 {
-    for (int t = 0; t < contents->tensors; t++) {
-        const iso_saved_tensor *tensor = &contents->tensor[t];
+    for (int t = 0; t < spec->tensors; t++) {
+        const iso_saved_tensor *tensor = &spec->tensor[t];
         int64_t count = 0;
         iso_shape_count(&tensor->shape, &count);
         if (covered[t] != count)
@@ -422,23 +422,22 @@ static iso_status check_covered(const iso_saved_contents *contents, const int64_
     return ISO_OK;
 }
 
-static iso_status share_out(iso_saver *saver, const iso_saved_contents *contents, const iso_pieces *pieces)
+static iso_status share_out(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
-    int64_t *covered = iso_new(((size_t)contents->tensors + 1) * sizeof *covered);
+    int64_t *covered = iso_new(((size_t)spec->tensors + 1) * sizeof *covered);
     iso_status status =
         covered ? ISO_OK
-                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", contents->tensors);
+                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", spec->tensors);
     iso_save_parts_free(&saver->parts);
-    iso_save_exchange_free(&saver->exchange);
+    iso_two_phase_free(&saver->two_phase);
     if (status == ISO_OK)
-        status = iso_save_parts_make(contents, pieces, is_chief(saver), &saver->parts, covered);
+        status = iso_save_parts_make(spec, shards, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
-        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, covered, contents->tensors, MPI_INT64_T, MPI_SUM,
-                                      saver->communicator)));
-    ISO_TRY(check_covered(contents, covered));
-    status =
-        iso_save_exchange_make(saver->ctx, saver->communicator, contents, &saver->parts, &saver->exchange);
+        ISO_TRY(ISO_MPI(
+            MPI_Allreduce(MPI_IN_PLACE, covered, spec->tensors, MPI_INT64_T, MPI_SUM, saver->communicator)));
+    ISO_TRY(check_covered(spec, covered));
+    status = iso_two_phase_make(saver->ctx, saver->communicator, spec, &saver->parts, &saver->two_phase);
 done:
     iso_free(covered);
     if (status != ISO_OK)
@@ -447,11 +446,11 @@ done:
 }
 
 /* What saves of one structure have in common. Collective. */
-static iso_status prepare(iso_saver *saver, const iso_saved_contents *contents, const iso_pieces *pieces)
+static iso_status prepare(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(share_layout(saver, contents));
-    ISO_TRY(share_out(saver, contents, pieces));
+    ISO_TRY(share_layout(saver, spec));
+    ISO_TRY(share_out(saver, spec, shards));
     ISO_TRY(iso_agree(saver->ctx, take_copy(saver)));
 done:
     if (status != ISO_OK)
@@ -460,50 +459,50 @@ done:
 }
 
 /* Whether the last save's layout and parts serve this one too. */
-static bool is_prepared(const iso_saver *saver, const iso_saved_contents *contents, const iso_pieces *pieces)
+static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
-    return saver->layout.structure == iso_contents_structure(contents) &&
-           saver->parts.made_for == iso_pieces_structure(pieces) &&
-           (!is_chief(saver) || iso_file_layout_holds(&saver->layout, contents));
+    return saver->layout.structure == iso_file_spec_structure(spec) &&
+           saver->parts.made_for == iso_shards_structure(shards) &&
+           (!is_chief(saver) || iso_file_layout_holds(&saver->layout, spec));
 }
 
 /* A training that begins anew in a folder of old checkpoints writes newer ones all the same. The chief, who
- * writes the mark, knows them. */
-static uint64_t number_of(iso_saver *saver, const iso_saved_contents *contents)
+ * writes the record, knows them. */
+static uint64_t number_of(iso_saver *saver, const iso_file_spec *spec)
 {
-    if (contents->number + saver->numbered <= saver->kept.newest)
+    if (spec->number + saver->numbered <= saver->kept.newest)
         saver->numbered = saver->kept.newest;
-    return contents->number + saver->numbered;
+    return spec->number + saver->numbered;
 }
 
-iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_saved_contents *contents,
-                          const iso_pieces *pieces, bool best, iso_status *last)
+iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,
+                          const iso_state_shards *shards, bool best, iso_status *last)
 {
     ISO_NEED(saver);
-    ISO_NEED_AGREED(saver->ctx, path, contents, pieces);
+    ISO_NEED_AGREED(saver->ctx, path, spec, shards);
     iso_status status = wait_for_save(saver);
     if (last)
         *last = status;
-    status = begin_here(saver, path, contents);
-    bool fresh = status == ISO_OK && !is_prepared(saver, contents, pieces);
+    status = begin_here(saver, path, spec);
+    bool fresh = status == ISO_OK && !is_prepared(saver, spec, shards);
     if (status == ISO_OK && !fresh)
         status = take_copy(saver);
-    ISO_TRY(agree_to_begin(saver, status, path, contents, &fresh));
+    ISO_TRY(agree_to_begin(saver, status, path, spec, &fresh));
     if (fresh)
-        ISO_TRY(prepare(saver, contents, pieces));
+        ISO_TRY(prepare(saver, spec, shards));
     saver->best = best;
-    saver->layout.mark.number = number_of(saver, contents);
+    saver->layout.record.number = number_of(saver, spec);
     if (is_chief(saver))
-        iso_file_layout_set_state(&saver->layout, contents->state);
-    iso_save_parts_take(&saver->parts, contents, pieces, saver->copy);
-    iso_save_exchange_begin(&saver->exchange, &saver->parts);
+        iso_file_layout_set_state(&saver->layout, spec->state);
+    iso_save_parts_take(&saver->parts, spec, shards, saver->copy);
+    iso_two_phase_begin(&saver->two_phase, &saver->parts);
     saver->failed = (iso_save_outcome){0};
     saver->failures = 0;
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
         ISO_TRY(ISO_MPI(MPI_Barrier(saver->communicator)));
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
-        iso_save_by_mpio(saver, contents);
+        iso_save_by_mpio(saver, spec);
         atomic_store(&saver->worked, true);
     } else
         begin_work(saver, iso_save_write);

@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "runtime/checkpoint/exchange_impl.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/parts_impl.h"
+#include "runtime/checkpoint/two_phase_impl.h"
 #include "runtime/session/session.h"
 
 /* Every rank goes through these in order; the caller's thread moves on from one to the next. */
@@ -43,7 +43,7 @@ struct iso_saver {
     uint32_t id; /* of its temporary files; the same on all ranks */
     iso_file_layout layout;
     iso_save_parts parts;
-    iso_save_exchange exchange;
+    iso_two_phase two_phase;
     iso_kept kept;     /* the chief's */
     uint64_t numbered; /* added to the callers' numbers, so that they lie above all that it has adopted */
     void *copy;        /* of the parts' data */
@@ -65,7 +65,7 @@ struct iso_saver {
     iso_save_outcome outcome;
     iso_save_outcome failed; /* the first call of MPI that failed on this rank while ranks told each other */
 
-    bool untold; /* the outcome of the last save has not been given out */
+    bool unreported; /* the outcome of the last save has not been given out */
     iso_status result;
     char message[1024];
 };
@@ -83,7 +83,7 @@ iso_status iso_save_begin_file(iso_saver *saver);
 /* The last part: syncs the file; the chief keeps it open. */
 iso_status iso_save_sync(iso_saver *saver);
 /* mpio.c: the same through HDF5's parallel driver, here and now. Collective. */
-void iso_save_by_mpio(iso_saver *saver, const iso_saved_contents *contents);
+void iso_save_by_mpio(iso_saver *saver, const iso_file_spec *spec);
 /* In the chief's thread, after all ranks have written: commits the file if none failed, else removes it. */
 void iso_save_commit(iso_saver *saver);
 

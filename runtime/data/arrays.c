@@ -114,7 +114,7 @@ static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options
                               iso_dataset **dataset)
 {
     iso_memory_rows memory = {0};
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_spec spec = {0};
     iso_spans spans;
     int64_t rows = 0;
@@ -123,8 +123,8 @@ static iso_status open_arrays(iso_context *ctx, const iso_dataset_arrays_options
     ISO_TRY(iso_spec_finish(&spec, rows, "arrays"));
     ISO_TRY(copy_all(&spec, rows, options->lend, &memory));
     spans = iso_spans_of_rows(rows);
-    ISO_TRY(iso_memory_level("arrays", &spec, &spans, &memory, &level));
-    return iso_dataset_create(ctx, level, dataset);
+    ISO_TRY(iso_memory_node("arrays", &spec, &spans, &memory, &node));
+    return iso_dataset_create(ctx, node, dataset);
 done:
     iso_memory_rows_free(&memory);
     return status;
@@ -144,8 +144,8 @@ static void name_component(const iso_spec *spec, int component, char *name, size
 /* ISO_INVALID unless every rank has the same bytes. Collective. */
 static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
 {
-    iso_level *level = ds->top;
-    const iso_spec *spec = &level->spec;
+    iso_node *node = ds->top;
+    const iso_spec *spec = &node->spec;
     iso_status status = ISO_OK;
     for (int i = 0; i < spec->components && status == ISO_OK && iso_data_ranks(ctx) > 1; i++) {
         char name[32], what[160];
@@ -156,7 +156,7 @@ static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
             ".local)",
             name);
         uint64_t hash =
-            iso_hash_content(level->ops->peek(level, i, 0), (size_t)level->spans.rows * spec->bytes[i]);
+            iso_hash_content(node->ops->peek(node, i, 0), (size_t)node->spans.rows * spec->bytes[i]);
         status = iso_agree_same(ctx, what, hash, NULL);
     }
     return status;
@@ -235,14 +235,14 @@ static iso_status gather_shares(iso_context *ctx, share *mine, int64_t *rows)
 static iso_status make_local(iso_context *ctx, const iso_dataset_arrays_options *options, const share *mine,
                              int64_t rows, iso_memory_rows *memory, iso_dataset **dataset)
 {
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_status status = copy_all(&mine->spec, mine->rows, options->lend, memory);
     if (status == ISO_OK)
-        status = iso_shares_level("arrays", &mine->spec, mine->rows, rows, memory, &level);
+        status = iso_shares_node("arrays", &mine->spec, mine->rows, rows, memory, &node);
     if (status != ISO_OK)
         return status;
     *memory = (iso_memory_rows){0};
-    return iso_dataset_create(ctx, level, dataset);
+    return iso_dataset_create(ctx, node, dataset);
 }
 
 /* Collective. */

@@ -12,23 +12,23 @@ enum { WHY = 256 };
 typedef struct wish {
     const char *path;
     iso_cache_layout layout;
-    iso_level *top;
+    iso_node *top;
     const iso_order *order;
 } wish;
 
-static iso_status look(const wish *w, bool verify, iso_level **level, char *why)
+static iso_status look(const wish *w, bool verify, iso_node **node, char *why)
 {
-    return iso_cache_file_open(w->path, &w->layout, verify, w->top->name, level, why, WHY);
+    return iso_cache_file_open(w->path, &w->layout, verify, w->top->name, node, why, WHY);
 }
 
 /* Whether this rank finds no valid file. */
 static iso_status look_for(const wish *w, bool *missing)
 {
     char why[WHY] = "";
-    iso_level *level = NULL;
-    iso_status status = look(w, true, &level, why);
-    iso_level_release(level);
-    *missing = status == ISO_OK && !level;
+    iso_node *node = NULL;
+    iso_status status = look(w, true, &node, why);
+    iso_node_release(node);
+    *missing = status == ISO_OK && !node;
     if (*missing && *why)
         iso_warn("cache '%s': %s; it is made anew", w->path, why);
     return status;
@@ -52,7 +52,7 @@ static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
 
 /* Writes the file, if `writes`, where rows lie in shares: all ranks take part while one writes. Collective.
  */
-static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_level *source, bool writes)
+static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_node *source, bool writes)
 {
     bool any = false;
     iso_row_window *window = NULL;
@@ -78,7 +78,7 @@ static iso_status provide(iso_context *ctx, const wish *w, bool tries)
 {
     bool missing = false;
     iso_cache_rounds none = {0};
-    iso_level *source = iso_shares_below(w->top);
+    iso_node *source = iso_shares_below(w->top);
     iso_status status = iso_data_agree(ctx, tries ? look_for(w, &missing) : ISO_OK);
     if (status == ISO_OK && source)
         status = write_from_shares(ctx, w, source, missing);
@@ -87,23 +87,23 @@ static iso_status provide(iso_context *ctx, const wish *w, bool tries)
     return iso_data_agree(ctx, status);
 }
 
-static iso_status take(const wish *w, iso_level **level)
+static iso_status take(const wish *w, iso_node **node)
 {
     char why[WHY] = "";
-    iso_status status = look(w, false, level, why);
-    if (status == ISO_OK && !*level)
+    iso_status status = look(w, false, node, why);
+    if (status == ISO_OK && !*node)
         return iso_error(ISO_IO, "cache '%s' was made, but is not to be seen here%s%s", w->path,
                          *why ? ": " : "", why);
     return status;
 }
 
-iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, const iso_order *order,
-                          iso_level **level)
+iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, const iso_order *order,
+                          iso_node **node)
 {
     wish w = {.path = path, .top = top, .order = order};
     int rank = iso_data_rank(ctx);
-    iso_level *fresh = NULL;
-    iso_level *source = iso_shares_below(top);
+    iso_node *fresh = NULL;
+    iso_node *source = iso_shares_below(top);
     iso_status status = source ? iso_shares_identify(ctx, source) : ISO_OK;
     if (status == ISO_OK)
         status = iso_data_agree(ctx, iso_cache_layout_of(top, order, &w.layout));
@@ -113,9 +113,9 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, co
     /* Hosts that share no file system with the chief make their own. */
     ISO_TRY(provide(ctx, &w, rank > 0 && iso_data_leads_host(ctx)));
     ISO_TRY(iso_data_agree(ctx, take(&w, &fresh)));
-    *level = fresh;
+    *node = fresh;
     return ISO_OK;
 done:
-    iso_level_release(fresh);
+    iso_node_release(fresh);
     return status;
 }

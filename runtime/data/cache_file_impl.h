@@ -2,14 +2,14 @@
 #ifndef ISO_DATA_CACHE_FILE_IMPL_H
 #define ISO_DATA_CACHE_FILE_IMPL_H
 
-#include "runtime/data/level_impl.h"
+#include "runtime/data/node_impl.h"
 #include "runtime/data/shares_impl.h"
 
-/* A level with the rows of `order` over `top` (both frozen and built, and lent) out of the file at `path`,
+/* A node with the rows of `order` over `top` (both frozen and built, and lent) out of the file at `path`,
  * which is made first where it is missing, broken or of something else. Its pages are shared by the ranks of
  * a host. Collective. */
-iso_status iso_cache_file(iso_context *ctx, const char *path, iso_level *top, const iso_order *order,
-                          iso_level **level);
+iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, const iso_order *order,
+                          iso_node **node);
 
 /* Inside: the file alone. */
 typedef struct iso_cache_layout {
@@ -20,20 +20,20 @@ typedef struct iso_cache_layout {
     size_t bytes;                      /* of the file */
 } iso_cache_layout;
 
-iso_status iso_cache_layout_of(const iso_level *top, const iso_order *order, iso_cache_layout *layout);
-/* ISO_OK with *level NULL and the reason in `why` where there is no such file, or it is not what is wanted.
+iso_status iso_cache_layout_of(const iso_node *top, const iso_order *order, iso_cache_layout *layout);
+/* ISO_OK with *node NULL and the reason in `why` where there is no such file, or it is not what is wanted.
  * verify: read all of it and compare the checksum. */
 iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout, bool verify,
-                               const char *name, iso_level **level, char *why, size_t why_size);
+                               const char *name, iso_node **node, char *why, size_t why_size);
 /* Rows that lie on other ranks are fetched in rounds that all ranks make alike; {0}: all rows are here. */
 typedef struct iso_cache_rounds {
     iso_row_window *window;
     int64_t elements; /* of a round */
     int64_t left;     /* rounds that the writer has not made: after an error its caller makes them */
 } iso_cache_rounds;
-iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_level *top,
+iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
                                      iso_row_window *window);
-iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_level *top,
+iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_node *top,
                                 const iso_order *order, iso_cache_rounds *rounds);
 
 #endif

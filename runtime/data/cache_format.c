@@ -26,11 +26,11 @@ typedef struct header {
     uint64_t self; /* checksum of the words before */
 } header;
 
-iso_status iso_cache_layout_of(const iso_level *top, const iso_order *order, iso_cache_layout *layout)
+iso_status iso_cache_layout_of(const iso_node *top, const iso_order *order, iso_cache_layout *layout)
 {
     size_t at = HEADER;
     *layout = (iso_cache_layout){
-        .identity = iso_order_hash(order, iso_level_hash(top, 0)), .spec = top->spec, .spans = order->spans};
+        .identity = iso_order_hash(order, iso_node_hash(top, 0)), .spec = top->spec, .spans = order->spans};
     for (int i = 0; i < top->spec.components; i++) {
         size_t bytes = 0;
         iso_status status = iso_size_mul((size_t)order->spans.rows, top->spec.bytes[i], "the cache", &bytes);
@@ -81,8 +81,8 @@ static const char *find_fault(const iso_cache_layout *layout, const void *mappin
     return NULL;
 }
 
-static iso_status make_level(const iso_cache_layout *layout, const char *name, void *mapping, size_t bytes,
-                             iso_level **level)
+static iso_status make_node(const iso_cache_layout *layout, const char *name, void *mapping, size_t bytes,
+                            iso_node **node)
 {
     iso_memory_rows memory = {.mapping = mapping, .mapping_bytes = bytes};
     iso_spans spans = layout->spans;
@@ -91,14 +91,14 @@ static iso_status make_level(const iso_cache_layout *layout, const char *name, v
     spans.short_at = h.short_at;
     for (int i = 0; i < layout->spec.components; i++)
         memory.data[i] = (const char *)mapping + layout->offset[i];
-    iso_status status = iso_memory_level(name, &layout->spec, &spans, &memory, level);
+    iso_status status = iso_memory_node(name, &layout->spec, &spans, &memory, node);
     if (status == ISO_OK)
-        (*level)->identity = layout->identity;
+        (*node)->identity = layout->identity;
     return status;
 }
 
 iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout, bool verify,
-                               const char *name, iso_level **level, char *why, size_t why_size)
+                               const char *name, iso_node **node, char *why, size_t why_size)
 {
     struct stat about;
     void *mapping = MAP_FAILED;
@@ -120,10 +120,10 @@ iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout,
         return status;
     const char *fault = find_fault(layout, mapping, (size_t)about.st_size, verify);
     if (!fault)
-        status = make_level(layout, name, mapping, (size_t)about.st_size, level);
+        status = make_node(layout, name, mapping, (size_t)about.st_size, node);
     else
         snprintf(why, why_size, "%s", fault);
-    if (!*level)
+    if (!*node)
         munmap(mapping, (size_t)about.st_size);
     return status;
 }
@@ -131,7 +131,7 @@ iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout,
 /* Work of several threads: blocks of elements, each taken by one. */
 typedef struct writer {
     const iso_cache_layout *layout;
-    iso_level *top;
+    iso_node *top;
     const iso_order *order;
     char *mapping;
     int64_t block; /* elements */
@@ -152,7 +152,7 @@ static iso_status write_block(const writer *w, int64_t first)
     void *out[ISO_MAX_COMPONENTS];
     for (int i = 0; i < w->layout->spec.components; i++)
         out[i] = w->mapping + w->layout->offset[i] + (size_t)begin * w->layout->spec.bytes[i];
-    return iso_level_fetch(w->top, &rows, out);
+    return iso_node_fetch(w->top, &rows, out);
 }
 
 static void keep_error(writer *w, iso_status status)
@@ -202,7 +202,7 @@ static void write_part(writer *w)
         pthread_join(thread[i], NULL);
 }
 
-iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_level *top,
+iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
                                      iso_row_window *window)
 {
     int64_t threads = top->threads < 1 ? 1 : top->threads < MOST_THREADS ? top->threads : MOST_THREADS;
@@ -231,7 +231,7 @@ static void write_rounds(writer *w, iso_cache_rounds *rounds)
     }
 }
 
-static iso_status write_rows(const iso_cache_layout *layout, iso_level *top, const iso_order *order,
+static iso_status write_rows(const iso_cache_layout *layout, iso_node *top, const iso_order *order,
                              void *mapping, iso_cache_rounds *rounds)
 {
     writer w = {.layout = layout,
@@ -250,7 +250,7 @@ static iso_status write_rows(const iso_cache_layout *layout, iso_level *top, con
 }
 
 /* The space is taken before a page is written: a full disk is an error here and not a SIGBUS there. */
-static iso_status fill_file(int fd, const char *path, const iso_cache_layout *layout, iso_level *top,
+static iso_status fill_file(int fd, const char *path, const iso_cache_layout *layout, iso_node *top,
                             const iso_order *order, iso_cache_rounds *rounds)
 {
     int error = posix_fallocate(fd, 0, (off_t)layout->bytes);
@@ -287,7 +287,7 @@ static void sync_folder(const char *path)
     iso_free(folder);
 }
 
-iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_level *top,
+iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_node *top,
                                 const iso_order *order, iso_cache_rounds *rounds)
 {
     iso_text name = {0};

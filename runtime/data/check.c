@@ -52,7 +52,7 @@ static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
 {
     int64_t count, elements = ds->order.spans.elements, ranks = iso_data_ranks(ds->ctx),
                    most = (elements + ranks - 1) / ranks;
-    iso_level *source = iso_shares_below(ds->top);
+    iso_node *source = iso_shares_below(ds->top);
     iso_cut(elements, ranks, iso_data_rank(ds->ctx), &p->first, &count);
     p->end = p->first + count;
     p->each = ahead / iso_dataset_batch_size(ds) > 0 ? ahead / iso_dataset_batch_size(ds) : 1;
@@ -77,7 +77,7 @@ static iso_status check_round(iso_dataset *ds, part *p, chunk *c, iso_status sta
     }
     if (status != ISO_OK || c->rows == 0)
         return status;
-    status = iso_level_fetch(ds->top, &rows, c->out);
+    status = iso_node_fetch(ds->top, &rows, c->out);
     return status == ISO_OK ? check_chunk(ds, c) : status;
 }
 

@@ -28,11 +28,11 @@ int iso_data_hosts(const iso_context *ctx)
     return ctx ? iso_hosts(ctx) : 1;
 }
 
-iso_status iso_dataset_create(iso_context *ctx, iso_level *source, iso_dataset **dataset)
+iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **dataset)
 {
     iso_dataset *ds = iso_new(sizeof *ds);
     if (!ds) {
-        iso_level_release(source);
+        iso_node_release(source);
         return iso_error(ISO_NO_MEMORY, "no memory for a data set");
     }
     ds->ctx = ctx;
@@ -47,11 +47,11 @@ void iso_dataset_destroy(iso_dataset *ds)
 {
     if (!ds)
         return;
-    iso_feeder_destroy(ds->feeder);
+    iso_prefetcher_destroy(ds->prefetcher);
     iso_row_window_destroy(ds->window);
     iso_generator_free(ds->generator);
     iso_order_free(&ds->order);
-    iso_level_release(ds->top);
+    iso_node_release(ds->top);
     iso_free(ds->message);
     iso_free(ds);
 }
@@ -94,8 +94,8 @@ iso_status iso_dataset_edit(iso_dataset *ds)
         return iso_error(ds->failed, "%s", ds->message ? ds->message : "a stage of the data set failed");
     if (ds->generator)
         return iso_error(ISO_INVALID, "a generator makes its batches itself: it takes no stages");
-    iso_feeder_destroy(ds->feeder);
-    ds->feeder = NULL;
+    iso_prefetcher_destroy(ds->prefetcher);
+    ds->prefetcher = NULL;
     iso_row_window_destroy(ds->window);
     ds->window = NULL;
     ds->started = false;
@@ -196,14 +196,14 @@ uint64_t iso_dataset_order(const iso_dataset *ds)
     if (ISO_ANY_NULL_AS("dataset", ds))
         return 0;
     uint64_t hash = iso_order_hash(&ds->order, 0);
-    for (const iso_level *level = ds->top; level && level->up; level = level->up)
-        hash = iso_order_hash(&level->in, hash);
+    for (const iso_node *node = ds->top; node && node->up; node = node->up)
+        hash = iso_order_hash(&node->in, hash);
     return hash;
 }
 
 iso_status iso_dataset_take_part(iso_dataset *ds)
 {
     ISO_NEED_AS("dataset", ds);
-    iso_level *source = iso_shares_below(ds->top);
+    iso_node *source = iso_shares_below(ds->top);
     return source ? iso_shares_serve(source) : ISO_OK;
 }

@@ -14,7 +14,7 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_level **level)
+static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_node **node)
 {
     const char *data = getenv("ISOGRID_DATA");
     iso_text own = {0};
@@ -22,9 +22,9 @@ static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_level **l
     (void)seed;
     iso_text_add(&own, "%s/fashion-mnist", data ? data : "");
     if (data && is_folder(iso_text_get(&own)))
-        status = iso_open_folder(iso_text_get(&own), part, "fashion-mnist", level);
+        status = iso_open_folder(iso_text_get(&own), part, "fashion-mnist", node);
     else if (is_folder(debian_folder))
-        status = iso_open_folder(debian_folder, part, "fashion-mnist", level);
+        status = iso_open_folder(debian_folder, part, "fashion-mnist", node);
     else
         status = iso_error(ISO_INVALID,
                            "fashion-mnist: there is no folder '%s'%s%s; install Debian's package "

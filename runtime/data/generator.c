@@ -179,13 +179,13 @@ iso_status iso_generator_read(const iso_generator *g, int component, int64_t beg
 
 /* ---- opening ---- */
 
-static iso_status gather(iso_level *level, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
 {
     (void)component, (void)rows, (void)dtype, (void)out;
-    return iso_error(ISO_INVALID, "%s: its rows can be read only from its batches", level->name);
+    return iso_error(ISO_INVALID, "%s: its rows can be read only from its batches", node->name);
 }
 
-static const iso_level_ops generator_ops = {.gather = gather};
+static const iso_node_ops generator_ops = {.gather = gather};
 
 static iso_status check_options(iso_dataset_generator_options *o)
 {
@@ -228,17 +228,17 @@ static iso_status open_generator(iso_context *ctx, const iso_dataset_generator_o
 {
     iso_dataset_generator_options o = *given;
     iso_spec spec;
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_status status = check_options(&o);
     if (status == ISO_OK)
         status = make_spec(&o, &spec);
     if (status == ISO_OK)
-        status = iso_level_create(&generator_ops, "generator", &spec, NULL, NULL, NULL, &level);
+        status = iso_node_create(&generator_ops, "generator", &spec, NULL, NULL, NULL, &node);
     if (status != ISO_OK)
         return status;
-    level->spans = iso_spans_of_rows(o.rows ? o.rows : o.batch_size << ISO_UNKNOWN_BATCHES_LOG2);
-    level->cheap = true;
-    status = iso_dataset_create(ctx, level, dataset);
+    node->spans = iso_spans_of_rows(o.rows ? o.rows : o.batch_size << ISO_UNKNOWN_BATCHES_LOG2);
+    node->cheap = true;
+    status = iso_dataset_create(ctx, node, dataset);
     if (status != ISO_OK)
         return status;
     iso_dataset *ds = *dataset;

@@ -3,7 +3,7 @@
 #define ISO_DATA_GENERATOR_IMPL_H
 
 #include "runtime/data/data.h"
-#include "runtime/data/level_impl.h"
+#include "runtime/data/node_impl.h"
 
 typedef struct iso_generator iso_generator;
 

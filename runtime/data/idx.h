@@ -19,7 +19,7 @@ typedef struct iso_idx {
  * name and numbers: not IDX, an unknown element type, no dimension or more than ISO_MAX_RANK, a dimension of
  * zero, sizes that overflow, fewer or more bytes than the header says. */
 iso_status iso_idx_parse(const void *bytes, size_t size, const char *name, iso_idx *idx);
-/* The same from a file, read in pieces. A missing file is ISO_INVALID too. */
+/* The same from a file, read in blocks. A missing file is ISO_INVALID too. */
 iso_status iso_idx_load(const char *path, iso_idx *idx);
 
 #ifdef __cplusplus

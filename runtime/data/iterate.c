@@ -31,15 +31,15 @@ static iso_status check_part(const iso_batch *batch, int component, const iso_bo
                             iso_shape_text(shape, text, sizeof text));
 }
 
-/* Where the rows lie, or from what the feeder keeps. */
+/* Where the rows lie, or from what the prefetcher keeps. */
 static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             const iso_row_part *part, iso_dtype dtype, void *out)
 {
     const iso_dataset *ds = batch->impl;
     if (ds->generator)
         return iso_generator_read(ds->generator, component, begin, count, part, dtype, out);
-    if (ds->feeder)
-        return iso_feeder_read(ds->feeder, component, begin, count, part, dtype, out);
+    if (ds->prefetcher)
+        return iso_prefetcher_read(ds->prefetcher, component, begin, count, part, dtype, out);
     iso_rows rows = iso_order_rows(&ds->order, ds->begin + begin, count, ds->epoch);
     rows.part = part;
     return ds->top->ops->gather(ds->top, component, &rows, dtype, out);
@@ -87,7 +87,7 @@ static iso_status prepare(const iso_batch *batch, const iso_row_range *ranges, i
 {
     iso_dataset *ds = batch->impl;
     const iso_spans *spans = &ds->order.spans;
-    int64_t now = ds->next - 1, end = now + 1 + (ds->feeder ? iso_feeder_ahead(ds->feeder) : 0);
+    int64_t now = ds->next - 1, end = now + 1 + (ds->prefetcher ? iso_prefetcher_ahead(ds->prefetcher) : 0);
     uint64_t wanted = hash_ranges(ranges, count);
     iso_status status = ISO_OK;
     for (int i = 0; i < count && status == ISO_OK; i++)
@@ -103,8 +103,8 @@ static iso_status prepare(const iso_batch *batch, const iso_row_range *ranges, i
     iso_status fetched = iso_row_window_fetch(ds->window, now, ds->fetched - 1);
     if (fetched != ISO_OK)
         ds->fetched = now;
-    if (ds->feeder)
-        iso_feeder_limit(ds->feeder, ds->fetched);
+    if (ds->prefetcher)
+        iso_prefetcher_limit(ds->prefetcher, ds->fetched);
     return status == ISO_OK ? fetched : status;
 }
 
@@ -116,25 +116,25 @@ static void forget_rows(iso_dataset *ds)
     iso_row_window_clear(ds->window);
     ds->fetched = 0;
     ds->fetched_for = 0;
-    if (ds->feeder)
-        iso_feeder_limit(ds->feeder, 0);
+    if (ds->prefetcher)
+        iso_prefetcher_limit(ds->prefetcher, 0);
 }
 
 static iso_status start_window(iso_dataset *ds)
 {
-    iso_level *source = iso_shares_below(ds->top);
+    iso_node *source = iso_shares_below(ds->top);
     return source && !ds->window ? iso_row_window_create(source, &ds->window) : ISO_OK;
 }
 
 /* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the
  * others gain only by being made beforehand. */
-static iso_status start_feeder(iso_dataset *ds)
+static iso_status start_prefetcher(iso_dataset *ds)
 {
-    const iso_level *top = ds->top;
+    const iso_node *top = ds->top;
     int threads = top->threads > 0 || ds->prefetch == 0 ? top->threads : 1;
     if (top->cheap || (top->ops->gather && threads == 0))
         return ISO_OK;
-    return iso_feeder_create(ds->top, &ds->order, ds->prefetch, threads, &ds->feeder);
+    return iso_prefetcher_create(ds->top, &ds->order, ds->prefetch, threads, &ds->prefetcher);
 }
 
 static void describe_batch(iso_dataset *ds)
@@ -155,7 +155,7 @@ static void describe_batch(iso_dataset *ds)
 static bool must_order(const iso_dataset *ds, int64_t epoch)
 {
     return !ds->started ||
-           (epoch != ds->epoch && (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top)));
+           (epoch != ds->epoch && (iso_order_is_live(&ds->order) || iso_node_is_live(ds->top)));
 }
 
 static iso_status go_to(iso_dataset *ds, int64_t epoch, int64_t batch)
@@ -163,15 +163,15 @@ static iso_status go_to(iso_dataset *ds, int64_t epoch, int64_t batch)
     iso_status status = ISO_OK;
     if (ds->failed != ISO_OK)
         return iso_dataset_edit(ds);
-    if (ds->feeder)
-        iso_feeder_stop(ds->feeder);
+    if (ds->prefetcher)
+        iso_prefetcher_stop(ds->prefetcher);
     if (must_order(ds, epoch)) {
         bool begun = ds->started;
         ds->started = false;
-        ISO_TRY(iso_level_rewind(ds->top, epoch));
+        ISO_TRY(iso_node_rewind(ds->top, epoch));
         ISO_TRY(iso_order_build(&ds->order, &ds->top->spans, epoch));
-        if (!begun && !ds->feeder)
-            ISO_TRY(start_feeder(ds));
+        if (!begun && !ds->prefetcher)
+            ISO_TRY(start_prefetcher(ds));
         ISO_TRY(start_window(ds));
         describe_batch(ds);
         ds->started = true;
@@ -232,8 +232,8 @@ iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
     }
     if (ds->generator)
         return generate(ds, batch);
-    if (ds->feeder)
-        iso_feeder_advance(ds->feeder, ds->next, ds->epoch);
+    if (ds->prefetcher)
+        iso_prefetcher_advance(ds->prefetcher, ds->next, ds->epoch);
     ds->begin = iso_span_begin(spans, ds->next);
     ds->batch.rows = iso_span_rows(spans, ds->next);
     ds->next++;

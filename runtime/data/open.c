@@ -45,20 +45,20 @@ typedef struct request {
     const iso_dataset_open_options *options;
 } request;
 
-static iso_status open_source(const void *arguments, iso_level **level)
+static iso_status open_source(const void *arguments, iso_node **node)
 {
     const request *r = arguments;
     struct stat about;
     const iso_builtin *builtin = iso_builtin_find(r->name);
     if (builtin)
-        return builtin->open(r->part, r->seed, level);
+        return builtin->open(r->part, r->seed, node);
     if (stat(r->name, &about) != 0)
         return errno == ENOENT ? unknown(r->name)
                                : iso_error(ISO_INVALID, "data set '%s': %s", r->name, strerror(errno));
     if (S_ISDIR(about.st_mode))
-        return iso_open_folder(r->name, r->part, r->name, level);
+        return iso_open_folder(r->name, r->part, r->name, node);
     if (S_ISREG(about.st_mode))
-        return iso_open_hdf5(r->name, r->options, level);
+        return iso_open_hdf5(r->name, r->options, node);
     return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", r->name);
 }
 
@@ -91,17 +91,17 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
                                  const iso_dataset_open_options *options, size_t size)
 {
     iso_dataset_open_options taken = {0};
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);
     ISO_NEED_AGREED_AS(ctx, "name, dataset", name, taken.dataset);
     request wanted = {name, part, iso_seed(ctx), &taken};
     iso_status status = agree_on(ctx, &wanted);
     if (status == ISO_OK)
-        status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &level);
+        status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &node);
     if (status != ISO_OK)
         return status;
-    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, level, &ds), "the data set", &ds);
+    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, node, &ds), "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

@@ -1,10 +1,10 @@
-/* The order in which a level's rows are given on: what shuffle, batch and split do, without touching a row.
+/* The order in which a node's rows are given on: what shuffle, batch and split do, without touching a row.
  */
 #ifndef ISO_DATA_ORDER_IMPL_H
 #define ISO_DATA_ORDER_IMPL_H
 
 #include "runtime/base/types.h"
-#include "runtime/data/convert_impl.h"
+#include "runtime/data/convert_rows_impl.h"
 
 enum { ISO_ORDER_OPS = 16 };
 

@@ -106,7 +106,7 @@ done:
 
 /* Rows of random numbers as iso_dataset_random() makes them. */
 static iso_status open_random(int64_t rows, const iso_dataset_random_options *options, uint64_t seed,
-                              iso_level **level)
+                              iso_node **node)
 {
     iso_memory_rows memory = {0};
     iso_spans spans = iso_spans_of_rows(rows);
@@ -116,7 +116,7 @@ static iso_status open_random(int64_t rows, const iso_dataset_random_options *op
     ISO_TRY(describe(options, &spec, kind));
     ISO_TRY(iso_spec_finish(&spec, rows, "random"));
     ISO_TRY(make(kind, seed, &spec, rows, &memory));
-    ISO_TRY(iso_memory_level("random", &spec, &spans, &memory, level));
+    ISO_TRY(iso_memory_node("random", &spec, &spans, &memory, node));
     return ISO_OK;
 done:
     iso_memory_rows_free(&memory);
@@ -127,13 +127,13 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
                                    size_t size)
 {
     iso_dataset_random_options taken = {0};
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);
     ISO_NEED_AGREED_AS(ctx, "dataset", taken.dataset);
-    iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_seed(ctx), &level);
+    iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_seed(ctx), &node);
     if (status == ISO_OK)
-        status = iso_dataset_create(ctx, level, &ds);
+        status = iso_dataset_create(ctx, node, &ds);
     status = iso_dataset_settle(ctx, status, "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
@@ -141,10 +141,10 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
 }
 
 /* Stands in for images where there are none: it measures speed, and every program can have it. */
-static iso_status open_builtin(iso_part part, uint64_t seed, iso_level **level)
+static iso_status open_builtin(iso_part part, uint64_t seed, iso_node **node)
 {
     iso_dataset_random_options options = {.shape = ISO_SHAPE(28, 28, 1), .classes = 10};
-    return open_random(part == ISO_TEST ? 1000 : 6000, &options, part == ISO_TEST ? ~seed : seed, level);
+    return open_random(part == ISO_TEST ? 1000 : 6000, &options, part == ISO_TEST ? ~seed : seed, node);
 }
 
 extern const iso_builtin iso_builtin_random;

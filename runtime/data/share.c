@@ -30,15 +30,14 @@ typedef struct offer {
     char path[48];
 } offer;
 
-static head make_head(const iso_level *level)
+static head make_head(const iso_node *node)
 {
-    head h = {
-        .magic = head_magic, .spec = level->spec, .rows = level->spans.rows, .identity = level->identity};
+    head h = {.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
     size_t at = sizeof h;
-    for (int i = 0; i < level->spec.components; i++) {
+    for (int i = 0; i < node->spec.components; i++) {
         at = (at + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
         h.offset[i] = at;
-        at += (size_t)h.rows * level->spec.bytes[i];
+        at += (size_t)h.rows * node->spec.bytes[i];
     }
     h.bytes = at;
     return h;
@@ -58,23 +57,22 @@ static bool write_all(int fd, const char *from, size_t bytes, size_t at)
     return true;
 }
 
-/* Copies the rows of a level into memory without a name; -1 where there is no room or no such thing. Written,
+/* Copies the rows of a node into memory without a name; -1 where there is no room or no such thing. Written,
  * not mapped: so that a lack of room is an error and not a signal. */
-static int copy_out(const iso_level *level)
+static int copy_out(const iso_node *node)
 {
-    head h = make_head(level);
+    head h = make_head(node);
     int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
     bool good = fd >= 0 && write_all(fd, (const char *)&h, sizeof h, 0);
-    for (int i = 0; i < level->spec.components && good; i++)
-        good =
-            write_all(fd, level->ops->peek(level, i, 0), (size_t)h.rows * level->spec.bytes[i], h.offset[i]);
+    for (int i = 0; i < node->spec.components && good; i++)
+        good = write_all(fd, node->ops->peek(node, i, 0), (size_t)h.rows * node->spec.bytes[i], h.offset[i]);
     if (!good && fd >= 0)
         close(fd);
     return good ? fd : -1;
 }
 
-/* A level over shared memory; NULL in *level where it cannot be had. */
-static iso_status map_in(int fd, const char *name, iso_level **level)
+/* A node over shared memory; NULL in *node where it cannot be had. */
+static iso_status map_in(int fd, const char *name, iso_node **node)
 {
     struct stat about;
     if (fstat(fd, &about) != 0 || (size_t)about.st_size < sizeof(head))
@@ -88,36 +86,36 @@ static iso_status map_in(int fd, const char *name, iso_level **level)
         memory.data[i] = (const char *)h + h->offset[i];
     iso_status status = ISO_OK;
     if (h->magic == head_magic && h->bytes == (size_t)about.st_size)
-        status = iso_memory_level(name, &h->spec, &spans, &memory, level);
-    if (*level)
-        (*level)->identity = h->identity;
+        status = iso_memory_node(name, &h->spec, &spans, &memory, node);
+    if (*node)
+        (*node)->identity = h->identity;
     else
         munmap(memory.mapping, memory.mapping_bytes);
     return status;
 }
 
-static iso_status take_offer(const offer *from, const char *name, iso_level **level)
+static iso_status take_offer(const offer *from, const char *name, iso_node **node)
 {
     int fd = from->path[0] ? open(from->path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return ISO_OK;
-    iso_status status = map_in(fd, name, level);
+    iso_status status = map_in(fd, name, node);
     close(fd);
     return status;
 }
 
-/* Hands the rows of the level out, and keeps them from now on where the others see them. */
-static iso_status make_offer(iso_level **level, int *fd, offer *mine)
+/* Hands the rows of the node out, and keeps them from now on where the others see them. */
+static iso_status make_offer(iso_node **node, int *fd, offer *mine)
 {
-    iso_level *shared = NULL;
-    *fd = copy_out(*level);
+    iso_node *shared = NULL;
+    *fd = copy_out(*node);
     if (*fd < 0)
         return ISO_OK;
-    iso_status status = map_in(*fd, (*level)->name, &shared);
+    iso_status status = map_in(*fd, (*node)->name, &shared);
     if (!shared)
         return status;
-    iso_level_release(*level);
-    *level = shared;
+    iso_node_release(*node);
+    *node = shared;
     snprintf(mine->path, sizeof mine->path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
     return ISO_OK;
 }
@@ -149,18 +147,18 @@ static iso_status exchange(iso_context *ctx, const offer *mine, offer *from)
     return status;
 }
 
-static iso_status share(iso_context *ctx, const char *name, iso_level **level)
+static iso_status share(iso_context *ctx, const char *name, iso_node **node)
 {
     bool leads = iso_data_leads_host(ctx);
     offer mine = {""}, from = {""};
     int fd = -1;
     iso_status status = ISO_OK;
-    if (leads && iso_host_ranks(ctx) > 1 && (*level)->cheap)
-        status = make_offer(level, &fd, &mine);
+    if (leads && iso_host_ranks(ctx) > 1 && (*node)->cheap)
+        status = make_offer(node, &fd, &mine);
     ISO_TRY(iso_data_agree(ctx, status));
     ISO_TRY(exchange(ctx, &mine, &from));
     if (!leads)
-        status = take_offer(&from, name, level);
+        status = take_offer(&from, name, node);
     status = iso_data_agree(ctx, status); /* nobody needs the descriptor any more */
 done:
     if (fd >= 0)
@@ -168,9 +166,9 @@ done:
     return status;
 }
 
-iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_level **level)
+iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_node **node)
 {
-    iso_level *fresh = NULL;
+    iso_node *fresh = NULL;
     iso_status status = ISO_OK;
     if (iso_data_leads_host(ctx))
         status = opener->open(opener->arguments, &fresh);
@@ -180,9 +178,9 @@ iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *
     if (!fresh)
         status = opener->open(opener->arguments, &fresh);
     ISO_TRY(iso_data_agree(ctx, status));
-    *level = fresh;
+    *node = fresh;
     return ISO_OK;
 done:
-    iso_level_release(fresh);
+    iso_node_release(fresh);
     return status;
 }

@@ -3,35 +3,35 @@
 #ifndef ISO_DATA_SHARES_IMPL_H
 #define ISO_DATA_SHARES_IMPL_H
 
-#include "runtime/data/level_impl.h"
+#include "runtime/data/node_impl.h"
 
 typedef struct iso_row_window iso_row_window;
 
 /* A source of this rank's `rows` rows, which lie in `memory` (taken over on success). Local; its rows are
  * numbered once iso_shares_join has been called. */
-iso_status iso_shares_level(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
-                            const iso_memory_rows *memory, iso_level **level);
+iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
+                           const iso_memory_rows *memory, iso_node **node);
 /* Brings the ranks' shares together. All have the same spec. Collective; all get the same status. */
-iso_status iso_shares_join(iso_context *ctx, iso_level *level);
-/* The source of a level if its rows lie in shares, else NULL. */
-iso_level *iso_shares_below(iso_level *top);
+iso_status iso_shares_join(iso_context *ctx, iso_node *node);
+/* The source of a node if its rows lie in shares, else NULL. */
+iso_node *iso_shares_below(iso_node *top);
 /* Gives the source an identity that depends on its rows and not on the shares. Collective. */
-iso_status iso_shares_identify(iso_context *ctx, iso_level *source);
+iso_status iso_shares_identify(iso_context *ctx, iso_node *source);
 
 /* The rows of other ranks that one reader has fetched. Holds a reference of the source. Several threads may
  * read while one fetches. */
-iso_status iso_row_window_create(iso_level *source, iso_row_window **window);
+iso_status iso_row_window_create(iso_node *source, iso_row_window **window);
 void iso_row_window_destroy(iso_row_window *window); /* NULL is fine */
 /* Notes the rows of other ranks that rows of `top` need and the window lacks. Errors are kept until the
  * fetch.
  */
-void iso_row_window_want(iso_row_window *window, iso_level *top, const iso_rows *rows);
+void iso_row_window_want(iso_row_window *window, iso_node *top, const iso_rows *rows);
 /* Fetches the noted rows. They stay until a fetch whose `oldest` is greater than this `newest`; nobody may
  * read rows while they are dropped. An error is of this rank alone. Collective. */
 iso_status iso_row_window_fetch(iso_row_window *window, int64_t oldest, int64_t newest);
 /* Drops all rows. */
 void iso_row_window_clear(iso_row_window *window);
 /* Sends rows to the other ranks in a round in which this rank needs none. Collective. */
-iso_status iso_shares_serve(iso_level *source);
+iso_status iso_shares_serve(iso_node *source);
 
 #endif

@@ -13,26 +13,26 @@
     type taken = {0};                                                                                        \
     iso_options_copy(&taken, sizeof taken, options, size)
 
-/* The new level stands where `order` and the old one were. */
-static void put_level(iso_dataset *ds, iso_level *level)
+/* The new node stands where `order` and the old one were. */
+static void put_node(iso_dataset *ds, iso_node *node)
 {
-    iso_level_release(ds->top);
-    ds->top = level;
+    iso_node_release(ds->top);
+    ds->top = node;
     iso_order_free(&ds->order);
-    iso_order_begin(&ds->order, &level->spans);
+    iso_order_begin(&ds->order, &node->spans);
 }
 
 iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *options, size_t size)
 {
     ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_map_options, options, size);
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     iso_status status = iso_dataset_edit(ds);
     if (status != ISO_OK)
         return status;
-    status = iso_map_level(ds->top, &ds->order, &taken, &level);
+    status = iso_map_node(ds->top, &ds->order, &taken, &node);
     if (status == ISO_OK)
-        put_level(ds, level);
+        put_node(ds, node);
     return iso_dataset_keep(ds, status);
 }
 
@@ -64,29 +64,29 @@ iso_status iso_dataset_batch_with(iso_dataset *ds, const iso_dataset_batch_optio
 static iso_status freeze(iso_dataset *ds)
 {
     iso_order_freeze(&ds->order);
-    iso_status status = iso_level_freeze(ds->top);
+    iso_status status = iso_node_freeze(ds->top);
     return status == ISO_OK ? iso_order_build(&ds->order, &ds->top->spans, 0) : status;
 }
 
 static iso_status cache_in_memory(iso_dataset *ds)
 {
-    iso_level *level = NULL;
+    iso_node *node = NULL;
     /* What lies in memory needs no second copy: all that a cache then does is to keep its order. */
     if (ds->top->cheap)
         return ISO_OK;
-    iso_status status = iso_cache_level(ds->top, &ds->order, &level);
+    iso_status status = iso_cache_node(ds->top, &ds->order, &node);
     if (status == ISO_OK)
-        put_level(ds, level);
+        put_node(ds, node);
     return status;
 }
 
 /* Collective. */
 static iso_status cache_in_file(iso_dataset *ds, const char *path)
 {
-    iso_level *level = NULL;
-    iso_status status = iso_cache_file(ds->ctx, path, ds->top, &ds->order, &level);
+    iso_node *node = NULL;
+    iso_status status = iso_cache_file(ds->ctx, path, ds->top, &ds->order, &node);
     if (status == ISO_OK)
-        put_level(ds, level);
+        put_node(ds, node);
     return status;
 }
 
@@ -126,7 +126,7 @@ static iso_status check_split(const iso_dataset *ds, int64_t rows)
         return iso_error(ISO_INVALID,
                          "split of %" PRId64 " rows: the rows are in batches already; split before batch",
                          rows);
-    if (iso_order_is_live(&ds->order) || iso_level_is_live(ds->top))
+    if (iso_order_is_live(&ds->order) || iso_node_is_live(ds->top))
         return iso_error(ISO_INVALID,
                          "split of %" PRId64
                          " rows behind a shuffle: the two parts would exchange rows in every epoch; "
@@ -147,7 +147,7 @@ static iso_status split(iso_dataset *ds, int64_t rows, iso_dataset **last)
     iso_status status = check_split(ds, rows);
     if (status != ISO_OK)
         return status;
-    status = iso_dataset_create(ds->ctx, iso_level_hold(ds->top), &rest);
+    status = iso_dataset_create(ds->ctx, iso_node_hold(ds->top), &rest);
     if (status != ISO_OK)
         return status;
     iso_order_copy(&ds->order, &rest->order);

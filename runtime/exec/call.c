@@ -205,7 +205,7 @@ static iso_status take_inputs(call *c)
 /* ---- results ---- */
 
 /* Room for the outputs that are wanted, and the slots' parts of them. Local. */
-static iso_status copy_outputs(call *c, const iso_ready_plan *ready, iso_value_site *site)
+static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_site *site)
 {
     const iso_program *program = c->function->program;
     const iso_runtime *runtime = c->function->runtime;
@@ -221,13 +221,13 @@ static iso_status copy_outputs(call *c, const iso_ready_plan *ready, iso_value_s
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
             if (bytes > 0)
-                memcpy(c->output[o]->part[l], iso_bound_value(runtime, ready, l, number), bytes);
+                memcpy(c->output[o]->part[l], iso_executable_value(runtime, ready, l, number), bytes);
         }
     }
     return status;
 }
 
-static iso_status give_outputs(call *c, const iso_ready_plan *ready)
+static iso_status give_outputs(call *c, const iso_executable *ready)
 {
     const iso_runtime *runtime = c->function->runtime;
     iso_value_site *site;
@@ -247,7 +247,7 @@ iso_status iso_function_call_with(iso_function *function, const iso_function_cal
                                   size_t size)
 {
     call c = {.function = function};
-    iso_ready_plan *ready;
+    iso_executable *ready;
     int64_t rows;
     iso_status status = ISO_OK;
     ISO_NEED(function);

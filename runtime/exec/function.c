@@ -49,7 +49,7 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     ISO_TRY(iso_program_create(graph, distribution, &request, program));
     if (graph->runtime)
         ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
-    ISO_TRY(iso_program_report_unused(*program, iso_is_chief(graph->ctx)));
+    ISO_TRY(iso_program_report_unmatched_keys(*program, iso_is_chief(graph->ctx)));
     ISO_TRY(iso_buckets_create(*program, buckets));
     if (buckets->count > ISO_MAX_BUCKETS)
         ISO_TRY(iso_error(ISO_INVALID,
@@ -161,8 +161,8 @@ void iso_function_destroy(iso_function *function)
         return;
     unlist_function(function);
     while (function->plans) {
-        iso_ready_plan *next = function->plans->next;
-        iso_bound_destroy(function->runtime, function->plans);
+        iso_executable *next = function->plans->next;
+        iso_executable_destroy(function->runtime, function->plans);
         function->plans = next;
     }
     iso_recorder_destroy(function->recorder);
@@ -174,38 +174,38 @@ void iso_function_destroy(iso_function *function)
 
 /* ---- plans by batch size ---- */
 
-static iso_status make_plan(iso_function *function, int64_t rows, iso_ready_plan **out)
+static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)
 {
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
     iso_plan *plan = NULL;
-    iso_ready_plan *ready = NULL;
+    iso_executable *ready = NULL;
     if (rows < 0)
         status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
     ISO_TRY(iso_agree(runtime->ctx, status)); /* here a rank waits that has refused its batch (run) */
-    status = iso_bound_create(runtime, plan, &ready);
+    status = iso_executable_create(runtime, plan, &ready);
     if (status == ISO_OK)
         plan = NULL; /* also where another rank fails: it is ready's */
     ISO_TRY(iso_agree(runtime->ctx, status));
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
-                                iso_bound_scratch(runtime, ready)));
+                                iso_executable_scratch(runtime, ready)));
     ISO_TRY(iso_plan_connect(ready->plan));
     *out = ready;
     return ISO_OK;
 done:
     iso_plan_destroy(plan);
-    iso_bound_destroy(runtime, ready);
+    iso_executable_destroy(runtime, ready);
     return status;
 }
 
-static iso_status plan_for(iso_function *function, int64_t rows, iso_ready_plan **out)
+static iso_status plan_for(iso_function *function, int64_t rows, iso_executable **out)
 {
-    iso_ready_plan **link = &function->plans;
+    iso_executable **link = &function->plans;
     while (*link && (*link)->plan->rows != rows)
         link = &(*link)->next;
-    iso_ready_plan *ready = *link;
+    iso_executable *ready = *link;
     if (!ready) {
         iso_status status = make_plan(function, rows, &ready);
         if (status != ISO_OK)
@@ -216,7 +216,7 @@ static iso_status plan_for(iso_function *function, int64_t rows, iso_ready_plan 
     ready->next = function->plans;
     function->plans = ready;
     if (ready->generation != function->runtime->generation)
-        iso_bound_addresses(function->runtime, ready);
+        iso_executable_bind(function->runtime, ready);
     *out = ready;
     return ISO_OK;
 }
@@ -224,7 +224,7 @@ static iso_status plan_for(iso_function *function, int64_t rows, iso_ready_plan 
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
 {
     ISO_NEED(function);
-    iso_ready_plan *ready;
+    iso_executable *ready;
     return plan_for(function, rows, &ready);
 }
 
@@ -276,7 +276,7 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
 
 /* What became of a step. */
 typedef struct outcome {
-    iso_ready_plan *ready;
+    iso_executable *ready;
     double faults;      /* slots that met one, in all */
     bool lost;          /* a message of this rank failed at the end, when the faults had been counted */
     iso_status refused; /* what this rank has against its batch, and the message */
@@ -339,9 +339,9 @@ static iso_status conclude(iso_function *function, outcome *o, double *results, 
 
 /* The plan that the other ranks run, when this one's batch is refused: for as many rows as it has, or as the
  * last batch had. NULL: they are about to make it. */
-static iso_ready_plan *plan_of_others(const iso_function *function, const iso_batch *batch)
+static iso_executable *plan_of_others(const iso_function *function, const iso_batch *batch)
 {
-    iso_ready_plan *ready = function->plans;
+    iso_executable *ready = function->plans;
     while (ready && batch && batch->rows > 0 && ready->plan->rows != batch->rows)
         ready = ready->next;
     return ready;
@@ -397,7 +397,7 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
     if (status != ISO_OK)
         return status;
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
-    o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_told;
+    o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
     runtime->steps += function->training && function->program->changes > 0 && o->faults == 0 && !o->lost;
     return ISO_OK;
 }
@@ -418,7 +418,7 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
     ISO_TRY(run(function, batch, &o));
     for (int i = 0; i < program->outputs && runtime->locals > 0; i++) {
         int value = program->output_value[i];
-        found[i] = iso_element_get(iso_bound_value(runtime, o.ready, 0, value),
+        found[i] = iso_element_get(iso_executable_value(runtime, o.ready, 0, value),
                                    program->value[value].tensor->dtype, 0);
     }
     ISO_TRY(conclude(function, &o, found, program->outputs));
@@ -429,7 +429,7 @@ done:
 }
 
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
-                                  iso_ready_plan **ready)
+                                  iso_executable **ready)
 {
     outcome end = {.refused = refused};
     double none[1] = {0};
@@ -445,7 +445,7 @@ done:
 iso_status iso_function_step(iso_function *function, const iso_batch *batch)
 {
     ISO_NEED(function);
-    iso_ready_plan *ready;
+    iso_executable *ready;
     if (!function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
     iso_status status = iso_function_take_step(function, batch, ISO_OK, &ready);
@@ -478,18 +478,18 @@ iso_output_part iso_function_part(const iso_function *function, int index)
     if (index < 0 || index >= iso_function_part_count(function))
         return (iso_output_part){.output = -1};
     const iso_runtime *runtime = function->runtime;
-    const iso_ready_plan *ready = function->stepped;
+    const iso_executable *ready = function->stepped;
     int output = index / runtime->locals, local = index % runtime->locals;
     int value = function->program->output_value[output], slot = runtime->local[local].slot;
     const iso_program_value *of = &function->program->value[value];
     iso_output_part part = {.output = output, .dtype = of->tensor->dtype};
     part.box = iso_plan_box(ready->plan, value, slot);
     if (iso_box_count(&part.box) > 0 && is_first_holder(runtime->mesh, &of->layout, slot))
-        part.data = iso_bound_value(runtime, ready, local, value);
+        part.data = iso_executable_value(runtime, ready, local, value);
     return part;
 }
 
-/* A tensor from the rank of slot 0 to those without slots, in pieces. */
+/* A tensor from the rank of slot 0 to those without slots, in blocks. */
 static iso_status give_idle_ranks(iso_runtime *runtime, double *values, int64_t count)
 {
     enum { CHUNK = 1 << 14 };
@@ -513,7 +513,7 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
     ISO_NEED(function);
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    iso_ready_plan *ready;
+    iso_executable *ready;
     iso_status status = ISO_OK;
     if (function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made with .parts", function->name);
@@ -526,7 +526,7 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
         int value = program->output_value[o];
         iso_shape shape = iso_plan_shape(ready->plan, value);
         iso_box box = iso_box_whole(&shape);
-        const void *data = runtime->locals ? iso_bound_value(runtime, ready, 0, value) : NULL;
+        const void *data = runtime->locals ? iso_executable_value(runtime, ready, 0, value) : NULL;
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
         if (runtime->idle_ranks)
@@ -540,7 +540,7 @@ done:
 
 /* Gradients are taken run by run: what lies between the members of a bucket is not, so much is to be added
  * to what the last exchange states (a number below zero). */
-static double gradient_bytes(const iso_ready_plan *ready, int local)
+static double gradient_bytes(const iso_executable *ready, int local)
 {
     const iso_plan *plan = ready->plan;
     const iso_slot_plan *sp = &ready->slot[local];
@@ -559,7 +559,7 @@ static double gradient_bytes(const iso_ready_plan *ready, int local)
 }
 
 /* Of the local slots in one step. */
-static double planned_bytes(const iso_runtime *runtime, const iso_ready_plan *ready)
+static double planned_bytes(const iso_runtime *runtime, const iso_executable *ready)
 {
     const iso_plan *plan = ready->plan;
     double bytes = 0;
@@ -568,9 +568,9 @@ static double planned_bytes(const iso_runtime *runtime, const iso_ready_plan *re
         for (int i = 0; i < plan->instructions; i++)
             if (plan->instruction[i].kind == ISO_EXCHANGE)
                 bytes += (double)iso_exchange_planned(plan->instruction[i].exchange, slot).pulled;
-        bytes += (double)iso_exchange_planned(plan->finish, slot).pulled + gradient_bytes(ready, l);
+        bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled + gradient_bytes(ready, l);
         bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
-        bytes += plan->spread ? (double)iso_exchange_planned(plan->spread, slot).pulled : 0;
+        bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
     }
     return bytes;
 }
@@ -616,12 +616,12 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, facts);
     iso_runtime *runtime = function->runtime;
-    iso_ready_plan *ready;
+    iso_executable *ready;
     iso_status status = ISO_OK;
     ISO_TRY(plan_for(function, rows, &ready));
     double bytes = planned_bytes(runtime, ready);
     ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
-    int exchanges = 1 + (ready->plan->spread != NULL),
+    int exchanges = 1 + (ready->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < ready->plan->instructions; i++)
         exchanges += ready->plan->instruction[i].kind == ISO_EXCHANGE;
@@ -660,7 +660,7 @@ iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_re
 {
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, report);
-    iso_ready_plan *ready;
+    iso_executable *ready;
     iso_status status = plan_for(function, rows, &ready);
     return status == ISO_OK ? iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report))
                             : status;

@@ -6,7 +6,7 @@
 #include "runtime/base/batch.h"
 #include "runtime/base/free.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph.h"
 #include "runtime/plan/report.h"
@@ -142,9 +142,9 @@ const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
- * iso_pieces_free. */
-iso_status iso_graph_pieces(iso_graph *graph, iso_pieces *pieces);
-void iso_pieces_free(iso_pieces *pieces);
+ * iso_state_shards_free. */
+iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *shards);
+void iso_state_shards_free(iso_state_shards *shards);
 /* Steps of training so far: dropout's random numbers depend on them. A training that goes on from a
  * checkpoint sets them, on every rank alike, after the graph's first function is made; 0 before. Not
  * collective. */

@@ -1,7 +1,7 @@
 #ifndef ISO_EXEC_FUNCTION_IMPL_H
 #define ISO_EXEC_FUNCTION_IMPL_H
 
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/bind_impl.h"
 
 struct iso_function {
     iso_graph *graph;
@@ -12,9 +12,9 @@ struct iso_function {
     iso_bucket_list buckets;
     iso_update_state *updates;
     bool training, parts;
-    iso_ready_plan *stepped; /* with parts: the plan of the last step */
+    iso_executable *stepped; /* with parts: the plan of the last step */
     char name[64];
-    iso_ready_plan *plans;         /* by batch size; the one used last in front */
+    iso_executable *plans;         /* by batch size; the one used last in front */
     struct iso_recorder *recorder; /* NULL: no step is recorded */
 };
 
@@ -29,17 +29,17 @@ iso_shape iso_input_row(const iso_tensor *input);
 /* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
  * an error that this rank has met already; not ISO_OK: the step fails with it on all ranks. Collective. */
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
-                                  iso_ready_plan **ready);
+                                  iso_executable **ready);
 
 /* reads.c: calls the batch's `prepare`, if it has one, with the rows that the local slots will read; with no
  * rows if `refused`. An error is of this rank alone. Collective for a batch with `prepare`. */
-iso_status iso_reads_prepare(const iso_runtime *runtime, iso_ready_plan *ready, const iso_batch *batch,
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
                              bool refused);
 
 /* step.c: runs a plan on one batch, on all threads of this rank; refusal: on zeros instead, with this fault
  * on all its slots, or NULL. Returns the number of slots that met a fault (as the slots of this rank learnt
  * it; 0 where it has none). */
-double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch,
+double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
                     const char *refusal);
 
 #endif

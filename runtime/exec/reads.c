@@ -26,12 +26,12 @@ static int merge(iso_row_range *range, int count)
 }
 
 /* The rows of each read of each slot, into `range` where it is not NULL. Returns how many. */
-static int list_reads(const iso_runtime *runtime, const iso_ready_plan *ready, iso_row_range *range)
+static int list_reads(const iso_runtime *runtime, const iso_executable *ready, iso_row_range *range)
 {
     int count = 0;
     for (int l = 0; l < runtime->locals; l++)
         for (int i = 0; i < ready->plan->instructions; i++) {
-            const iso_bound *bound = &ready->slot[l].bound[i];
+            const iso_slot_instruction *bound = &ready->slot[l].instruction[i];
             if (bound->kind != ISO_READ || !iso_input_has_batch(ready->plan->program->input[bound->input]) ||
                 bound->array->dim[0] == 0)
                 continue;
@@ -42,7 +42,7 @@ static int list_reads(const iso_runtime *runtime, const iso_ready_plan *ready, i
     return count;
 }
 
-static iso_status make_reads(const iso_runtime *runtime, iso_ready_plan *ready)
+static iso_status make_reads(const iso_runtime *runtime, iso_executable *ready)
 {
     int count = list_reads(runtime, ready, NULL);
     if (ready->reads || count == 0)
@@ -55,7 +55,7 @@ static iso_status make_reads(const iso_runtime *runtime, iso_ready_plan *ready)
     return ISO_OK;
 }
 
-iso_status iso_reads_prepare(const iso_runtime *runtime, iso_ready_plan *ready, const iso_batch *batch,
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
                              bool refused)
 {
     iso_status status = refused ? ISO_OK : make_reads(runtime, ready);

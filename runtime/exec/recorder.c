@@ -56,7 +56,7 @@ static iso_status make_room(iso_recorder *recorder, const iso_runtime *runtime, 
                            plan->instructions);
 }
 
-iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime, const iso_ready_plan *ready)
+iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime, const iso_executable *ready)
 {
     recorder->state = recorder->state == ISO_RECORDER_ARMED ? ISO_RECORDER_RUNS : ISO_RECORDER_IDLE;
     if (recorder->state == ISO_RECORDER_IDLE)

@@ -2,7 +2,7 @@
 #ifndef ISO_EXEC_RECORDER_IMPL_H
 #define ISO_EXEC_RECORDER_IMPL_H
 
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/bind_impl.h"
 
 typedef enum iso_event_kind {
     ISO_EVENT_STEP,     /* holds all others */
@@ -13,9 +13,9 @@ typedef enum iso_event_kind {
     ISO_EVENT_PULL,     /* the slot takes its regions */
     ISO_EVENT_RELEASE,  /* until everyone has taken theirs */
     ISO_EVENT_PREPARE,  /* the end of a step: gradients are put into their buckets */
-    ISO_EVENT_FINISH,   /* the exchange that ends a step; holds the update besides */
+    ISO_EVENT_EPILOGUE, /* the exchange that ends a step; holds the update besides */
     ISO_EVENT_UPDATE,
-    ISO_EVENT_SPREAD, /* new weights to other hosts */
+    ISO_EVENT_WEIGHT_GATHER, /* new weights to other hosts */
 } iso_event_kind;
 
 typedef struct iso_event {
@@ -49,7 +49,7 @@ void iso_recorder_destroy(iso_recorder *recorder);
 /* Before a step of this plan: where one is to be recorded, makes room and lets the ranks meet. Collective
  * there. */
 iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime,
-                              const iso_ready_plan *ready);
+                              const iso_executable *ready);
 /* The recorder where the step that runs now is recorded, else NULL. */
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
 int64_t iso_recorder_now(void);

@@ -94,7 +94,7 @@ static iso_status start_threads(iso_runtime *runtime)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool crowded = (long)runtime->threads * iso_host_ranks(runtime->ctx) > cores;
-    return iso_pool_create(runtime->threads, crowded, &runtime->pool);
+    return iso_thread_pool_create(runtime->threads, crowded, &runtime->pool);
 }
 
 /* All ranks use the lowest instruction set among them, so that they give the same bits. */
@@ -155,7 +155,7 @@ static void destroy(void *memory)
     iso_runtime *runtime = memory;
     if (!runtime)
         return;
-    iso_pool_destroy(runtime->pool);
+    iso_thread_pool_destroy(runtime->pool);
     for (iso_function *function = runtime->functions; function; function = function->next)
         function->listed = false;
     while (runtime->updates) {
@@ -198,7 +198,7 @@ static iso_status set_up(iso_runtime *runtime)
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
                                .variable_offset = variable_offset,
-                               .slot_tables = iso_bound_tables,
+                               .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
     ISO_TRY(iso_agree(runtime->ctx, find_hosts(runtime)));
     runtime->host_bytes = iso_new((size_t)runtime->hosts * sizeof *runtime->host_bytes);

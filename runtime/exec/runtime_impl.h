@@ -4,7 +4,7 @@
 #define ISO_EXEC_RUNTIME_IMPL_H
 
 #include "runtime/exec/function.h"
-#include "runtime/exec/pool.h"
+#include "runtime/exec/thread_pool.h"
 #include "runtime/plan/plan.h"
 
 /* A variable on all hosts: where in its host's area lies the copy that each slot uses. */
@@ -31,7 +31,7 @@ typedef struct iso_local_slot {
     int thread;
     void *arena; /* room for the largest plan */
     double flops;
-    double taken; /* bytes of other slots that it read for deferred products */
+    double taken; /* bytes of other slots that it read for fused products */
     iso_fault fault;
     iso_status
         read_status;     /* of the batch's `read`, where that raised the fault; ISO_OK: something else did */
@@ -66,7 +66,7 @@ typedef struct iso_runtime {
     iso_fabric *fabric;
     const iso_backend *backend;
     iso_site site;
-    iso_pool *pool;
+    iso_thread_pool *pool;
     int threads;
     int locals;
     iso_local_slot *local;
@@ -76,11 +76,11 @@ typedef struct iso_runtime {
     iso_stored *variable;
     size_t *host_bytes; /* [hosts] used in each host's area */
     size_t arena_bytes, shared_bytes, scratch_bytes;
-    void **scratch;      /* [threads] */
-    unsigned generation; /* counts moves of the memory above: plans bind again */
-    uint64_t steps;      /* of training so far */
-    int failures_told;   /* failed messages that the last step told all slots of, as a fault */
-    bool idle_ranks;     /* some rank hosts no slot */
+    void **scratch;        /* [threads] */
+    unsigned generation;   /* counts moves of the memory above: plans bind again */
+    uint64_t steps;        /* of training so far */
+    int failures_reported; /* failed messages that the last step told all slots of, as a fault */
+    bool idle_ranks;       /* some rank hosts no slot */
     iso_update_state *updates;
     struct iso_function *functions; /* that there are */
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
@@ -104,22 +104,22 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
  * was compiled again, or the place of one that is gone; false where there is none. */
 bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
                             iso_status *status);
-/* pieces.c: adds this rank's pieces of the state of updates. */
+/* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
-                                   iso_pieces *pieces);
+                                   iso_state_shards *shards);
 /* The copy of a variable that a local slot uses; whether this slot is the first of its host (of all slots)
  * that uses its copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
-/* pieces.c: adds this rank's pieces of all variables. */
-iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_pieces *pieces);
+/* shards.c: adds this rank's shards of all variables. */
+iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shards *shards);
 
 /* variables.c: gives every rank the elements that one rank has; on all others they are zero bits. Collective.
  */
 iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count);
-/* pieces.c: the path of an optimizer's slot. */
+/* shards.c: the path of an optimizer's slot. */
 void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
                              char path[ISO_MAX_SLOT_PATH]);
 

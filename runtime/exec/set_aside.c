@@ -234,33 +234,33 @@ static void leave_place(iso_runtime *runtime, const iso_variable *variable, iso_
 
 /* ---- the optimizer's state ---- */
 
-static void place_elements(const iso_pieces *pieces, const char *path, double *values)
+static void place_elements(const iso_state_shards *shards, const char *path, double *values)
 {
-    for (int i = 0; i < pieces->count; i++) {
-        const iso_piece *piece = &pieces->piece[i];
-        if (!piece->writer || strcmp(piece->path, path) != 0)
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *shard = &shards->shard[i];
+        if (!shard->writer || strcmp(shard->path, path) != 0)
             continue;
-        for (int64_t k = 0; k < piece->count; k++)
-            values[iso_box_global_index(&piece->box, &piece->shape, piece->begin + k)] =
-                iso_element_get(piece->data, piece->dtype, k);
+        for (int64_t k = 0; k < shard->count; k++)
+            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)] =
+                iso_element_get(shard->data, shard->dtype, k);
     }
 }
 
-static void take_elements(const iso_pieces *pieces, const char *path, const double *values)
+static void take_elements(const iso_state_shards *shards, const char *path, const double *values)
 {
-    for (int i = 0; i < pieces->count; i++) {
-        const iso_piece *piece = &pieces->piece[i];
-        if (strcmp(piece->path, path) != 0)
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *shard = &shards->shard[i];
+        if (strcmp(shard->path, path) != 0)
             continue;
-        for (int64_t k = 0; k < piece->count; k++)
-            iso_element_set(piece->data, piece->dtype, k,
-                            values[iso_box_global_index(&piece->box, &piece->shape, piece->begin + k)]);
+        for (int64_t k = 0; k < shard->count; k++)
+            iso_element_set(shard->data, shard->dtype, k,
+                            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]);
     }
 }
 
 /* One slot of one variable, from those that held it to those that hold it now. */
-static iso_status give_slot(iso_context *ctx, const iso_pieces *from, const iso_pieces *to, const char *path,
-                            const iso_shape *shape)
+static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, const iso_state_shards *to,
+                            const char *path, const iso_shape *shape)
 {
     int64_t count = 0;
     void *memory = NULL;
@@ -297,7 +297,8 @@ static bool has_slot(const iso_bucket_state *state, const char *name)
 
 /* In the order of the new buckets, which is the same on every rank. */
 static iso_status give_bucket(const iso_set_aside *aside, const iso_bucket *bucket,
-                              const iso_bucket_state *state, const iso_pieces *from, const iso_pieces *to)
+                              const iso_bucket_state *state, const iso_state_shards *from,
+                              const iso_state_shards *to)
 {
     char path[ISO_MAX_SLOT_PATH];
     iso_status status = ISO_OK;
@@ -318,7 +319,7 @@ done:
 iso_status iso_set_aside_give_state(iso_set_aside *aside)
 {
     const iso_runtime *runtime = aside->runtime;
-    iso_pieces from = {0}, to = {0};
+    iso_state_shards from = {0}, to = {0};
     iso_status status = ISO_OK;
     if (!runtime)
         return ISO_OK;
@@ -332,8 +333,8 @@ iso_status iso_set_aside_give_state(iso_set_aside *aside)
         for (int b = 0; u->applies > 0 && u->apply[0]->id >= aside->first_op && b < u->buckets; b++)
             ISO_TRY(give_bucket(aside, &u->bucket[b], &u->state[b], &from, &to));
 done:
-    iso_pieces_free(&from);
-    iso_pieces_free(&to);
+    iso_state_shards_free(&from);
+    iso_state_shards_free(&to);
     return status;
 }
 

@@ -7,7 +7,7 @@
 typedef struct step {
     iso_function *function;
     iso_runtime *runtime;
-    iso_ready_plan *ready;
+    iso_executable *ready;
     const iso_batch *batch;
     iso_recorder *recorder; /* NULL: this step is not recorded */
     iso_step_info info;
@@ -36,7 +36,7 @@ static void note_all(const step *s, int first, int end, iso_event_kind kind, int
 
 /* ---- instructions of one slot ---- */
 
-static iso_status read_part(const step *s, const iso_bound *bound)
+static iso_status read_part(const step *s, const iso_slot_instruction *bound)
 {
     const iso_array *array = bound->array;
     iso_box part = {.rank = array->rank - 1};
@@ -56,7 +56,7 @@ static void clear(const iso_array *array)
     memset(array->data, 0, bytes);
 }
 
-static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bound)
+static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_instruction *bound)
 {
     const iso_array *array = bound->array;
     /* the first dimension is read as rows; a scalar is one row */
@@ -80,7 +80,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_bound *bo
     iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
 }
 
-static void run_instruction(const step *s, iso_slot_plan *sp, iso_bound *bound)
+static void run_instruction(const step *s, iso_slot_plan *sp, iso_slot_instruction *bound)
 {
     if (bound->kind == ISO_KERNEL) {
         bound->call.info = &s->info;
@@ -89,13 +89,13 @@ static void run_instruction(const step *s, iso_slot_plan *sp, iso_bound *bound)
     } else if (bound->kind == ISO_READ) {
         run_read(s, sp, bound);
     } else {
-        iso_bound_run_copy(bound->copy);
+        iso_slot_copy_run(bound->copy);
     }
 }
 
 /* ---- the end of a step ---- */
 
-static void run_assigns(const iso_bound_assign *assign, int count)
+static void run_assigns(const iso_slot_assign *assign, int count)
 {
     for (int i = 0; i < count; i++)
         memcpy(assign[i].to, assign[i].from, assign[i].bytes);
@@ -108,16 +108,16 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
     *sp->fault = sp->local->fault.raised ? 1 : 0;
     run_assigns(sp->gradient, sp->gradients);
     for (int b = 0; b < plan->buckets->count; b++)
-        iso_optimize_prepare(s->runtime, &plan->buckets->bucket[b], &s->function->updates->state[b],
-                             plan->program, sp->local->slot, &rates[b]);
+        iso_updates_prepare(s->runtime, &plan->buckets->bucket[b], &s->function->updates->state[b],
+                            plan->program, sp->local->slot, &rates[b]);
 }
 
 /* Messages that have failed are a fault of the step on all ranks. By thread 0. */
 static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
-    runtime->failures_told = iso_fabric_failures(runtime->fabric);
-    if (runtime->failures_told > 0) {
+    runtime->failures_reported = iso_fabric_failures(runtime->fabric);
+    if (runtime->failures_reported > 0) {
         iso_fabric_failure(runtime->fabric);
         iso_fault_raise(&runtime->local[0].fault, "%s", iso_error_message());
     }
@@ -129,7 +129,7 @@ static void change_state(const step *s, int local, const iso_rates *rates)
     const iso_slot_plan *sp = &s->ready->slot[local];
     if (*sp->fault_total != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
-    iso_optimize(s->runtime, s->ready, s->function->updates, local, rates);
+    iso_updates_apply(s->runtime, s->ready, s->function->updates, local, rates);
     run_assigns(sp->assign, sp->assigns);
 }
 
@@ -143,18 +143,18 @@ static void end_exchange(const step *s, iso_exchange *exchange, int thread, int 
     note_all(s, first, end, kind, -1, begin);
 }
 
-static void run_spread(const step *s, int thread, int first, int end)
+static void run_weight_gather(const step *s, int thread, int first, int end)
 {
-    iso_exchange *spread = s->ready->plan->spread;
+    iso_exchange *weight_gather = s->ready->plan->weight_gather;
     int64_t begin = tick(s);
-    iso_exchange_begin(spread, thread);
+    iso_exchange_begin(weight_gather, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
-        iso_exchange_pull(spread, s->runtime->local[l].slot);
+        iso_exchange_pull(weight_gather, s->runtime->local[l].slot);
         note(s, l, ISO_EVENT_PULL, -1, pull);
     }
-    end_exchange(s, spread, thread, first, end, begin, ISO_EVENT_SPREAD);
+    end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
 }
 
 /* Slot 0 adds the faults of many slots. */
@@ -184,19 +184,19 @@ static void run_end(const step *s, int thread, int first, int end)
     if (plan->faults)
         run_faults(s, thread, first, end);
     int64_t begin = tick(s);
-    iso_exchange_begin(plan->finish, thread);
+    iso_exchange_begin(plan->epilogue, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
-        iso_exchange_pull(plan->finish, s->runtime->local[l].slot);
+        iso_exchange_pull(plan->epilogue, s->runtime->local[l].slot);
         note(s, l, ISO_EVENT_PULL, -1, pull);
         int64_t update = tick(s);
         change_state(s, l, rates);
         note(s, l, ISO_EVENT_UPDATE, -1, update);
     }
-    end_exchange(s, plan->finish, thread, first, end, begin, ISO_EVENT_FINISH);
-    if (plan->spread)
-        run_spread(s, thread, first, end);
+    end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
+    if (plan->weight_gather)
+        run_weight_gather(s, thread, first, end);
 }
 
 /* ---- a thread's part ---- */
@@ -246,7 +246,7 @@ static void run_thread(void *arg, int thread)
         for (int l = first; l < end; l++)
             for (int k = i; k < stop; k++) {
                 int64_t begin = tick(s);
-                run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].bound[k]);
+                run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].instruction[k]);
                 note(s, l, ISO_EVENT_OP, k, begin);
                 if (travels)
                     iso_fabric_progress(s->runtime->fabric);
@@ -259,7 +259,7 @@ static void run_thread(void *arg, int thread)
     note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
 }
 
-double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_batch *batch,
+double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
                     const char *refusal)
 {
     iso_runtime *runtime = function->runtime;
@@ -272,6 +272,6 @@ double iso_step_run(iso_function *function, iso_ready_plan *ready, const iso_bat
         iso_fault_raise(&runtime->local[l].fault, "%s", refusal);
     if (runtime->locals == 0)
         return 0;
-    iso_pool_run(runtime->pool, run_thread, &s);
+    iso_thread_pool_run(runtime->pool, run_thread, &s);
     return *ready->slot[0].fault_total;
 }

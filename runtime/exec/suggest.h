@@ -47,7 +47,7 @@ double iso_suggest_cost(const iso_plan_report *report);
  * begins with the best of data parallel and the usual tensor parallel patterns. It then changes the layout of
  * one tensor (and of the like tensors of other layers) at a time, the heaviest first, as long as that helps.
  * Data parallel is suggested where it fits and nothing costs at least a tenth less. Every trial is a plan
- * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be imagined. The
+ * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be abstract. The
  * graph must have no function yet; its distribution is the same afterwards. The texts belong to the graph and
  * the suggestion, which the caller frees with iso_suggestion_destroy. Local. */
 iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,

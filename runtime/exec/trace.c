@@ -91,9 +91,9 @@ static event_words words_of(const tracer *t, const iso_event *event)
         [ISO_EVENT_PULL] = {"take parts", "move"},
         [ISO_EVENT_RELEASE] = {"wait until taken", "wait"},
         [ISO_EVENT_PREPARE] = {"gradients into buckets", "update"},
-        [ISO_EVENT_FINISH] = {"end of the step", "collective"},
+        [ISO_EVENT_EPILOGUE] = {"end of the step", "collective"},
         [ISO_EVENT_UPDATE] = {"update", "update"},
-        [ISO_EVENT_SPREAD] = {"new weights to other hosts", "collective"},
+        [ISO_EVENT_WEIGHT_GATHER] = {"new weights to other hosts", "collective"},
     };
     event_words out = words[event->kind];
     if (event->kind == ISO_EVENT_OP && t->plan->instruction[event->instruction].kind == ISO_READ)
@@ -151,7 +151,7 @@ static void add_arguments(const tracer *t, const iso_event *event)
     if (event->kind == ISO_EVENT_STEP) {
         iso_text_add(t->text, "\"step\": %" PRIu64 ", \"rows\": %" PRId64 "", t->recorder->step,
                      t->recorder->rows);
-    } else if (event->kind == ISO_EVENT_FINISH) {
+    } else if (event->kind == ISO_EVENT_EPILOGUE) {
         add_last_moves(t);
     } else if (event->instruction >= 0) {
         const iso_instruction *instruction = &t->plan->instruction[event->instruction];
@@ -286,7 +286,7 @@ done:
 
 static const iso_plan *plan_of(const iso_function *function)
 {
-    for (const iso_ready_plan *ready = function->plans; ready; ready = ready->next)
+    for (const iso_executable *ready = function->plans; ready; ready = ready->next)
         if (ready->plan->rows == function->recorder->rows)
             return ready->plan;
     return NULL;

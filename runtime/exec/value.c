@@ -7,7 +7,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/bind_impl.h"
 #include "runtime/exec/value_impl.h"
 #include "runtime/spmd/collective.h"
 
@@ -182,18 +182,18 @@ static void take_part(iso_value *value, int local, const void *array)
 {
     iso_box box = iso_value_local_box(value, local);
     size_t element = iso_dtype_size(value->dtype);
-    iso_bound_copy copy = {.region = box,
-                           .from_box = iso_box_whole(&value->shape),
-                           .to_box = box,
-                           .from = array,
-                           .to = value->part[local],
-                           .element = element};
+    iso_slot_copy copy = {.region = box,
+                          .from_box = iso_box_whole(&value->shape),
+                          .to_box = box,
+                          .from = array,
+                          .to = value->part[local],
+                          .element = element};
     if (iso_box_count(&box) == 0)
         return;
     if (holds_zeros(value, value->site->slot[local]))
         memset(value->part[local], 0, (size_t)iso_box_count(&box) * element);
     else
-        iso_bound_run_copy(&copy);
+        iso_slot_copy_run(&copy);
 }
 
 static iso_status check_array(const iso_value *value, const void *array, const char *function)
@@ -273,11 +273,11 @@ iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_val
 {
     ISO_NEED(value);
     ISO_NEED_AGREED(value->site->ctx, layout, out);
-    iso_layout stop[ISO_MAX_ROUTE];
+    iso_layout stop[ISO_MAX_RESHARD_PATH];
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(value->site->ctx, check_target(value, layout)));
     ISO_TRY(agree_on_layout("the value's new layout", layout, value->dtype, &value->shape));
-    int stops = iso_reshard_route(value->site->mesh, &value->layout, layout, &value->shape, stop);
+    int stops = iso_reshard_path(value->site->mesh, &value->layout, layout, &value->shape, stop);
     ISO_TRY(follow(value, stop, stops, out));
 done:
     return status;
@@ -318,7 +318,7 @@ iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value
 iso_status iso_value_fetch(iso_value *value, void *array)
 {
     ISO_NEED(value);
-    iso_layout stop[ISO_MAX_ROUTE], whole = iso_layout_whole(value->shape.rank);
+    iso_layout stop[ISO_MAX_RESHARD_PATH], whole = iso_layout_whole(value->shape.rank);
     iso_value *near = NULL;
     iso_box box = iso_box_whole(&value->shape);
     iso_status status = take_status(value);
@@ -327,7 +327,7 @@ iso_status iso_value_fetch(iso_value *value, void *array)
     ISO_TRY(iso_agree(value->site->ctx, status));
     if (iso_box_count(&box) == 0)
         return ISO_OK;
-    int stops = iso_reshard_route(value->site->mesh, &value->layout, &whole, &value->shape, stop);
+    int stops = iso_reshard_path(value->site->mesh, &value->layout, &whole, &value->shape, stop);
     if (stops > 1)
         ISO_TRY(follow(value, stop, stops - 1, &near));
     ISO_TRY(iso_value_gather(near ? near : value, array));

@@ -6,7 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/bind_impl.h"
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/collective.h"
@@ -35,13 +35,13 @@ static iso_status add_region(void *arg, const iso_region *region)
 static iso_status copy_region(void *arg, const iso_region *region)
 {
     const mover *m = arg;
-    iso_bound_copy copy = {.region = region->box,
-                           .from_box = region->source_box[0],
-                           .to_box = m->target_box,
-                           .from = m->from->part[m->local],
-                           .to = m->target,
-                           .element = iso_dtype_size(m->from->dtype)};
-    iso_bound_run_copy(&copy);
+    iso_slot_copy copy = {.region = region->box,
+                          .from_box = region->source_box[0],
+                          .to_box = m->target_box,
+                          .from = m->from->part[m->local],
+                          .to = m->target,
+                          .element = iso_dtype_size(m->from->dtype)};
+    iso_slot_copy_run(&copy);
     return ISO_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/bound_impl.h"
+#include "runtime/exec/bind_impl.h"
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 

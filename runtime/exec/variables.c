@@ -163,14 +163,14 @@ static uint64_t bits_of(const void *data, size_t element, int64_t i)
     return bits;
 }
 
-static void add_to_fingerprint(const iso_piece *piece, iso_fingerprint *sum)
+static void add_to_fingerprint(const iso_state_shard *shard, iso_fingerprint *sum)
 {
-    uint64_t path = iso_hash_text(0, piece->path);
-    size_t element = iso_dtype_size(piece->dtype);
-    for (int64_t i = 0; i < piece->count; i++)
+    uint64_t path = iso_hash_text(0, shard->path);
+    size_t element = iso_dtype_size(shard->dtype);
+    for (int64_t i = 0; i < shard->count; i++)
         iso_fingerprint_add(sum, path,
-                            (uint64_t)iso_box_global_index(&piece->box, &piece->shape, piece->begin + i),
-                            bits_of(piece->data, element, i));
+                            (uint64_t)iso_box_global_index(&shard->box, &shard->shape, shard->begin + i),
+                            bits_of(shard->data, element, i));
 }
 
 static iso_status sum_fingerprints(iso_context *ctx, iso_fingerprint *sum)
@@ -196,15 +196,15 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     ISO_NEED(graph);
     ISO_NEED_AGREED(graph->ctx, fingerprint);
     iso_runtime *runtime = graph->runtime;
-    iso_pieces pieces = {0};
+    iso_state_shards shards = {0};
     iso_fingerprint sum = {{0, 0}};
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
-    iso_status status = iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &pieces));
-    for (int i = 0; status == ISO_OK && i < pieces.count; i++)
-        if (pieces.piece[i].writer)
-            add_to_fingerprint(&pieces.piece[i], &sum);
-    iso_pieces_free(&pieces);
+    iso_status status = iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards));
+    for (int i = 0; status == ISO_OK && i < shards.count; i++)
+        if (shards.shard[i].writer)
+            add_to_fingerprint(&shards.shard[i], &sum);
+    iso_state_shards_free(&shards);
     if (status == ISO_OK)
         status = sum_fingerprints(graph->ctx, &sum);
     if (status == ISO_OK)

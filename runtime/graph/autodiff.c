@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 
 typedef struct backward {
     iso_graph *graph;

@@ -5,8 +5,8 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"

@@ -202,7 +202,7 @@ typedef struct iso_block_record {
     int first_layer, last_layer; /* and called these layers */
 } iso_block_record;
 /* Notes of the block that was begun last, or where none is open of the whole network, what it is in Keras and
- * what it is called with. type: "Functional" (usual) or "Sequential", must live as long as the graph; again:
+ * what it is called with. type: "Functional" (default) or "Sequential", must live as long as the graph; again:
  * the block whose variables it uses again, or -1 (within a sharing it is found). */
 void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count, int again);
 /* iso_name_scope_end for a block with several results. */

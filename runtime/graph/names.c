@@ -4,8 +4,8 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 
 /* ---- tables ---- */
 

@@ -1,7 +1,7 @@
 /* The ops without kernels, which the planner handles: inputs, variables, constants, the choice by mode,
  * optimizers' updates. */
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 
 static void all_whole(const iso_op *op, iso_rule *rule)
 {

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 
 /* The number of the block that was begun last; -1: none is open. */
 static int open_block(const iso_graph *graph)

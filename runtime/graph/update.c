@@ -1,8 +1,8 @@
 /* Updates: what becomes of variables at the end of a step; the terms that layers add to the loss. */
 #include <string.h>
 
-#include "runtime/graph/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 
 static iso_update *single(iso_graph *graph, iso_change change)
 {

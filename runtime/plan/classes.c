@@ -69,7 +69,7 @@ typedef struct walk {
 static bool ask(const walk *w, int slot)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
+    iso_kernel_call call;
     iso_plan_call(w->plan, w->step, slot, in, out, &call);
     const iso_kernel *kernel =
         w->plan->site->backend->find(w->plan->program->step[w->step].op->type->name, &call);

@@ -17,8 +17,8 @@ typedef struct adder {
 /* Where a slot (of any host) has a value. */
 static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
 {
-    const iso_place *place = &plan->place[value];
-    if (place->kind == ISO_PLACE_VARIABLE)
+    const iso_location *place = &plan->location[value];
+    if (place->kind == ISO_LOCATION_VARIABLE)
         return (iso_source){.slot = slot,
                             .space = ISO_SPACE_HOST,
                             .offset = plan->site->variable_offset(plan->site->arg, place->variable, slot),
@@ -128,7 +128,7 @@ static iso_status add_faults(iso_plan *plan, iso_source *source)
         source[0].offset += sizeof(double);
     }
     for (int slot = 0; slot < slots; slot++)
-        ISO_TRY(add_fault_sum(plan, plan->finish, slot, source, many ? 1 : slots));
+        ISO_TRY(add_fault_sum(plan, plan->epilogue, slot, source, many ? 1 : slots));
 done:
     return status;
 }
@@ -157,14 +157,14 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
     return status;
 }
 
-static iso_status make_finish(iso_plan *plan, iso_source *source, int *slots)
+static iso_status make_epilogue(iso_plan *plan, iso_source *source, int *slots)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->finish));
+    ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->epilogue));
     plan->fault_target = plan->program->values;
-    ISO_TRY(add_moves(plan, plan->finish, plan->finish_first_move, plan->finish_moves, source, slots));
+    ISO_TRY(add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->epilogue_moves, source, slots));
     ISO_TRY(add_faults(plan, source));
-    ISO_TRY(add_buckets(plan, plan->finish, source, slots));
+    ISO_TRY(add_buckets(plan, plan->epilogue, source, slots));
 done:
     return status;
 }
@@ -207,11 +207,11 @@ static iso_status fetch_run(void *arg, const iso_bucket_run *run)
                          .space = ISO_SPACE_HOST,
                          .offset = site->variable_offset(site->arg, f->variable, f->owner),
                          .box = f->flat};
-    return iso_exchange_add(f->plan->spread, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM, &part,
-                            &source, 1, NULL);
+    return iso_exchange_add(f->plan->weight_gather, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM,
+                            &part, &source, 1, NULL);
 }
 
-static iso_status spread_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+static iso_status gather_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
                                 int slot, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
@@ -258,7 +258,7 @@ static bool *all_fetching(const iso_plan *plan)
     return found ? fetches : NULL;
 }
 
-static iso_status make_spread(iso_plan *plan, int *slots)
+static iso_status make_weight_gather(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
     int count = plan->program->mesh->slots;
@@ -267,14 +267,14 @@ static iso_status make_spread(iso_plan *plan, int *slots)
     bool *fetches = all_fetching(plan);
     if (!fetches)
         return iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", count);
-    ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->spread));
+    ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->weight_gather));
     for (int slot = 0; slot < count; slot++) {
         const bool *its = fetches + slot;
         for (int b = 0; b < plan->buckets->count; b++) {
             const iso_bucket *bucket = &plan->buckets->bucket[b];
             for (int m = 0; m < bucket->members; m++, its += count)
                 if (*its)
-                    ISO_TRY(spread_member(plan, bucket, &bucket->member[m], slot, slots));
+                    ISO_TRY(gather_member(plan, bucket, &bucket->member[m], slot, slots));
         }
     }
 done:
@@ -312,8 +312,8 @@ static iso_status place_messages(iso_plan *plan, travel *t)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             add_travel(t, plan->instruction[i].exchange, plan->instruction[i].begin, i);
     add_travel(t, plan->faults, plan->instructions, plan->instructions);
-    add_travel(t, plan->finish, plan->instructions, plan->instructions);
-    add_travel(t, plan->spread, plan->instructions + 1, plan->instructions + 1);
+    add_travel(t, plan->epilogue, plan->instructions, plan->instructions);
+    add_travel(t, plan->weight_gather, plan->instructions + 1, plan->instructions + 1);
     ISO_TRY(iso_memory_plan(t->landing, t->count, &landing));
     ISO_TRY(iso_memory_plan(t->outgoing, t->count, &outgoing));
     for (int i = 0; i < t->count; i++)
@@ -366,8 +366,8 @@ iso_status iso_plan_connect(iso_plan *plan)
     for (int i = 0; i < plan->instructions; i++)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             ISO_TRY(make_exchange(plan, i, source, slots));
-    ISO_TRY(make_finish(plan, source, slots));
-    ISO_TRY(make_spread(plan, slots));
+    ISO_TRY(make_epilogue(plan, source, slots));
+    ISO_TRY(make_weight_gather(plan, slots));
     ISO_TRY(commit(plan));
 done:
     iso_free(source);

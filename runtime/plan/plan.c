@@ -38,18 +38,19 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
     return array;
 }
 
-void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, iso_array *out, iso_call *call)
+void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, iso_array *out,
+                   iso_kernel_call *call)
 {
     const iso_program_step *step = &plan->program->step[number];
     for (int i = 0; i < step->op->inputs; i++)
         in[i] = iso_plan_array(plan, step->input[i], slot);
     for (int i = 0; i < step->op->outputs; i++)
         out[i] = iso_plan_array(plan, step->output[i], slot);
-    *call = (iso_call){.attrs = step->op->attrs,
-                       .inputs = step->op->inputs,
-                       .outputs = step->op->outputs,
-                       .in = in,
-                       .out = out};
+    *call = (iso_kernel_call){.attrs = step->op->attrs,
+                              .inputs = step->op->inputs,
+                              .outputs = step->op->outputs,
+                              .in = in,
+                              .out = out};
 }
 
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
@@ -81,16 +82,16 @@ static double planned_flops(const iso_plan *plan)
 static iso_status allocate(iso_plan *plan)
 {
     size_t values = (size_t)plan->program->values + 1, buckets = (size_t)plan->buckets->count;
-    plan->place = iso_new(values * sizeof *plan->place);
+    plan->location = iso_new(values * sizeof *plan->location);
     plan->root = iso_new(values * sizeof *plan->root);
-    plan->life = iso_new(values * sizeof *plan->life);
-    plan->bucket_life = iso_new((buckets + 1) * sizeof *plan->bucket_life);
+    plan->live_range = iso_new(values * sizeof *plan->live_range);
+    plan->bucket_live_range = iso_new((buckets + 1) * sizeof *plan->bucket_live_range);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
-    plan->deferred = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->deferred);
-    plan->step_deferred = iso_new((size_t)plan->program->steps + 1);
+    plan->fused = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->fused);
+    plan->step_fused = iso_new((size_t)plan->program->steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->place && plan->root && plan->life && plan->bucket_life && plan->bucket_offset &&
-               plan->deferred && plan->step_deferred && plan->member_copied;
+    bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
+               plan->bucket_offset && plan->fused && plan->step_fused && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -105,9 +106,9 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
     *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
     ISO_TRY(allocate(plan));
-    ISO_TRY(iso_plan_defer(plan));
+    ISO_TRY(iso_plan_fuse_updates(plan));
     ISO_TRY(iso_plan_schedule(plan));
-    ISO_TRY(iso_plan_storage(plan));
+    ISO_TRY(iso_plan_assign_buffers(plan));
     plan->flops = planned_flops(plan);
     *out = plan;
     return ISO_OK;
@@ -124,20 +125,20 @@ void iso_plan_destroy(iso_plan *plan)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             iso_exchange_destroy(plan->instruction[i].exchange);
     iso_exchange_destroy(plan->faults);
-    iso_exchange_destroy(plan->finish);
-    iso_exchange_destroy(plan->spread);
+    iso_exchange_destroy(plan->epilogue);
+    iso_exchange_destroy(plan->weight_gather);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)
         iso_free(plan->member_copied[b]);
     iso_free(plan->member_copied);
     iso_free(plan->instruction);
     iso_free(plan->move);
-    iso_free(plan->place);
+    iso_free(plan->location);
     iso_free(plan->root);
-    iso_free(plan->life);
-    iso_free(plan->bucket_life);
+    iso_free(plan->live_range);
+    iso_free(plan->bucket_live_range);
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_pull);
-    iso_free(plan->deferred);
-    iso_free(plan->step_deferred);
+    iso_free(plan->fused);
+    iso_free(plan->step_fused);
     iso_free(plan);
 }

@@ -11,24 +11,24 @@
 #include "runtime/spmd/program.h"
 
 /* Where a value lies. */
-typedef enum iso_place_kind {
-    ISO_PLACE_NONE,
-    ISO_PLACE_ARENA,    /* the slot's private arena */
-    ISO_PLACE_SHARED,   /* the slot's area in the host's window */
-    ISO_PLACE_VARIABLE, /* the host's copy of a variable */
-    ISO_PLACE_CONSTANT, /* the slot's block of constants */
-} iso_place_kind;
+typedef enum iso_location_kind {
+    ISO_LOCATION_NONE,
+    ISO_LOCATION_ARENA,    /* the slot's private arena */
+    ISO_LOCATION_SHARED,   /* the slot's area in the host's window */
+    ISO_LOCATION_VARIABLE, /* the host's copy of a variable */
+    ISO_LOCATION_CONSTANT, /* the slot's block of constants */
+} iso_location_kind;
 
-typedef struct iso_place {
-    iso_place_kind kind;
+typedef struct iso_location {
+    iso_location_kind kind;
     size_t offset;
     iso_variable *variable;
-} iso_place;
+} iso_location;
 
 /* The first and the last instruction at which a value's memory is its own. */
-typedef struct iso_life {
+typedef struct iso_live_range {
     int begin, end; /* `instructions` stands for the end of the step; end -1: it has no memory of its own */
-} iso_life;
+} iso_live_range;
 
 typedef enum iso_instruction_kind {
     ISO_READ, /* rows of the batch into an input */
@@ -77,18 +77,18 @@ typedef struct iso_site {
 
 /* A gradient that is not computed as a whole: the optimizer makes the parts that it uses, from the inputs of
  * all slots of the group. */
-typedef struct iso_deferred {
+typedef struct iso_fused_update {
     int bucket, member;
     int step; /* of the program: a product */
-} iso_deferred;
+} iso_fused_update;
 
 /* The scratch memory in which the optimizer makes it: blocks of some whole rows, as many as are alive at
  * once, then what the call of each slot of the group needs. */
-typedef struct iso_deferred_room {
+typedef struct iso_fused_update_room {
     int64_t rows;       /* of a block */
     size_t block, call; /* bytes of each, multiples of ISO_ALIGN */
     size_t bytes;       /* of all */
-} iso_deferred_room;
+} iso_fused_update_room;
 
 /* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
  * values. */
@@ -101,33 +101,35 @@ typedef struct iso_plan {
     iso_instruction *instruction;
     int moves, move_capacity;
     iso_move *move;
-    iso_place *place; /* [values] */
-    int *root;        /* [values] the value whose memory it is in */
-    iso_life *life;   /* [values] of roots in the arena and the shared area, gradients in buckets not */
-    int *bucket_life; /* [buckets] the first instruction that writes into it */
+    iso_location *location; /* [values] */
+    int *root;              /* [values] the value whose memory it is in */
+    iso_live_range
+        *live_range;        /* [values] of roots in the arena and the shared area, gradients in buckets not */
+    int *bucket_live_range; /* [buckets] the first instruction that writes into it */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
-    iso_exchange *finish; /* scalars, faults and the buckets' gradients */
-    int finish_first_move, finish_moves;
+    iso_exchange *epilogue; /* scalars, faults and the buckets' gradients */
+    int epilogue_first_move, epilogue_moves;
     iso_exchange *faults; /* before it, where slots are many: slot 0 adds their faults, and all take the sum
-                             in `finish`; else NULL */
+                             in `epilogue`; else NULL */
     size_t fault_offset;  /* in the shared area: two doubles, the slot's own fault and that sum */
     int fault_target;     /* number of the target that gets the sum of the faults of all slots */
-    int deferrals;
-    iso_deferred *deferred;
-    bool *step_deferred;   /* [steps] */
+    int fused_updates;
+    iso_fused_update *fused;
+    bool *step_fused;      /* [steps] */
     size_t *bucket_offset; /* [buckets] in the shared area */
     bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
                               end */
     int *bucket_pull;      /* [buckets * slots] the pull of a local slot; made by iso_plan_connect */
-    iso_exchange *spread;  /* new parts of weights to other hosts; NULL on one host */
-    double flops;          /* of one step on all slots */
+    iso_exchange *weight_gather; /* new parts of weights to other hosts; NULL on one host */
+    double flops;                /* of one step on all slots */
 } iso_plan;
 
 /* Schedules and places everything. */
 iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
                            int64_t rows, iso_plan **plan);
-iso_deferred_room iso_plan_deferred_room(const struct iso_plan *plan, const iso_deferred *deferred, int slot);
+iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, const iso_fused_update *fused,
+                                                 int slot);
 /* Then makes the exchanges, once the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);
@@ -138,7 +140,8 @@ iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
 iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
 /* The call of a step's op for a slot, without data. in and out have room for ISO_MAX_INPUTS and
  * ISO_MAX_OUTPUTS. */
-void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out, iso_call *call);
+void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out,
+                   iso_kernel_call *call);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
 /* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. */

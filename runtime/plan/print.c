@@ -127,7 +127,7 @@ static void name_op(const iso_report_op *op, iso_text *name)
         add_origin(name, &op->origin, "");
         break;
     case ISO_REPORT_COPY:
-        iso_text_add(name, "keep a part");
+        iso_text_add(name, "slice");
         iso_text_add(name, op->origin.op ? ": " : "");
         add_origin(name, &op->origin, "");
         break;

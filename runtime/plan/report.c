@@ -162,7 +162,7 @@ static void describe_value(const iso_reporter *r, int value, iso_report_op *out)
 static const char *kernel_of(const iso_reporter *r, int step)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
+    iso_kernel_call call;
     iso_plan_call(r->plan, step, 0, in, out, &call);
     const iso_kernel *kernel = r->plan->site->backend->find(r->program->step[step].op->type->name, &call);
     return kernel ? kernel->name : NULL;
@@ -207,11 +207,11 @@ static void describe_ops(iso_reporter *r)
     iso_plan_report *report = r->report;
     for (int i = 0; i < plan->instructions; i++)
         describe_instruction(r, i);
-    for (int i = 0; i < plan->deferrals; i++) {
+    for (int i = 0; i < plan->fused_updates; i++) {
         iso_report_op *out = &report->op[plan->instructions + i];
         *out = (iso_report_op){.kind = ISO_REPORT_PRODUCT};
-        describe_op(r, plan->deferred[i].step, out);
-        r->instruction_of[plan->deferred[i].step] = plan->instructions + i;
+        describe_op(r, plan->fused[i].step, out);
+        r->instruction_of[plan->fused[i].step] = plan->instructions + i;
     }
     report->op[report->ops - 1] = (iso_report_op){.kind = ISO_REPORT_END, .origin.layer = ""};
     report->flops = plan->flops;
@@ -225,7 +225,7 @@ static iso_status take(iso_reporter *r)
     iso_plan_report *report = r->report;
     size_t variables = (size_t)r->program->variables + 1;
     report->variables = r->program->variables;
-    report->ops = r->plan->instructions + r->plan->deferrals + 1;
+    report->ops = r->plan->instructions + r->plan->fused_updates + 1;
     report->variable = iso_new(variables * sizeof *report->variable);
     report->op = iso_new((size_t)report->ops * sizeof *report->op);
     r->layer = iso_new(((size_t)graph->ops + 1) * sizeof *r->layer);

@@ -85,7 +85,7 @@ static int64_t gradient_bytes(const iso_reporter *r)
 static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
+    iso_kernel_call call;
     if (instruction->kind != ISO_KERNEL)
         return 0;
     iso_plan_call(r->plan, instruction->step, 0, in, out, &call);
@@ -101,8 +101,8 @@ static int64_t buffers_of_slot(const iso_reporter *r)
         size_t bytes = scratch_of(r, &r->plan->instruction[i]);
         most = bytes > most ? bytes : most;
     }
-    for (int i = 0; i < r->plan->deferrals; i++) {
-        size_t bytes = iso_plan_deferred_room(r->plan, &r->plan->deferred[i], 0).bytes;
+    for (int i = 0; i < r->plan->fused_updates; i++) {
+        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused[i], 0).bytes;
         most = bytes > most ? bytes : most;
     }
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
@@ -126,7 +126,7 @@ static int64_t tables_of_process(const iso_plan *plan)
                  (size_t)graph->tensors * block(sizeof(iso_tensor));
     size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
                    (size_t)program->step_capacity * sizeof(iso_program_step);
-    size_t places = (size_t)program->values * (sizeof(iso_place) + sizeof(iso_life) + sizeof(int)) +
+    size_t places = (size_t)program->values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
                     (size_t)plan->instruction_capacity * sizeof(iso_instruction);
     size_t variables = (size_t)graph->variables *
                        (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
@@ -233,15 +233,15 @@ static void find_live(const iso_reporter *r)
     iso_report_op *op = r->report->op;
     int end = r->report->ops - 1, instructions = plan->instructions;
     for (int v = 0; v < r->program->values; v++) {
-        if (plan->life[v].end < 0)
+        if (plan->live_range[v].end < 0)
             continue;
         int64_t bytes = iso_report_value_bytes(r, v);
-        op[plan->life[v].begin].live += bytes;
-        if (plan->life[v].end < instructions)
-            op[plan->life[v].end + 1].live -= bytes;
+        op[plan->live_range[v].begin].live += bytes;
+        if (plan->live_range[v].end < instructions)
+            op[plan->live_range[v].end + 1].live -= bytes;
     }
     for (int b = 0; b < plan->buckets->count; b++)
-        op[plan->bucket_life[b]].live +=
+        op[plan->bucket_live_range[b]].live +=
             plan->buckets->bucket[b].total * (int64_t)iso_dtype_size(plan->buckets->bucket[b].dtype);
     for (int i = 1; i <= end; i++)
         op[i].live += op[i - 1].live;
@@ -294,7 +294,7 @@ static void weigh_all(const iso_reporter *r)
                                                    variable->state_bytes});
     }
     for (int v = 0; v < r->program->values; v++)
-        if (plan->life[v].begin <= report->peak && plan->life[v].end >= report->peak)
+        if (plan->live_range[v].begin <= report->peak && plan->live_range[v].end >= report->peak)
             weigh_value(r, v);
 }
 

@@ -157,7 +157,8 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
         if (instruction->kind == ISO_EXCHANGE)
             block[i].bytes += (size_t)received(m, instruction->first_move, instruction->moves, false);
     }
-    block[plan->instructions].bytes += (size_t)received(m, plan->finish_first_move, plan->finish_moves, true);
+    block[plan->instructions].bytes +=
+        (size_t)received(m, plan->epilogue_first_move, plan->epilogue_moves, true);
 }
 
 /* One for each instruction, for the end of the step and for the new weights: when its messages travel. */

@@ -122,10 +122,10 @@ static int64_t elements_of(const iso_variable *variable)
     return iso_shape_count(&variable->shape, &count) == ISO_OK ? count : 0;
 }
 
-static bool is_deferred(const iso_reporter *r, const iso_bucket_member *member)
+static bool is_fused(const iso_reporter *r, const iso_bucket_member *member)
 {
     int step = r->program->value[r->program->change[member->change].value].step;
-    return step >= 0 && r->plan->step_deferred[step];
+    return step >= 0 && r->plan->step_fused[step];
 }
 
 /* Each slot takes the others' addends of the part that it updates. All groups together hold every element. */
@@ -136,7 +136,7 @@ static void describe_gradients(iso_reporter *r, int number)
     int64_t elements = 0;
     int members = 0;
     for (int m = 0; m < bucket->members; m++)
-        if (!is_deferred(r, &bucket->member[m])) {
+        if (!is_fused(r, &bucket->member[m])) {
             last = bucket->member[m].variable;
             elements += elements_of(last);
             members++;
@@ -158,7 +158,7 @@ static void describe_gradients(iso_reporter *r, int number)
 static double contracted(const iso_reporter *r, int step, int slot)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_call call;
+    iso_kernel_call call;
     double count = 1;
     iso_plan_call(r->plan, step, slot, in, out, &call);
     for (int d = 0; d < in[0].rank - 1; d++)
@@ -183,19 +183,19 @@ static double touched(const iso_reporter *r, const iso_bucket *bucket, const iso
     return (double)((last - 1) / columns - first / columns + 1 + columns);
 }
 
-static void describe_product(iso_reporter *r, const iso_deferred *deferred)
+static void describe_product(iso_reporter *r, const iso_fused_update *fused)
 {
-    const iso_bucket *bucket = &r->plan->buckets->bucket[deferred->bucket];
-    const iso_bucket_member *member = &bucket->member[deferred->member];
-    const iso_op *op = r->program->step[deferred->step].op;
+    const iso_bucket *bucket = &r->plan->buckets->bucket[fused->bucket];
+    const iso_bucket_member *member = &bucket->member[fused->member];
+    const iso_op *op = r->program->step[fused->step].op;
     double elements = 0;
     if (bucket->group < 2)
         return;
     for (int slot = 0; slot < r->mesh->slots; slot++) {
-        double mine = touched(r, bucket, member, deferred->step, slot), others = 0;
+        double mine = touched(r, bucket, member, fused->step, slot), others = 0;
         for (int i = 0; mine > 0 && i < bucket->group; i++) {
             int other = iso_group_slot(r->mesh, bucket->axes, slot, i);
-            others += other == slot ? 0 : contracted(r, deferred->step, other);
+            others += other == slot ? 0 : contracted(r, fused->step, other);
         }
         elements += mine * others;
     }
@@ -253,7 +253,7 @@ iso_status iso_report_moves(iso_reporter *r)
 {
     const iso_plan *plan = r->plan;
     iso_plan_report *report = r->report;
-    size_t most = (size_t)plan->moves + (size_t)plan->deferrals + 2 * (size_t)plan->buckets->count + 1;
+    size_t most = (size_t)plan->moves + (size_t)plan->fused_updates + 2 * (size_t)plan->buckets->count + 1;
     report->collective = iso_new(most * sizeof *report->collective);
     if (!report->collective)
         return iso_error(ISO_NO_MEMORY, "no memory for the report of %zu collectives", most);
@@ -261,10 +261,10 @@ iso_status iso_report_moves(iso_reporter *r)
         if (plan->instruction[i].kind == ISO_EXCHANGE)
             describe_moves(r, plan->instruction[i].first_move, plan->instruction[i].moves,
                            plan->instruction[i].begin, i);
-    describe_moves(r, plan->finish_first_move, plan->finish_moves, report->ops - 1, report->ops - 1);
+    describe_moves(r, plan->epilogue_first_move, plan->epilogue_moves, report->ops - 1, report->ops - 1);
     describe_faults(r);
-    for (int i = 0; i < plan->deferrals; i++)
-        describe_product(r, &plan->deferred[i]);
+    for (int i = 0; i < plan->fused_updates; i++)
+        describe_product(r, &plan->fused[i]);
     for (int b = 0; b < plan->buckets->count; b++) {
         describe_gradients(r, b);
         if (!plan->site->one_host)

@@ -349,7 +349,7 @@ static iso_status schedule_op(scheduler *s, int number)
     iso_status status = ISO_OK;
     for (int i = 0; i < step->op->inputs; i++)
         ISO_TRY(await(s, step->input[i]));
-    if (iso_plan_is_alias(step->op) || s->plan->step_deferred[number])
+    if (iso_plan_is_alias(step->op) || s->plan->step_fused[number])
         return ISO_OK;
     return add_instruction(s->plan, (iso_instruction){.kind = ISO_KERNEL, .step = number});
 done:
@@ -385,8 +385,8 @@ static iso_status flush_all_but_the_last(scheduler *s)
     ISO_TRY(end_exchange(s, &s->queue[WEIGHTS]));
     ISO_TRY(flush(s, GRADIENTS));
     ISO_TRY(flush(s, MIXED));
-    s->plan->finish_first_move = s->plan->moves;
-    s->plan->finish_moves = last;
+    s->plan->epilogue_first_move = s->plan->moves;
+    s->plan->epilogue_moves = last;
     for (int i = 0; i < last; i++)
         ISO_TRY(add_move(s->plan, kept[i]));
 done:
@@ -412,7 +412,7 @@ static void link_layers(scheduler *s)
 static void count_reader(const scheduler *s, int step, int value)
 {
     int memory = memory_of(s, value);
-    if (s->program->step[step].op && !s->plan->step_deferred[step])
+    if (s->program->step[step].op && !s->plan->step_fused[step])
         s->last_kernel[memory] = step;
     else
         s->other_readers[memory]++;

@@ -92,7 +92,7 @@ static meeting meet(iso_context *ctx, iso_status *status)
     char message[4096];
     snprintf(message, sizeof message, "%s", iso_error_message());
     iso_status failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
-                                               ctx->farewell, &request));
+                                               ctx->shutdown, &request));
     meeting how = failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
     if (how == MET)
         *status = tell(ctx, endings);
@@ -135,7 +135,7 @@ static meeting end_alone(const iso_context *ctx, iso_status status)
 
 int iso_finish(iso_context *ctx, iso_status status)
 {
-    bool began = ctx && ctx->began_mpi, joined = ctx && ctx->farewell != MPI_COMM_NULL;
+    bool began = ctx && ctx->began_mpi, joined = ctx && ctx->shutdown != MPI_COMM_NULL;
     if (status != ISO_OK && !*iso_error_message())
         iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,
                   name_of(status));
@@ -145,7 +145,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, iso_status_exit_code(status)));
     if (ctx && how != LATE) {
-        iso_mpi_free(&ctx->farewell);
+        iso_mpi_free(&ctx->shutdown);
         iso_mpi_free(&ctx->channel.communicator);
     }
     if (ctx)

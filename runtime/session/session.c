@@ -22,7 +22,7 @@ static iso_status create(int *argc, char ***argv, iso_context **out)
     if (!ctx)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .ranks = 1};
-    ctx->farewell = MPI_COMM_NULL;
+    ctx->shutdown = MPI_COMM_NULL;
     ctx->seed = DEFAULT_SEED;
     ctx->hosts = ctx->host_ranks = 1;
     *out = ctx;
@@ -39,7 +39,7 @@ static iso_status join(iso_context *ctx, MPI_Comm communicator)
     ISO_TRY(iso_mpi_split(communicator, ctx->role, rank, &channel->communicator));
     ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
     ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->ranks)));
-    ISO_TRY(iso_mpi_dup(channel->communicator, &ctx->farewell));
+    ISO_TRY(iso_mpi_dup(channel->communicator, &ctx->shutdown));
 done:
     return status;
 }

@@ -12,7 +12,7 @@ typedef struct iso_option_value {
 
 struct iso_context {
     iso_channel channel; /* what collectives/control needs */
-    MPI_Comm farewell;   /* of the same ranks, for iso_finish alone: a rank that fails meets there nobody's
+    MPI_Comm shutdown;   /* of the same ranks, for iso_finish alone: a rank that fails meets there nobody's
                             other collective */
     bool began_mpi;
     int hosts, host_ranks; /* host_ranks: of this rank's host */

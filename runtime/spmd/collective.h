@@ -39,12 +39,12 @@ const char *iso_collective_name(iso_collective_kind kind);
 /* "all-gather(data)", "reduce-scatter(model) + all-gather(data)", "local" into text; returns text. */
 char *iso_collective_text(const iso_mesh *mesh, const iso_collective *collective, char *text, size_t size);
 
-enum { ISO_MAX_ROUTE = 3 };
+enum { ISO_MAX_RESHARD_PATH = 3 };
 
 /* The exchanges, one after another, by which `to` is made of `from` with the fewest elements taken in all,
  * and of equals the one with the fewest exchanges: stop[0 .. count - 1] receive their layouts, the last of
- * which is `to`. Returns count, at most ISO_MAX_ROUTE; 0 where the layouts are equal. */
-int iso_reshard_route(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
-                      const iso_shape *shape, iso_layout stop[ISO_MAX_ROUTE]);
+ * which is `to`. Returns count, at most ISO_MAX_RESHARD_PATH; 0 where the layouts are equal. */
+int iso_reshard_path(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                     const iso_shape *shape, iso_layout stop[ISO_MAX_RESHARD_PATH]);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { NONE = -1 };
 
-/* Tensors of pieces (split.c) have no constraints. */
+/* Tensors of pieces (decompose.c) have no constraints. */
 static iso_constraint *constraint_of(const iso_partitioner *p, const iso_tensor *tensor)
 {
     return tensor->id < p->graph->tensors ? &p->constraint[tensor->id] : NULL;
@@ -261,7 +261,7 @@ int iso_partition_violations(const iso_partitioner *p, const iso_tensor *tensor,
 static iso_status constrain_to(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout)
 {
     int value;
-    iso_status status = iso_partition_value(p, tensor, layout, &value);
+    iso_status status = iso_partition_insert_reshard(p, tensor, layout, &value);
     if (status == ISO_OK)
         p->first_value[tensor->id] = value;
     return status;

@@ -1,4 +1,4 @@
-/* The inside of layout maps: layout_map.c keeps and finds, unused.c reports keys that match nothing. */
+/* The inside of layout maps: layout_map.c keeps and finds, unmatched_keys.c reports keys that match nothing. */
 #ifndef ISO_SPMD_LAYOUT_MAP_IMPL_H
 #define ISO_SPMD_LAYOUT_MAP_IMPL_H
 

@@ -177,10 +177,10 @@ static iso_status check_all_host(const iso_mesh *mesh, int ranks)
                          : iso_error(ISO_INVALID, "mesh '%s': rank %d hosts no slot", mesh->text, idle);
 }
 
-/* Places the slots on ranks: as listed, or in blocks. imagined: nothing will run on the mesh, so listed ranks
+/* Places the slots on ranks: as listed, or in blocks. abstract: nothing will run on the mesh, so listed ranks
  * need not exist; without a list all slots are on rank 0. */
 typedef struct placing {
-    bool imagined;
+    bool abstract;
     bool all_host;   /* every rank must host a slot */
     const int *list; /* rank of each slot, or NULL */
     int count;
@@ -188,9 +188,9 @@ typedef struct placing {
 
 static iso_status place(iso_mesh *mesh, const placing *how)
 {
-    int ranks = how->imagined ? 0 : iso_ranks(mesh->ctx);
+    int ranks = how->abstract ? 0 : iso_ranks(mesh->ctx);
     if (!how->list)
-        return how->imagined ? ISO_OK : place_in_blocks(mesh); /* the list is zeroed */
+        return how->abstract ? ISO_OK : place_in_blocks(mesh); /* the list is zeroed */
     iso_status status = place_as_listed(mesh, how->list, how->count, ranks);
     return status == ISO_OK && how->all_host ? check_all_host(mesh, ranks) : status;
 }
@@ -204,7 +204,7 @@ static iso_status create(iso_context *ctx, const char *spec, const placing *how,
         return iso_error(ISO_NO_MEMORY, "no memory for a mesh");
     mesh->holders = 1;
     mesh->ctx = ctx;
-    mesh->imagined = how->imagined;
+    mesh->abstract = how->abstract;
     if (!spec || !*spec)
         ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; wanted is for example data=4,model=2"));
     ISO_TRY(parse(mesh, spec));
@@ -252,12 +252,12 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
 }
 
 /* devices: a list as that of --devices; NULL: none. */
-static iso_status create_by_text(iso_context *ctx, const char *spec, const char *devices, bool imagined,
+static iso_status create_by_text(iso_context *ctx, const char *spec, const char *devices, bool abstract,
                                  iso_mesh **out)
 {
     iso_mesh *mesh = NULL;
     int *list = NULL;
-    placing how = {.imagined = imagined, .all_host = true};
+    placing how = {.abstract = abstract, .all_host = true};
     iso_status made = devices ? iso_devices_parse(devices, &list, &how.count) : ISO_OK;
     how.list = list;
     if (made == ISO_OK) {
@@ -277,14 +277,14 @@ iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh)
                           iso_option(ctx, "devices", NULL), false, mesh);
 }
 
-iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh)
+iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh)
 {
     ISO_NEED(ctx);
     ISO_NEED_AGREED(ctx, spec, mesh);
     return create_by_text(ctx, spec, NULL, true, mesh);
 }
 
-iso_status iso_mesh_imagine_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh)
+iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh)
 {
     ISO_NEED(ctx);
     ISO_NEED_AGREED(ctx, spec, mesh);
@@ -318,7 +318,7 @@ static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
         first[r + 1] += first[r];
 }
 
-iso_status iso_mesh_imagine_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot)
+iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot)
 {
     int ranks = 1;
     for (int s = 0; s < mesh->slots; s++)

@@ -7,13 +7,13 @@
 
 enum { NOMINAL_ROWS_PER_SLOT = 64 };
 
-static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_assignment *chosen)
+static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_strategy *chosen)
 {
     int input[ISO_MAX_INPUTS] = {0};
     iso_status status = ISO_OK;
     iso_program_step *step;
     for (int i = 0; i < op->inputs; i++)
-        ISO_TRY(iso_partition_value(p, p->resolved[op->input[i]->id], &chosen->input[i], &input[i]));
+        ISO_TRY(iso_partition_insert_reshard(p, p->resolved[op->input[i]->id], &chosen->input[i], &input[i]));
     ISO_TRY(iso_program_add_step(p->program, (iso_op *)op, &step));
     memcpy(step->input, input, sizeof input);
     step->replicas = chosen->share * p->mesh->slots;
@@ -35,9 +35,9 @@ static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
 
 static iso_status partition_op(iso_partitioner *p, const iso_op *op)
 {
-    iso_assignment chosen;
+    iso_strategy chosen;
     iso_status status = ISO_OK;
-    iso_partition_choose(p, op, &chosen);
+    iso_partition_choose_strategy(p, op, &chosen);
     ISO_TRY(emit(p, op, &chosen));
     for (int o = 0; o < op->outputs; o++)
         ISO_TRY(iso_partition_constrain(p, op->output[o], op->output[o]));
@@ -76,9 +76,9 @@ static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
 {
     int begin, end;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_partition_split(p, op, &begin, &end));
+    ISO_TRY(iso_partition_decompose(p, op, &begin, &end));
     for (int k = begin; k < end; k++) {
-        const iso_op *piece = p->program->pieces->op[k];
+        const iso_op *piece = p->program->decomposed->op[k];
         if (piece)
             ISO_TRY(iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece));
     }
@@ -146,7 +146,7 @@ static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *
             return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
                              iso_tensor_name(request->output[i]));
         iso_layout layout = request->parts ? plain_layout(p, tensor) : iso_layout_whole(tensor->shape.rank);
-        ISO_TRY(iso_partition_value(p, tensor, &layout, &p->program->output_value[i]));
+        ISO_TRY(iso_partition_insert_reshard(p, tensor, &layout, &p->program->output_value[i]));
     }
 done:
     return status;
@@ -164,7 +164,7 @@ static iso_status finish_change(iso_partitioner *p, const iso_change *change, is
         layout.partial = ((1u << p->mesh->axes) - 1) & ~iso_layout_sharded_axes(&layout);
     }
     *out = (iso_program_change){.variable = change->variable, .apply = change->apply};
-    return iso_partition_value(p, value, &layout, &out->value);
+    return iso_partition_insert_reshard(p, value, &layout, &out->value);
 }
 
 static iso_status finish_changes(iso_partitioner *p, const iso_update *update)
@@ -258,10 +258,10 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(iso_partition_find_constraints(p));
     for (int k = 0; k < p->graph->ops; k++) {
         p->backward = p->graph->op[k]->backward_of != NULL;
-        ISO_TRY(!p->needed[k]                                   ? constrain_resolved(p, p->graph->op[k])
-                : iso_partition_is_source(p->graph->op[k])      ? partition_source(p, p->graph->op[k])
-                : iso_partition_wants_split(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
-                                                                : partition_op(p, p->graph->op[k]));
+        ISO_TRY(!p->needed[k]                              ? constrain_resolved(p, p->graph->op[k])
+                : iso_partition_is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
+                : iso_partition_wants_decomposition(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
+                                                                        : partition_op(p, p->graph->op[k]));
     }
     p->backward = false;
     ISO_TRY(finish_outputs(p, request));

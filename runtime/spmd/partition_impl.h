@@ -1,4 +1,4 @@
-/* The partitioner's parts: partition.c walks the graph, choose.c decides for one op, values.c keeps the
+/* The partitioner's parts: partition.c walks the graph, strategy.c decides for one op, insert_reshard.c keeps the
  * values of each tensor. For runtime/spmd only. */
 #ifndef ISO_SPMD_PARTITION_IMPL_H
 #define ISO_SPMD_PARTITION_IMPL_H
@@ -46,7 +46,7 @@ static inline bool iso_partition_is_source(const iso_op *op)
     return op->type == &iso_op_input || op->type == &iso_op_variable || op->type == &iso_op_constant;
 }
 
-/* ---- values.c ---- */
+/* ---- insert_reshard.c ---- */
 /* A tensor's shape with a nominal number of rows. */
 iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor);
 /* The layout chosen for a tensor that has a value. */
@@ -56,7 +56,8 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
                                int *value);
 /* The value of this tensor in this layout: one that exists, or a reshard of the one from which it is
  * cheapest. */
-iso_status iso_partition_value(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int *value);
+iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
+                                        int *value);
 /* Bytes that a slot takes from others to have this tensor in this layout, about. */
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
 
@@ -73,25 +74,25 @@ int iso_partition_violations(const iso_partitioner *p, const iso_tensor *tensor,
  * reduce-scattered to the layout of the update. These layouts become the tensor's own. */
 iso_status iso_partition_constrain(iso_partitioner *p, const iso_tensor *named, iso_tensor *tensor);
 
-/* ---- choose.c ---- */
-/* An assignment: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
+/* ---- strategy.c ---- */
+/* A strategy: along each axis the factor that it shards, ISO_REPLICATE or ISO_PASS; and what follows. */
 enum { ISO_REPLICATE = -1, ISO_PASS = -2 };
-typedef struct iso_assignment {
+typedef struct iso_strategy {
     int8_t axis[ISO_MAX_AXES];
     iso_layout input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
     double share; /* of the op's work that one slot does */
     int sharded;  /* axes that share it out, those of one slot among them */
     int violations;
     double bytes;
-} iso_assignment;
-/* The best assignment for an op whose (resolved) inputs have values. */
-void iso_partition_choose(const iso_partitioner *p, const iso_op *op, iso_assignment *best);
+} iso_strategy;
+/* The best strategy for an op whose (resolved) inputs have values. */
+void iso_partition_choose_strategy(const iso_partitioner *p, const iso_op *op, iso_strategy *best);
 
-/* ---- split.c ---- */
+/* ---- decompose.c ---- */
 /* Whether a dimension that the op's rule holds whole is sharded, and there are pieces that let it stay so. */
-bool iso_partition_wants_split(const iso_partitioner *p, const iso_op *op);
+bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *op);
 /* Makes the pieces that take the op's place: program->pieces->op[begin..end), some of them NULL. Their last
  * ones give the op's own output tensors. */
-iso_status iso_partition_split(iso_partitioner *p, const iso_op *op, int *begin, int *end);
+iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *begin, int *end);
 
 #endif

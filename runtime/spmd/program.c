@@ -98,7 +98,7 @@ void iso_program_destroy(iso_program *program)
     iso_free(program->variable_layout);
     iso_free(program->update_layout);
     iso_program_free_fused(program);
-    iso_graph_destroy(program->pieces);
+    iso_graph_destroy(program->decomposed);
     iso_free(program);
 }
 

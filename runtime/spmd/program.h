@@ -55,9 +55,9 @@ typedef struct iso_program {
     iso_layout *update_layout;   /* [variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
     uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
-    /* Ops that split.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
+    /* Ops that decompose.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
      */
-    iso_graph *pieces;
+    iso_graph *decomposed;
     int fused_count;
     iso_op **fused; /* ops that fuse.c put in the place of the graph's */
 } iso_program;
@@ -89,7 +89,7 @@ const iso_variable *iso_program_variable_under(const iso_program *program, int v
 iso_status iso_program_keep_old_values(iso_program *program);
 /* Reports the keys of the distribution's layout map that match no variable, no output and no input of the
  * program's graph and (where the program has optimizers) none of their slots. */
-iso_status iso_program_report_unused(const iso_program *program, bool chief);
+iso_status iso_program_report_unmatched_keys(const iso_program *program, bool chief);
 /* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
  */
 uint64_t iso_program_hash(const iso_program *program);

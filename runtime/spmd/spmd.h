@@ -31,11 +31,11 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
                               iso_mesh **mesh);
 /* A mesh of any number of slots, of which nothing can run: for plans (iso_function_plan) and for looking at
  * layouts. All its slots are said to be on rank 0. Collective. */
-iso_status iso_mesh_imagine(iso_context *ctx, const char *spec, iso_mesh **mesh);
-/* As iso_mesh_imagine, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
- * NULL: as iso_mesh_imagine). The ranks need not exist. Each rank up to the highest must have a slot.
+iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
+/* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
+ * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
  * Collective. */
-iso_status iso_mesh_imagine_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh);
+iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh);
 /* Parses the list of the option --devices, for iso_mesh_create_on: the rank of each slot in mesh order (the
  * last axis runs fastest). Entries are ranks "0,2,1,3", ranges of ranks "0-3,3-0", or a rank and its number
  * of slots "0x4,1x4". *rank_of_slot: [*count], freed by the caller with iso_free. ISO_INVALID names the
@@ -138,7 +138,7 @@ void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
 enum { ISO_LAYOUT_TEXT = 512 }; /* bytes that a callback may write */
 /* Says how one tensor lies: writes a layout ("data, -") into `layout` (`size` bytes, an empty text at first),
- * or leaves it empty for what is usual. shape: global, ISO_BATCH for the rows. An error, or a layout that
+ * or leaves it empty for the default. shape: global, ISO_BATCH for the rows. An error, or a layout that
  * does not fit mesh and shape, becomes that of the call that makes the function, with the path in front.
  * Every rank calls it with the same paths in the same order, for each function that is made, and it must
  * answer alike: ranks compare the answers. */
@@ -146,11 +146,11 @@ typedef iso_status (*iso_layout_callback)(void *arg, const char *path, const iso
                                           size_t size);
 typedef struct iso_distribution_options {
     char begin_;
-    iso_layout_callback data;     /* inputs, "image/output"; usual: the batch over every axis of the mesh */
-    iso_layout_callback variable; /* "d1/kernel"; usual: replicated */
-    iso_layout_callback output;   /* layers' outputs, "d1/output"; usual: where they fall */
+    iso_layout_callback data;     /* inputs, "image/output"; default: the batch over every axis of the mesh */
+    iso_layout_callback variable; /* "d1/kernel"; default: replicated */
+    iso_layout_callback output;   /* layers' outputs, "d1/output"; default: where they fall */
     iso_layout_callback
-        optimizer; /* optimizers' slots, "optimizer:d1/kernel/momentum"; usual: as the variable */
+        optimizer; /* optimizers' slots, "optimizer:d1/kernel/momentum"; default: as the variable */
     void *arg;     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. */

@@ -14,7 +14,7 @@ struct iso_mesh {
     int slots;
     int *rank_of_slot; /* [slots] */
     bool listed;       /* the caller listed the rank of each slot */
-    bool imagined;     /* nothing runs on it, and the ranks need not exist */
+    bool abstract;     /* nothing runs on it, and the ranks need not exist */
     char text[256];
     void *runtime; /* what values of this mesh share, made by runtime/exec */
     void (*destroy_runtime)(void *);
@@ -52,9 +52,9 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
 iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
                                  const char *slot, iso_layout *layout, bool *given);
 
-/* The host of each slot of an imagined mesh, host_of_slot [slots]: each host has slots_per_host slots (0: one
+/* The host of each slot of an abstract mesh, host_of_slot [slots]: each host has slots_per_host slots (0: one
  * host has all), in the order of their ranks. ISO_INVALID where a listed rank would be on two hosts. */
-iso_status iso_mesh_imagine_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
+iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
 /* zero.c: what ZeRO says where the distribution says nothing. *layout: replicated; cut over the batch where
@@ -85,6 +85,7 @@ iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_
 /* Warns (or, strict, fails) for each key that no lookup has found so far and that matches none of these
  * paths; tells which paths it is a part of or contains, and which are nearest. Once per key; keys of
  * optimizers only where some of the paths are such. Changes the order of the paths. */
-iso_status iso_layout_map_report_unused(iso_layout_map *map, const char **paths, int count, bool chief);
+iso_status iso_layout_map_report_unmatched_keys(iso_layout_map *map, const char **paths, int count,
+                                                bool chief);
 
 #endif

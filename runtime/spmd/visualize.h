@@ -14,7 +14,7 @@ typedef struct iso_visualize_options {
     iso_colors colors; /* AUTO: on a terminal, unless the environment's NO_COLOR is set and not empty */
     int width;         /* characters of a line; 0: the terminal's, else 80 */
     /* Assumed placement: contiguous blocks of so many slots; 0: the mesh's own placement. For a mesh with a
-     * list of ranks (iso_mesh_imagine_on) slots_per_host counts slots in the order of their ranks. */
+     * list of ranks (iso_mesh_abstract_on) slots_per_host counts slots in the order of their ranks. */
     int64_t slots_per_rank, slots_per_host;
 } iso_visualize_options;
 

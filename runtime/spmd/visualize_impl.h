@@ -37,7 +37,7 @@ typedef struct iso_picture {
     int shown_slices;
     int64_t *slice;         /* [shown_slices] their numbers */
     iso_picture_cell *cell; /* [shown_slices][rows shown][columns shown] */
-    int *host;              /* [slots] of an imagined mesh whose ranks were listed; NULL: found otherwise */
+    int *host;              /* [slots] of an abstract mesh whose ranks were listed; NULL: found otherwise */
     int64_t idle;           /* slots that hold nothing */
     char idle_slots[64];
 } iso_picture;

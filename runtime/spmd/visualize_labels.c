@@ -138,7 +138,7 @@ static int host_of(const iso_picture *picture, int slot)
         return picture->host[slot];
     if (block || picture->options.slots_per_rank)
         return block ? (int)(slot / block) : 0;
-    if (picture->mesh->imagined)
+    if (picture->mesh->abstract)
         return 0;
     return iso_host_of_rank(picture->mesh->ctx, picture->mesh->rank_of_slot[slot]);
 }

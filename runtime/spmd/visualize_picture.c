@@ -304,14 +304,14 @@ done:
     return status;
 }
 
-/* Ranks that were listed for an imagined mesh are on hosts that are imagined too. */
+/* Ranks that were listed for an abstract mesh are on hosts that are abstract too. */
 static iso_status find_hosts(iso_picture *picture)
 {
     const iso_mesh *mesh = picture->mesh;
-    if (!mesh->imagined || !mesh->listed || picture->options.slots_per_rank)
+    if (!mesh->abstract || !mesh->listed || picture->options.slots_per_rank)
         return ISO_OK;
     picture->host = iso_new((size_t)mesh->slots * sizeof *picture->host);
-    return picture->host ? iso_mesh_imagine_hosts(mesh, picture->options.slots_per_host, picture->host)
+    return picture->host ? iso_mesh_abstract_hosts(mesh, picture->options.slots_per_host, picture->host)
                          : no_memory(mesh);
 }
 

@@ -8,7 +8,14 @@
 #include "runtime/base/terminal.h"
 #include "runtime/spmd/visualize_impl.h"
 
-enum { MOST_ROWS = 12, MOST_COLUMNS = 16, LEAST_WIDTH = 20, USUAL_WIDTH = 80, USUAL_HEIGHT = 24, LINES = 3 };
+enum {
+    MOST_ROWS = 12,
+    MOST_COLUMNS = 16,
+    LEAST_WIDTH = 20,
+    DEFAULT_WIDTH = 80,
+    DEFAULT_HEIGHT = 24,
+    LINES = 3
+};
 
 /* A row or column of the grid: a part, or "..." in the place of those that are left out. */
 typedef struct track {
@@ -37,7 +44,7 @@ static int line_width(FILE *out, const iso_visualize_options *options)
 {
     int width = options->width > 0 ? options->width : iso_terminal_width(out);
     if (width <= 0)
-        width = USUAL_WIDTH;
+        width = DEFAULT_WIDTH;
     return width < LEAST_WIDTH ? LEAST_WIDTH : width;
 }
 
@@ -266,7 +273,7 @@ static int lay_out(grid *g, int width)
         if (total <= width)
             break;
     }
-    scale_tracks(g, 0, USUAL_HEIGHT);
+    scale_tracks(g, 0, DEFAULT_HEIGHT);
     return total;
 }
 

@@ -134,7 +134,7 @@ bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment)
     return false;
 }
 
-bool iso_callbacks_act_apart(iso_callback *const *callbacks)
+bool iso_callbacks_are_rank_local(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (!callbacks[i]->options.alike &&

@@ -4,7 +4,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/options.h"
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
@@ -60,13 +60,13 @@ typedef struct iso_callback_options {
     void (*destroy)(void *user); /* when fit is done with it */
     /* What a checkpoint keeps of it: `save` adds a JSON value to the text, `restore` gets what it added,
      * after train_begin of the training that goes on. kind: "early_stopping"; the n-th of a kind gets what
-     * the n-th saved. `pieces` adds the tensors that belong to it (lent until the next call of any of its
+     * the n-th saved. `shards` adds the tensors that belong to it (lent until the next call of any of its
      * functions; their paths begin with that of the callback, "callbacks/early_stopping/0"): to be written
      * when a checkpoint is, and to be filled after `restore`. Not collective. */
     const char *kind;
     iso_status (*save)(void *user, iso_text *json);
     iso_status (*restore)(void *user, const char *json);
-    iso_status (*pieces)(void *user, const char *path, iso_pieces *pieces);
+    iso_status (*shards)(void *user, const char *path, iso_state_shards *shards);
 } iso_callback_options;
 /* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
  * whatever it returns. */

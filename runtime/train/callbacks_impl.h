@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/progress.h"
 
@@ -45,7 +45,7 @@ void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
 /* Whether one of them wants to be called then. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
 /* Whether one of them may ask to stop, or fail, between batches on some ranks only. */
-bool iso_callbacks_act_apart(iso_callback *const *callbacks);
+bool iso_callbacks_are_rank_local(iso_callback *const *callbacks);
 
 /* What a checkpoint keeps of a list: adds a JSON array of {"kind": ..., "state": ...}, of those that have the
  * functions for it, in order. Local. */
@@ -56,7 +56,7 @@ iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json);
 iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *json);
 /* Adds the tensors that callbacks keep besides, to be written with a checkpoint, and after
  * iso_callbacks_restore() to be filled from it. Lent until the next call of a callback. Local. */
-iso_status iso_callbacks_pieces(iso_callback *const *callbacks, iso_pieces *pieces);
+iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards *shards);
 
 iso_status iso_history_create(iso_history **history);
 /* Adds the logs of an epoch. */

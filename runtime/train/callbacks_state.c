@@ -119,15 +119,15 @@ done:
     return status;
 }
 
-iso_status iso_callbacks_pieces(iso_callback *const *callbacks, iso_pieces *pieces)
+iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
     char path[128];
     for (int i = 0; callbacks && callbacks[i]; i++) {
-        if (!keeps_state(callbacks[i]) || !callbacks[i]->options.pieces)
+        if (!keeps_state(callbacks[i]) || !callbacks[i]->options.shards)
             continue;
         snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind, number_of(callbacks, i));
-        ISO_TRY(callbacks[i]->options.pieces(callbacks[i]->options.user, path, pieces));
+        ISO_TRY(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards));
     }
 done:
     return status;

@@ -57,8 +57,8 @@ typedef struct iso_model_checkpoint_options {
     const char *best; /* a value of the logs: the checkpoint where it was best is marked by the file `best` in
                          its folder, and stays */
     bool mpio;        /* HDF5's parallel driver writes, while training waits */
-    bool waits;       /* training waits for each checkpoint; usual: a thread writes */
-    bool stop_on_error; /* a checkpoint that cannot be written ends training; usual: a warning */
+    bool waits;       /* training waits for each checkpoint; default: a thread writes */
+    bool stop_on_error; /* a checkpoint that cannot be written ends training; default: a warning */
     int verbose;        /* 1: a line for each checkpoint */
 } iso_model_checkpoint_options;
 /* Saves checkpoints from which training goes on to the last bit (iso_fit's .resume). */

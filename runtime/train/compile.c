@@ -145,14 +145,14 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     ISO_TRY(iso_optimizer_check(&options->optimizer));
     if (options->distribution)
         iso_graph_distribute(model->graph, options->distribution);
-    ISO_TRY(iso_objectives_build(model, options, results, &loss));
+    ISO_TRY(iso_loss_graph_build(model, options, results, &loss));
     iso_optimizer optimizer = options->optimizer.rule ? options->optimizer : iso_rmsprop();
     *update = iso_minimize(loss, optimizer);
     model->optimizer = optimizer;
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
     for (int i = 0; i < model->outputs; i++)
-        model->objective[i] = keep_objective(model->graph, iso_objective_of(options, i));
+        model->objective[i] = keep_objective(model->graph, iso_loss_graph_options(options, i));
     ISO_TRY(iso_graph_error(model->graph));
     model->results = results->count;
 done:

@@ -9,12 +9,13 @@
 /* The pass, with a bar where `progress` is not NULL. */
 static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress)
 {
-    iso_feed feed;
+    iso_input_iterator iterator;
     iso_totals totals = {{0}, {0}};
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_feed_begin(&feed, model, data, 0, iso_dataset_batches(data));
-    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
+    iso_input_iterator_begin(&iterator, model, data, 0, iso_dataset_batches(data));
+    for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
+         batch = iso_input_iterator_next(&iterator)) {
         ISO_TRY(iso_function_run(model->evaluation, batch, results));
         iso_totals_add(&totals, model, results, batch->rows);
         if (progress && iso_progress_step(progress)) {
@@ -23,7 +24,7 @@ static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_
         }
     }
     iso_totals_read(&totals, model, values);
-    status = iso_agree(iso_graph_context(model->graph), iso_feed_status(&feed));
+    status = iso_agree(iso_graph_context(model->graph), iso_input_iterator_status(&iterator));
 done:
     return status;
 }

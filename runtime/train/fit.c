@@ -61,9 +61,9 @@ static iso_status prepare(iso_training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
-    t->apart = iso_callbacks_act_apart(t->callbacks);
-    t->place.epoch = t->options.initial_epoch;
-    t->place.trained = t->earlier = t->model->trained;
+    t->rank_local = iso_callbacks_are_rank_local(t->callbacks);
+    t->cursor.epoch = t->options.initial_epoch;
+    t->cursor.trained = t->earlier = t->model->trained;
     t->state = (iso_fit_state){.model = t->model,
                                .training = t,
                                .epochs = t->options.epochs,
@@ -187,15 +187,15 @@ static void call_between(iso_training *t, iso_moment moment)
 
 static void read_values(iso_training *t)
 {
-    iso_totals_read(&t->place.totals, t->model, t->value);
+    iso_totals_read(&t->cursor.totals, t->model, t->value);
     t->state.logs = (iso_logs){t->model->values, t->name, t->value};
 }
 
 /* What a callback wants between batches is known to all ranks before the next step. */
 static iso_status after_step(iso_training *t)
 {
-    t->place.batch++;
-    t->model->trained = ++t->place.trained;
+    t->cursor.batch++;
+    t->model->trained = ++t->cursor.trained;
     if (t->batch_end) {
         read_values(t);
         call_between(t, ISO_BATCH_END);
@@ -204,18 +204,19 @@ static iso_status after_step(iso_training *t)
         read_values(t);
         iso_progress_draw(t->progress, &t->state.logs);
     }
-    return t->apart ? agree_to_stop(t) : ISO_OK;
+    return t->rank_local ? agree_to_stop(t) : ISO_OK;
 }
 
 static iso_status run_steps(iso_training *t)
 {
-    iso_feed feed;
-    iso_place_in_training *place = &t->place;
+    iso_input_iterator iterator;
+    iso_training_cursor *place = &t->cursor;
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_feed_begin(&feed, t->model, t->data, (int64_t)place->epoch * t->steps + place->batch,
-                   t->steps - place->batch);
-    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed)) {
+    iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)place->epoch * t->steps + place->batch,
+                             t->steps - place->batch);
+    for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
+         batch = iso_input_iterator_next(&iterator)) {
         t->state.batch = place->batch;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
@@ -225,9 +226,9 @@ static iso_status run_steps(iso_training *t)
         if (t->state.stop)
             break;
     }
-    if (feed.ended)
+    if (iterator.ended)
         place->batch = t->steps;
-    status = iso_feed_status(&feed);
+    status = iso_input_iterator_status(&iterator);
     if (status == ISO_OK && t->pending != ISO_OK)
         status = iso_error(t->pending, "%s", t->message);
     status = iso_agree(t->ctx, status);
@@ -279,20 +280,20 @@ static iso_status run_epoch(iso_training *t)
 {
     char title[64];
     iso_status status = ISO_OK;
-    t->state.epoch = t->place.epoch;
-    t->state.batch = t->place.batch;
+    t->state.epoch = t->cursor.epoch;
+    t->state.batch = t->cursor.batch;
     t->state.logs = (iso_logs){0, t->name, t->value};
-    if (t->place.batch == 0)
+    if (t->cursor.batch == 0)
         ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
-    snprintf(title, sizeof title, "Epoch %d/%d", t->place.epoch + 1, t->options.epochs);
+    snprintf(title, sizeof title, "Epoch %d/%d", t->cursor.epoch + 1, t->options.epochs);
     iso_progress_begin(t->progress, t->options.epochs > 1 ? title : NULL, knows_steps(t) ? t->steps : 0,
-                       t->place.batch);
+                       t->cursor.batch);
     ISO_TRY(run_steps(t));
     warn_of_nan(t);
-    if (t->place.batch == t->steps) { /* else a callback has stopped it */
-        t->place.epoch++;
-        t->place.batch = 0;
-        t->place.totals = (iso_totals){{0}, {0}};
+    if (t->cursor.batch == t->steps) { /* else a callback has stopped it */
+        t->cursor.epoch++;
+        t->cursor.batch = 0;
+        t->cursor.totals = (iso_totals){{0}, {0}};
     }
     ISO_TRY(validate(t));
     ISO_TRY(end_epoch(t));
@@ -324,7 +325,7 @@ static iso_status run(iso_training *t)
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
     ISO_TRY(resume(t));
     close_resumed(t); /* its place on the disk is free when it is rotated away */
-    while (t->place.epoch < t->options.epochs && !t->state.stop)
+    while (t->cursor.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
 done:

@@ -2,7 +2,7 @@
 #ifndef ISO_TRAIN_LOSSES_IMPL_H
 #define ISO_TRAIN_LOSSES_IMPL_H
 
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/train/loss.h"
 
 #define LOSS(name, NAME) extern const iso_loss_type iso_loss_##name;

@@ -6,7 +6,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"

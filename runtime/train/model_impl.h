@@ -69,10 +69,10 @@ typedef struct iso_results {
     iso_tensor *tensor[ISO_MAX_FUNCTION_OUTPUTS];
     int count;
 } iso_results;
-iso_status iso_objectives_build(iso_model *model, const iso_compile_options *options, iso_results *results,
+iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *options, iso_results *results,
                                 iso_tensor **loss);
 /* The options of an output; those of all where it has none of its own. */
-iso_output_options iso_objective_of(const iso_compile_options *options, int output);
+iso_output_options iso_loss_graph_options(const iso_compile_options *options, int output);
 
 /* The function that gives the outputs, made now if there is none: whole on every slot, or in parts. Variables
  * have values from then on. Collective. */
@@ -80,7 +80,7 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
 
 /* Goes through batches with a function. A rank whose data set fails alone takes part in the steps that
  * follow, with batches that cannot be read, so that every rank meets the error. */
-typedef struct iso_feed {
+typedef struct iso_input_iterator {
     iso_dataset *data;
     bool differs; /* the data's components are not the model's one by one: rows have dimensions of 1
                      that the others lack, or one component of weights serves all outputs */
@@ -92,16 +92,17 @@ typedef struct iso_feed {
     iso_batch failed;
     bool ended;            /* by a generator of unknown length, before the last of the steps */
     int64_t position, end; /* in batches since the data set's epoch 0 */
-} iso_feed;
+} iso_input_iterator;
 /* steps batches from position `begin` on. */
-void iso_feed_begin(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin, int64_t steps);
+void iso_input_iterator_begin(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
+                              int64_t begin, int64_t steps);
 /* The same of the model's inputs alone. */
-void iso_feed_begin_inputs(iso_feed *feed, const iso_model *model, iso_dataset *data, int64_t begin,
-                           int64_t steps);
+void iso_input_iterator_begin_inputs(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
+                                     int64_t begin, int64_t steps);
 /* The next batch, NULL after the last. */
-const iso_batch *iso_feed_next(iso_feed *feed);
-/* The feed's own error, recorded again. */
-iso_status iso_feed_status(const iso_feed *feed);
+const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator);
+/* The iterator's own error, recorded again. */
+iso_status iso_input_iterator_status(const iso_input_iterator *iterator);
 
 /* The reported values on a data set that was checked. Prints nothing. Collective. */
 iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values);

@@ -195,7 +195,7 @@ done:
 
 static iso_status run_batches(prediction *p)
 {
-    iso_feed feed;
+    iso_input_iterator iterator;
     iso_function *whole = NULL, *parts = NULL;
     iso_status status = ISO_OK;
     if (p->whole)
@@ -203,10 +203,11 @@ static iso_status run_batches(prediction *p)
     if (p->parts)
         ISO_TRY(iso_model_predictor(p->model, true, &parts));
     iso_progress_begin(p->progress, NULL, iso_dataset_batches(p->data), 0);
-    iso_feed_begin_inputs(&feed, p->model, p->data, 0, iso_dataset_batches(p->data));
-    for (const iso_batch *batch = iso_feed_next(&feed); batch; batch = iso_feed_next(&feed))
+    iso_input_iterator_begin_inputs(&iterator, p->model, p->data, 0, iso_dataset_batches(p->data));
+    for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
+         batch = iso_input_iterator_next(&iterator))
         ISO_TRY(run_batch(p, batch, whole, parts));
-    status = iso_feed_status(&feed);
+    status = iso_input_iterator_status(&iterator);
     if (status == ISO_OK && p->pending != ISO_OK)
         status = iso_error(p->pending, "%s", p->message);
     status = iso_agree(p->ctx, status);

@@ -42,7 +42,7 @@ done:
 iso_status iso_model_save_weights(iso_model *model, const char *path)
 {
     ISO_NEED(model);
-    iso_model_contents *contents = NULL;
+    iso_state_dict *contents = NULL;
     iso_saver *saver = NULL;
     iso_function *predictor; /* as in iso_model_load_weights */
     iso_status status;
@@ -52,13 +52,13 @@ iso_status iso_model_save_weights(iso_model *model, const char *path)
     ISO_NEED_AGREED(ctx, path);
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
-    ISO_TRY(iso_agree(ctx, iso_model_contents_create(model, false, &contents)));
+    ISO_TRY(iso_agree(ctx, iso_state_dict_create(model, false, &contents)));
     ISO_TRY(iso_saver_create(ctx, &saver, .waits = true, .no_latest = true));
-    ISO_TRY(iso_model_contents_save(contents, NULL, saver, path, false, NULL));
+    ISO_TRY(iso_state_dict_save(contents, NULL, saver, path, false, NULL));
     ISO_TRY(iso_saver_wait(saver));
 done:
     iso_saver_destroy(saver);
-    iso_model_contents_destroy(contents);
+    iso_state_dict_destroy(contents);
     return status;
 }
 
@@ -67,27 +67,27 @@ done:
 /* Tensors that callbacks keep, where the file has them. */
 static iso_status read_callbacks(iso_training *t, iso_saved_file *file)
 {
-    iso_pieces pieces = {0};
-    iso_status status = iso_callbacks_pieces(t->callbacks, &pieces);
-    for (int i = 0; i < pieces.count && status == ISO_OK; i++) {
-        int tensor = iso_saved_file_of(file, pieces.piece[i].path);
+    iso_state_shards shards = {0};
+    iso_status status = iso_callbacks_shards(t->callbacks, &shards);
+    for (int i = 0; i < shards.count && status == ISO_OK; i++) {
+        int tensor = iso_saved_file_of(file, shards.shard[i].path);
         if (tensor < 0)
             status = iso_error(ISO_INVALID, "%s has no '%s', which a callback keeps",
-                               iso_saved_file_path(file), pieces.piece[i].path);
+                               iso_saved_file_path(file), shards.shard[i].path);
         else
-            status = iso_saved_file_read_piece(file, tensor, &pieces.piece[i]);
+            status = iso_saved_file_read_shard(file, tensor, &shards.shard[i]);
     }
-    iso_pieces_free(&pieces);
+    iso_state_shards_free(&shards);
     return status;
 }
 
 static iso_status check_state(const iso_training *t, const iso_saved_file *file, json_t **state,
-                              iso_place_in_training *place)
+                              iso_training_cursor *place)
 {
     iso_status status = iso_state_parse(file, state);
     if (status == ISO_OK && *state && !iso_saved_file_committed(file, NULL))
         return iso_error(ISO_INVALID,
-                         "%s has no commit mark: it was cut off, or another program has written to it; its "
+                         "%s has no commit record: it was cut off, or another program has written to it; its "
                          "weights may be loaded, but no training goes on from it",
                          iso_saved_file_path(file));
     if (status == ISO_OK && (!*state || !json_object_get(*state, "step")))
@@ -99,7 +99,7 @@ static iso_status check_state(const iso_training *t, const iso_saved_file *file,
 iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
 {
     json_t *state = NULL;
-    iso_place_in_training place;
+    iso_training_cursor place;
     double rate;
     iso_status status;
     ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &place)));

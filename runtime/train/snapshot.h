@@ -1,8 +1,8 @@
-/* Snapshots: a copy in memory of a graph's variables, each rank its own pieces. For runtime/train only. */
+/* Snapshots: a copy in memory of a graph's variables, each rank its own shards. For runtime/train only. */
 #ifndef ISO_TRAIN_SNAPSHOT_H
 #define ISO_TRAIN_SNAPSHOT_H
 
-#include "runtime/base/pieces.h"
+#include "runtime/base/shards.h"
 #include "runtime/graph/optimizer.h"
 
 typedef struct iso_snapshot iso_snapshot;
@@ -15,8 +15,8 @@ void iso_snapshot_destroy(iso_snapshot *snapshot);
 iso_status iso_snapshot_take(iso_snapshot *snapshot);
 /* Gives the variables the values back. Collective. */
 iso_status iso_snapshot_put(iso_snapshot *snapshot);
-/* Adds the snapshot's pieces, each under "<path>/<the variable's path>": to be written to a file, or filled
+/* Adds the snapshot's shards, each under "<path>/<the variable's path>": to be written to a file, or filled
  * from one. Lent as long as the snapshot lives and is asked under no other path. Local. */
-iso_status iso_snapshot_pieces(iso_snapshot *snapshot, const char *path, iso_pieces *pieces);
+iso_status iso_snapshot_shards(iso_snapshot *snapshot, const char *path, iso_state_shards *shards);
 
 #endif

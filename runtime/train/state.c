@@ -156,7 +156,7 @@ static json_t *data_of(const iso_training *t)
     json_t *object = json_pack("{s:s, s:I, s:I, s:I}", "source", iso_dataset_source(t->data), "rows",
                                (json_int_t)iso_dataset_rows(t->data), "batch_size",
                                (json_int_t)iso_dataset_batch_size(t->data), "position",
-                               (json_int_t)t->place.epoch * t->steps + t->place.batch);
+                               (json_int_t)t->cursor.epoch * t->steps + t->cursor.batch);
     json_object_set_new(object, "order", hexadecimal(iso_dataset_order(t->data)));
     return object;
 }
@@ -167,8 +167,8 @@ static json_t *sums_of(const iso_training *t)
     for (int i = 0; i < t->model->values; i++)
         json_array_append_new(names, json_string(t->model->value_name[i]));
     json_object_set_new(object, "names", names);
-    json_object_set_new(object, "sums", numbers(t->place.totals.sum, t->model->values));
-    json_object_set_new(object, "weights", numbers(t->place.totals.weight, t->model->values));
+    json_object_set_new(object, "sums", numbers(t->cursor.totals.sum, t->model->values));
+    json_object_set_new(object, "weights", numbers(t->cursor.totals.weight, t->model->values));
     return object;
 }
 
@@ -187,11 +187,11 @@ static iso_status write_callbacks(json_t *state, const iso_training *t)
 
 static iso_status write_training(json_t *state, const iso_training *t)
 {
-    json_object_set_new(state, "step", json_integer(t->place.trained));
+    json_object_set_new(state, "step", json_integer(t->cursor.trained));
     if (t->earlier > 0)
         json_object_set_new(state, "earlier_steps", json_integer(t->earlier));
-    json_object_set_new(state, "epoch", json_integer(t->place.epoch));
-    json_object_set_new(state, "batch", json_integer(t->place.batch));
+    json_object_set_new(state, "epoch", json_integer(t->cursor.epoch));
+    json_object_set_new(state, "batch", json_integer(t->cursor.batch));
     json_object_set_new(state, "steps_per_epoch", json_integer(t->steps));
     json_object_set_new(state, "epochs", json_integer(t->options.epochs));
     json_object_set_new(state, "data", data_of(t));

@@ -16,10 +16,10 @@ iso_status iso_state_parse(const iso_saved_file *file, json_t **root);
 /* Where the training stood that wrote the state. ISO_INVALID where it cannot go on here: another model, or
  * other batches in the middle of an epoch, naming both. Local. */
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
-                           iso_place_in_training *place);
+                           iso_training_cursor *place);
 /* Puts the training there: place, random numbers, callbacks; the chief warns of what else differs. Local. */
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
-                             const iso_place_in_training *place, iso_training *training);
+                             const iso_training_cursor *place, iso_training *training);
 /* Warnings of the chief about what may differ from the training that wrote the state, at the price of equal
  * numbers, naming both. Local. */
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *training);
@@ -44,13 +44,13 @@ iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pat
 /* ---- tensors ---- */
 
 /* The contents of a file for a model: places of its tensors and its state. */
-typedef struct iso_model_contents iso_model_contents;
+typedef struct iso_state_dict iso_state_dict;
 /* weights_only: neither the optimizer nor a state. Local. */
-iso_status iso_model_contents_create(iso_model *model, bool weights_only, iso_model_contents **contents);
-void iso_model_contents_destroy(iso_model_contents *contents);
+iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_dict **contents);
+void iso_state_dict_destroy(iso_state_dict *contents);
 /* Saves the model (and its training, where it is not NULL). Collective. */
-iso_status iso_model_contents_save(iso_model_contents *contents, const iso_training *training,
-                                   iso_saver *saver, const char *path, bool best, iso_status *last);
+iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *training, iso_saver *saver,
+                               const char *path, bool best, iso_status *last);
 /* Of an optimizer's state in a file. */
 typedef enum iso_optimizer_state {
     ISO_OPTIMIZER_IF_THERE, /* it is read where the file has it */

@@ -43,7 +43,7 @@ static iso_status check_model(const json_t *state, const iso_model *model)
 }
 
 /* Where the next step is. In the middle of an epoch the batches must be the same ones. */
-static iso_status read_place(const json_t *state, const iso_training *t, iso_place_in_training *place)
+static iso_status read_place(const json_t *state, const iso_training *t, iso_training_cursor *place)
 {
     const json_t *data = json_object_get(state, "data");
     int64_t epoch = 0, steps = 0, rows = 0, batch_size = 0;
@@ -134,9 +134,9 @@ static iso_status restore_callbacks(const json_t *state, iso_training *t)
 }
 
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
-                           iso_place_in_training *place)
+                           iso_training_cursor *place)
 {
-    iso_place_in_training read = {.epoch = 0};
+    iso_training_cursor read = {.epoch = 0};
     iso_status status;
     ISO_TRY(check_model(state, training->model));
     ISO_TRY(read_place(state, training, &read));
@@ -147,10 +147,10 @@ done:
 }
 
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
-                             const iso_place_in_training *place, iso_training *training)
+                             const iso_training_cursor *place, iso_training *training)
 {
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
-    training->place = *place;
+    training->cursor = *place;
     training->model->trained = place->trained;
     training->earlier = json_integer_value(json_object_get(state, "earlier_steps")); /* 0 where it has none */
     iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);

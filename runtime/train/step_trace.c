@@ -6,8 +6,8 @@
  * early gets there. An epoch's last batch may not be full, it would be a plan of its own. */
 static int64_t middle_step(const iso_training *t)
 {
-    int64_t whole = t->steps > 0 ? t->steps : 1, left = whole - t->place.batch;
-    bool only = t->options.epochs - t->place.epoch <= 1;
+    int64_t whole = t->steps > 0 ? t->steps : 1, left = whole - t->cursor.batch;
+    bool only = t->options.epochs - t->cursor.epoch <= 1;
     return only ? left / 2 + 1 : left + whole / 2 + 1;
 }
 

@@ -6,13 +6,13 @@
 #include "runtime/train/model_impl.h"
 
 /* Where a training stands: between two steps. */
-typedef struct iso_place_in_training {
+typedef struct iso_training_cursor {
     int epoch;           /* of the next step, from 0 */
     int64_t batch;       /* of the next step in its epoch, from 0 */
     int64_t trained;     /* steps since the first of all, those of earlier runs included */
     int64_t random_step; /* the graph's, which dropout counts by; of a checkpoint */
     iso_totals totals;   /* of the batches of this epoch */
-} iso_place_in_training;
+} iso_training_cursor;
 
 struct iso_training {
     iso_model *model;
@@ -21,7 +21,7 @@ struct iso_training {
     iso_context *ctx;
     iso_callback **callbacks;
     bool batch_begin, batch_end; /* whether a callback wants them */
-    bool apart;                  /* one of these may stop or fail on this rank alone */
+    bool rank_local;             /* one of these may stop or fail on this rank alone */
     bool at_epoch_end;           /* callbacks are told of it */
     bool warned;                 /* the chief has warned of a NaN or infinite loss */
     iso_status pending;          /* of a callback between batches, on this rank: agreed when the steps end */
@@ -29,7 +29,7 @@ struct iso_training {
     iso_progress *progress;
     iso_history *history;
     int64_t steps; /* in an epoch */
-    iso_place_in_training place;
+    iso_training_cursor cursor;
     int64_t earlier; /* of the steps in place.trained: those of trainings before this one */
     iso_fit_state state;
     double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, of validation, then of callbacks */
@@ -43,7 +43,7 @@ struct iso_training {
 /* Steps of this training so far, those before its checkpoint included. */
 static inline int64_t iso_training_steps(const iso_training *training)
 {
-    return training->place.trained - training->earlier;
+    return training->cursor.trained - training->earlier;
 }
 /* The names that the logs of an epoch's end will have, without what callbacks add. */
 iso_logs iso_training_expected_logs(const iso_training *training);

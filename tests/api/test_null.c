@@ -27,7 +27,7 @@ typedef struct made_things {
     iso_function *function;
     iso_suggestion *suggestion;
     iso_plan_report *report;
-    iso_pieces pieces;
+    iso_state_shards shards;
     iso_dataset *data;
     const iso_batch *batch; /* lent */
     iso_progress *progress;
@@ -60,7 +60,7 @@ typedef struct fixture {
     iso_plan_facts facts;
     iso_plan_report *report;
     iso_fingerprint fingerprint;
-    iso_pieces pieces;
+    iso_state_shards shards;
     iso_dataset *data;
     const iso_batch *batch;
     iso_data_array array;
@@ -70,7 +70,7 @@ typedef struct fixture {
     iso_progress *progress;
     iso_saver *saver;
     iso_saved_file *file;
-    iso_saved_contents contents;
+    iso_file_spec contents;
     iso_keras_unpacked unpacked;
     iso_optimizer optimizer;
     const iso_optimizer_rule *rule;
@@ -166,7 +166,7 @@ static void take_back(void)
     iso_graph_destroy(made->graph);
     iso_suggestion_destroy(made->suggestion);
     iso_plan_report_destroy(made->report);
-    iso_pieces_free(&made->pieces);
+    iso_state_shards_free(&made->shards);
     iso_dataset_destroy(made->data);
     iso_progress_destroy(made->progress);
     iso_callback_destroy(made->callback);
@@ -201,7 +201,7 @@ static iso_status set_up_model(void)
     ISO_TRY(iso_function_create(iso_model_graph(f.model), &f.whole, .inputs = {iso_model_input(f.model)},
                                 .outputs = {iso_model_output(f.model)}));
     ISO_TRY(iso_function_report(f.function, 6, &f.report));
-    ISO_TRY(iso_graph_pieces(iso_model_graph(f.model), &f.pieces));
+    ISO_TRY(iso_graph_shards(iso_model_graph(f.model), &f.shards));
     ISO_TRY(iso_model_save_weights(f.model, f.file_name));
     ISO_TRY(iso_saved_file_open(f.ctx, f.file_name, &f.file));
     ISO_TRY(iso_keras_save(f.model, f.keras_name));
@@ -265,7 +265,7 @@ static void tear_down(void)
     f.graph = NULL; /* new_graph of the next test destroys what is there */
     iso_function_destroy(f.whole);
     iso_plan_report_destroy(f.report);
-    iso_pieces_free(&f.pieces);
+    iso_state_shards_free(&f.shards);
     iso_saved_file_close(f.file);
     iso_saver_destroy(f.saver);
     iso_progress_destroy(f.progress);

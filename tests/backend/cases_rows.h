@@ -1,4 +1,4 @@
-/* Cases of the kernels that go row by row: softmax, cross-entropy, layer normalisation, and their pieces. A
+/* Cases of the kernels that go row by row: softmax, cross-entropy, layer normalisation, and their shards. A
  * function makes case `index` of t->op; false behind the last. */
 #ifndef ISO_TESTS_BACKEND_CASES_ROWS_H
 #define ISO_TESTS_BACKEND_CASES_ROWS_H

@@ -189,13 +189,13 @@ static inline void check_guards(const trial *t, const result *r)
 static inline void run_kernel(const trial *t, const iso_backend *backend, result *r)
 {
     iso_fault fault = {0};
-    iso_call call = {.attrs = &t->attrs,
-                     .inputs = t->inputs,
-                     .outputs = t->outputs,
-                     .in = t->in,
-                     .out = r->out,
-                     .info = &step_info,
-                     .fault = &fault};
+    iso_kernel_call call = {.attrs = &t->attrs,
+                            .inputs = t->inputs,
+                            .outputs = t->outputs,
+                            .in = t->in,
+                            .out = r->out,
+                            .info = &step_info,
+                            .fault = &fault};
     const iso_kernel *kernel = backend->find(t->op, &call);
     CHECK(kernel != NULL, "%s: no kernel", describe(t));
     r->kernel = kernel->name;
@@ -296,7 +296,7 @@ static inline void check_in_place(const trial *t, const result *want)
 }
 
 /* One part by run_part, then the same onto ones: the bits of `whole`, and of 1 plus them. */
-static inline void check_part(const trial *t, const iso_kernel *kernel, const iso_call *call,
+static inline void check_part(const trial *t, const iso_kernel *kernel, const iso_kernel_call *call,
                               const float *whole, const int64_t *offset, const int64_t *extent)
 {
     size_t count = (size_t)(extent[0] * extent[1]);
@@ -326,13 +326,13 @@ static inline void check_part(const trial *t, const iso_kernel *kernel, const is
 static inline void check_parts(const trial *t, const result *want)
 {
     iso_fault fault = {0};
-    iso_call call = {.attrs = &t->attrs,
-                     .inputs = t->inputs,
-                     .outputs = t->outputs,
-                     .in = t->in,
-                     .out = (iso_array *)want->out,
-                     .info = &step_info,
-                     .fault = &fault};
+    iso_kernel_call call = {.attrs = &t->attrs,
+                            .inputs = t->inputs,
+                            .outputs = t->outputs,
+                            .in = t->in,
+                            .out = (iso_array *)want->out,
+                            .info = &step_info,
+                            .fault = &fault};
     const iso_kernel *kernel = iso_backend_cpu()->find(t->op, &call);
     int64_t rows = want->out[0].dim[0], columns = want->out[0].dim[1];
     if (!kernel->run_part || rows < 1 || columns < 1)

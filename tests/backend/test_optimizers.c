@@ -1,5 +1,5 @@
 /* The vector loops of the optimizers and of sums between slots against the plain ones, for each instruction
- * set of this machine: and that an update cut into parts gives the bits of one in one piece. Ranks: 1 */
+ * set of this machine: and that an update cut into parts gives the bits of one in one shard. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>

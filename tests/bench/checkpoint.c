@@ -36,9 +36,9 @@ typedef struct bench {
     size_t bytes; /* this rank's */
     char *state, *spare;
     iso_saved_tensor tensor[TENSORS];
-    iso_piece piece[TENSORS];
-    iso_saved_contents contents;
-    iso_pieces pieces;
+    iso_state_shard shard[TENSORS];
+    iso_file_spec contents;
+    iso_state_shards shards;
     iso_saver *waiting, *saver; /* one that writes before it returns, one that copies and goes on */
     double seconds[KINDS][MOST_ROUNDS];
 } bench;
@@ -99,7 +99,7 @@ static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
                 &box.extent[columns]);
         snprintf(name[t], sizeof name[t], "/layers/dense_%d/vars/0", t);
         b->tensor[t] = (iso_saved_tensor){name[t], name[t] + 1, ISO_F32, shape};
-        b->piece[t] = (iso_piece){name[t] + 1, ISO_F32, shape, box, 0, iso_box_count(&box), NULL, true};
+        b->shard[t] = (iso_state_shard){name[t] + 1, ISO_F32, shape, box, 0, iso_box_count(&box), NULL, true};
         b->bytes += (size_t)iso_box_count(&box) * 4;
     }
     ISO_TRY(iso_alloc(b->bytes, "the state", (void **)&b->state));
@@ -108,11 +108,11 @@ static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
         ((uint32_t *)(void *)b->state)[i] = (uint32_t)i * 2654435761u;
     char *at = b->state;
     for (int t = 0; t < TENSORS; t++) {
-        b->piece[t].data = at;
-        at += (size_t)b->piece[t].count * 4;
+        b->shard[t].data = at;
+        at += (size_t)b->shard[t].count * 4;
     }
-    b->contents = (iso_saved_contents){.tensors = TENSORS, .tensor = b->tensor, .state = "{}", .number = 1};
-    b->pieces = (iso_pieces){TENSORS, b->piece};
+    b->contents = (iso_file_spec){.tensors = TENSORS, .tensor = b->tensor, .state = "{}", .number = 1};
+    b->shards = (iso_state_shards){TENSORS, b->shard};
 done:
     return status;
 }
@@ -158,7 +158,7 @@ static iso_status measure_save(bench *b, double *seconds)
 {
     unlink(b->saved);
     double from = begin(b);
-    iso_status status = iso_saver_save(b->waiting, b->saved, &b->contents, &b->pieces, false, NULL);
+    iso_status status = iso_saver_save(b->waiting, b->saved, &b->contents, &b->shards, false, NULL);
     *seconds = slowest(b, iso_clock() - from);
     return status;
 }
@@ -167,7 +167,7 @@ static iso_status measure_stall(bench *b, double *seconds)
 {
     unlink(b->saved);
     double from = begin(b);
-    iso_status status = iso_saver_save(b->saver, b->saved, &b->contents, &b->pieces, false, NULL);
+    iso_status status = iso_saver_save(b->saver, b->saved, &b->contents, &b->shards, false, NULL);
     *seconds = slowest(b, iso_clock() - from);
     return status == ISO_OK ? iso_saver_wait(b->saver) : status;
 }
@@ -197,10 +197,10 @@ static iso_status measure_read(bench *b, double *seconds)
     double from = begin(b);
     iso_status status = iso_saved_file_open(b->ctx, b->saved, &file);
     for (int t = 0; t < TENSORS && status == ISO_OK; t++) {
-        iso_piece piece = b->piece[t];
-        piece.data = at;
-        status = iso_saved_file_read_piece(file, iso_saved_file_of(file, piece.path), &piece);
-        at += (size_t)piece.count * 4;
+        iso_state_shard shard = b->shard[t];
+        shard.data = at;
+        status = iso_saved_file_read_shard(file, iso_saved_file_of(file, shard.path), &shard);
+        at += (size_t)shard.count * 4;
     }
     *seconds = slowest(b, iso_clock() - from);
     iso_saved_file_close(file);

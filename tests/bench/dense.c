@@ -14,7 +14,7 @@
 
 #include "models/layers.h"
 #include "runtime/backend/backend.h"
-#include "runtime/backend/cpu/library.h"
+#include "runtime/backend/cpu/onednn.h"
 #include "runtime/base/clock.h"
 #include "runtime/exec/function.h"
 #include "runtime/session/session.h"
@@ -121,10 +121,10 @@ static void one_floor(const floor_slot *f)
     iso_rule_run adam = iso_backend_cpu()->optimizer("adam", ISO_F32);
     for (int layer = 0; layer < LAYERS; layer++) {
         const int64_t at = layer * n * n, part = layer * f->share;
-        iso_library_sgemm(&forward, f->a, f->state[0] + at, f->b);
+        iso_onednn_sgemm(&forward, f->a, f->state[0] + at, f->b);
         if (layer > 0)
-            iso_library_sgemm(&back, f->b, f->state[0] + at, f->a);
-        iso_library_sgemm(&gradient, f->a, f->b, f->c + at);
+            iso_onednn_sgemm(&back, f->b, f->state[0] + at, f->a);
+        iso_onednn_sgemm(&gradient, f->a, f->b, f->c + at);
         adam(f->share, f->state[3] + part, (void *[]){f->state[1] + part, f->state[2] + part, NULL},
              f->c + at, hyper);
     }

@@ -39,7 +39,7 @@ static iso_status measure(iso_context *ctx, int blocks, const char *mesh_text, c
         x = block(x);
     iso_tensor *loss = iso_mean(iso_square(x));
     iso_update *update = iso_minimize(loss, iso_adam(1e-3));
-    ISO_TRY(iso_mesh_imagine(ctx, mesh_text, &mesh));
+    ISO_TRY(iso_mesh_abstract(ctx, mesh_text, &mesh));
     ISO_TRY(iso_layout_map_create(mesh, &map));
     if (iso_mesh_axes(mesh) > 1) {
         ISO_TRY(iso_layout_map_set(map, "dense(_[0-9]*[02468])?/kernel", "-, model"));

@@ -41,8 +41,8 @@ def end_of(program, path):
         raise SystemExit(f"isogrid itself ended with {done.returncode}: {text}")
     if "did not come to an end" in text:
         return "endless"
-    mark = "itself failed on it: signal "
-    return mark in text and "signal_" + text.split(mark)[1].split()[0]
+    record = "itself failed on it: signal "
+    return record in text and "signal_" + text.split(record)[1].split()[0]
 
 
 def main():

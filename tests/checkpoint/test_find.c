@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "runtime/checkpoint/mark.h"
+#include "runtime/checkpoint/commit_record.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/run_tests.h"
 
@@ -42,7 +42,7 @@ static void save_version(const char *name, int version)
 {
     made_state state;
     made_state_begin(&state, ctx, version);
-    check_ok(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, NULL));
+    check_ok(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.shards, false, NULL));
     check_ok(iso_saver_wait(saver));
     made_state_end(&state);
 }
@@ -84,12 +84,12 @@ static void harm(const char *name, size_t offset, bool cut)
 /* The first byte of a tensor in the file. */
 static size_t place_of(const char *name, int tensor)
 {
-    iso_mark mark;
+    iso_commit_record record;
     bool found = false;
     int file = open(in_folder(folder, name), O_RDONLY);
-    check_ok(iso_mark_read(file, name, &found, &mark));
-    size_t place = (size_t)mark.tensor[tensor].offset;
-    iso_mark_free(&mark);
+    check_ok(iso_commit_record_read(file, name, &found, &record));
+    size_t place = (size_t)record.tensor[tensor].offset;
+    iso_commit_record_free(&record);
     close(file);
     meet();
     return place;
@@ -111,7 +111,7 @@ START_TEST(test_find)
                  "5-5.weights.h5': tensor '/layers/dense_1/vars/0' (dense_1/kernel) is not what was written");
     harm("4-6.weights.h5", 5000, true);
     expect_found("{epoch}-{loss}.weights.h5", "3-7.weights.h5",
-                 "4-6.weights.h5' does not end with a commit mark");
+                 "4-6.weights.h5' does not end with a commit record");
     harm("3-7.weights.h5", 9, false);
     expect_found("{epoch}-{loss}.weights.h5", "2-8.weights.h5", "3-7.weights.h5'");
     expect_found("{}-9.weights.h5", "1-9.weights.h5", NULL);
@@ -119,7 +119,7 @@ START_TEST(test_find)
 }
 END_TEST
 
-/* By number first; among equals the youngest; and files without a mark never. */
+/* By number first; among equals the youngest; and files without a record never. */
 START_TEST(test_order_of_time)
 {
     struct timespec old[2] = {{1000, 0}, {1000, 0}};
@@ -137,7 +137,7 @@ START_TEST(test_order_of_time)
         ck_assert_int_eq(system(command), 0);
     }
     meet();
-    expect_found(NULL, "b.weights.h5", "keras.weights.h5' does not end with a commit mark");
+    expect_found(NULL, "b.weights.h5", "keras.weights.h5' does not end with a commit record");
     expect_found(NULL, "b.weights.h5", "pipe.weights.h5' is no file");
     expect_found(NULL, "b.weights.h5", "folder.weights.h5' is no file");
 }

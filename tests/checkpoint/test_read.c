@@ -1,4 +1,4 @@
-/* Checkpoints that were saved are read: the same tensors whole, in parts and by pieces, from any number of
+/* Checkpoints that were saved are read: the same tensors whole, in parts and by shards, from any number of
  * ranks; what was changed, cut off or put together wrongly is refused by all ranks alike.
  * Ranks: 1, 3, 5
  * Timeout: 300 */
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/lock.h"
-#include "runtime/checkpoint/mark.h"
+#include "runtime/checkpoint/commit_record.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/dice.h"
 #include "tests/support/run_tests.h"
@@ -42,10 +42,10 @@ static void meet(void)
     check_ok(iso_agree(ctx, ISO_OK));
 }
 
-static const char *save(const char *name, const iso_saved_contents *contents, const iso_pieces *pieces)
+static const char *save(const char *name, const iso_file_spec *contents, const iso_state_shards *shards)
 {
     const char *path = in_folder(folder, name);
-    check_ok(iso_saver_save(saver, path, contents, pieces, false, NULL));
+    check_ok(iso_saver_save(saver, path, contents, shards, false, NULL));
     check_ok(iso_saver_wait(saver));
     return path;
 }
@@ -55,7 +55,7 @@ static const char *save_version(const char *name, int version)
 {
     made_state other;
     made_state_begin(&other, ctx, version);
-    const char *path = save(name, &other.contents, &other.pieces);
+    const char *path = save(name, &other.contents, &other.shards);
     made_state_end(&other);
     return path;
 }
@@ -98,8 +98,9 @@ static void check_parts(iso_saved_file *file, int t, dice *d)
         }
         int64_t all = iso_box_count(&box), begin = throw_dice(d, (int)all + 1);
         int64_t count = k % 2 ? throw_dice(d, (int)(all - begin) + 1) : all - begin;
-        iso_piece piece = {expected->path, expected->dtype, expected->shape, box, begin, count, out, false};
-        check_ok(iso_saved_file_read_piece(file, tensor, &piece));
+        iso_state_shard shard = {expected->path, expected->dtype, expected->shape, box, begin, count, out,
+                                 false};
+        check_ok(iso_saved_file_read_shard(file, tensor, &shard));
         for (int64_t i = 0; i < count; i++) {
             int64_t global = iso_box_global_index(&box, &expected->shape, begin + i);
             ck_assert(memcmp(out + (size_t)i * size, values + (size_t)global * size, size) == 0);
@@ -150,7 +151,7 @@ START_TEST(test_what_was_saved)
 {
     iso_saved_file *file = NULL;
     dice d = dice_for(iso_rank(ctx));
-    check_ok(iso_saved_file_open(ctx, save("a.weights.h5", &state.contents, &state.pieces), &file));
+    check_ok(iso_saved_file_open(ctx, save("a.weights.h5", &state.contents, &state.shards), &file));
     check_contents(file, 0);
     for (int t = 0; t < MADE_TENSORS; t++) {
         check_parts(file, t, &d);
@@ -219,25 +220,25 @@ static void change_small(size_t at, char byte)
 static void save_small(void)
 {
     iso_saved_group group = {"/layers/dense/vars", "d"};
-    iso_piece piece[SMALL];
+    iso_state_shard shard[SMALL];
     for (int t = 0; t < SMALL; t++) {
         iso_box box = iso_box_whole(&small_tensor[t].shape);
-        piece[t] = (iso_piece){small_tensor[t].path,
-                               small_tensor[t].dtype,
-                               small_tensor[t].shape,
-                               box,
-                               0,
-                               iso_box_count(&box),
-                               (void *)(uintptr_t)small_values(t),
-                               is_chief()};
+        shard[t] = (iso_state_shard){small_tensor[t].path,
+                                     small_tensor[t].dtype,
+                                     small_tensor[t].shape,
+                                     box,
+                                     0,
+                                     iso_box_count(&box),
+                                     (void *)(uintptr_t)small_values(t),
+                                     is_chief()};
     }
-    iso_saved_contents contents = {.tensors = SMALL,
-                                   .groups = 1,
-                                   .tensor = small_tensor,
-                                   .group = &group,
-                                   .state = "{\"step\": 3}",
-                                   .number = 3};
-    small_path = save("small.weights.h5", &contents, &(iso_pieces){SMALL, piece});
+    iso_file_spec contents = {.tensors = SMALL,
+                              .groups = 1,
+                              .tensor = small_tensor,
+                              .group = &group,
+                              .state = "{\"step\": 3}",
+                              .number = 3};
+    small_path = save("small.weights.h5", &contents, &(iso_state_shards){SMALL, shard});
     int file = open(small_path, O_RDONLY);
     small_bytes = (size_t)read(file, original, MOST_BYTES);
     ck_assert(small_bytes > 0 && small_bytes < MOST_BYTES);
@@ -309,7 +310,7 @@ static bool refused_or_same(const char *what, size_t where)
     return status != ISO_OK;
 }
 
-/* Under AddressSanitizer everything takes longer, above all making a process of each file without a mark. */
+/* Under AddressSanitizer everything takes longer, above all making a process of each file without a record. */
 static size_t stride(size_t usual, size_t several)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -327,7 +328,7 @@ START_TEST(test_flipped_bits)
         kept += !refused_or_same("a flipped bit", i);
         change_small(i, original[i]);
     }
-    ck_assert_uint_le(kept, 8); /* of the characters that tell of a mark: it is then a file without one */
+    ck_assert_uint_le(kept, 8); /* of the characters that tell of a record: it is then a file without one */
 }
 END_TEST
 
@@ -339,8 +340,8 @@ START_TEST(test_cut_off)
         write_small(original, i);
         kept += !refused_or_same("cut off", i);
     }
-    ck_assert_uint_le(kept, (ISO_MARK_TAIL + SMALL * ISO_MARK_ENTRY) / 17 +
-                                1); /* nothing is missing but the mark */
+    ck_assert_uint_le(kept, (ISO_COMMIT_TAIL + SMALL * ISO_COMMIT_ENTRY) / 17 +
+                                1); /* nothing is missing but the record */
     write_small(original, small_bytes + 100);
     refused_or_same("grown", small_bytes);
 }
@@ -357,21 +358,21 @@ static void expect_refused(const char *path, const char *reason)
     ck_assert_ptr_nonnull(strstr(iso_error_message(), folder));
 }
 
-/* A mark that is sound, but tells of other places than HDF5: here two tensors have changed theirs. */
+/* A record that is sound, but tells of other places than HDF5: here two tensors have changed theirs. */
 START_TEST(test_mark_of_another_file)
 {
-    const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+    const char *path = save("a.weights.h5", &state.contents, &state.shards);
     if (is_chief()) {
-        iso_mark mark;
+        iso_commit_record record;
         bool found = false;
         int file = open(path, O_RDWR);
-        check_ok(iso_mark_read(file, path, &found, &mark));
-        uint64_t place = mark.tensor[0].offset;
-        ck_assert(found && mark.tensor[0].bytes == mark.tensor[6].bytes);
-        mark.tensor[0].offset = mark.tensor[6].offset;
-        mark.tensor[6].offset = place;
-        check_ok(iso_mark_write(file, path, &mark));
-        iso_mark_free(&mark);
+        check_ok(iso_commit_record_read(file, path, &found, &record));
+        uint64_t place = record.tensor[0].offset;
+        ck_assert(found && record.tensor[0].bytes == record.tensor[6].bytes);
+        record.tensor[0].offset = record.tensor[6].offset;
+        record.tensor[6].offset = place;
+        check_ok(iso_commit_record_write(file, path, &record));
+        iso_commit_record_free(&record);
         close(file);
     }
     meet();
@@ -379,7 +380,7 @@ START_TEST(test_mark_of_another_file)
 }
 END_TEST
 
-/* What other programs do to a file takes its mark away, and then what they did counts. */
+/* What other programs do to a file takes its record away, and then what they did counts. */
 static void edit(const char *path, void (*change)(hid_t file))
 {
     if (is_chief()) {
@@ -465,17 +466,17 @@ START_TEST(test_edited)
         {index_path_twice, "the path 'a' twice"},
     };
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
-        const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+        const char *path = save("a.weights.h5", &state.contents, &state.shards);
         edit(path, edits[i].change);
         expect_refused(path, edits[i].reason);
     }
 }
 END_TEST
 
-/* Without index and mark it is what Keras would have: tensors at places. */
+/* Without index and record it is what Keras would have: tensors at places. */
 START_TEST(test_without_mark)
 {
-    const char *path = save("a.weights.h5", &state.contents, &state.pieces);
+    const char *path = save("a.weights.h5", &state.contents, &state.shards);
     iso_saved_file *file = NULL;
     edit(path, delete_index);
     check_ok(iso_saved_file_open(ctx, path, &file));

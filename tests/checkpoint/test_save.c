@@ -7,8 +7,8 @@
 #include <zlib.h>
 
 #include "runtime/base/lock.h"
+#include "runtime/checkpoint/commit_record.h"
 #include "runtime/checkpoint/crc.h"
-#include "runtime/checkpoint/mark.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/run_tests.h"
 
@@ -40,7 +40,7 @@ static bool is_chief(void)
 static void save(const char *name, bool best)
 {
     iso_status last;
-    check_ok(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, best, &last));
+    check_ok(iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.shards, best, &last));
     check_ok(last);
     check_ok(iso_saver_wait(saver));
     ck_assert_str_eq(iso_saver_message(saver), "");
@@ -48,35 +48,35 @@ static void save(const char *name, bool best)
 
 /* ---- what is in a file ---- */
 
-static void check_tensor(int file, const iso_mark *mark, int t, int version)
+static void check_tensor(int file, const iso_commit_record *record, int t, int version)
 {
     size_t bytes = made_bytes(&state.tensor[t]);
     void *expected = made_values(&state.tensor[t], t, version);
     char *found = malloc(bytes + 1);
-    ck_assert_uint_eq(mark->tensor[t].bytes, bytes);
-    ck_assert_int_eq(pread(file, found, bytes, (off_t)mark->tensor[t].offset), bytes);
+    ck_assert_uint_eq(record->tensor[t].bytes, bytes);
+    ck_assert_int_eq(pread(file, found, bytes, (off_t)record->tensor[t].offset), bytes);
     ck_assert_msg(memcmp(found, expected, bytes) == 0, "'%s' has other bytes", state.tensor[t].place);
-    ck_assert_msg(mark->tensor[t].crc == crc32(0, expected, (uInt)bytes), "'%s' has another checksum",
+    ck_assert_msg(record->tensor[t].crc == crc32(0, expected, (uInt)bytes), "'%s' has another checksum",
                   state.tensor[t].place);
     free(expected);
     free(found);
 }
 
-/* By the mark alone. */
+/* By the record alone. */
 static void check_raw(const char *path, int version)
 {
-    iso_mark mark;
+    iso_commit_record record;
     bool found = false;
     int file = open(path, O_RDONLY);
     ck_assert_msg(file >= 0, "'%s' is missing", path);
-    check_ok(iso_mark_read(file, path, &found, &mark));
+    check_ok(iso_commit_record_read(file, path, &found, &record));
     ck_assert(found);
-    check_ok(iso_mark_check_others(file, path, &mark));
-    ck_assert_uint_eq(mark.number, 1000 + (uint64_t)version);
-    ck_assert_int_eq(mark.tensors, MADE_TENSORS);
+    check_ok(iso_commit_record_check_others(file, path, &record));
+    ck_assert_uint_eq(record.number, 1000 + (uint64_t)version);
+    ck_assert_int_eq(record.tensors, MADE_TENSORS);
     for (int t = 0; t < MADE_TENSORS; t++)
-        check_tensor(file, &mark, t, version);
-    iso_mark_free(&mark);
+        check_tensor(file, &record, t, version);
+    iso_commit_record_free(&record);
     close(file);
 }
 
@@ -172,13 +172,13 @@ START_TEST(test_what_is_in_a_file)
 }
 END_TEST
 
-/* Straight from the pieces, before the call returns. */
+/* Straight from the shards, before the call returns. */
 START_TEST(test_a_save_that_waits)
 {
     size_t before = iso_memory_held();
     check_ok(iso_saver_create(ctx, &saver, .waits = true));
     check_ok(
-        iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, true, NULL));
+        iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.shards, true, NULL));
     ck_assert_str_eq(names_in(folder), "a.weights.h5 best latest");
     /* Memory is only for windows of the matrix that is cut into short runs: see test_memory. */
     ck_assert_uint_lt(iso_memory_held(), before + (7 << 19));
@@ -191,7 +191,7 @@ START_TEST(test_a_save_by_mpio)
 {
     check_ok(iso_saver_create(ctx, &saver, .mpio = true));
     for (int n = 0; n < 2; n++) {
-        check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces,
+        check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.shards,
                                 true, NULL));
         ck_assert_str_eq(names_in(folder), "a.weights.h5 best latest");
         check_file("a.weights.h5", 0);
@@ -231,7 +231,7 @@ START_TEST(test_saves_again)
         made_state_end(&state);
         made_state_begin(&state, ctx, version);
         check_ok(
-            iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last));
+            iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.shards, false, &last));
         check_ok(last);
         made_state_end(&state); /* what was given may change, and go, at once */
         made_state_begin(&state, ctx, 7);
@@ -271,8 +271,8 @@ END_TEST
 
 START_TEST(test_nothing_to_save)
 {
-    iso_saved_contents nothing = {.state = "", .number = 3};
-    iso_pieces none = {0};
+    iso_file_spec nothing = {.state = "", .number = 3};
+    iso_state_shards none = {0};
     check_ok(iso_saver_create(ctx, &saver, .waits = true));
     check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &nothing, &none, false, NULL));
     if (is_chief()) {
@@ -321,7 +321,7 @@ static void put_file(const char *name, const char *text)
     check_ok(iso_agree(ctx, ISO_OK));
 }
 
-/* Checkpoints that were there before count; files of others, and those without a mark, are not touched. */
+/* Checkpoints that were there before count; files of others, and those without a record, are not touched. */
 START_TEST(test_adoption)
 {
     check_ok(iso_saver_create(ctx, &saver));
@@ -376,8 +376,8 @@ START_TEST(test_missing_folders_are_made)
         ck_assert_int_eq(chdir(folder), 0);
     iso_status status = is_chief() ? ISO_OK : chdir(folder) ? ISO_FAILED : ISO_OK;
     check_ok(iso_agree(ctx, status));
-    check_ok(iso_saver_save(saver, "d/1.weights.h5", &state.contents, &state.pieces, false, NULL));
-    check_ok(iso_saver_save(saver, "1.weights.h5", &state.contents, &state.pieces, false, NULL));
+    check_ok(iso_saver_save(saver, "d/1.weights.h5", &state.contents, &state.shards, false, NULL));
+    check_ok(iso_saver_save(saver, "1.weights.h5", &state.contents, &state.shards, false, NULL));
     check_ok(iso_saver_wait(saver));
     ck_assert_str_eq(names_in(folder), "1.weights.h5 a d latest");
     ck_assert_int_eq(chdir("/"), 0);
@@ -390,7 +390,7 @@ static void expect_refused(const char *name, const char *part)
 {
     iso_status last = ISO_FAILED;
     check_refused(
-        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, &last), part);
+        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.shards, false, &last), part);
     check_ok(last);
     ck_assert_str_eq(names_in(folder), "");
 }
@@ -439,15 +439,15 @@ END_TEST
 START_TEST(test_wrong_pieces)
 {
     check_ok(iso_saver_create(ctx, &saver));
-    iso_piece *piece = &state.piece[0];
-    const iso_piece before = *piece;
+    iso_state_shard *shard = &state.shard[0];
+    const iso_state_shard before = *shard;
     if (iso_rank(ctx) == iso_ranks(ctx) - 1)
-        piece->begin = 1;
+        shard->begin = 1;
     expect_refused("a.weights.h5", "lies outside");
-    *piece = before;
-    piece->writer = !is_chief();
+    *shard = before;
+    shard->writer = !is_chief();
     expect_refused("a.weights.h5", "of the 70 elements of 'dense/kernel'");
-    *piece = before;
+    *shard = before;
     save("a.weights.h5", false);
     check_file("a.weights.h5", 0);
 }
@@ -475,7 +475,7 @@ END_TEST
 static void expect_failure(const char *name, const char *part)
 {
     iso_status status =
-        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.pieces, false, NULL);
+        iso_saver_save(saver, in_folder(folder, name), &state.contents, &state.shards, false, NULL);
     if (status == ISO_OK) {
         status = iso_saver_wait(saver);
         ck_assert_msg(strstr(iso_saver_message(saver), part), "%s", iso_saver_message(saver));
@@ -511,7 +511,7 @@ START_TEST(test_latest_fails)
         ck_assert_int_eq(mkdir(in_folder(folder, "latest"), 0777), 0);
     }
     check_ok(iso_agree(ctx, ISO_OK));
-    check_ok(iso_saver_save(saver, in_folder(folder, "2.weights.h5"), &state.contents, &state.pieces, false,
+    check_ok(iso_saver_save(saver, in_folder(folder, "2.weights.h5"), &state.contents, &state.shards, false,
                             NULL));
     check_ok(iso_saver_wait(saver));
     ck_assert_ptr_nonnull(strstr(iso_saver_message(saver), "it is written, but '"));
@@ -528,10 +528,10 @@ START_TEST(test_last_status)
     if (is_chief())
         ck_assert_int_eq(mkdir(in_folder(folder, "a.weights.h5"), 0777), 0);
     check_ok(iso_agree(ctx, ISO_OK));
-    check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.pieces, false,
+    check_ok(iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.shards, false,
                             &last));
     check_ok(last);
-    check_ok(iso_saver_save(saver, in_folder(folder, "b.weights.h5"), &state.contents, &state.pieces, false,
+    check_ok(iso_saver_save(saver, in_folder(folder, "b.weights.h5"), &state.contents, &state.shards, false,
                             &last));
     ck_assert_int_eq(last, ISO_IO);
     ck_assert_ptr_nonnull(strstr(iso_saver_message(saver), "a.weights.h5"));
@@ -546,9 +546,9 @@ START_TEST(test_memory)
 {
     enum { MARGIN = 7 << 19 };
     size_t own = 0, before = iso_memory_held();
-    for (int i = 0; i < state.pieces.count; i++)
-        if (state.piece[i].writer)
-            own += (size_t)state.piece[i].count * iso_dtype_size(state.piece[i].dtype);
+    for (int i = 0; i < state.shards.count; i++)
+        if (state.shard[i].writer)
+            own += (size_t)state.shard[i].count * iso_dtype_size(state.shard[i].dtype);
     check_ok(iso_saver_create(ctx, &saver));
     for (int n = 0; n < 3; n++)
         save("a.weights.h5", false);

@@ -91,21 +91,21 @@ static iso_box throw_box(dice *d, const iso_shape *shape)
     return box;
 }
 
-/* A part of a box's elements, as pieces have them. */
-static void check_piece(iso_saved_file *file, int tensor, const double *values, dice *d)
+/* A part of a box's elements, as shards have them. */
+static void check_shard(iso_saved_file *file, int tensor, const double *values, dice *d)
 {
     double out[MOST];
     const iso_saved_tensor *t = iso_saved_file_tensor(file, tensor);
     iso_box box = throw_box(d, &t->shape);
     int64_t all = iso_box_count(&box), begin = throw_dice(d, (int)all + 1);
-    iso_piece piece = {
+    iso_state_shard shard = {
         .path = "x", .dtype = ISO_F64, .shape = t->shape, .box = box, .begin = begin, .data = out};
-    piece.count = throw_dice(d, (int)(all - begin) + 1);
-    check_ok(iso_saved_file_read_piece(file, tensor, &piece));
-    for (int64_t i = 0; i < piece.count; i++)
+    shard.count = throw_dice(d, (int)(all - begin) + 1);
+    check_ok(iso_saved_file_read_shard(file, tensor, &shard));
+    for (int64_t i = 0; i < shard.count; i++)
         ck_assert(out[i] == values[iso_box_global_index(&box, &t->shape, begin + i)]);
-    piece.shape.dim[piece.shape.rank++ % ISO_MAX_RANK] = 1;
-    check_refused(iso_saved_file_read_piece(file, tensor, &piece), t->place);
+    shard.shape.dim[shard.shape.rank++ % ISO_MAX_RANK] = 1;
+    check_refused(iso_saved_file_read_shard(file, tensor, &shard), t->place);
 }
 
 static void check_tensor(iso_saved_file *file, int tensor, const double *values, int parts)
@@ -119,7 +119,7 @@ static void check_tensor(iso_saved_file *file, int tensor, const double *values,
     for (int i = 0; i < parts; i++) {
         iso_box box = throw_box(&d, &t->shape);
         check_box(file, tensor, values, &box, dtypes[throw_dice(&d, 6)]);
-        check_piece(file, tensor, values, &d);
+        check_shard(file, tensor, values, &d);
     }
 }
 
@@ -236,8 +236,8 @@ START_TEST(test_wrong_parts)
     check_refused(iso_saved_file_read(file, tensor, &box, ISO_DTYPE_NONE, out), "as none");
     check_refused(iso_saved_file_read(file, -1, &box, ISO_F64, out), "has no tensor -1");
     check_refused(iso_saved_file_read(file, 1000, &box, ISO_F64, out), "has no tensor 1000");
-    iso_piece piece = {"x", ISO_F64, ISO_SHAPE(2, 3, 4), box, 20, 5, out, false};
-    check_refused(iso_saved_file_read_piece(file, tensor, &piece), "[20, 25)");
+    iso_state_shard shard = {"x", ISO_F64, ISO_SHAPE(2, 3, 4), box, 20, 5, out, false};
+    check_refused(iso_saved_file_read_shard(file, tensor, &shard), "[20, 25)");
     iso_saved_file_close(file);
 }
 END_TEST

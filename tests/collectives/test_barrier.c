@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "collectives/shm/barrier_impl.h"
-#include "runtime/exec/pool.h"
+#include "runtime/exec/thread_pool.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -142,12 +142,12 @@ static void one_is_late(void *arg, int thread)
 /* The thread that begins a job waits for the others, and they for the next job. */
 START_TEST(threads_of_a_pool_wait_asleep)
 {
-    iso_pool *pool;
-    check_ok(iso_pool_create(2, _i % 2, &pool));
+    iso_thread_pool *pool;
+    check_ok(iso_thread_pool_create(2, _i % 2, &pool));
     double before = own_seconds();
-    iso_pool_run(pool, one_is_late, NULL);
+    iso_thread_pool_run(pool, one_is_late, NULL);
     double used = own_seconds() - before;
-    iso_pool_destroy(pool);
+    iso_thread_pool_destroy(pool);
     ck_assert_msg(used < 0.02, "%g s of 0.2", used);
 }
 END_TEST

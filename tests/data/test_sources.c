@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "runtime/base/random.h"
-#include "runtime/data/convert_impl.h"
+#include "runtime/data/convert_rows_impl.h"
 #include "runtime/session/session.h"
 #include "tests/data/data_test.h"
 #include "tests/support/run_tests.h"

@@ -255,19 +255,19 @@ START_TEST(classes_are_never_gathered)
         begin(&n, meshes[m].mesh, meshes[m].layout, ISO_F64, ISO_I32);
         iso_function *function = make_function(&n, true);
         const iso_program *program = function->program;
-        int pieces = 0;
+        int shards = 0;
         for (int i = 0; i < program->steps; i++) {
             const iso_program_step *step = &program->step[i];
             const iso_program_value *from = &program->value[step->input[0]],
                                     *to = &program->value[step->output[0]];
-            pieces += step->op && strncmp(step->op->type->name, "class_", 6) == 0;
+            shards += step->op && strncmp(step->op->type->name, "class_", 6) == 0;
             int last = from->tensor->shape.rank - 1;
             bool has_classes = last >= 0 && from->tensor->shape.dim[last] == CLASSES;
             ck_assert_msg(step->op || !has_classes || cuts(&from->layout, last) <= cuts(&to->layout, last),
                           "%s: the classes of %s are gathered", meshes[m].mesh,
                           iso_tensor_name(from->tensor));
         }
-        ck_assert_int_gt(pieces, 10);
+        ck_assert_int_gt(shards, 10);
         iso_function_destroy(function);
         end(&n);
     }
@@ -298,7 +298,7 @@ START_TEST(one_slot_keeps_the_ops)
     net n;
     begin(&n, "data=1", NULL, ISO_F64, ISO_I32);
     iso_function *function = make_function(&n, true);
-    ck_assert_ptr_null(function->program->pieces);
+    ck_assert_ptr_null(function->program->decomposed);
     iso_function_destroy(function);
     end(&n);
 }

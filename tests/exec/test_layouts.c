@@ -234,7 +234,7 @@ static int from_environment(const char *name, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
-/* Every op in the list was in some network, in pieces where it has pieces. */
+/* Every op in the list was in some network, in blocks where it has shards. */
 static void check_all_ops_seen(void)
 {
     char missing[1024] = "";

@@ -1,4 +1,4 @@
-/* State from outside of steps: variables are read and assigned, pieces cover every element once, the
+/* State from outside of steps: variables are read and assigned, shards cover every element once, the
  * fingerprint knows no layout, and initial values follow Keras's initializers.
  * Ranks: 1, 3, 8 */
 #include <check.h>
@@ -81,17 +81,17 @@ END_TEST
 START_TEST(variables_need_a_function)
 {
     double value;
-    iso_pieces pieces;
+    iso_state_shards shards;
     iso_graph *graph = iso_graph_create(ctx);
     iso_variable *variable = iso_variable_create(graph, "v", ISO_F32, ISO_SCALAR, (iso_initializer){0}, true);
     ck_assert_int_eq(iso_variable_read(variable, &value, 1), ISO_INVALID);
     ck_assert_ptr_nonnull(strstr(iso_error_message(), "'v'"));
-    ck_assert_int_eq(iso_graph_pieces(graph, &pieces), ISO_INVALID);
+    ck_assert_int_eq(iso_graph_shards(graph, &shards), ISO_INVALID);
     iso_graph_destroy(graph);
 }
 END_TEST
 
-/* ---- pieces ---- */
+/* ---- shards ---- */
 
 enum { KINDS = 3, MOST_ELEMENTS = 4096 };
 
@@ -110,7 +110,7 @@ static int kind_of(const iso_graph *graph, const char *path, const iso_variable 
                 return k + 1;
         }
     }
-    ck_abort_msg("a piece has the path '%s'", path);
+    ck_abort_msg("a shard has the path '%s'", path);
 }
 
 /* Where the counts of a variable's elements begin. */
@@ -122,16 +122,16 @@ static int64_t first_count(const iso_graph *graph, const iso_variable *variable,
     return at + kind * elements(variable);
 }
 
-static void count_pieces(const trial *t, const iso_pieces *pieces, int *count)
+static void count_pieces(const trial *t, const iso_state_shards *shards, int *count)
 {
     const iso_variable *variable;
-    for (int i = 0; i < pieces->count; i++) {
-        const iso_piece *piece = &pieces->piece[i];
-        int kind = kind_of(t->net.graph, piece->path, &variable);
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *shard = &shards->shard[i];
+        int kind = kind_of(t->net.graph, shard->path, &variable);
         int64_t first = first_count(t->net.graph, variable, kind);
-        ck_assert_int_le(piece->begin + piece->count, iso_box_count(&piece->box));
-        for (int64_t k = 0; piece->writer && k < piece->count; k++)
-            count[first + iso_box_global_index(&piece->box, &piece->shape, piece->begin + k)]++;
+        ck_assert_int_le(shard->begin + shard->count, iso_box_count(&shard->box));
+        for (int64_t k = 0; shard->writer && k < shard->count; k++)
+            count[first + iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]++;
     }
 }
 
@@ -154,18 +154,18 @@ static void check_counts(const trial *t, const int *mine)
 }
 
 /* All copies, those without a writer too, hold what the variable has. */
-static void check_copies(const iso_pieces *pieces, const iso_graph *graph)
+static void check_copies(const iso_state_shards *shards, const iso_graph *graph)
 {
     double values[MOST_ELEMENTS];
     for (int v = 0; v < iso_graph_variable_count(graph); v++) {
         iso_variable *variable = iso_graph_variable(graph, v);
         check_ok(iso_variable_read(variable, values, elements(variable)));
-        for (int i = 0; i < pieces->count; i++) {
-            const iso_piece *piece = &pieces->piece[i];
-            for (int64_t k = 0; strcmp(piece->path, iso_variable_path(variable)) == 0 && k < piece->count;
+        for (int i = 0; i < shards->count; i++) {
+            const iso_state_shard *shard = &shards->shard[i];
+            for (int64_t k = 0; strcmp(shard->path, iso_variable_path(variable)) == 0 && k < shard->count;
                  k++)
-                ck_assert(iso_element_get(piece->data, piece->dtype, k) ==
-                          values[iso_box_global_index(&piece->box, &piece->shape, piece->begin + k)]);
+                ck_assert(iso_element_get(shard->data, shard->dtype, k) ==
+                          values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]);
         }
     }
 }
@@ -174,15 +174,15 @@ START_TEST(pieces_cover_every_element_once)
 {
     static int count[MOST_ELEMENTS];
     trial t;
-    iso_pieces pieces;
+    iso_state_shards shards;
     begin(&t, true);
     trial_step(&t, 0);
     memset(count, 0, sizeof count);
-    check_ok(iso_graph_pieces(t.net.graph, &pieces));
-    count_pieces(&t, &pieces, count);
+    check_ok(iso_graph_shards(t.net.graph, &shards));
+    count_pieces(&t, &shards, count);
     check_counts(&t, count);
-    check_copies(&pieces, t.net.graph);
-    iso_pieces_free(&pieces);
+    check_copies(&shards, t.net.graph);
+    iso_state_shards_free(&shards);
     trial_end(&t);
 }
 END_TEST

@@ -162,10 +162,10 @@ static void check_value(const model *m, iso_value *value, const iso_layout *from
 /* Counted while it ran, over all ranks, against what the route states. */
 static void check_bytes(const iso_value *from, const iso_value *to)
 {
-    iso_layout stop[ISO_MAX_ROUTE];
+    iso_layout stop[ISO_MAX_RESHARD_PATH];
     const iso_mesh *mesh = from->site->mesh;
     double stated = 0, counted = 0, all[64], mine = (double)to->taken;
-    int stops = iso_reshard_route(mesh, &from->layout, &to->layout, &from->shape, stop);
+    int stops = iso_reshard_path(mesh, &from->layout, &to->layout, &from->shape, stop);
     for (int i = 0; i < stops; i++)
         stated +=
             iso_collective_of(mesh, i ? &stop[i - 1] : &from->layout, &stop[i], &from->shape, false).total;

@@ -145,11 +145,11 @@ static int last_commit(void)
 static iso_status save(int number, char *message, size_t size)
 {
     char path[4096];
-    iso_saved_contents contents = known_state_contents(&run.state, number);
+    iso_file_spec contents = known_state_contents(&run.state, number);
     snprintf(path, sizeof path, "%s/%d.weights.h5", run.folder, number);
     run.number = number;
     known_state_fill(&run.state, number);
-    iso_status status = iso_saver_save(run.saver, path, &contents, &run.state.pieces, number % 4 == 1, NULL);
+    iso_status status = iso_saver_save(run.saver, path, &contents, &run.state.shards, number % 4 == 1, NULL);
     known_state_fill(&run.state, -1); /* what is to be saved has been copied */
     snprintf(message, size, "%s", status == ISO_OK ? "" : iso_error_message());
     if (status == ISO_OK) {

@@ -1,5 +1,5 @@
 /* libFuzzer: any bytes as what is read of a checkpoint before HDF5 is trusted with it. The first byte
- * chooses: a file with its commit mark, a mark whose checksum is right whatever it says, the list of tensors
+ * chooses: a file with its commit record, a mark whose checksum is right whatever it says, the list of tensors
  * that a child hands over, /isogrid/index. */
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/commit_record.h"
 #include "runtime/checkpoint/manifest_impl.h"
-#include "runtime/checkpoint/mark.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_mark(int file)
 {
     bool found = false;
-    iso_mark mark = {0};
-    if (iso_mark_read(file, "file", &found, &mark) == ISO_OK && found)
-        iso_mark_check_others(file, "file", &mark);
-    iso_mark_free(&mark);
+    iso_commit_record mark = {0};
+    if (iso_commit_record_read(file, "file", &found, &mark) == ISO_OK && found)
+        iso_commit_record_check_others(file, "file", &mark);
+    iso_commit_record_free(&mark);
 }
 
 static void fuzz_file(const uint8_t *data, size_t size)
@@ -29,10 +29,10 @@ static void fuzz_file(const uint8_t *data, size_t size)
     close(file);
 }
 
-/* Fields from the data; iso_mark_write() makes the checksum right. */
+/* Fields from the data; iso_commit_record_write() makes the checksum right. */
 static void fuzz_fields(const uint8_t *data, size_t size)
 {
-    iso_mark_tensor tensor[64] = {{0}};
+    iso_commit_tensor tensor[64] = {{0}};
     uint64_t head[2] = {0};
     memcpy(head, data, size < sizeof head ? size : sizeof head);
     size_t rest = size > sizeof head ? size - sizeof head : 0;
@@ -40,10 +40,10 @@ static void fuzz_fields(const uint8_t *data, size_t size)
         rest = sizeof tensor;
     if (rest > 0)
         memcpy(tensor, data + sizeof head, rest);
-    iso_mark mark = {.number = head[1], .hdf5_bytes = head[0] % 65536, .tensor = tensor};
+    iso_commit_record mark = {.number = head[1], .hdf5_bytes = head[0] % 65536, .tensor = tensor};
     mark.tensors = (int)(rest / sizeof tensor[0]);
     int file = memfd_create("fuzz", MFD_CLOEXEC);
-    if (file >= 0 && iso_mark_write(file, "file", &mark) == ISO_OK)
+    if (file >= 0 && iso_commit_record_write(file, "file", &mark) == ISO_OK)
         read_mark(file);
     close(file);
 }

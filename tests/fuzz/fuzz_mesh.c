@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size)
         memcpy(text, data, size);
     text[size] = '\0';
-    if (iso_mesh_imagine(ctx, text, &mesh) == ISO_OK &&
-        (iso_mesh_imagine(ctx, iso_mesh_text(mesh), &again) != ISO_OK ||
+    if (iso_mesh_abstract(ctx, text, &mesh) == ISO_OK &&
+        (iso_mesh_abstract(ctx, iso_mesh_text(mesh), &again) != ISO_OK ||
          strcmp(iso_mesh_text(mesh), iso_mesh_text(again)) != 0 ||
          iso_mesh_slots(mesh) != iso_mesh_slots(again)))
         abort();

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/options.h"
+#include "launch/train_options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -321,20 +321,20 @@ START_TEST(linear_is_linear)
 }
 END_TEST
 
-/* ---- pieces ---- */
+/* ---- shards ---- */
 
-/* A graph of the op's pieces on inputs that have the values of the whole run. */
-static interpreter *build_pieces(const whole_run *w, iso_graph *pieces, iso_tensor **out)
+/* A graph of the op's shards on inputs that have the values of the whole run. */
+static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tensor **out)
 {
     iso_tensor *in[ISO_MAX_INPUTS];
     for (int i = 0; i < w->c.op->inputs; i++) {
         iso_input_attrs attrs = {
             .name = "input", .dtype = w->c.op->input[i]->dtype, .shape = w->c.op->input[i]->shape};
-        in[i] = iso_op_create(pieces, &iso_op_input, NULL, 0, &attrs);
+        in[i] = iso_op_create(shards, &iso_op_input, NULL, 0, &attrs);
     }
     w->c.op->type->split(w->c.op, in, out);
-    ck_assert_msg(pieces->status == ISO_OK, "%s: %s", w->c.from->op, pieces->message);
-    interpreter *made = interpreter_create(pieces, iso_backend_reference(), SAMPLE_ROWS);
+    ck_assert_msg(shards->status == ISO_OK, "%s: %s", w->c.from->op, shards->message);
+    interpreter *made = interpreter_create(shards, iso_backend_reference(), SAMPLE_ROWS);
     for (int i = 0; i < w->c.op->inputs; i++) {
         double values[4096];
         for (int64_t k = 0, n = array_count(&w->in[i]); k < n; k++)
@@ -344,17 +344,17 @@ static interpreter *build_pieces(const whole_run *w, iso_graph *pieces, iso_tens
     return made;
 }
 
-/* No piece needs a dimension whole, but what is one element of each row. */
-static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *pieces)
+/* No shard needs a dimension whole, but what is one element of each row. */
+static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *shards)
 {
     iso_rule rule;
-    for (int k = 0; k < pieces->ops; k++) {
-        const iso_op *piece = pieces->op[k];
-        iso_op_rule(piece, &rule);
-        for (int i = 0; i < piece->inputs; i++)
-            for (int d = 0; d < piece->input[i]->shape.rank; d++)
-                ck_assert_msg(rule.input[i][d] != ISO_WHOLE || piece->input[i]->shape.dim[d] == 1,
-                              "%s: its piece %s holds a dimension whole", w->c.from->op, piece->type->name);
+    for (int k = 0; k < shards->ops; k++) {
+        const iso_op *shard = shards->op[k];
+        iso_op_rule(shard, &rule);
+        for (int i = 0; i < shard->inputs; i++)
+            for (int d = 0; d < shard->input[i]->shape.rank; d++)
+                ck_assert_msg(rule.input[i][d] != ISO_WHOLE || shard->input[i]->shape.dim[d] == 1,
+                              "%s: its shard %s holds a dimension whole", w->c.from->op, shard->type->name);
     }
 }
 
@@ -365,15 +365,15 @@ START_TEST(pieces_are_the_whole)
         whole_run w;
         whole_begin(&w, sample_at(i), &in_float64);
         if (w.c.op->type->split) {
-            iso_graph *pieces = iso_graph_create(NULL);
+            iso_graph *shards = iso_graph_create(NULL);
             iso_tensor *out[ISO_MAX_OUTPUTS];
-            iso_graph_set_precision(pieces, ISO_F64);
-            interpreter *made = build_pieces(&w, pieces, out);
+            iso_graph_set_precision(shards, ISO_F64);
+            interpreter *made = build_pieces(&w, shards, out);
             for (int o = 0; o < w.c.op->outputs; o++)
-                check_same(&w, &w.out[o], interpreter_get(made, out[o]), "in pieces");
-            check_pieces_can_be_sharded(&w, pieces);
+                check_same(&w, &w.out[o], interpreter_get(made, out[o]), "in blocks");
+            check_pieces_can_be_sharded(&w, shards);
             interpreter_destroy(made);
-            iso_graph_destroy(pieces);
+            iso_graph_destroy(shards);
             checked++;
         }
         sample_end(&w.c);
@@ -414,12 +414,12 @@ START_TEST(in_place_is_the_same)
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
         whole_begin(&w, sample_at(i), &in_float64);
-        iso_call call = {.attrs = w.c.op->attrs,
-                         .inputs = w.c.op->inputs,
-                         .outputs = w.c.op->outputs,
-                         .in = w.in,
-                         .out = w.out,
-                         .info = &w.c.in->info};
+        iso_kernel_call call = {.attrs = w.c.op->attrs,
+                                .inputs = w.c.op->inputs,
+                                .outputs = w.c.op->outputs,
+                                .in = w.in,
+                                .out = w.out,
+                                .info = &w.c.in->info};
         const iso_kernel *kernel = iso_backend_reference()->find(w.c.from->op, &call);
         for (int k = 0; kernel && kernel->in_place && k < w.c.op->inputs; k++)
             if (w.c.op->type->in_place >> k & 1 && w.c.op->outputs == 1 && same_array(&w.in[k], &w.out[0]))

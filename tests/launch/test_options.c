@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/options.h"
+#include "launch/train_options.h"
 #include "tests/support/run_tests.h"
 
 enum { MAX_WORDS = 80 };
@@ -78,7 +78,7 @@ START_TEST(test_callbacks)
                            "--tensorboard-options update_freq=7,write_steps_per_second=1",
                            &options),
                      ISO_OK);
-    const iso_watching_options *w = &options.watching;
+    const iso_run_callback_options *w = &options.callback_options;
     ck_assert_str_eq(w->stopping_monitor, "val_accuracy");
     ck_assert_int_eq(w->stopping.patience, 3);
     ck_assert(w->stopping.baseline == ISO_ZERO && w->stopping.mode == ISO_MODE_MAX);

@@ -33,7 +33,7 @@ static planned make(iso_tensor *(*network)(iso_tensor *x), const char *mesh, con
                     int zero, int slots_per_host)
 {
     planned p;
-    check_ok(iso_mesh_imagine(ctx, mesh, &p.mesh));
+    check_ok(iso_mesh_abstract(ctx, mesh, &p.mesh));
     check_ok(iso_layout_map_create(p.mesh, &p.map));
     for (int i = 0; layouts && layouts[i]; i += 2)
         check_ok(iso_layout_map_set(p.map, layouts[i], layouts[i + 1]));
@@ -238,7 +238,7 @@ START_TEST(values_live_while_they_are_needed)
     iso_plan_report *report;
     const double layer = sizeof(float) * ROWS * HIDDEN;
     int found = 0;
-    check_ok(iso_mesh_imagine(ctx, "data=1", &mesh));
+    check_ok(iso_mesh_abstract(ctx, "data=1", &mesh));
     check_ok(iso_data_parallel_create(mesh, &distribution));
     iso_graph *graph = iso_graph_create(ctx);
     iso_graph_distribute(graph, distribution);
@@ -279,7 +279,7 @@ START_TEST(bad_questions)
     ck_assert(strstr(iso_error_message(), "0 rows"));
     ck_assert_int_eq(iso_function_plan(graph, 8, -1, &options, &report), ISO_INVALID);
     ck_assert(strstr(iso_error_message(), "-1"));
-    ck_assert_int_eq(iso_mesh_imagine(ctx, "data=2000000000", &mesh), ISO_INVALID);
+    ck_assert_int_eq(iso_mesh_abstract(ctx, "data=2000000000", &mesh), ISO_INVALID);
     ck_assert(strstr(iso_error_message(), "2000000000"));
     ck_assert(!report && !mesh);
     drop(&p);

@@ -26,7 +26,7 @@ typedef struct subject {
 static subject make(const char *mesh)
 {
     subject s = {.graph = iso_graph_create(ctx)};
-    check_ok(iso_mesh_imagine(ctx, mesh, &s.mesh));
+    check_ok(iso_mesh_abstract(ctx, mesh, &s.mesh));
     iso_tensor *x = iso_input(s.graph, "x", ISO_F32, ISO_SHAPE(IN));
     iso_tensor *y = iso_dense(x, HIDDEN, .no_bias = true, .activation = ISO_RELU, .name = "d1");
     iso_tensor *loss = iso_mean(iso_square(iso_dense(y, IN, .no_bias = true, .name = "d2")));
@@ -135,7 +135,7 @@ END_TEST
 START_TEST(like_layers_are_laid_out_alike)
 {
     subject s = {.graph = iso_graph_create(ctx)};
-    check_ok(iso_mesh_imagine(ctx, "data=4,model=2", &s.mesh));
+    check_ok(iso_mesh_abstract(ctx, "data=4,model=2", &s.mesh));
     iso_tensor *x = iso_input(s.graph, "x", ISO_F32, ISO_SHAPE(IN)), *y = x;
     for (int i = 0; i < 4; i++)
         y = iso_dense(iso_dense(y, HIDDEN, .no_bias = true, .activation = ISO_RELU), IN, .no_bias = true);
@@ -169,7 +169,7 @@ END_TEST
 START_TEST(what_is_not_clearly_better_is_not_suggested)
 {
     subject s = {.graph = iso_graph_create(ctx)};
-    check_ok(iso_mesh_imagine(ctx, "data=2", &s.mesh));
+    check_ok(iso_mesh_abstract(ctx, "data=2", &s.mesh));
     iso_tensor *x = iso_input(s.graph, "x", ISO_F32, ISO_SHAPE(16));
     iso_tensor *loss = iso_mean(iso_square(iso_dense(iso_dense(x, 16), 16)));
     s.function = (iso_function_options){

@@ -228,15 +228,15 @@ START_TEST(routes_are_never_longer)
         iso_mesh *mesh;
         check_ok(iso_mesh_create(ctx, meshes[m], &mesh));
         for (int i = 0; i < CASES; i++) {
-            iso_layout stop[ISO_MAX_ROUTE];
+            iso_layout stop[ISO_MAX_RESHARD_PATH];
             int rank = throw_dice(&luck, 4);
             iso_layout from = throw_layout(&luck, mesh, rank), to = throw_layout(&luck, mesh, rank);
             iso_shape shape = random_shape(rank, 40);
             from.partial_max = throw_dice(&luck, 2);
             to.partial_max = throw_dice(&luck, 2);
-            int stops = iso_reshard_route(mesh, &from, &to, &shape, stop);
+            int stops = iso_reshard_path(mesh, &from, &to, &shape, stop);
             ck_assert_int_eq(stops == 0, iso_layout_equal(&from, &to));
-            ck_assert(stops <= ISO_MAX_ROUTE);
+            ck_assert(stops <= ISO_MAX_RESHARD_PATH);
             ck_assert(stops == 0 || iso_layout_equal(&stop[stops - 1], &to));
             bool other_addends = from.partial && to.partial && from.partial_max != to.partial_max;
             if (!other_addends)
@@ -273,10 +273,10 @@ START_TEST(routes_are_those_of_theory)
     iso_shape shape = ISO_SHAPE(24, 16);
     check_ok(iso_mesh_create(ctx, "data=2,model=4", &mesh));
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        iso_layout stop[ISO_MAX_ROUTE];
+        iso_layout stop[ISO_MAX_RESHARD_PATH];
         iso_layout from = layout_of(mesh, routes[i].from, routes[i].from_partial);
         iso_layout to = layout_of(mesh, routes[i].to, 0);
-        int stops = iso_reshard_route(mesh, &from, &to, &shape, stop);
+        int stops = iso_reshard_path(mesh, &from, &to, &shape, stop);
         double total = length(mesh, &from, &shape, stops, stop);
         ck_assert_msg(stops == routes[i].stops && total == routes[i].total, "case %zu: %d stops, %g", i,
                       stops, total);

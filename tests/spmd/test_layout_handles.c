@@ -200,7 +200,7 @@ START_TEST(layouts_are_of_a_kind)
         {"data, -; partial max(model)", 4, false, true, true},
     };
     iso_mesh *three;
-    check_ok(iso_mesh_imagine(ctx, "data=4,one=1,model=2", &three));
+    check_ok(iso_mesh_abstract(ctx, "data=4,one=1,model=2", &three));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         iso_layout *layout;
         check_ok(iso_layout_create(three, kinds[i].text, &layout));

@@ -141,29 +141,29 @@ START_TEST(lists_of_devices_are_read)
 END_TEST
 
 /* Of ranks and hosts that there are not. */
-START_TEST(places_are_imagined)
+START_TEST(meshes_are_abstract)
 {
     iso_mesh *mesh = NULL;
     int host[8], wanted[8] = {1, 0, 0, 1, 2, 2, 0, 1}; /* ranks 1 and 2, 0, 3: in the order of ranks */
-    check_ok(iso_mesh_imagine_on(ctx, "data=4,model=*", "1,0,0,2,3,3,0,2", &mesh));
+    check_ok(iso_mesh_abstract_on(ctx, "data=4,model=*", "1,0,0,2,3,3,0,2", &mesh));
     ck_assert_str_eq(iso_mesh_text(mesh), "data=4,model=2");
     ck_assert_int_eq(iso_mesh_rank_of_slot(mesh, 4), 3);
-    check_ok(iso_mesh_imagine_hosts(mesh, 0, host));
+    check_ok(iso_mesh_abstract_hosts(mesh, 0, host));
     for (int s = 0; s < 8; s++)
         ck_assert_int_eq(host[s], 0);
-    check_ok(iso_mesh_imagine_hosts(mesh, 3, host));
+    check_ok(iso_mesh_abstract_hosts(mesh, 3, host));
     ck_assert_mem_eq(host, wanted, sizeof host);
-    check_refused(iso_mesh_imagine_hosts(mesh, 5, host),
+    check_refused(iso_mesh_abstract_hosts(mesh, 5, host),
                   "with 5 slots on each host rank 2, which has 2, would be on two hosts");
     iso_mesh_destroy(mesh);
     mesh = NULL;
-    check_refused(iso_mesh_imagine_on(ctx, "data=3", "2,0,2", &mesh),
+    check_refused(iso_mesh_abstract_on(ctx, "data=3", "2,0,2", &mesh),
                   "--devices '2,0,2': mesh 'data=3': rank 1 hosts no slot");
-    check_refused(iso_mesh_imagine_on(ctx, "data=2,model=*", "2,0,1", &mesh),
+    check_refused(iso_mesh_abstract_on(ctx, "data=2,model=*", "2,0,1", &mesh),
                   "3 slots in the list are not a multiple of the other axes' 2 slots");
     ck_assert_ptr_null(mesh);
-    check_ok(iso_mesh_imagine(ctx, "data=8", &mesh)); /* in the order of the mesh */
-    check_ok(iso_mesh_imagine_hosts(mesh, 3, host));
+    check_ok(iso_mesh_abstract(ctx, "data=8", &mesh)); /* in the order of the mesh */
+    check_ok(iso_mesh_abstract_hosts(mesh, 3, host));
     for (int s = 0; s < 8; s++)
         ck_assert_int_eq(host[s], s / 3);
     iso_mesh_destroy(mesh);
@@ -336,7 +336,7 @@ static char *reported(iso_layout_map *map, const char **paths, int count, iso_st
     FILE *file = tmpfile();
     int kept = dup(STDERR_FILENO);
     dup2(fileno(file), STDERR_FILENO);
-    *status = iso_layout_map_report_unused(map, paths, count, true);
+    *status = iso_layout_map_report_unmatched_keys(map, paths, count, true);
     fflush(stderr);
     dup2(kept, STDERR_FILENO);
     close(kept);
@@ -370,7 +370,7 @@ START_TEST(keys_that_match_nothing_are_reported_once)
     ck_assert_str_eq(reported(map, paths, 3, &status), "");
     check_ok(iso_layout_map_set(map, "d3/kernel", "-, model"));
     iso_layout_map_set_strict(map, true);
-    check_refused(iso_layout_map_report_unused(map, paths, 3, true),
+    check_refused(iso_layout_map_report_unmatched_keys(map, paths, 3, true),
                   "layout key 'd3/kernel' (-, model) matches no variable");
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
@@ -494,7 +494,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("layouts", 10, meshes_are_read, a_star_is_what_is_left, wrong_meshes_are_named,
-                  wrong_lists_of_ranks_are_named, lists_of_devices_are_read, places_are_imagined,
+                  wrong_lists_of_ranks_are_named, lists_of_devices_are_read, meshes_are_abstract,
                   layouts_are_read, windows_overlap, wrong_layouts_are_named, boxes_are_cut_axis_by_axis,
                   keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
                   keys_that_match_nothing_are_reported_once, what_a_key_comes_near_to_is_told,

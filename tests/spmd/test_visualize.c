@@ -126,7 +126,7 @@ START_TEST(the_middle_is_left_out)
     iso_picture *picture;
     iso_text notes = {0};
     iso_shape shape = ISO_SHAPE(1000, 40, 7);
-    check_ok(iso_mesh_imagine(ctx, "a=1000,b=10,c=10", &mesh));
+    check_ok(iso_mesh_abstract(ctx, "a=1000,b=10,c=10", &mesh));
     check_ok(iso_layout_create(mesh, "a, b, c", &layout));
     check_ok(iso_picture_create(layout, &shape, &options, 6, 3, &picture));
     ck_assert_int_eq(picture->side[0].shown, 6);

@@ -44,13 +44,13 @@ static double value_of(int number, int version, int64_t i, iso_dtype dtype)
     return (double)(hash % (dtype == ISO_BOOL ? 2 : 200));
 }
 
-/* The elements of a piece. */
-static void *piece_values(const iso_piece *piece, int number, int version)
+/* The elements of a shard. */
+static void *piece_values(const iso_state_shard *shard, int number, int version)
 {
-    char *data = malloc((size_t)piece->count * iso_dtype_size(piece->dtype) + 1);
-    for (int64_t i = 0; i < piece->count; i++) {
-        int64_t global = iso_box_global_index(&piece->box, &piece->shape, piece->begin + i);
-        iso_element_set(data, piece->dtype, i, value_of(number, version, global, piece->dtype));
+    char *data = malloc((size_t)shard->count * iso_dtype_size(shard->dtype) + 1);
+    for (int64_t i = 0; i < shard->count; i++) {
+        int64_t global = iso_box_global_index(&shard->box, &shard->shape, shard->begin + i);
+        iso_element_set(data, shard->dtype, i, value_of(number, version, global, shard->dtype));
     }
     return data;
 }
@@ -58,7 +58,8 @@ static void *piece_values(const iso_piece *piece, int number, int version)
 void *made_values(const iso_saved_tensor *tensor, int number, int version)
 {
     iso_box box = iso_box_whole(&tensor->shape);
-    iso_piece whole = {tensor->path, tensor->dtype, tensor->shape, box, 0, iso_box_count(&box), NULL, true};
+    iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
+                             iso_box_count(&box), NULL,          true};
     return piece_values(&whole, number, version);
 }
 
@@ -72,10 +73,10 @@ typedef struct cutter {
 static void add(cutter *c, const iso_box *box, int64_t begin, int64_t count, bool writer)
 {
     const iso_saved_tensor *tensor = &c->state->tensor[c->number];
-    iso_piece *piece = &c->state->piece[c->state->pieces.count++];
-    ck_assert_int_le(c->state->pieces.count, MOST_MADE_PIECES);
-    *piece = (iso_piece){tensor->path, tensor->dtype, tensor->shape, *box, begin, count, NULL, writer};
-    piece->data = piece_values(piece, c->number, c->version);
+    iso_state_shard *shard = &c->state->shard[c->state->shards.count++];
+    ck_assert_int_le(c->state->shards.count, MOST_MADE_PIECES);
+    *shard = (iso_state_shard){tensor->path, tensor->dtype, tensor->shape, *box, begin, count, NULL, writer};
+    shard->data = piece_values(shard, c->number, c->version);
 }
 
 static void add_box(cutter *c, iso_box box)
@@ -142,20 +143,20 @@ void made_state_begin(made_state *state, iso_context *ctx, int version)
     state->contents.group = state->group;
     state->contents.constant = state->constant;
     state->contents.state = "{\"step\": 12, \"text\": \"gr\303\274n\"}";
-    state->pieces.piece = state->piece;
+    state->shards.shard = state->shard;
     memcpy(state->group, made_group, sizeof made_group);
     for (c.number = 0; c.number < MADE_TENSORS; c.number++) {
         state->tensor[c.number] = made[c.number].tensor;
         cut_tensor(&c, made[c.number].cut);
     }
     add(&(cutter){state, 0, version, 0, 1}, &(iso_box){2, {0}, {1, 1}}, 0, 1, false);
-    state->piece[state->pieces.count - 1].path = "none/of/the/file";
+    state->shard[state->shards.count - 1].path = "none/of/the/file";
 }
 
 void made_state_end(made_state *state)
 {
-    for (int i = 0; i < state->pieces.count; i++)
-        free(state->piece[i].data);
+    for (int i = 0; i < state->shards.count; i++)
+        free(state->shard[i].data);
     for (int t = 0; t < MADE_TENSORS; t++)
         free((void *)(uintptr_t)state->constant[t]);
 }

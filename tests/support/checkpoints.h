@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share: a state of which every rank has its pieces, cut as a
+/* What the tests of checkpoints share: a state of which every rank has its shards, cut as a
  * plan would cut it, or worse. */
 #ifndef ISO_TESTS_SUPPORT_CHECKPOINTS_H
 #define ISO_TESTS_SUPPORT_CHECKPOINTS_H
@@ -21,12 +21,12 @@ enum { MADE_TENSORS = 10, MADE_GROUPS = 7, MOST_MADE_PIECES = 64 };
 
 /* The state, and what of it this rank has. */
 typedef struct made_state {
-    iso_saved_contents contents;
+    iso_file_spec contents;
     iso_saved_tensor tensor[MADE_TENSORS];
     iso_saved_group group[MADE_GROUPS];
     const void *constant[MADE_TENSORS];
-    iso_piece piece[MOST_MADE_PIECES];
-    iso_pieces pieces;
+    iso_state_shard shard[MOST_MADE_PIECES];
+    iso_state_shards shards;
 } made_state;
 
 /* version: other values, the same structure. */

@@ -22,12 +22,12 @@ iso_status data_parallel_place(iso_context *ctx, const char *axes, placing how, 
                                iso_distribution **distribution)
 {
     int rank_of_slot[16], slots = 0, ranks = iso_ranks(ctx);
-    iso_mesh *imagined;
-    iso_status status = iso_mesh_imagine(ctx, axes, &imagined);
+    iso_mesh *abstract;
+    iso_status status = iso_mesh_abstract(ctx, axes, &abstract);
     if (status != ISO_OK)
         return status;
-    slots = iso_mesh_slots(imagined);
-    iso_mesh_destroy(imagined);
+    slots = iso_mesh_slots(abstract);
+    iso_mesh_destroy(abstract);
     for (int s = 0; s < slots; s++)
         rank_of_slot[s] = how == IN_BLOCKS   ? s * ranks / slots
                           : how == SCATTERED ? (3 * s + 1) % ranks

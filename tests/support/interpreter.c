@@ -126,13 +126,13 @@ static bool is_input(const iso_op *op, const iso_array *in, const iso_array *out
 void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, iso_array *out,
             const iso_step_info *info, iso_fault *fault)
 {
-    iso_call call = {.attrs = op->attrs,
-                     .inputs = op->inputs,
-                     .outputs = op->outputs,
-                     .in = in,
-                     .out = out,
-                     .info = info,
-                     .fault = fault};
+    iso_kernel_call call = {.attrs = op->attrs,
+                            .inputs = op->inputs,
+                            .outputs = op->outputs,
+                            .in = in,
+                            .out = out,
+                            .info = info,
+                            .fault = fault};
     for (int i = 0; i < op->outputs; i++)
         if (!is_input(op, in, &out[i]))
             memset(out[i].data, GARBAGE, array_bytes(&out[i]));

@@ -43,11 +43,11 @@ static void *room(int tensor)
     return memory;
 }
 
-static void add_piece(known_state *k, int tensor, iso_box box, int64_t begin, int64_t count, bool writer)
+static void add_shard(known_state *k, int tensor, iso_box box, int64_t begin, int64_t count, bool writer)
 {
     const iso_saved_tensor *t = &tensors[tensor];
     k->memory[tensor] = room(tensor);
-    k->piece[k->pieces.count++] = (iso_piece){
+    k->shard[k->shards.count++] = (iso_state_shard){
         .path = t->path,
         .dtype = t->dtype,
         .shape = t->shape,
@@ -64,7 +64,7 @@ static void add_part(known_state *k, int tensor, int dimension)
     iso_box box = iso_box_whole(&tensors[tensor].shape);
     iso_cut(tensors[tensor].shape.dim[dimension], iso_ranks(k->ctx), iso_rank(k->ctx), &box.offset[dimension],
             &box.extent[dimension]);
-    add_piece(k, tensor, box, 0, iso_box_count(&box), true);
+    add_shard(k, tensor, box, 0, iso_box_count(&box), true);
 }
 
 void known_state_begin(known_state *k, iso_context *ctx)
@@ -72,13 +72,13 @@ void known_state_begin(known_state *k, iso_context *ctx)
     int64_t begin, count;
     int rank = iso_rank(ctx), ranks = iso_ranks(ctx);
     *k = (known_state){.ctx = ctx};
-    k->pieces.piece = k->piece;
+    k->shards.shard = k->shard;
     add_part(k, ROWS, 0);
     iso_cut(elements(COPIES), ranks, rank, &begin, &count);
-    add_piece(k, COPIES, iso_box_whole(&tensors[COPIES].shape), begin, count, true);
+    add_shard(k, COPIES, iso_box_whole(&tensors[COPIES].shape), begin, count, true);
     add_part(k, COLUMNS, 1);
-    add_piece(k, STEP, iso_box_whole(&tensors[STEP].shape), 0, 1, rank == ranks - 1);
-    add_piece(k, EMPTY, iso_box_whole(&tensors[EMPTY].shape), 0, 0, rank == 0);
+    add_shard(k, STEP, iso_box_whole(&tensors[STEP].shape), 0, 1, rank == ranks - 1);
+    add_shard(k, EMPTY, iso_box_whole(&tensors[EMPTY].shape), 0, 0, rank == 0);
 }
 
 void known_state_end(known_state *k)
@@ -89,19 +89,19 @@ void known_state_end(known_state *k)
 
 void known_state_fill(known_state *k, int number)
 {
-    for (int p = 0; p < k->pieces.count; p++) {
-        iso_piece *piece = &k->piece[p]; /* of tensor p: they were added in this order */
-        for (int64_t i = 0; i < piece->count; i++) {
-            int64_t at = iso_box_global_index(&piece->box, &piece->shape, piece->begin + i);
-            iso_element_set(piece->data, piece->dtype, i, known(number, p, at));
+    for (int p = 0; p < k->shards.count; p++) {
+        iso_state_shard *shard = &k->shard[p]; /* of tensor p: they were added in this order */
+        for (int64_t i = 0; i < shard->count; i++) {
+            int64_t at = iso_box_global_index(&shard->box, &shard->shape, shard->begin + i);
+            iso_element_set(shard->data, shard->dtype, i, known(number, p, at));
         }
     }
 }
 
-iso_saved_contents known_state_contents(known_state *k, int number)
+iso_file_spec known_state_contents(known_state *k, int number)
 {
     snprintf(k->text, sizeof k->text, "{\"number\": %d}", number);
-    return (iso_saved_contents){
+    return (iso_file_spec){
         .tensors = KNOWN_TENSORS,
         .groups = sizeof groups / sizeof *groups,
         .tensor = tensors,

@@ -12,17 +12,17 @@ enum { KNOWN_TENSORS = 6, KNOWN_PIECES = 5 };
 typedef struct known_state {
     iso_context *ctx;
     void *memory[KNOWN_TENSORS];
-    iso_piece piece[KNOWN_PIECES];
-    iso_pieces pieces; /* of this rank */
+    iso_state_shard shard[KNOWN_PIECES];
+    iso_state_shards shards; /* of this rank */
     char text[64];
 } known_state;
 
 void known_state_begin(known_state *k, iso_context *ctx);
 void known_state_end(known_state *k);
-/* The values of the checkpoint of this number into the pieces. */
+/* The values of the checkpoint of this number into the shards. */
 void known_state_fill(known_state *k, int number);
 /* What the checkpoint of this number holds; lent until the next call. */
-iso_saved_contents known_state_contents(known_state *k, int number);
+iso_file_spec known_state_contents(known_state *k, int number);
 /* Opens a checkpoint and compares every bit: its number, or -1, and why in iso_error_message(). Collective.
  */
 int known_state_of(iso_context *ctx, const char *path);

@@ -1,4 +1,4 @@
-/* Samples of the pieces of ops over sharded classes and channels. Rows of statistics come from the pieces
+/* Samples of the shards of ops over sharded classes and channels. Rows of statistics come from the shards
  * themselves. */
 #include "runtime/graph/ops/classes_impl.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
@@ -122,7 +122,7 @@ SAMPLE(sparse_gradient)
     from_logits(s, &iso_op_class_sparse_grad, numbers(s), false, true);
 }
 
-/* The pieces of layer normalisation; `inputs`: x, dy, gamma, beta as far as the op has them. */
+/* The shards of layer normalisation; `inputs`: x, dy, gamma, beta as far as the op has them. */
 typedef void splitter(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
 
 static void split_layer(sample_graph *s, splitter *split, bool backward, bool scaled)

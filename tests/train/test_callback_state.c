@@ -68,12 +68,12 @@ END_TEST
 START_TEST(no_callbacks_keep_nothing)
 {
     iso_text json = {0};
-    iso_pieces pieces = {0};
+    iso_state_shards shards = {0};
     check_ok(iso_callbacks_save(NULL, &json));
     ck_assert_str_eq(iso_text_get(&json), "[]");
     check_ok(iso_callbacks_restore(NULL, "[{\"kind\": \"a\", \"state\": 1}]"));
-    check_ok(iso_callbacks_pieces(NULL, &pieces));
-    ck_assert_int_eq(pieces.count, 0);
+    check_ok(iso_callbacks_shards(NULL, &shards));
+    ck_assert_int_eq(shards.count, 0);
     iso_text_free(&json);
 }
 END_TEST
@@ -225,31 +225,31 @@ START_TEST(weights_come_back_on_any_mesh)
 }
 END_TEST
 
-/* The pieces of a snapshot have the names that a file gives them, and are the copy itself. */
+/* The shards of a snapshot have the names that a file gives them, and are the copy itself. */
 START_TEST(a_snapshot_has_pieces)
 {
     iso_snapshot *snapshot = NULL;
-    iso_pieces pieces = {0};
+    iso_state_shards shards = {0};
     iso_model *model = compiled("data=4", NULL);
-    check_ok(iso_graph_pieces(iso_model_graph(model), &pieces));
-    int before = pieces.count;
+    check_ok(iso_graph_shards(iso_model_graph(model), &shards));
+    int before = shards.count;
     size_t held = iso_memory_held();
     check_ok(iso_snapshot_create(iso_model_graph(model), &snapshot));
     size_t taken = iso_memory_held() - held, bytes = 0;
-    check_ok(iso_snapshot_pieces(snapshot, "callbacks/x/1", &pieces));
-    for (int i = before; i < pieces.count; i++) {
-        ck_assert_int_eq(strncmp(pieces.piece[i].path, "callbacks/x/1/", 14), 0);
-        ck_assert_ptr_null(strstr(pieces.piece[i].path, "optimizer"));
-        bytes += (size_t)pieces.piece[i].count * iso_dtype_size(pieces.piece[i].dtype);
-        for (int64_t k = 0; k < pieces.piece[i].count; k++)
-            iso_element_set(pieces.piece[i].data, pieces.piece[i].dtype, k, 3);
+    check_ok(iso_snapshot_shards(snapshot, "callbacks/x/1", &shards));
+    for (int i = before; i < shards.count; i++) {
+        ck_assert_int_eq(strncmp(shards.shard[i].path, "callbacks/x/1/", 14), 0);
+        ck_assert_ptr_null(strstr(shards.shard[i].path, "optimizer"));
+        bytes += (size_t)shards.shard[i].count * iso_dtype_size(shards.shard[i].dtype);
+        for (int64_t k = 0; k < shards.shard[i].count; k++)
+            iso_element_set(shards.shard[i].data, shards.shard[i].dtype, k, 3);
     }
     ck_assert_uint_ge(taken, bytes);
     check_ok(iso_snapshot_put(snapshot));
     double bias[UNITS], threes[UNITS] = {3, 3, 3, 3, 3, 3, 3};
     check_ok(iso_variable_read(iso_model_variable(model, "d/bias"), bias, UNITS));
     check_near("bias", bias, threes, UNITS, 0);
-    iso_pieces_free(&pieces);
+    iso_state_shards_free(&shards);
     iso_snapshot_destroy(snapshot);
     discard(model);
 }

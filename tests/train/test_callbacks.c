@@ -460,17 +460,17 @@ typedef struct handover {
 
 static void copy_tensors(handover *h, bool out)
 {
-    iso_pieces pieces = {0};
+    iso_state_shards shards = {0};
     double *at = h->tensors;
-    check_ok(iso_callbacks_pieces(h->callbacks, &pieces));
-    for (int i = 0; i < pieces.count; i++) {
-        const iso_piece *piece = &pieces.piece[i];
-        ck_assert_ptr_nonnull(strstr(piece->path, "callbacks/early_stopping/0/d/"));
-        ck_assert(at + piece->count <= h->tensors + sizeof h->tensors / sizeof h->tensors[0]);
-        memcpy(out ? at : piece->data, out ? piece->data : at, (size_t)piece->count * sizeof *at);
-        at += piece->count;
+    check_ok(iso_callbacks_shards(h->callbacks, &shards));
+    for (int i = 0; i < shards.count; i++) {
+        const iso_state_shard *shard = &shards.shard[i];
+        ck_assert_ptr_nonnull(strstr(shard->path, "callbacks/early_stopping/0/d/"));
+        ck_assert(at + shard->count <= h->tensors + sizeof h->tensors / sizeof h->tensors[0]);
+        memcpy(out ? at : shard->data, out ? shard->data : at, (size_t)shard->count * sizeof *at);
+        at += shard->count;
     }
-    iso_pieces_free(&pieces);
+    iso_state_shards_free(&shards);
 }
 
 static iso_status hand_over(void *user, iso_fit_state *state)

@@ -235,11 +235,11 @@ START_TEST(unused)
 }
 END_TEST
 
-/* Every piece of the state has a place, and no two have the same. */
+/* Every shard of the state has a place, and no two have the same. */
 START_TEST(pieces_have_places)
 {
     iso_weight_paths places;
-    iso_pieces pieces;
+    iso_state_shards shards;
     iso_graph *g = iso_graph_create(ctx);
     iso_variable *odd[] = {iso_variable_create(g, "a", ISO_F32, ISO_SCALAR, (iso_initializer){0}, false),
                            iso_variable_create(g, "a/b", ISO_I32, ISO_SHAPE(3), (iso_initializer){0}, false),
@@ -248,12 +248,12 @@ START_TEST(pieces_have_places)
     iso_model *model = branches(g);
     check_ok(iso_compile(model, iso_adam(.accumulation = 3), ISO_LOSS_MSE));
     check_ok(iso_weight_paths_create(model, &places));
-    check_ok(iso_graph_pieces(g, &pieces));
-    for (int i = 0; i < pieces.count; i++) {
+    check_ok(iso_graph_shards(g, &shards));
+    for (int i = 0; i < shards.count; i++) {
         int found = 0;
         for (int k = 0; k < places.tensors; k++)
-            found += strcmp(places.tensor[k].path, pieces.piece[i].path) == 0;
-        ck_assert_msg(found == 1, "'%s' has %d places", pieces.piece[i].path, found);
+            found += strcmp(places.tensor[k].path, shards.shard[i].path) == 0;
+        ck_assert_msg(found == 1, "'%s' has %d places", shards.shard[i].path, found);
     }
     for (int k = 0; k < places.tensors; k++)
         ck_assert_int_eq(iso_weight_paths_find(&places, places.tensor[k].place), k);
@@ -263,7 +263,7 @@ START_TEST(pieces_have_places)
     iso_weight_paths_drop(&places, "/optimizer/");
     ck_assert_int_eq(iso_weight_paths_find(&places, "/optimizer/vars/0"), -1);
     ck_assert_int_ge(iso_weight_paths_find(&places, "/layers/dense/vars/0"), 0);
-    iso_pieces_free(&pieces);
+    iso_state_shards_free(&shards);
     iso_weight_paths_free(&places);
     iso_model_destroy(model);
 }

@@ -21,7 +21,7 @@ static int64_t step_of(const iso_array *x, const iso_array *out, int i, int64_t 
     return step;
 }
 
-static loops loops_of(const iso_call *call)
+static loops loops_of(const iso_kernel_call *call)
 {
     const iso_array *out = &call->out[0];
     loops l = {0};
@@ -54,13 +54,13 @@ static int64_t repeats_of(const loops *l)
     return repeats && l->extent[0] < LONG_ROW ? LONG_ROW / l->extent[0] + 1 : 1;
 }
 
-static size_t scratch(const iso_call *call)
+static size_t scratch(const iso_kernel_call *call)
 {
     loops l = loops_of(call);
     return l.rank > 0 ? (size_t)(repeats_of(&l) * l.extent[0]) * sizeof(float) + 64 : 0;
 }
 
-static void run_repeated(const iso_call *call, iso_cpu_binary kind, const loops *l, int64_t repeats)
+static void run_repeated(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l, int64_t repeats)
 {
     bool repeated_a = l->a[1] == 0;
     const float *row = call->in[repeated_a ? 0 : 1].data;
@@ -78,7 +78,7 @@ static void run_repeated(const iso_call *call, iso_cpu_binary kind, const loops 
 }
 
 /* Any other: the innermost loop for each index of the outer ones. */
-static void run_rows(const iso_call *call, iso_cpu_binary kind, const loops *l)
+static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;
     float *out = call->out[0].data, *end = out + iso_cpu_count(&call->out[0]);
@@ -98,7 +98,7 @@ static void run_rows(const iso_call *call, iso_cpu_binary kind, const loops *l)
     }
 }
 
-static void run(const iso_call *call, iso_cpu_binary kind)
+static void run(const iso_kernel_call *call, iso_cpu_binary kind)
 {
     if (iso_cpu_count(&call->out[0]) == 0)
         return;
@@ -110,13 +110,13 @@ static void run(const iso_call *call, iso_cpu_binary kind)
         run_rows(call, kind, &l);
 }
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
 #define BINARY(NAME, KIND)                                                                                   \
-    static void run_##NAME(const iso_call *call)                                                             \
+    static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
         run(call, KIND);                                                                                     \
     }                                                                                                        \

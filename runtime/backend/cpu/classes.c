@@ -19,36 +19,36 @@ static part part_of(const iso_array *x)
     return (part){iso_cpu_product(x, 0, last), x->dim[last], x->offset[last], x->data};
 }
 
-static bool is_last(const iso_call *call, int x)
+static bool is_last(const iso_kernel_call *call, int x)
 {
     return ((const iso_class_attrs *)call->attrs)->axis == call->in[x].rank - 1;
 }
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32) && is_last(call, X);
 }
 
-static void run_class_max(const iso_call *call)
+static void run_class_max(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[X]);
     iso_cpu_functions()->class_max_f32(p.rows, p.classes, p.x, call->out[0].data);
 }
 
-static void run_class_sum_exp(const iso_call *call)
+static void run_class_sum_exp(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[X]);
     iso_cpu_functions()->class_sum_exp_f32(p.rows, p.classes, p.x, call->in[MAX].data, call->out[0].data);
 }
 
-static void run_class_softmax(const iso_call *call)
+static void run_class_softmax(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[X]);
     iso_cpu_functions()->class_softmax_f32(p.rows, p.classes, p.x, call->in[MAX].data, call->in[SUM].data,
                                            call->out[0].data);
 }
 
-static void run_class_log_softmax(const iso_call *call)
+static void run_class_log_softmax(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[X]);
     const float *max = call->in[MAX].data, *sum = call->in[SUM].data;
@@ -62,12 +62,12 @@ static void run_class_log_softmax(const iso_call *call)
 
 /* ---- cross-entropy: labels or targets in front ---- */
 
-static bool fits_labelled(const iso_call *call)
+static bool fits_labelled(const iso_kernel_call *call)
 {
     return call->in[1 + X].dtype == ISO_F32 && is_last(call, 1 + X);
 }
 
-static void run_class_loss(const iso_call *call)
+static void run_class_loss(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[1 + X]);
     const float *t = call->in[0].data, *max = call->in[1 + MAX].data, *sum = call->in[1 + SUM].data;
@@ -81,7 +81,7 @@ static void run_class_loss(const iso_call *call)
 }
 
 /* The classes' probabilities into the output, from which the gradients are made. */
-static float *put_softmax(const iso_call *call, const part *p)
+static float *put_softmax(const iso_kernel_call *call, const part *p)
 {
     float *out = call->out[0].data;
     iso_cpu_functions()->class_softmax_f32(p->rows, p->classes, p->x, call->in[1 + MAX].data,
@@ -89,7 +89,7 @@ static float *put_softmax(const iso_call *call, const part *p)
     return out;
 }
 
-static void run_class_grad(const iso_call *call)
+static void run_class_grad(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[1 + X]);
     const float *t = call->in[0].data, *targets = call->in[4].data, *dloss = call->in[5].data;
@@ -99,7 +99,7 @@ static void run_class_grad(const iso_call *call)
             dx[i] = (dx[i] * targets[row] - t[i]) * dloss[row];
 }
 
-static void run_class_sparse_grad(const iso_call *call)
+static void run_class_sparse_grad(const iso_kernel_call *call)
 {
     part p = part_of(&call->in[1 + X]);
     int64_t classes = call->in[1 + X].global[call->in[1 + X].rank - 1];

@@ -1,4 +1,4 @@
-/* Convolutions as tiles (tile.h) that read x where it lies: nothing is unfolded. All are products in which
+/* Convolutions as tiles (tile.h) that read x where it lies: there is no im2col. All are products in which
  * the channels of a few neighbouring positions, which lie behind each other in memory, are one index. See
  * functions.h. */
 #include "runtime/backend/cpu/functions.h"
@@ -351,7 +351,7 @@ size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p)
 
 /* Row r of the kernel's gradient, over `count` samples: x bordered, sums either [run, f] or [f, run]. */
 INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, int64_t count, const float *x,
-                            const float *dy, bool turned, bool add, float *sums)
+                            const float *dy, bool transposed, bool add, float *sums)
 {
     const int64_t run = p->kernel[1] * p->c, shift = r - p->pad[0], step = p->stride[0];
     int64_t from = shift < 0 ? (-shift + step - 1) / step : 0;
@@ -361,7 +361,7 @@ INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, int64
     const int64_t dy_segment = p->out[1] * p->f, dy_plane = p->out[0] * dy_segment;
     iso_tile t = {
         .k = p->out[1], .segments = larger(0, to - from), .planes = count, .add = add, .c = sums, .a_row = 1};
-    if (turned) {
+    if (transposed) {
         t.a = slopes, t.a_k = p->f, t.a_segment = dy_segment, t.a_plane = dy_plane;
         t.b = rows, t.b_k = x_k, t.b_segment = x_segment, t.b_plane = x_plane;
         t.c_row = run;
@@ -380,8 +380,8 @@ void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, const float *x, const float *
     border b = border_of_x(p);
     const int64_t run = p->kernel[1] * p->c, step = samples_at_once(p);
     const int64_t image = b.rows * b.row, slopes = p->out[0] * p->out[1] * p->f;
-    bool turned = lanes_hold_run(p);
-    float *sums = turned ? scratch : dkernel;
+    bool transposed = lanes_hold_run(p);
+    float *sums = transposed ? scratch : dkernel;
     float *room = (float *)scratch + up(p->kernel[0] * run * p->f, 16);
     if (has_few_taps(p) && p->n > 0) {
         conv_few_taps_grad(p, x, dy, dkernel, scratch);
@@ -391,11 +391,12 @@ void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, const float *x, const float *
         int64_t count = smaller(step, p->n - i);
         const float *samples = border_add(&b, count, x + i * image, room);
         for (int64_t r = 0; r < p->kernel[0]; r++)
-            grad_kernel_row(p, &b, r, count, samples, dy + i * slopes, turned, i > 0, sums + r * run * p->f);
+            grad_kernel_row(p, &b, r, count, samples, dy + i * slopes, transposed, i > 0,
+                            sums + r * run * p->f);
     }
     if (p->n == 0)
         memset(dkernel, 0, (size_t)(p->kernel[0] * run * p->f) * sizeof *dkernel);
-    else if (turned)
+    else if (transposed)
         for (int64_t r = 0; r < p->kernel[0]; r++)
             ISO_SIMD(transpose_f32)(p->f, run, sums + r * run * p->f, run, dkernel + r * run * p->f, p->f);
 }

@@ -4,7 +4,8 @@
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
-static iso_conv conv_of(const iso_call *call, const iso_array *x, const iso_array *kernel, const iso_array *y)
+static iso_conv conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                        const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     iso_conv conv = {.n = x->dim[0], .c = x->dim[3], .f = y->dim[3]};
@@ -19,7 +20,7 @@ static iso_conv conv_of(const iso_call *call, const iso_array *x, const iso_arra
 }
 
 /* Parts without a place or an element of x are left to others, as are those that begin before the window. */
-static bool fits(const iso_call *call, const iso_conv *conv)
+static bool fits(const iso_kernel_call *call, const iso_conv *conv)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     bool whole = true;
@@ -28,71 +29,71 @@ static bool fits(const iso_call *call, const iso_conv *conv)
     return whole && iso_cpu_has_type(call, ISO_F32) && geometry->groups == 1;
 }
 
-static iso_conv forward(const iso_call *call)
+static iso_conv forward(const iso_kernel_call *call)
 {
     return conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
-static bool forward_fits(const iso_call *call)
+static bool forward_fits(const iso_kernel_call *call)
 {
     iso_conv conv = forward(call);
     return fits(call, &conv);
 }
 
-static size_t forward_scratch(const iso_call *call)
+static size_t forward_scratch(const iso_kernel_call *call)
 {
     iso_conv conv = forward(call);
     return iso_cpu_functions()->conv_scratch(&conv);
 }
 
-static void run_forward(const iso_call *call)
+static void run_forward(const iso_kernel_call *call)
 {
     iso_conv conv = forward(call);
     iso_cpu_functions()->conv(&conv, call->in[0].data, call->in[1].data, call->out[0].data, call->scratch);
 }
 
-static iso_conv backward_input(const iso_call *call)
+static iso_conv backward_input(const iso_kernel_call *call)
 {
     return conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
 }
 
-static bool input_fits(const iso_call *call)
+static bool input_fits(const iso_kernel_call *call)
 {
     iso_conv conv = backward_input(call);
     return fits(call, &conv);
 }
 
-static size_t input_scratch(const iso_call *call)
+static size_t input_scratch(const iso_kernel_call *call)
 {
     iso_conv conv = backward_input(call);
     return iso_cpu_functions()->conv_grad_input_scratch(&conv);
 }
 
-static void run_input(const iso_call *call)
+static void run_input(const iso_kernel_call *call)
 {
     iso_conv conv = backward_input(call);
     iso_cpu_functions()->conv_grad_input(&conv, call->in[0].data, call->in[1].data, call->out[0].data,
                                          call->scratch);
 }
 
-static iso_conv backward_kernel(const iso_call *call)
+static iso_conv backward_kernel(const iso_kernel_call *call)
 {
     return conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
 }
 
-static bool kernel_fits(const iso_call *call)
+static bool kernel_fits(const iso_kernel_call *call)
 {
     iso_conv conv = backward_kernel(call);
     return fits(call, &conv);
 }
 
-static size_t kernel_scratch(const iso_call *call)
+static size_t kernel_scratch(const iso_kernel_call *call)
 {
     iso_conv conv = backward_kernel(call);
     return iso_cpu_functions()->conv_grad_kernel_scratch(&conv);
 }
 
-static void run_kernel(const iso_call *call)
+static void run_kernel(const iso_kernel_call *call)
 {
     iso_conv conv = backward_kernel(call);
     iso_cpu_functions()->conv_grad_kernel(&conv, call->in[0].data, call->in[1].data, call->out[0].data,

@@ -5,8 +5,8 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
-#include "runtime/backend/cpu/library.h"
 #include "runtime/backend/cpu/list.h"
+#include "runtime/backend/cpu/onednn.h"
 
 static const iso_kernel *const kernels[] = {
 #define KERNEL(name) &iso_cpu_##name,
@@ -32,7 +32,7 @@ int64_t iso_cpu_count(const iso_array *array)
     return iso_cpu_product(array, 0, array->rank);
 }
 
-bool iso_cpu_has_type(const iso_call *call, iso_dtype dtype)
+bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 {
     for (int i = 0; i < call->inputs; i++)
         if (call->in[i].dtype != dtype)
@@ -43,7 +43,7 @@ bool iso_cpu_has_type(const iso_call *call, iso_dtype dtype)
     return true;
 }
 
-static const iso_kernel *find(const char *op, const iso_call *call)
+static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
@@ -92,7 +92,7 @@ static char description[160];
 static void describe(void)
 {
     char libraries[80];
-    iso_library_describe(libraries, sizeof libraries);
+    iso_onednn_describe(libraries, sizeof libraries);
     snprintf(description, sizeof description, "cpu: %s%s", iso_isa_name(iso_cpu_isa()), libraries);
 }
 

@@ -11,6 +11,6 @@ const iso_kernel *const *iso_cpu_kernels(void);
 int64_t iso_cpu_product(const iso_array *array, int from, int to);
 int64_t iso_cpu_count(const iso_array *array);
 /* Whether all inputs and outputs have this type. */
-bool iso_cpu_has_type(const iso_call *call, iso_dtype dtype);
+bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype);
 
 #endif

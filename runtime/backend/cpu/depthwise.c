@@ -12,7 +12,8 @@ typedef struct shape {
     int64_t n, times;
 } shape;
 
-static shape shape_of(const iso_call *call, const iso_array *x, const iso_array *kernel, const iso_array *y)
+static shape shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                      const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     shape s = {.n = x->dim[0], .d.c = y->dim[3], .times = x->dim[3] ? y->dim[3] / x->dim[3] : 1};
@@ -27,7 +28,7 @@ static shape shape_of(const iso_call *call, const iso_array *x, const iso_array 
     return s;
 }
 
-static bool fits(const iso_call *call, const iso_array *kernel, const shape *s)
+static bool fits(const iso_kernel_call *call, const iso_array *kernel, const shape *s)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     return iso_cpu_has_type(call, ISO_F32) && geometry->groups > 1 && kernel->dim[2] == 1 &&
@@ -64,24 +65,24 @@ static int64_t size_of_y(const shape *s)
 }
 
 /* ---- forward ---- */
-static shape forward(const iso_call *call)
+static shape forward(const iso_kernel_call *call)
 {
     return shape_of(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
-static bool forward_fits(const iso_call *call)
+static bool forward_fits(const iso_kernel_call *call)
 {
     shape s = forward(call);
     return fits(call, &call->in[1], &s);
 }
 
-static size_t forward_scratch(const iso_call *call)
+static size_t forward_scratch(const iso_kernel_call *call)
 {
     shape s = forward(call);
     return scratch_of(&s);
 }
 
-static void run_forward(const iso_call *call)
+static void run_forward(const iso_kernel_call *call)
 {
     shape s = forward(call);
     for (int64_t i = 0; i < s.n; i++)
@@ -90,18 +91,18 @@ static void run_forward(const iso_call *call)
 }
 
 /* ---- gradient of the input ---- */
-static shape backward_input(const iso_call *call)
+static shape backward_input(const iso_kernel_call *call)
 {
     return shape_of(call, &call->out[0], &call->in[0], &call->in[1]);
 }
 
-static bool input_fits(const iso_call *call)
+static bool input_fits(const iso_kernel_call *call)
 {
     shape s = backward_input(call);
     return fits(call, &call->in[0], &s);
 }
 
-static size_t input_scratch(const iso_call *call)
+static size_t input_scratch(const iso_kernel_call *call)
 {
     shape s = backward_input(call);
     return scratch_of(&s);
@@ -118,7 +119,7 @@ static void join(const shape *s, const float *from, float *dx)
     }
 }
 
-static void run_input(const iso_call *call)
+static void run_input(const iso_kernel_call *call)
 {
     shape s = backward_input(call);
     for (int64_t i = 0; i < s.n; i++) {
@@ -132,24 +133,24 @@ static void run_input(const iso_call *call)
 }
 
 /* ---- gradient of the kernel ---- */
-static shape backward_kernel(const iso_call *call)
+static shape backward_kernel(const iso_kernel_call *call)
 {
     return shape_of(call, &call->in[0], &call->out[0], &call->in[1]);
 }
 
-static bool kernel_fits(const iso_call *call)
+static bool kernel_fits(const iso_kernel_call *call)
 {
     shape s = backward_kernel(call);
     return fits(call, &call->out[0], &s);
 }
 
-static size_t kernel_scratch(const iso_call *call)
+static size_t kernel_scratch(const iso_kernel_call *call)
 {
     shape s = backward_kernel(call);
     return scratch_of(&s);
 }
 
-static void run_kernel(const iso_call *call)
+static void run_kernel(const iso_kernel_call *call)
 {
     shape s = backward_kernel(call);
     memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * sizeof(float));

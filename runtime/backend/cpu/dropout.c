@@ -4,7 +4,7 @@
 #include "runtime/base/random.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
@@ -30,7 +30,7 @@ static uint64_t global_index(const iso_array *x, int64_t i)
     return index;
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_dropout_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -57,7 +57,7 @@ static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t firs
     }
 }
 
-static void run_noise(const iso_call *call)
+static void run_noise(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);

@@ -2,19 +2,19 @@
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 
-static bool unary_fits(const iso_call *call)
+static bool unary_fits(const iso_kernel_call *call)
 {
     return call->in[0].dtype == ISO_F32;
 }
 
-static void run_unary(const iso_call *call)
+static void run_unary(const iso_kernel_call *call)
 {
     const iso_unary_attrs *attrs = call->attrs;
     iso_cpu_functions()->unary_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
                                    call->in[0].data, call->out[0].data);
 }
 
-static void run_unary_gradient(const iso_call *call)
+static void run_unary_gradient(const iso_kernel_call *call)
 {
     const iso_unary_attrs *attrs = call->attrs;
     iso_cpu_functions()->unary_gradient_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
@@ -32,12 +32,12 @@ const iso_kernel iso_cpu_unary_gradient = {.op = "unary_gradient",
                                            .run = run_unary_gradient,
                                            .in_place = true};
 
-static bool single_fits(const iso_call *call)
+static bool single_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static void run_affine(const iso_call *call)
+static void run_affine(const iso_kernel_call *call)
 {
     const iso_affine_attrs *attrs = call->attrs;
     iso_cpu_functions()->affine_f32(iso_cpu_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
@@ -46,7 +46,7 @@ static void run_affine(const iso_call *call)
 const iso_kernel iso_cpu_affine = {
     .op = "affine", .name = "vector", .fits = single_fits, .run = run_affine, .in_place = true};
 
-static void run_scale_by_count(const iso_call *call)
+static void run_scale_by_count(const iso_kernel_call *call)
 {
     const iso_count_attrs *attrs = call->attrs;
     double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1.0);

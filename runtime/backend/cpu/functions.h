@@ -8,7 +8,7 @@
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
 #include "runtime/backend/cpu/depthwise.h"
-#include "runtime/backend/cpu/pool.h"
+#include "runtime/backend/cpu/pool2d.h"
 #include "runtime/graph/ops/attrs.h"
 
 typedef enum iso_cpu_binary {
@@ -48,9 +48,9 @@ typedef struct iso_row_moments {
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k, const float *packed,    \
               float *strip, bool add, float *c))                                                             \
     /* c [rows, columns] = a b^T, a [rows, k], b [columns, k]. Scratch: bytes, aligned to 64. */             \
-    FUNCTION(size_t, gemm_turned_scratch, (int64_t rows, int64_t columns, int64_t k))                        \
+    FUNCTION(size_t, gemm_transposed_scratch, (int64_t rows, int64_t columns, int64_t k))                    \
     FUNCTION(                                                                                                \
-        void, gemm_turned_f32,                                                                               \
+        void, gemm_transposed_f32,                                                                           \
         (int64_t rows, int64_t columns, int64_t k, const float *a, const float *b, float *c, void *scratch)) \
     /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
     FUNCTION(void, transpose_f32,                                                                            \
@@ -120,11 +120,11 @@ typedef struct iso_row_moments {
              (int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold, float scale,       \
               const float *x, float *y))                                                                     \
     /* Pools */                                                                                              \
-    FUNCTION(void, max_pool_f32, (const iso_pool *pool, const float *x, float *y))                           \
+    FUNCTION(void, max_pool_f32, (const iso_pool2d *pool, const float *x, float *y))                         \
     FUNCTION(void, max_pool_grad_f32,                                                                        \
-             (const iso_pool *pool, const float *x, const float *y, const float *dy, float *dx))             \
-    FUNCTION(void, average_pool_f32, (const iso_pool *pool, const float *x, float *y))                       \
-    FUNCTION(void, average_pool_grad_f32, (const iso_pool *pool, const float *dy, float *dx))                \
+             (const iso_pool2d *pool, const float *x, const float *y, const float *dy, float *dx))           \
+    FUNCTION(void, average_pool_f32, (const iso_pool2d *pool, const float *x, float *y))                     \
+    FUNCTION(void, average_pool_grad_f32, (const iso_pool2d *pool, const float *dy, float *dx))              \
     /* One row's part of c channels, perhaps 0: x's sum and sum of squares; then with its mean and rstd */   \
     /* known y, which may be x; the sums of d = dy gamma and of d xhat; dx, which may be dy, from the */     \
     /* means of these; and dy xhat and dy added to sums of channels. gamma, beta: NULL or [c] */             \

@@ -165,22 +165,28 @@ INLINE int64_t whole_vectors(int64_t n)
     return (n + VL - 1) / VL * VL;
 }
 
-size_t ISO_SIMD(gemm_turned_scratch)(int64_t rows, int64_t columns, int64_t k)
+size_t ISO_SIMD(gemm_transposed_scratch)(int64_t rows, int64_t columns, int64_t k)
 {
     return (size_t)(whole_vectors(rows) * (k + columns)) * sizeof(float);
 }
 
-void ISO_SIMD(gemm_turned_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b,
-                               float *c, void *scratch)
+void ISO_SIMD(gemm_transposed_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b,
+                                   float *c, void *scratch)
 {
     const int64_t lanes = whole_vectors(rows);
-    float *turned_a = scratch, *turned_c = turned_a + lanes * k;
+    float *transposed_a = scratch, *transposed_c = transposed_a + lanes * k;
     if (lanes > rows)
-        memset(turned_a, 0, (size_t)(lanes * k) * sizeof *turned_a);
-    ISO_SIMD(transpose_f32)(rows, k, a, k, turned_a, lanes);
-    iso_tile t = {
-        .a = b, .b = turned_a, .c = turned_c, .a_row = k, .a_k = 1, .b_k = lanes, .c_row = lanes, .k = k};
+        memset(transposed_a, 0, (size_t)(lanes * k) * sizeof *transposed_a);
+    ISO_SIMD(transpose_f32)(rows, k, a, k, transposed_a, lanes);
+    iso_tile t = {.a = b,
+                  .b = transposed_a,
+                  .c = transposed_c,
+                  .a_row = k,
+                  .a_k = 1,
+                  .b_k = lanes,
+                  .c_row = lanes,
+                  .k = k};
     t.segments = t.planes = 1;
     tile_all(&t, columns, lanes, tile_width(columns, lanes / VL));
-    ISO_SIMD(transpose_f32)(columns, rows, turned_c, lanes, c, columns);
+    ISO_SIMD(transpose_f32)(columns, rows, transposed_c, lanes, c, columns);
 }

@@ -1,7 +1,7 @@
 /* The instruction set: what the processor has, and what all ranks agreed to use. */
 #include <stdatomic.h>
 
-#include "runtime/backend/cpu/library.h"
+#include "runtime/backend/cpu/onednn.h"
 
 static iso_isa detect(void)
 {
@@ -33,7 +33,7 @@ iso_isa iso_cpu_isa(void)
 void iso_cpu_limit_isa(iso_isa isa)
 {
     iso_isa most = detect();
-    iso_library_limit_isa(isa);
+    iso_onednn_limit_isa(isa);
     atomic_store_explicit(&current, (int)(isa < most ? isa : most) + 1, memory_order_relaxed);
 }
 

@@ -3,7 +3,7 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
@@ -18,7 +18,7 @@ static int64_t rows_of(const iso_array *x)
     return channels_of(x) ? iso_cpu_product(x, 0, x->rank - 1) : 0;
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -28,7 +28,7 @@ static void run(const iso_call *call)
                                         (float)attrs->epsilon, call->out[0].data);
 }
 
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -38,12 +38,12 @@ static void run_gradient(const iso_call *call)
 }
 
 /* Two rows of doubles, two of floats. */
-static size_t sums_scratch(const iso_call *call)
+static size_t sums_scratch(const iso_kernel_call *call)
 {
     return (size_t)channels_of(&call->in[0]) * 2 * (sizeof(double) + sizeof(float)) + 64;
 }
 
-static void run_sums(const iso_call *call)
+static void run_sums(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];

@@ -15,7 +15,7 @@ typedef struct part {
     const iso_layer_norm_attrs *attrs;
 } part;
 
-static part part_of(const iso_call *call)
+static part part_of(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     int last = x->rank - 1;
@@ -23,19 +23,19 @@ static part part_of(const iso_call *call)
 }
 
 /* A row's, from its sum and sum of squares: inputs `at` and the one behind. */
-static iso_row_moments moments_of(const iso_call *call, const part *p, int at, int64_t row)
+static iso_row_moments moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
 {
     const double *sum = call->in[at].data, *squares = call->in[at + 1].data;
     double mean = sum[row] / p->count, variance = fmax(0, squares[row] / p->count - mean * mean);
     return (iso_row_moments){(float)mean, (float)(1 / sqrt(variance + p->attrs->epsilon))};
 }
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return call->in[0].dtype == ISO_F32;
 }
 
-static void run_layer_moments(const iso_call *call)
+static void run_layer_moments(const iso_kernel_call *call)
 {
     part p = part_of(call);
     double *sum = call->out[0].data, *squares = call->out[1].data;
@@ -43,7 +43,7 @@ static void run_layer_moments(const iso_call *call)
         iso_cpu_functions()->layer_moments_f32(p.channels, p.x + row * p.channels, &sum[row], &squares[row]);
 }
 
-static void run_layer_scale(const iso_call *call)
+static void run_layer_scale(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const float *gamma = p.attrs->has_gamma ? call->in[3].data : NULL;
@@ -55,7 +55,7 @@ static void run_layer_scale(const iso_call *call)
     }
 }
 
-static void run_layer_grad_sums(const iso_call *call)
+static void run_layer_grad_sums(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const float *dy = call->in[1].data, *gamma = p.attrs->has_gamma ? call->in[4].data : NULL;
@@ -67,7 +67,7 @@ static void run_layer_grad_sums(const iso_call *call)
     }
 }
 
-static void run_layer_grad(const iso_call *call)
+static void run_layer_grad(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const float *dy = call->in[1].data, *gamma = p.attrs->has_gamma ? call->in[6].data : NULL;
@@ -82,12 +82,12 @@ static void run_layer_grad(const iso_call *call)
 }
 
 /* Two rows of doubles, two of floats. */
-static size_t weight_sums_scratch(const iso_call *call)
+static size_t weight_sums_scratch(const iso_kernel_call *call)
 {
     return (size_t)call->in[0].dim[call->in[0].rank - 1] * 2 * (sizeof(double) + sizeof(float)) + 64;
 }
 
-static void run_layer_weight_sums(const iso_call *call)
+static void run_layer_weight_sums(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const float *dy = call->in[1].data;

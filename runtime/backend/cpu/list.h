@@ -21,10 +21,10 @@ KERNEL(layer_norm) KERNEL(layer_norm_grad) KERNEL(layer_norm_grad_sums)
 KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_grad) KERNEL(layer_weight_sums)
 KERNEL(dropout) KERNEL(gaussian_noise)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)
-KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_unfolded)
-KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_unfolded)
-KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_depthwise) KERNEL(conv2d_grad_kernel_unfolded)
-KERNEL(matmul_few) KERNEL(matmul_turned) KERNEL(matmul_library) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
+KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)
+KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_im2col)
+KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_depthwise) KERNEL(conv2d_grad_kernel_im2col)
+KERNEL(matmul_few) KERNEL(matmul_transposed) KERNEL(matmul_onednn) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on
 #undef KERNEL

@@ -12,7 +12,7 @@ typedef struct layout {
     int64_t count;
 } layout;
 
-static layout layout_of(const iso_call *call)
+static layout layout_of(const iso_kernel_call *call)
 {
     const iso_matmul_attrs *attrs = call->attrs;
     const iso_array *a = &call->in[0], *b = &call->in[1];
@@ -37,7 +37,7 @@ static layout layout_of(const iso_call *call)
     return l;
 }
 
-static bool goes(const iso_call *call, iso_product_way way, bool library)
+static bool goes(const iso_kernel_call *call, iso_product_way way, bool library)
 {
     layout l = layout_of(call);
     bool single = l.count == 1 && call->out[0].rank == 2;
@@ -45,40 +45,40 @@ static bool goes(const iso_call *call, iso_product_way way, bool library)
 }
 
 /* Whether there is a library for the product: oneDNN, else OpenBLAS. */
-static bool has_library(const iso_call *call)
+static bool has_library(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     return ISO_WITH_DNNL || iso_openblas_takes(&l.product);
 }
 
-static bool library_fits(const iso_call *call)
+static bool onednn_fits(const iso_kernel_call *call)
 {
     return ISO_WITH_DNNL && goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void empty(const iso_call *call)
+static void empty(const iso_kernel_call *call)
 {
     memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
 
-static void run_library(const iso_call *call)
+static void run_onednn(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const float *a = call->in[0].data, *b = call->in[1].data;
     float *c = call->out[0].data;
     for (int64_t i = 0; i < l.count;
          i++, a += l.product.m * l.product.k, b += l.product.k * l.product.n, c += l.product.m * l.product.n)
-        if (!iso_library_sgemm(&l.product, a, b, c))
+        if (!iso_onednn_sgemm(&l.product, a, b, c))
             iso_fault_raise(call->fault, "oneDNN failed on a product of %lld x %lld x %lld",
                             (long long)l.product.m, (long long)l.product.n, (long long)l.product.k);
 }
 
-static bool blas_fits(const iso_call *call)
+static bool blas_fits(const iso_kernel_call *call)
 {
     return !ISO_WITH_DNNL && has_library(call) && goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void run_blas(const iso_call *call)
+static void run_blas(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
@@ -88,19 +88,19 @@ static void run_blas(const iso_call *call)
                            (float *)call->out[0].data + i * p->m * p->n);
 }
 
-static bool tiles_fit(const iso_call *call)
+static bool tiles_fit(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
 /* A transposed b is made straight first. */
-static size_t tiles_scratch(const iso_call *call)
+static size_t tiles_scratch(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     return l.product.transpose_b ? (size_t)(l.product.n * l.product.k) * sizeof(float) + 64 : 0;
 }
 
-static void run_tiles(const iso_call *call)
+static void run_tiles(const iso_kernel_call *call)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
     layout l = layout_of(call);
@@ -121,19 +121,19 @@ static void run_tiles(const iso_call *call)
 
 /* Few rows contracted, as in the gradient of a kernel over a small batch: every element is one sum in order,
  * so any part of the product has the bits of the whole. */
-static bool few_fit(const iso_call *call)
+static bool few_fit(const iso_kernel_call *call)
 {
     return goes(call, ISO_PRODUCT_PARTS, has_library(call));
 }
 
-static int64_t few_part_rows(const iso_call *call)
+static int64_t few_part_rows(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     return iso_product_block_rows(&l.product);
 }
 
 /* The packed b, then the strip of a: tiles of the last rows may be shorter than their room. */
-static size_t few_scratch(const iso_call *call)
+static size_t few_scratch(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
@@ -142,7 +142,7 @@ static size_t few_scratch(const iso_call *call)
     return iso_product_is_packed(p) ? (size_t)(f->gemm_pack_size(p->n, p->k) + strip) * sizeof(float) : 0;
 }
 
-static void prepare_few(const iso_call *call)
+static void prepare_few(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
@@ -150,7 +150,7 @@ static void prepare_few(const iso_call *call)
         iso_cpu_functions()->gemm_pack_f32(p->n, p->k, call->in[1].data, p->n, call->scratch);
 }
 
-static void run_few_part(const iso_call *call, const int64_t *offset, const int64_t *extent, bool add,
+static void run_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
                          void *part)
 {
     layout l = layout_of(call);
@@ -170,7 +170,7 @@ static void run_few_part(const iso_call *call, const int64_t *offset, const int6
     }
 }
 
-static void run_few(const iso_call *call)
+static void run_few(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
@@ -183,37 +183,37 @@ static void run_few(const iso_call *call)
 }
 
 /* A product with the transpose of b for few rows of a, as in the gradient of a layer's input. */
-static bool turned_fits(const iso_call *call)
+static bool transposed_fits(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     return iso_cpu_has_type(call, ISO_F32) &&
-           iso_product_choose(&l.product, false, has_library(call)) == ISO_PRODUCT_TURNED;
+           iso_product_choose(&l.product, false, has_library(call)) == ISO_PRODUCT_TRANSPOSED;
 }
 
-static size_t turned_scratch(const iso_call *call)
+static size_t transposed_scratch(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
-    return iso_cpu_functions()->gemm_turned_scratch(l.product.m, l.product.n, l.product.k);
+    return iso_cpu_functions()->gemm_transposed_scratch(l.product.m, l.product.n, l.product.k);
 }
 
-static void run_turned(const iso_call *call)
+static void run_transposed(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
     for (int64_t i = 0; i < l.count; i++)
-        iso_cpu_functions()->gemm_turned_f32(p->m, p->n, p->k,
-                                             (const float *)call->in[0].data + i * p->m * p->k,
-                                             (const float *)call->in[1].data + i * p->k * p->n,
-                                             (float *)call->out[0].data + i * p->m * p->n, call->scratch);
+        iso_cpu_functions()->gemm_transposed_f32(p->m, p->n, p->k,
+                                                 (const float *)call->in[0].data + i * p->m * p->k,
+                                                 (const float *)call->in[1].data + i * p->k * p->n,
+                                                 (float *)call->out[0].data + i * p->m * p->n, call->scratch);
 }
 
-static bool double_fits(const iso_call *call)
+static bool double_fits(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     return iso_cpu_has_type(call, ISO_F64) && iso_openblas_takes(&l.product);
 }
 
-static void run_double(const iso_call *call)
+static void run_double(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     const iso_product *p = &l.product;
@@ -235,13 +235,13 @@ const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
                                        .part_rows = few_part_rows,
                                        .prepare_parts = prepare_few,
                                        .run_part = run_few_part};
-const iso_kernel iso_cpu_matmul_turned = {.op = "matmul",
-                                          .name = "turned tiles",
-                                          .fits = turned_fits,
-                                          .scratch = turned_scratch,
-                                          .run = run_turned};
-const iso_kernel iso_cpu_matmul_library = {
-    .op = "matmul", .name = "dnnl_sgemm", .fits = library_fits, .run = run_library};
+const iso_kernel iso_cpu_matmul_transposed = {.op = "matmul",
+                                              .name = "transposed tiles",
+                                              .fits = transposed_fits,
+                                              .scratch = transposed_scratch,
+                                              .run = run_transposed};
+const iso_kernel iso_cpu_matmul_onednn = {
+    .op = "matmul", .name = "dnnl_sgemm", .fits = onednn_fits, .run = run_onednn};
 const iso_kernel iso_cpu_matmul_blas = {
     .op = "matmul", .name = "cblas_sgemm", .fits = blas_fits, .run = run_blas};
 const iso_kernel iso_cpu_matmul_tiles = {

@@ -22,7 +22,7 @@ static double value(const iso_array *x, int64_t i)
     return x->dtype == ISO_F32 ? (double)((const float *)x->data)[i] : ((const double *)x->data)[i];
 }
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return call->in[0].dtype == ISO_F32 && channels_of(&call->in[0]) > 0;
 }
@@ -30,13 +30,13 @@ static bool fits(const iso_call *call)
 /* Room for the lanes of two sums and for six patterns of floats behind them. */
 enum { PATTERNS = 6 };
 
-static size_t scratch(const iso_call *call)
+static size_t scratch(const iso_kernel_call *call)
 {
     return (size_t)iso_pattern(channels_of(&call->in[0])) * (2 * sizeof(double) + PATTERNS * sizeof(float)) +
            64;
 }
 
-static float *pattern_at(const iso_call *call, int64_t pattern, int index)
+static float *pattern_at(const iso_kernel_call *call, int64_t pattern, int index)
 {
     return (float *)((double *)call->scratch + 2 * pattern) + index * pattern;
 }
@@ -48,7 +48,7 @@ static void repeat(float *first, int64_t c, int64_t pattern)
         first[i] = first[i - c];
 }
 
-static void run_moments(const iso_call *call)
+static void run_moments(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     iso_cpu_functions()->channel_moments(rows_of(x), channels_of(x), x->data, call->out[0].data,
@@ -63,8 +63,8 @@ static double rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm
 /* The patterns 0, 1, 2 of y = (x - mean) scale + shift. gamma and what follows it begin at input `next`. The
  * mean is rounded to float; what is lost thereby is put into the shift. Forward and backward must make the
  * same. */
-static iso_channels make_channels(const iso_call *call, const iso_array *means, const iso_array *variance,
-                                  int next)
+static iso_channels make_channels(const iso_kernel_call *call, const iso_array *means,
+                                  const iso_array *variance, int next)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
@@ -84,7 +84,7 @@ static iso_channels make_channels(const iso_call *call, const iso_array *means, 
     return (iso_channels){mean, scale, shift};
 }
 
-static iso_channels make_means(const iso_call *call, const iso_array *means)
+static iso_channels make_means(const iso_kernel_call *call, const iso_array *means)
 {
     const int64_t c = channels_of(call->in), pattern = iso_pattern(c);
     float *mean = pattern_at(call, pattern, 0);
@@ -94,7 +94,7 @@ static iso_channels make_means(const iso_call *call, const iso_array *means)
     return (iso_channels){.mean = mean};
 }
 
-static void run_norm(const iso_call *call)
+static void run_norm(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
@@ -104,7 +104,7 @@ static void run_norm(const iso_call *call)
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
-static void run_sums(const iso_call *call)
+static void run_sums(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *means = &call->in[2], *variance = &call->in[3];
@@ -121,7 +121,7 @@ static void run_sums(const iso_call *call)
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/backend/cpu/library.h"
+#include "runtime/backend/cpu/onednn.h"
 
 static struct {
     pthread_once_t once;

@@ -4,15 +4,15 @@
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_call *call)
+static bool fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static iso_pool pool_of(const iso_call *call, const iso_array *x, const iso_array *y)
+static iso_pool2d pool_of(const iso_kernel_call *call, const iso_array *x, const iso_array *y)
 {
     const iso_pool_geometry *geometry = &((const iso_pool_attrs *)call->attrs)->geometry;
-    iso_pool pool = {.n = x->dim[0], .c = x->dim[3]};
+    iso_pool2d pool = {.n = x->dim[0], .c = x->dim[3]};
     for (int i = 0; i < 2; i++) {
         pool.in[i] = x->dim[1 + i];
         pool.out[i] = y->dim[1 + i];
@@ -23,28 +23,28 @@ static iso_pool pool_of(const iso_call *call, const iso_array *x, const iso_arra
     return pool;
 }
 
-static void run_max(const iso_call *call)
+static void run_max(const iso_kernel_call *call)
 {
-    iso_pool pool = pool_of(call, &call->in[0], &call->out[0]);
+    iso_pool2d pool = pool_of(call, &call->in[0], &call->out[0]);
     iso_cpu_functions()->max_pool_f32(&pool, call->in[0].data, call->out[0].data);
 }
 
-static void run_max_gradient(const iso_call *call)
+static void run_max_gradient(const iso_kernel_call *call)
 {
-    iso_pool pool = pool_of(call, &call->in[0], &call->in[1]);
+    iso_pool2d pool = pool_of(call, &call->in[0], &call->in[1]);
     iso_cpu_functions()->max_pool_grad_f32(&pool, call->in[0].data, call->in[1].data, call->in[2].data,
                                            call->out[0].data);
 }
 
-static void run_average(const iso_call *call)
+static void run_average(const iso_kernel_call *call)
 {
-    iso_pool pool = pool_of(call, &call->in[0], &call->out[0]);
+    iso_pool2d pool = pool_of(call, &call->in[0], &call->out[0]);
     iso_cpu_functions()->average_pool_f32(&pool, call->in[0].data, call->out[0].data);
 }
 
-static void run_average_gradient(const iso_call *call)
+static void run_average_gradient(const iso_kernel_call *call)
 {
-    iso_pool pool = pool_of(call, &call->out[0], &call->in[0]);
+    iso_pool2d pool = pool_of(call, &call->out[0], &call->in[0]);
     iso_cpu_functions()->average_pool_grad_f32(&pool, call->in[0].data, call->out[0].data);
 }
 

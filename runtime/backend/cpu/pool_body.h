@@ -15,7 +15,7 @@ INLINE void clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int6
 }
 
 /* The i-th window of all, row by row, image by image. */
-INLINE window window_at(const iso_pool *p, int64_t i)
+INLINE window window_at(const iso_pool2d *p, int64_t i)
 {
     window w = {.place = i * p->c};
     int64_t places = p->out[0] * p->out[1], row = i % places / p->out[1], column = i % p->out[1];
@@ -25,7 +25,7 @@ INLINE window window_at(const iso_pool *p, int64_t i)
     return w;
 }
 
-INLINE int64_t windows_of(const iso_pool *p)
+INLINE int64_t windows_of(const iso_pool2d *p)
 {
     return p->n * p->out[0] * p->out[1];
 }
@@ -35,7 +35,7 @@ INLINE int64_t windows_of(const iso_pool *p)
         for (int64_t column = (w).left, at = (w).image + (row * p->in[1] + column) * p->c;                   \
              column < (w).right; column++, at += p->c)
 
-INLINE vf largest(const iso_pool *p, const window *w, const float *x, int64_t n)
+INLINE vf largest(const iso_pool2d *p, const window *w, const float *x, int64_t n)
 {
     vf best = vf_get(x + w->image + (w->top * p->in[1] + w->left) * p->c, n);
     FOR_WINDOW(*w, at)
@@ -47,7 +47,7 @@ INLINE vf largest(const iso_pool *p, const window *w, const float *x, int64_t n)
     return best;
 }
 
-void ISO_SIMD(max_pool_f32)(const iso_pool *p, const float *x, float *y)
+void ISO_SIMD(max_pool_f32)(const iso_pool2d *p, const float *x, float *y)
 {
     for (int64_t i = 0; i < windows_of(p); i++) {
         window w = window_at(p, i);
@@ -57,7 +57,7 @@ void ISO_SIMD(max_pool_f32)(const iso_pool *p, const float *x, float *y)
 }
 
 /* To the first element that is not less than y goes dy, to the others behind it nothing. */
-void ISO_SIMD(max_pool_grad_f32)(const iso_pool *p, const float *x, const float *y, const float *dy,
+void ISO_SIMD(max_pool_grad_f32)(const iso_pool2d *p, const float *x, const float *y, const float *dy,
                                  float *dx)
 {
     const vf zero = vf_zero();
@@ -82,7 +82,7 @@ INLINE float part_of(const window *w)
     return 1 / (float)((w->bottom - w->top) * (w->right - w->left));
 }
 
-void ISO_SIMD(average_pool_f32)(const iso_pool *p, const float *x, float *y)
+void ISO_SIMD(average_pool_f32)(const iso_pool2d *p, const float *x, float *y)
 {
     for (int64_t i = 0; i < windows_of(p); i++) {
         window w = window_at(p, i);
@@ -95,7 +95,7 @@ void ISO_SIMD(average_pool_f32)(const iso_pool *p, const float *x, float *y)
     }
 }
 
-void ISO_SIMD(average_pool_grad_f32)(const iso_pool *p, const float *dy, float *dx)
+void ISO_SIMD(average_pool_grad_f32)(const iso_pool2d *p, const float *dy, float *dx)
 {
     memset(dx, 0, (size_t)(p->n * p->in[0] * p->in[1] * p->c) * sizeof *dx);
     for (int64_t i = 0; i < windows_of(p); i++) {

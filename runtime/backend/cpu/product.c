@@ -17,7 +17,7 @@ enum { FEW_ROWS = 128 };
 
 /* Up to this many rows of a, a b^T is computed with rows of a in the lanes; packed a then stays in the
  * second-level cache. */
-enum { MOST_TURNED_ROWS = 64 };
+enum { MOST_TRANSPOSED_ROWS = 64 };
 
 /* From this size on the library is faster than tiles; its call costs 0.2 microseconds. */
 static bool large(const iso_product *p)
@@ -26,9 +26,9 @@ static bool large(const iso_product *p)
 }
 
 /* Unused lanes cost as much as used ones: with fewer rows than lanes the library is faster. */
-static bool turns(const iso_product *p, bool library)
+static bool is_transposed(const iso_product *p, bool library)
 {
-    if (!p->transpose_b || p->transpose_a || p->m > MOST_TURNED_ROWS || p->n <= 1)
+    if (!p->transpose_b || p->transpose_a || p->m > MOST_TRANSPOSED_ROWS || p->n <= 1)
         return false;
     return !library || !large(p) || p->m >= iso_cpu_functions()->lanes();
 }
@@ -37,8 +37,8 @@ iso_product_way iso_product_choose(const iso_product *p, bool single, bool libra
 {
     if (single && p->transpose_a && !p->transpose_b && p->k <= FEW_ROWS)
         return ISO_PRODUCT_PARTS;
-    if (turns(p, library))
-        return ISO_PRODUCT_TURNED;
+    if (is_transposed(p, library))
+        return ISO_PRODUCT_TRANSPOSED;
     return library && large(p) ? ISO_PRODUCT_LIBRARY : ISO_PRODUCT_TILES;
 }
 

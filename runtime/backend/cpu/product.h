@@ -4,13 +4,13 @@
 #ifndef ISO_CPU_PRODUCT_H
 #define ISO_CPU_PRODUCT_H
 
-#include "runtime/backend/cpu/library.h"
+#include "runtime/backend/cpu/onednn.h"
 
 typedef enum iso_product_way {
-    ISO_PRODUCT_PARTS,   /* kernel gradient by tiles; any part can be computed alone, with the same bits */
-    ISO_PRODUCT_TURNED,  /* input gradient by tiles; the lanes of a vector are rows of a */
-    ISO_PRODUCT_LIBRARY, /* one call of dnnl_sgemm or cblas_sgemm */
-    ISO_PRODUCT_TILES,   /* tiles, for every other form */
+    ISO_PRODUCT_PARTS,      /* kernel gradient by tiles; any part can be computed alone, with the same bits */
+    ISO_PRODUCT_TRANSPOSED, /* input gradient by tiles; the lanes of a vector are rows of a */
+    ISO_PRODUCT_LIBRARY,    /* one call of dnnl_sgemm or cblas_sgemm */
+    ISO_PRODUCT_TILES,      /* tiles, for every other form */
 } iso_product_way;
 
 /* library: dnnl_sgemm or cblas_sgemm is available. single: a product that is not one of a batch. */

@@ -13,7 +13,7 @@ typedef struct view {
     bool good; /* x can be seen so */
 } view;
 
-static view view_of(const iso_call *call)
+static view view_of(const iso_kernel_call *call)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -35,7 +35,7 @@ static view view_of(const iso_call *call)
     return v;
 }
 
-static bool sum_fits(const iso_call *call)
+static bool sum_fits(const iso_kernel_call *call)
 {
     view v = view_of(call);
     iso_dtype to = call->out[0].dtype;
@@ -43,13 +43,13 @@ static bool sum_fits(const iso_call *call)
 }
 
 /* Lanes, and the sums themselves. */
-static size_t sum_scratch(const iso_call *call)
+static size_t sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);
     return v.c > 0 ? (size_t)(2 * iso_pattern(v.c) + v.c) * sizeof(double) + 64 : 0;
 }
 
-static void run_sum(const iso_call *call)
+static void run_sum(const iso_kernel_call *call)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     view v = view_of(call);

@@ -15,14 +15,14 @@ static rows_of_classes rows_of(const iso_array *x)
     return (rows_of_classes){iso_cpu_product(x, 0, x->rank - 1), x->dim[x->rank - 1]};
 }
 
-static bool fits_softmax(const iso_call *call)
+static bool fits_softmax(const iso_kernel_call *call)
 {
     const iso_softmax_attrs *attrs = call->attrs;
     return iso_cpu_has_type(call, ISO_F32) && attrs->axis == call->in[0].rank - 1;
 }
 
 #define SOFTMAX(NAME)                                                                                        \
-    static void run_##NAME(const iso_call *call)                                                             \
+    static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
         rows_of_classes n = rows_of(&call->in[0]);                                                           \
         iso_cpu_functions()->NAME##_f32(n.rows, n.classes, call->in[0].data, call->out[0].data);             \
@@ -33,7 +33,7 @@ SOFTMAX(softmax)
 SOFTMAX(log_softmax)
 
 #define GRADIENT(NAME)                                                                                       \
-    static void run_##NAME(const iso_call *call)                                                             \
+    static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
         rows_of_classes n = rows_of(&call->in[0]);                                                           \
         iso_cpu_functions()->NAME##_f32(n.rows, n.classes, call->in[0].data, call->in[1].data,               \
@@ -47,14 +47,14 @@ GRADIENT(log_softmax_grad)
 /* ---- cross-entropy ---- */
 enum { LABELS, LOGITS, DLOSS };
 
-static bool fits_sparse(const iso_call *call)
+static bool fits_sparse(const iso_kernel_call *call)
 {
     return call->in[LOGITS].dtype == ISO_F32 && call->out[0].dtype == ISO_F32 &&
            call->in[LOGITS].dim[call->in[LOGITS].rank - 1] > 0;
 }
 
 /* The class of a row, or -1, which is reported. */
-static int64_t class_of(const iso_call *call, int64_t row, int64_t classes)
+static int64_t class_of(const iso_kernel_call *call, int64_t row, int64_t classes)
 {
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);
     if (class < 0)
@@ -62,7 +62,7 @@ static int64_t class_of(const iso_call *call, int64_t row, int64_t classes)
     return class;
 }
 
-static void run_sparse(const iso_call *call)
+static void run_sparse(const iso_kernel_call *call)
 {
     rows_of_classes n = rows_of(&call->in[LOGITS]);
     const float *x = call->in[LOGITS].data;
@@ -74,7 +74,7 @@ static void run_sparse(const iso_call *call)
     }
 }
 
-static void run_sparse_gradient(const iso_call *call)
+static void run_sparse_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = rows_of(&call->in[LOGITS]);
     const float *dloss = call->in[DLOSS].data;
@@ -89,12 +89,12 @@ static void run_sparse_gradient(const iso_call *call)
     }
 }
 
-static bool fits_dense(const iso_call *call)
+static bool fits_dense(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static void run_dense(const iso_call *call)
+static void run_dense(const iso_kernel_call *call)
 {
     rows_of_classes n = rows_of(&call->in[LOGITS]);
     const float *x = call->in[LOGITS].data, *t = call->in[LABELS].data;
@@ -108,7 +108,7 @@ static void run_dense(const iso_call *call)
     }
 }
 
-static void run_dense_gradient(const iso_call *call)
+static void run_dense_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = rows_of(&call->in[LOGITS]);
     const float *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;

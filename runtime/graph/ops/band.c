@@ -1,5 +1,5 @@
 /* A band of a matrix along its diagonal: what attention may look at. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static bool infer(iso_op *op)

@@ -4,7 +4,7 @@
  * Ioffe and Szegedy 2015, arXiv 1502.03167. With xhat = (x - mean) rstd, y = gamma xhat + beta and mean,
  * variance those of x itself: dx = gamma rstd (dy - sum(dy) / count - xhat sum(dy xhat) / count), dgamma =
  * sum(dy xhat), dbeta = sum(dy). */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 enum { X, MEAN, VARIANCE, GAMMA };

@@ -1,5 +1,5 @@
 /* Arithmetic of two operands, element by element, with NumPy's broadcasting. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"

@@ -1,7 +1,7 @@
 /* Pieces of softmax, cross-entropy, argmax and top-k for classes that are sharded: what each slot does with
  * its part of the classes, the results to be summed or maximised between slots. A row's maximum and the sum
  * of exponentials over it are all that slots need of each other, so logits are never gathered (the "parallel
- * cross-entropy" of Shoeybi et al. 2019, arXiv 1909.08053, in pieces that the partitioner knows). */
+ * cross-entropy" of Shoeybi et al. 2019, arXiv 1909.08053, in blocks that the partitioner knows). */
 #include "runtime/graph/ops/classes_impl.h"
 
 static int axis_of(const iso_op *op)

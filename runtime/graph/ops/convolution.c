@@ -1,5 +1,5 @@
 /* Convolutions over [n, h, w, c] and their gradients. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 #include <string.h>

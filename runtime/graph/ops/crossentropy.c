@@ -1,5 +1,5 @@
 /* Cross-entropy of each row from logits, for labels that are class numbers or distributions. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
 enum { LABELS, LOGITS, DLOSS };

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/random.h"
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 /* The same elements of the gradient stay. */

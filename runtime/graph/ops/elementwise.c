@@ -1,5 +1,5 @@
 /* Ops of one operand, element by element: the functions of calculus and the activations. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"

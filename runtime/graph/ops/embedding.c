@@ -1,6 +1,6 @@
 /* Rows of a table, looked up by index. A slot that holds a part of the table finds the rows it has; the
  * others are zeros, so that the slots' results add up. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static bool infer(iso_op *op)

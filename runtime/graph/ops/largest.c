@@ -1,5 +1,5 @@
 /* The place of the largest element, and whether an element is among the k largest. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/classes_impl.h"
 

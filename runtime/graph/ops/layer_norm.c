@@ -1,5 +1,5 @@
 /* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450). */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
 
 static const iso_layer_norm_attrs *attrs_of(const iso_op *op)

@@ -135,7 +135,7 @@ const iso_op_type iso_op_layer_weight_sums = {
     .flops = flops,
 };
 
-/* ---- the ops in pieces ---- */
+/* ---- the ops in blocks ---- */
 
 /* Sum and sum of squares of each row. */
 static void moments_of(iso_tensor *x, iso_tensor **moments)

@@ -1,5 +1,5 @@
 /* Pools over [n, h, w, c] and their gradients. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 static const iso_pool_attrs *attrs_of(const iso_op *op)

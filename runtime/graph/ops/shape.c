@@ -1,5 +1,5 @@
 /* Ops that move elements and compute nothing: reshape, transpose, slice, concat, broadcasting, one-hot. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"

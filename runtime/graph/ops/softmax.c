@@ -1,5 +1,5 @@
 /* Softmax and its logarithm along one axis. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
 static bool infer_gradient(iso_op *op)

@@ -1,5 +1,5 @@
 /* Images made larger, with values in between. */
-#include "runtime/graph/arguments.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
 enum { N, H, W, C }; /* the factors: rows, the image's height and width, channels */

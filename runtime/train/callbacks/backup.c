@@ -8,13 +8,13 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/checkpoints.h"
-#include "runtime/train/keeper_impl.h"
 
 typedef struct backup {
     iso_backup_and_restore_options options;
     char *folder, *path;
-    iso_keeper *keeper;
+    iso_checkpoint_writer *writer;
     int64_t seen; /* batches since the last that was saved */
 } backup;
 
@@ -44,25 +44,26 @@ static iso_status begin(void *user, iso_fit_state *state)
             ISO_INVALID,
             "BackupAndRestore: folder '%s' and save_freq %lld; a name, and 0 or more, are wanted",
             b->folder ? b->folder : "", (long long)o->save_freq);
-    ISO_TRY(iso_keeper_create(
-        state->model,
-        &(iso_keeper_options){.mpio = o->mpio, .waits = o->waits, .stop_on_error = o->stop_on_error},
-        &b->keeper));
+    ISO_TRY(iso_checkpoint_writer_create(state->model,
+                                         &(iso_checkpoint_writer_options){.mpio = o->mpio,
+                                                                          .waits = o->waits,
+                                                                          .stop_on_error = o->stop_on_error},
+                                         &b->writer));
     ISO_TRY(find(b, state->training));
-    ISO_TRY(iso_keeper_adopt(b->keeper, "BackupAndRestore", b->path));
+    ISO_TRY(iso_checkpoint_writer_adopt(b->writer, "BackupAndRestore", b->path));
 done:
     return status;
 }
 
 static iso_status save(backup *b, iso_fit_state *state)
 {
-    return iso_keeper_save(b->keeper, state->training, b->path, false);
+    return iso_checkpoint_writer_save(b->writer, state->training, b->path, false);
 }
 
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     backup *b = user;
-    iso_keeper_poll(b->keeper);
+    iso_checkpoint_writer_poll(b->writer);
     if (b->options.save_freq == 0 || ++b->seen < b->options.save_freq)
         return ISO_OK;
     b->seen = 0;
@@ -93,7 +94,7 @@ static iso_status end(void *user, iso_fit_state *state)
 {
     backup *b = user;
     iso_context *ctx = state->training->ctx;
-    iso_status status = iso_keeper_wait(b->keeper);
+    iso_status status = iso_checkpoint_writer_wait(b->writer);
     if (status == ISO_OK && !b->options.keep_backup && (!ctx || iso_is_chief(ctx)))
         iso_backup_remove(b->folder);
     return status;
@@ -104,7 +105,7 @@ static void destroy(void *user)
     backup *b = user;
     if (!b)
         return;
-    iso_keeper_destroy(b->keeper);
+    iso_checkpoint_writer_destroy(b->writer);
     iso_free(b->folder);
     iso_free(b->path);
     iso_free(b);

@@ -100,7 +100,7 @@ static iso_status save(void *user, iso_text *json)
     return ISO_OK;
 }
 
-/* Where weights were kept there is to be room for them: iso_callbacks_pieces() shows it to those who fill it.
+/* Where weights were kept there is to be room for them: iso_callbacks_shards() shows it to those who fill it.
  */
 static iso_status restore(void *user, const char *json)
 {
@@ -125,10 +125,10 @@ done:
     return status;
 }
 
-static iso_status pieces(void *user, const char *path, iso_pieces *list)
+static iso_status shards(void *user, const char *path, iso_state_shards *list)
 {
     early_stopping *stopping = user;
-    return stopping->best ? iso_snapshot_pieces(stopping->best, path, list) : ISO_OK;
+    return stopping->best ? iso_snapshot_shards(stopping->best, path, list) : ISO_OK;
 }
 
 static void destroy(void *user)
@@ -163,7 +163,7 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
     iso_callback *callback =
         iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .train_end = train_end,
                             .user = stopping, .destroy = destroy, .kind = "early_stopping", .save = save,
-                            .restore = restore, .pieces = pieces);
+                            .restore = restore, .shards = shards);
     if (callback->status == ISO_OK) /* else it is a constant */
         callback->alike = alike;
     return iso_callback_logs(callback, "");

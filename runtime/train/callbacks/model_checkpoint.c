@@ -8,16 +8,16 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/checkpoints.h"
-#include "runtime/train/file_name_impl.h"
-#include "runtime/train/keeper_impl.h"
+#include "runtime/train/path_template_impl.h"
 
 typedef struct model_checkpoint {
     iso_model_checkpoint_options options;
     char *path;          /* the option's */
     iso_monitor monitor; /* for save_best_only */
     iso_monitor marked;  /* for the mark `best`; its name NULL: none is wanted */
-    iso_keeper *keeper;
+    iso_checkpoint_writer *writer;
     int seen;       /* batches since the last that was saved */
     bool due, best; /* what has been decided for this moment: to save, and to mark it */
 } model_checkpoint;
@@ -49,7 +49,7 @@ static iso_status check_path(const model_checkpoint *c, const iso_fit_state *sta
     iso_text name = {0};
     if (!c->path)
         return iso_error(ISO_INVALID, "ModelCheckpoint: the path is NULL");
-    iso_status status = iso_file_name_format(c->path, 1, 1, &state->logs, &name);
+    iso_status status = iso_path_template_format(c->path, 1, 1, &state->logs, &name);
     if (status == ISO_OK)
         status = check_name(c->path, iso_text_get(&name));
     iso_text_free(&name);
@@ -65,7 +65,7 @@ static bool has_one_name(const model_checkpoint *c, const iso_logs *logs)
         for (int i = 0; i < logs->count; i++)
             value[e][i] = 1 + 10 * e;
         iso_logs other = {logs->count, logs->name, value[e]};
-        iso_file_name_format(c->path, 1 + e, 1, &other, &name[e]);
+        iso_path_template_format(c->path, 1 + e, 1, &other, &name[e]);
     }
     bool one = strcmp(iso_text_get(&name[0]), iso_text_get(&name[1])) == 0;
     iso_text_free(&name[0]);
@@ -121,15 +121,16 @@ static iso_status begin(void *user, iso_fit_state *state)
     iso_status status;
     ISO_TRY(check(c, &told)); /* alike on every rank */
     ISO_TRY(begin_monitors(c, state));
-    ISO_TRY(iso_keeper_create(state->model,
-                              &(iso_keeper_options){.weights_only = o->save_weights_only,
-                                                    .mpio = o->mpio,
-                                                    .waits = o->waits,
-                                                    .stop_on_error = o->stop_on_error,
-                                                    .verbose = o->verbose > 0,
-                                                    .keep = o->keep},
-                              &c->keeper));
-    ISO_TRY(iso_keeper_adopt(c->keeper, "ModelCheckpoint", c->path));
+    ISO_TRY(
+        iso_checkpoint_writer_create(state->model,
+                                     &(iso_checkpoint_writer_options){.weights_only = o->save_weights_only,
+                                                                      .mpio = o->mpio,
+                                                                      .waits = o->waits,
+                                                                      .stop_on_error = o->stop_on_error,
+                                                                      .verbose = o->verbose > 0,
+                                                                      .keep = o->keep},
+                                     &c->writer));
+    ISO_TRY(iso_checkpoint_writer_adopt(c->writer, "ModelCheckpoint", c->path));
 done:
     return status;
 }
@@ -176,9 +177,9 @@ static iso_status save(model_checkpoint *c, iso_fit_state *state)
     if (!c->due)
         return ISO_OK;
     iso_status status =
-        iso_file_name_format(c->path, state->epoch + 1, state->batch + 1, &state->logs, &path);
+        iso_path_template_format(c->path, state->epoch + 1, state->batch + 1, &state->logs, &path);
     if (status == ISO_OK)
-        status = iso_keeper_save(c->keeper, state->training, iso_text_get(&path), c->best);
+        status = iso_checkpoint_writer_save(c->writer, state->training, iso_text_get(&path), c->best);
     iso_text_free(&path);
     return status;
 }
@@ -186,7 +187,7 @@ static iso_status save(model_checkpoint *c, iso_fit_state *state)
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
-    iso_keeper_poll(c->keeper);
+    iso_checkpoint_writer_poll(c->writer);
     return save(c, state);
 }
 
@@ -199,8 +200,8 @@ static iso_status end(void *user, iso_fit_state *state)
 {
     const model_checkpoint *c = user;
     (void)state;
-    iso_status status = iso_keeper_wait(c->keeper);
-    iso_keeper_tell_none_kept(c->keeper, c->path);
+    iso_status status = iso_checkpoint_writer_wait(c->writer);
+    iso_checkpoint_writer_report_none_kept(c->writer, c->path);
     return status;
 }
 
@@ -239,7 +240,7 @@ static void destroy(void *user)
     model_checkpoint *c = user;
     if (!c)
         return;
-    iso_keeper_destroy(c->keeper);
+    iso_checkpoint_writer_destroy(c->writer);
     iso_monitor_free(&c->monitor);
     iso_monitor_free(&c->marked);
     iso_free(c->path);

@@ -16,7 +16,7 @@ typedef struct iso_monitor {
     bool warned; /* that there is no such value */
 } iso_monitor;
 
-/* A copy of the name, the usual one where it is NULL. False where memory ends. */
+/* A copy of the name, the default one where it is NULL. False where memory ends. */
 bool iso_monitor_init(iso_monitor *monitor, const char *who, const char *name, iso_mode mode,
                       double min_delta);
 void iso_monitor_free(iso_monitor *monitor);

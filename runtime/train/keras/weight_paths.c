@@ -442,9 +442,9 @@ static iso_status find(finder *f, iso_model *model)
     if (status != ISO_OK)
         return status;
     const char *name = iso_graph_name(f->graph);
-    char usual[32];
-    iso_text_snake_case(net.type, usual, sizeof usual);
-    ISO_TRY(add_group(f->out, "/vars", name ? name : usual));
+    char default_value[32];
+    iso_text_snake_case(net.type, default_value, sizeof default_value);
+    ISO_TRY(add_group(f->out, "/vars", name ? name : default_value));
     ISO_TRY(add_network(f, &net, ""));
     if (model->compiled)
         ISO_TRY(add_optimizer(f, &model->optimizer));

@@ -23,7 +23,7 @@ typedef struct maker {
     iso_context *ctx;
     int variables;
     iso_histogram *list; /* [variables] */
-    iso_pieces pieces;
+    iso_state_shards shards;
     size_t room; /* of `mine` and, for each rank, of `all`: bytes */
     void *mine, *all;
 } maker;
@@ -42,14 +42,14 @@ static iso_status list_variables(maker *m)
     m->all = iso_new((size_t)ranks * m->room);
     if (!m->list || !m->mine || !m->all)
         return iso_error(ISO_NO_MEMORY, "no memory for histograms of %d variables on %d ranks", all, ranks);
-    return iso_graph_pieces(m->graph, &m->pieces);
+    return iso_graph_shards(m->graph, &m->shards);
 }
 
-/* The number of a piece's variable in the list where this rank is to count it, else -1. */
-static int listed(const maker *m, const iso_piece *piece)
+/* The number of a shard's variable in the list where this rank is to count it, else -1. */
+static int listed(const maker *m, const iso_state_shard *shard)
 {
-    for (int v = 0; piece->writer && v < m->variables; v++)
-        if (m->list[v].path == piece->path || strcmp(m->list[v].path, piece->path) == 0)
+    for (int v = 0; shard->writer && v < m->variables; v++)
+        if (m->list[v].path == shard->path || strcmp(m->list[v].path, shard->path) == 0)
             return v;
     return -1;
 }
@@ -57,11 +57,11 @@ static int listed(const maker *m, const iso_piece *piece)
 /* What this rank has to count: finite elements, each with the number of its variable. */
 static void each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
 {
-    for (int p = 0; p < m->pieces.count; p++) {
-        const iso_piece *piece = &m->pieces.piece[p];
-        int variable = listed(m, piece);
-        for (int64_t i = 0; variable >= 0 && i < piece->count; i++) {
-            double value = iso_element_get(piece->data, piece->dtype, i);
+    for (int p = 0; p < m->shards.count; p++) {
+        const iso_state_shard *shard = &m->shards.shard[p];
+        int variable = listed(m, shard);
+        for (int64_t i = 0; variable >= 0 && i < shard->count; i++) {
+            double value = iso_element_get(shard->data, shard->dtype, i);
             if (isfinite(value))
                 visit(m, variable, value);
         }
@@ -136,7 +136,7 @@ iso_status iso_graph_histograms(iso_graph *graph, iso_histogram **list, int *cou
     *count = m.variables;
     m.list = NULL;
 done:
-    iso_pieces_free(&m.pieces);
+    iso_state_shards_free(&m.shards);
     iso_free(m.list);
     iso_free(m.mine);
     iso_free(m.all);

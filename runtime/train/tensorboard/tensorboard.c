@@ -42,7 +42,7 @@ static bool of_validation(const char *name)
 static iso_status add_epoch(tensorboard *tb, const iso_fit_state *state, double rate)
 {
     const iso_logs *logs = &state->logs;
-    int64_t steps = state->training->place.trained - tb->steps_before;
+    int64_t steps = state->training->cursor.trained - tb->steps_before;
     iso_status status = ISO_OK;
     for (int i = 0; i < logs->count; i++)
         if (!of_validation(logs->name[i]) && strcmp(logs->name[i], "learning_rate") != 0)
@@ -148,7 +148,7 @@ done: /* a folder that nothing can be written to is the user's */
 static iso_status epoch_begin(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
-    tb->steps_before = state->training->place.trained;
+    tb->steps_before = state->training->cursor.trained;
     tb->epoch_begin = iso_clock();
     return ISO_OK;
 }

@@ -22,7 +22,7 @@ static void fill(const iso_array *y, int64_t at, int64_t count, double value)
         iso_put(y, at + i, value);
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_band_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *y = &call->out[0];

@@ -4,7 +4,7 @@
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/graph/ops/network.h"
 
-static void run_moments(const iso_call *call)
+static void run_moments(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     int64_t channels = iso_last_dim(x), rows = iso_row_count(x);
@@ -19,7 +19,7 @@ static void run_moments(const iso_call *call)
         }
 }
 
-static void run_finish(const iso_call *call)
+static void run_finish(const iso_kernel_call *call)
 {
     double count = iso_moments_count(call->attrs, call->info->rows);
     for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
@@ -31,7 +31,7 @@ static void run_finish(const iso_call *call)
 
 /* mean = sum / n, variance = squares / n - mean^2: dsum = (dmean - 2 mean dvariance) / n, dsquares =
  * dvariance / n. */
-static void run_finish_gradient(const iso_call *call)
+static void run_finish_gradient(const iso_kernel_call *call)
 {
     double count = iso_moments_count(call->attrs, call->info->rows);
     for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
@@ -51,8 +51,8 @@ typedef struct affine {
     double mean, scale, shift;
 } affine;
 
-static affine affine_of(const iso_call *call, const iso_array *mean, const iso_array *variance, int next,
-                        int64_t c)
+static affine affine_of(const iso_kernel_call *call, const iso_array *mean, const iso_array *variance,
+                        int next, int64_t c)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
@@ -66,12 +66,12 @@ static double output_of(const affine *line, double x)
     return (x - line->mean) * line->scale + line->shift;
 }
 
-static bool has_relu(const iso_call *call)
+static bool has_relu(const iso_kernel_call *call)
 {
     return ((const iso_batch_norm_attrs *)call->attrs)->activation == ISO_FUSED_RELU;
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
@@ -86,7 +86,7 @@ static void run(const iso_call *call)
 
 /* dy of element i before the activation. gamma and beta, where there is one, begin at input
  * `next`. */
-static double slope_at(const iso_call *call, int next, int64_t i)
+static double slope_at(const iso_kernel_call *call, int next, int64_t i)
 {
     double dy = iso_get(&call->in[1], i);
     if (!has_relu(call))
@@ -96,7 +96,7 @@ static double slope_at(const iso_call *call, int next, int64_t i)
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
-static void run_sums(const iso_call *call)
+static void run_sums(const iso_kernel_call *call)
 {
     const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
@@ -113,7 +113,7 @@ static void run_sums(const iso_call *call)
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;

@@ -37,7 +37,7 @@ typedef void run_of_two(int64_t n, const void *a, int64_t step_a, const void *b,
 
 /* For every element, with `loops` by element type. A run may be written over an operand of the output's
  * shape. */
-static void over_runs(const iso_call *call, run_of_two *const *loops)
+static void over_runs(const iso_kernel_call *call, run_of_two *const *loops)
 {
     const iso_array *a = &call->in[0], *b = &call->in[1], *z = &call->out[0];
     int64_t stride[3][ISO_MAX_RANK];
@@ -55,7 +55,7 @@ static void over_runs(const iso_call *call, run_of_two *const *loops)
 }
 
 #define KERNEL_OF(NAME, IN_PLACE, ...)                                                                       \
-    static void run_##NAME(const iso_call *call)                                                             \
+    static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
         static run_of_two *const loops[] = {__VA_ARGS__};                                                    \
         over_runs(call, loops);                                                                              \
@@ -106,7 +106,7 @@ ONE_TYPE(logical_or, bool, uint8_t, uint8_t, x || y)
 KERNEL_OF(logical_and, true, [ISO_BOOL] = logical_and_bool)
 KERNEL_OF(logical_or, true, [ISO_BOOL] = logical_or_bool)
 
-static void run_logical_not(const iso_call *call)
+static void run_logical_not(const iso_kernel_call *call)
 {
     const uint8_t *x = call->in[0].data;
     uint8_t *y = call->out[0].data;
@@ -129,7 +129,7 @@ const iso_kernel iso_reference_logical_not = {
                                      : b[walk->at[2] + i * walk->step[2]];                                   \
     }
 
-static void choose(const iso_call *call, const iso_walk *walk)
+static void choose(const iso_kernel_call *call, const iso_walk *walk)
 {
     const uint8_t *condition = call->in[0].data;
     switch (iso_dtype_size(call->out[0].dtype)) {
@@ -145,7 +145,7 @@ static void choose(const iso_call *call, const iso_walk *walk)
     }
 }
 
-static void run_where(const iso_call *call)
+static void run_where(const iso_kernel_call *call)
 {
     const iso_array *z = &call->out[0];
     int64_t stride[4][ISO_MAX_RANK];

@@ -33,7 +33,7 @@ static int64_t as_i64(double x)
     break;
 
 #define FROM_TYPE(NAME, FROM, TO_I64)                                                                        \
-    static void from_##NAME(const iso_call *call, int64_t n)                                                 \
+    static void from_##NAME(const iso_kernel_call *call, int64_t n)                                          \
     {                                                                                                        \
         switch (call->out[0].dtype) {                                                                        \
         case ISO_F32:                                                                                        \
@@ -59,9 +59,9 @@ FROM_TYPE(i32, int32_t, AS_I64)
 FROM_TYPE(i64, int64_t, AS_I64)
 FROM_TYPE(u8, uint8_t, AS_I64)
 
-static void run_cast(const iso_call *call)
+static void run_cast(const iso_kernel_call *call)
 {
-    static void (*const from[])(const iso_call *, int64_t) = {
+    static void (*const from[])(const iso_kernel_call *, int64_t) = {
         [ISO_F32] = from_f32, [ISO_F64] = from_f64, [ISO_I32] = from_i32,
         [ISO_I64] = from_i64, [ISO_U8] = from_u8,   [ISO_BOOL] = from_u8,
     };

@@ -12,10 +12,10 @@ typedef struct line {
     int64_t begin, step, count, first, row;
 } line;
 
-typedef void visit(const iso_call *call, line at);
+typedef void visit(const iso_kernel_call *call, line at);
 
 /* Every row of input x, also where the part has no classes. */
-static void for_rows(const iso_call *call, int x, visit *each)
+static void for_rows(const iso_kernel_call *call, int x, visit *each)
 {
     const iso_array *a = &call->in[x];
     int axis = ((const iso_class_attrs *)call->attrs)->axis;
@@ -39,7 +39,7 @@ static void for_rows(const iso_call *call, int x, visit *each)
     }                                                                                                        \
     break;
 
-static void largest(const iso_call *call, line at)
+static void largest(const iso_kernel_call *call, line at)
 {
     switch (call->in[0].dtype) {
     case ISO_F32:
@@ -64,7 +64,7 @@ static void largest(const iso_call *call, line at)
     }                                                                                                        \
     break;
 
-static void first(const iso_call *call, line at)
+static void first(const iso_kernel_call *call, line at)
 {
     int64_t found;
     switch (call->in[0].dtype) {
@@ -82,7 +82,7 @@ static void first(const iso_call *call, line at)
     ((int32_t *)call->out[0].data)[at.row] = found < 0 ? INT32_MIN : (int32_t) - (at.first + found);
 }
 
-static void above(const iso_call *call, line at)
+static void above(const iso_kernel_call *call, line at)
 {
     double value = iso_get(&call->in[1], at.row), count = isfinite(value) ? 0 : INFINITY;
     for (int64_t k = 0; k < at.count; k++) {
@@ -94,7 +94,7 @@ static void above(const iso_call *call, line at)
 
 /* ---- softmax ---- */
 
-static void sum_exp(const iso_call *call, line at)
+static void sum_exp(const iso_kernel_call *call, line at)
 {
     double max = iso_get(&call->in[1], at.row), sum = 0;
     for (int64_t k = 0; k < at.count; k++)
@@ -102,14 +102,14 @@ static void sum_exp(const iso_call *call, line at)
     iso_put(&call->out[0], at.row, sum);
 }
 
-static void softmax(const iso_call *call, line at)
+static void softmax(const iso_kernel_call *call, line at)
 {
     double max = iso_get(&call->in[1], at.row), sum = iso_get(&call->in[2], at.row);
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
         iso_put(&call->out[0], i, exp(iso_get(&call->in[0], i) - max) / sum);
 }
 
-static void log_softmax(const iso_call *call, line at)
+static void log_softmax(const iso_kernel_call *call, line at)
 {
     double max = iso_get(&call->in[1], at.row), log_sum = log(iso_get(&call->in[2], at.row));
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
@@ -120,7 +120,7 @@ static void log_softmax(const iso_call *call, line at)
 
 /* The row's label counted from the part's first class (it may lie outside the part); false where it is no
  * class at all. */
-static bool label_of(const iso_call *call, line at, int64_t *label)
+static bool label_of(const iso_kernel_call *call, line at, int64_t *label)
 {
     const iso_class_attrs *attrs = call->attrs;
     int64_t classes = call->in[1].global[attrs->axis], number = iso_index_read(&call->in[0], at.row, classes);
@@ -130,7 +130,7 @@ static bool label_of(const iso_call *call, line at, int64_t *label)
     return number >= 0;
 }
 
-static void pick(const iso_call *call, line at)
+static void pick(const iso_kernel_call *call, line at)
 {
     int64_t label;
     double value = 0;
@@ -143,7 +143,7 @@ static void pick(const iso_call *call, line at)
 
 enum { TARGETS, LOGITS, MAX, SUM, SUM_OF_TARGETS, DLOSS, SPARSE_DLOSS = 4 };
 
-static void loss(const iso_call *call, line at)
+static void loss(const iso_kernel_call *call, line at)
 {
     double all = iso_get(&call->in[MAX], at.row) + log(iso_get(&call->in[SUM], at.row)), sum = 0;
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step) {
@@ -153,7 +153,7 @@ static void loss(const iso_call *call, line at)
     iso_put(&call->out[0], at.row, sum);
 }
 
-static void gradient(const iso_call *call, line at)
+static void gradient(const iso_kernel_call *call, line at)
 {
     double all = iso_get(&call->in[MAX], at.row) + log(iso_get(&call->in[SUM], at.row)),
            targets = iso_get(&call->in[SUM_OF_TARGETS], at.row), dloss = iso_get(&call->in[DLOSS], at.row);
@@ -163,7 +163,7 @@ static void gradient(const iso_call *call, line at)
     }
 }
 
-static void sparse_gradient(const iso_call *call, line at)
+static void sparse_gradient(const iso_kernel_call *call, line at)
 {
     int64_t label;
     bool good = label_of(call, at, &label);
@@ -176,7 +176,7 @@ static void sparse_gradient(const iso_call *call, line at)
 }
 
 #define CLASS_KERNEL(NAME, X, EACH, ...)                                                                     \
-    static void run_##NAME(const iso_call *call)                                                             \
+    static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
         for_rows(call, X, EACH);                                                                             \
     }                                                                                                        \

@@ -12,7 +12,8 @@ typedef struct conv {
     int64_t pad[2];                                       /* in front of this part of x */
 } conv;
 
-static conv conv_of(const iso_call *call, const iso_array *x, const iso_array *kernel, const iso_array *y)
+static conv conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                    const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     conv v = {
@@ -93,7 +94,7 @@ static void filter_place(const conv *v, int64_t n, int64_t p, int64_t q, int64_t
         iso_put(v->y, index_y(v, n, p, q) + f + t, sum[t]);
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     conv v = conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
     for (int64_t n = 0; n < v.x->dim[0]; n++)
@@ -125,7 +126,7 @@ static void gather_element(const conv *v, int64_t n, int64_t row, int64_t column
         iso_put(v->x, index_x(v, n, row, column) + c + t, sum[t]);
 }
 
-static void run_input_gradient(const iso_call *call)
+static void run_input_gradient(const iso_kernel_call *call)
 {
     conv v = conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
     for (int64_t n = 0; n < v.x->dim[0]; n++)
@@ -156,7 +157,7 @@ static void correlate_tap(const conv *v, int64_t i, int64_t j, int64_t k, int64_
         iso_put(v->kernel, index_kernel(v, i, j, k) + f + t, sum[t]);
 }
 
-static void run_kernel_gradient(const iso_call *call)
+static void run_kernel_gradient(const iso_kernel_call *call)
 {
     conv v = conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
     for (int64_t i = 0; i < v.r; i++)

@@ -18,7 +18,7 @@ static double log_sum(const iso_array *logits, int64_t first)
 }
 
 /* The class of a row, or -1, which is reported. */
-static int64_t class_of(const iso_call *call, int64_t row)
+static int64_t class_of(const iso_kernel_call *call, int64_t row)
 {
     int64_t classes = iso_last_dim(&call->in[LOGITS]);
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);
@@ -27,7 +27,7 @@ static int64_t class_of(const iso_call *call, int64_t row)
     return class;
 }
 
-static void run_sparse(const iso_call *call)
+static void run_sparse(const iso_kernel_call *call)
 {
     const iso_array *logits = &call->in[LOGITS];
     for (int64_t row = 0; row < iso_row_count(logits); row++) {
@@ -36,7 +36,7 @@ static void run_sparse(const iso_call *call)
     }
 }
 
-static void run_sparse_gradient(const iso_call *call)
+static void run_sparse_gradient(const iso_kernel_call *call)
 {
     const iso_array *logits = &call->in[LOGITS];
     int64_t classes = iso_last_dim(logits);
@@ -50,7 +50,7 @@ static void run_sparse_gradient(const iso_call *call)
     }
 }
 
-static void run_dense(const iso_call *call)
+static void run_dense(const iso_kernel_call *call)
 {
     const iso_array *labels = &call->in[LABELS], *logits = &call->in[LOGITS];
     for (int64_t row = 0; row < iso_row_count(logits); row++) {
@@ -64,7 +64,7 @@ static void run_dense(const iso_call *call)
     }
 }
 
-static void run_dense_gradient(const iso_call *call)
+static void run_dense_gradient(const iso_kernel_call *call)
 {
     const iso_array *labels = &call->in[LABELS], *logits = &call->in[LOGITS];
     int64_t classes = iso_last_dim(logits);

@@ -15,7 +15,7 @@ static uint64_t global_index(const iso_array *x, int64_t i)
     return index;
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_dropout_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -28,7 +28,7 @@ static void run(const iso_call *call)
 
 const iso_kernel iso_reference_dropout = {.op = "dropout", .name = "reference", .run = run};
 
-static void run_noise(const iso_call *call)
+static void run_noise(const iso_kernel_call *call)
 {
     const iso_noise_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];

@@ -5,7 +5,7 @@
 
 /* The local row of `table` that element i of the index means, out of `rows` in all; -1: another slot's, or
  * none, which is reported. */
-static int64_t local_row(const iso_call *call, const iso_array *index, int64_t i, int64_t rows,
+static int64_t local_row(const iso_kernel_call *call, const iso_array *index, int64_t i, int64_t rows,
                          const iso_array *table)
 {
     int64_t row = iso_index_read(index, i, rows);
@@ -17,7 +17,7 @@ static int64_t local_row(const iso_call *call, const iso_array *index, int64_t i
     return row >= 0 && row < table->dim[0] ? row : -1;
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_array *table = &call->in[0], *index = &call->in[1], *y = &call->out[0];
     int64_t columns = table->dim[1];
@@ -28,7 +28,7 @@ static void run(const iso_call *call)
     }
 }
 
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     const iso_array *index = &call->in[0], *dy = &call->in[1], *dtable = &call->out[0];
     int64_t columns = dtable->dim[1], rows = ((const iso_embedding_attrs *)call->attrs)->rows;

@@ -20,7 +20,7 @@ static moments moments_of(const iso_array *x, int64_t first, double epsilon)
     return (moments){mean, 1 / sqrt(variance + epsilon)};
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *gamma = &call->in[1], *beta = &call->in[attrs->has_gamma ? 2 : 1];
@@ -37,7 +37,7 @@ static void run(const iso_call *call)
 }
 
 /* One row; dxhat = dy gamma. dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). */
-static void row_gradient(const iso_call *call, int64_t first, bool has_gamma, moments m)
+static void row_gradient(const iso_kernel_call *call, int64_t first, bool has_gamma, moments m)
 {
     const iso_array *x = &call->in[0], *dy = &call->in[1], *gamma = &call->in[2];
     int64_t channels = iso_last_dim(x);
@@ -54,7 +54,7 @@ static void row_gradient(const iso_call *call, int64_t first, bool has_gamma, mo
     }
 }
 
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -64,13 +64,13 @@ static void run_gradient(const iso_call *call)
     }
 }
 
-static size_t sums_scratch(const iso_call *call)
+static size_t sums_scratch(const iso_kernel_call *call)
 {
     return 2 * (size_t)iso_last_dim(&call->in[0]) * sizeof(double);
 }
 
 /* Over the rows, of dy xhat and of dy; in double until the end. */
-static void run_sums(const iso_call *call)
+static void run_sums(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *dy = &call->in[1];

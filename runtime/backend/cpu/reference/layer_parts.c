@@ -10,7 +10,7 @@ typedef struct part {
     const iso_layer_norm_attrs *attrs;
 } part;
 
-static part part_of(const iso_call *call)
+static part part_of(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     part p = {1, iso_last_dim(x), (double)x->global[x->rank - 1], call->attrs};
@@ -24,20 +24,20 @@ typedef struct row {
 } row;
 
 /* From its sum and sum of squares, which are inputs `at` and the one behind. */
-static row row_of(const iso_call *call, const part *p, int at, int64_t number)
+static row row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
 {
     double mean = iso_get(&call->in[at], number) / p->count;
     double variance = fmax(0, iso_get(&call->in[at + 1], number) / p->count - mean * mean);
     return (row){mean, 1 / sqrt(variance + p->attrs->epsilon)};
 }
 
-static void put_two(const iso_call *call, int64_t i, double a, double b)
+static void put_two(const iso_kernel_call *call, int64_t i, double a, double b)
 {
     iso_put(&call->out[0], i, a);
     iso_put(&call->out[1], i, b);
 }
 
-static void run_moments(const iso_call *call)
+static void run_moments(const iso_kernel_call *call)
 {
     part p = part_of(call);
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
@@ -51,7 +51,7 @@ static void run_moments(const iso_call *call)
     }
 }
 
-static void run_scale(const iso_call *call)
+static void run_scale(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const iso_array *gamma = &call->in[3], *beta = &call->in[p.attrs->has_gamma ? 4 : 3];
@@ -67,17 +67,17 @@ static void run_scale(const iso_call *call)
 }
 
 /* xhat, and dxhat = dy gamma, of element i, which is in channel c. */
-static double xhat_of(const iso_call *call, row m, int64_t i)
+static double xhat_of(const iso_kernel_call *call, row m, int64_t i)
 {
     return (iso_get(&call->in[0], i) - m.mean) * m.rstd;
 }
 
-static double dxhat_of(const iso_call *call, const iso_array *gamma, int64_t i, int64_t c)
+static double dxhat_of(const iso_kernel_call *call, const iso_array *gamma, int64_t i, int64_t c)
 {
     return iso_get(&call->in[1], i) * (gamma ? iso_get(gamma, c) : 1);
 }
 
-static void run_grad_sums(const iso_call *call)
+static void run_grad_sums(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const iso_array *gamma = p.attrs->has_gamma ? &call->in[4] : NULL;
@@ -92,7 +92,7 @@ static void run_grad_sums(const iso_call *call)
     }
 }
 
-static void run_grad(const iso_call *call)
+static void run_grad(const iso_kernel_call *call)
 {
     part p = part_of(call);
     const iso_array *gamma = p.attrs->has_gamma ? &call->in[6] : NULL;
@@ -105,12 +105,12 @@ static void run_grad(const iso_call *call)
     }
 }
 
-static size_t weight_sums_scratch(const iso_call *call)
+static size_t weight_sums_scratch(const iso_kernel_call *call)
 {
     return 2 * (size_t)iso_last_dim(&call->in[0]) * sizeof(double);
 }
 
-static void run_weight_sums(const iso_call *call)
+static void run_weight_sums(const iso_kernel_call *call)
 {
     part p = part_of(call);
     double *dgamma = call->scratch, *dbeta = dgamma + p.channels;

@@ -55,7 +55,7 @@ static void *element(const iso_array *array, const int64_t *stride, const int64_
     return (char *)array->data + (size_t)index * iso_dtype_size(array->dtype);
 }
 
-static void run_transpose(const iso_call *call)
+static void run_transpose(const iso_kernel_call *call)
 {
     const iso_transpose_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *y = &call->out[0];
@@ -94,7 +94,7 @@ static bool leaves_some(const iso_array *y, const int64_t *extent)
 }
 
 /* Moves what both have from one to the other; the rest of `y` is 0. */
-static void move_overlap(const iso_call *call, bool to_larger)
+static void move_overlap(const iso_kernel_call *call, bool to_larger)
 {
     const iso_slice_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *y = &call->out[0], *small = to_larger ? x : y,
@@ -114,17 +114,17 @@ static void move_overlap(const iso_call *call, bool to_larger)
          element(y, to, to_larger ? large_at : small_at), to);
 }
 
-static void run_slice(const iso_call *call)
+static void run_slice(const iso_kernel_call *call)
 {
     move_overlap(call, false);
 }
 
-static void run_pad(const iso_call *call)
+static void run_pad(const iso_kernel_call *call)
 {
     move_overlap(call, true);
 }
 
-static void run_concat(const iso_call *call)
+static void run_concat(const iso_kernel_call *call)
 {
     const iso_axis_attrs *attrs = call->attrs;
     const iso_array *y = &call->out[0];
@@ -139,7 +139,7 @@ static void run_concat(const iso_call *call)
     }
 }
 
-static void run_broadcast_to(const iso_call *call)
+static void run_broadcast_to(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0], *y = &call->out[0];
     int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
@@ -149,7 +149,7 @@ static void run_broadcast_to(const iso_call *call)
 }
 
 /* The classes may be a part of all: the box's offset says which. */
-static void run_one_hot(const iso_call *call)
+static void run_one_hot(const iso_kernel_call *call)
 {
     const iso_one_hot_attrs *attrs = call->attrs;
     const iso_array *y = &call->out[0];

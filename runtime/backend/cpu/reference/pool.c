@@ -11,7 +11,7 @@ typedef struct window {
     int64_t w, c; /* of x */
 } window;
 
-typedef void visit(const iso_call *call, const window *window);
+typedef void visit(const iso_kernel_call *call, const window *window);
 
 static int64_t index_of(const window *at, int64_t row, int64_t column)
 {
@@ -24,8 +24,8 @@ static void clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int6
     *high = begin + size < extent ? begin + size : extent;
 }
 
-static void visit_channels(const iso_call *call, window at, int64_t n, const iso_array *x, int64_t place,
-                           visit *each)
+static void visit_channels(const iso_kernel_call *call, window at, int64_t n, const iso_array *x,
+                           int64_t place, visit *each)
 {
     for (int64_t c = 0; c < at.c; c++) {
         at.first = n * x->dim[1] * x->dim[2] * at.c + c;
@@ -35,7 +35,7 @@ static void visit_channels(const iso_call *call, window at, int64_t n, const iso
 }
 
 /* Calls `each` for every place of the window and every channel. x, y: the arrays of those sizes. */
-static void for_windows(const iso_call *call, const iso_array *x, const iso_array *y, visit *each)
+static void for_windows(const iso_kernel_call *call, const iso_array *x, const iso_array *y, visit *each)
 {
     const iso_pool_geometry *g = &((const iso_pool_attrs *)call->attrs)->geometry;
     window at = {.w = x->dim[2], .c = x->dim[3]};
@@ -51,7 +51,7 @@ static void for_windows(const iso_call *call, const iso_array *x, const iso_arra
             }
 }
 
-static void find_largest(const iso_call *call, const window *at)
+static void find_largest(const iso_kernel_call *call, const window *at)
 {
     double best = iso_get(&call->in[0], index_of(at, at->top, at->left));
     for (int64_t row = at->top; row < at->bottom; row++)
@@ -68,7 +68,7 @@ static void add_to(const iso_array *dx, int64_t index, double value)
     iso_put(dx, index, iso_get(dx, index) + value);
 }
 
-static void give_to_first(const iso_call *call, const window *at)
+static void give_to_first(const iso_kernel_call *call, const window *at)
 {
     double y = iso_get(&call->in[1], at->place);
     for (int64_t row = at->top; row < at->bottom; row++)
@@ -84,7 +84,7 @@ static double size_of(const window *at)
     return (double)((at->bottom - at->top) * (at->right - at->left));
 }
 
-static void average(const iso_call *call, const window *at)
+static void average(const iso_kernel_call *call, const window *at)
 {
     double sum = 0;
     for (int64_t row = at->top; row < at->bottom; row++)
@@ -93,7 +93,7 @@ static void average(const iso_call *call, const window *at)
     iso_put(&call->out[0], at->place, sum / size_of(at));
 }
 
-static void give_to_all(const iso_call *call, const window *at)
+static void give_to_all(const iso_kernel_call *call, const window *at)
 {
     double part = iso_get(&call->in[0], at->place) / size_of(at);
     for (int64_t row = at->top; row < at->bottom; row++)
@@ -101,23 +101,23 @@ static void give_to_all(const iso_call *call, const window *at)
             add_to(&call->out[0], index_of(at, row, column), part);
 }
 
-static void run_max(const iso_call *call)
+static void run_max(const iso_kernel_call *call)
 {
     for_windows(call, &call->in[0], &call->out[0], find_largest);
 }
 
-static void run_max_gradient(const iso_call *call)
+static void run_max_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     for_windows(call, &call->in[0], &call->in[1], give_to_first);
 }
 
-static void run_average(const iso_call *call)
+static void run_average(const iso_kernel_call *call)
 {
     for_windows(call, &call->in[0], &call->out[0], average);
 }
 
-static void run_average_gradient(const iso_call *call)
+static void run_average_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     for_windows(call, &call->out[0], &call->in[0], give_to_all);

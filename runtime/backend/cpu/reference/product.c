@@ -22,7 +22,7 @@ static int64_t leading(const iso_array *x, int dims)
     return count;
 }
 
-static shape shape_of(const iso_call *call)
+static shape shape_of(const iso_kernel_call *call)
 {
     const iso_matmul_attrs *attrs = call->attrs;
     const iso_array *a = &call->in[0], *b = &call->in[1];
@@ -74,12 +74,12 @@ static shape shape_of(const iso_call *call)
 ROW(row_f32, float)
 ROW(row_f64, double)
 
-static size_t scratch(const iso_call *call)
+static size_t scratch(const iso_kernel_call *call)
 {
     return (size_t)shape_of(call).n * sizeof(double);
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     shape s = shape_of(call);
     const float *a = call->in[0].data, *b = call->in[1].data;

@@ -10,7 +10,7 @@
 
 /* Operand 0 of the walk is the input, operand 1 what it is reduced to, which stands still over reduced
  * dimensions. */
-static void walk_reduction(const iso_call *call, iso_walk *walk)
+static void walk_reduction(const iso_kernel_call *call, iso_walk *walk)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -69,12 +69,12 @@ static void store_sums(const iso_array *out, int64_t n, const void *sums, double
     }
 }
 
-static size_t sum_scratch(const iso_call *call)
+static size_t sum_scratch(const iso_kernel_call *call)
 {
     return (size_t)iso_array_count(&call->out[0]) * sizeof(double);
 }
 
-static void run_sum(const iso_call *call)
+static void run_sum(const iso_kernel_call *call)
 {
     static void (*const add[])(const iso_walk *, const void *, void *) = {
         [ISO_F32] = add_f32, [ISO_F64] = add_f64, [ISO_I32] = add_i32,
@@ -96,7 +96,7 @@ const iso_kernel iso_reference_reduce_sum = {
 
 /* ---- extremes; over no elements at all they are what changes no other: the type's least or greatest ---- */
 #define EXTREME_RUN(NAME, T, BEATS, START)                                                                   \
-    static void NAME(const iso_call *call)                                                                   \
+    static void NAME(const iso_kernel_call *call)                                                            \
     {                                                                                                        \
         const T *x = call->in[0].data;                                                                       \
         T *y = call->out[0].data;                                                                            \
@@ -124,23 +124,23 @@ EXTREME_RUN(min_i32, int32_t, <, INT32_MAX)
 EXTREME_RUN(min_i64, int64_t, <, INT64_MAX)
 EXTREME_RUN(min_u8, uint8_t, <, UINT8_MAX)
 
-static void run_max(const iso_call *call)
+static void run_max(const iso_kernel_call *call)
 {
-    static void (*const run[])(const iso_call *) = {[ISO_F32] = max_f32,
-                                                    [ISO_F64] = max_f64,
-                                                    [ISO_I32] = max_i32,
-                                                    [ISO_I64] = max_i64,
-                                                    [ISO_U8] = max_u8};
+    static void (*const run[])(const iso_kernel_call *) = {[ISO_F32] = max_f32,
+                                                           [ISO_F64] = max_f64,
+                                                           [ISO_I32] = max_i32,
+                                                           [ISO_I64] = max_i64,
+                                                           [ISO_U8] = max_u8};
     run[call->in[0].dtype](call);
 }
 
-static void run_min(const iso_call *call)
+static void run_min(const iso_kernel_call *call)
 {
-    static void (*const run[])(const iso_call *) = {[ISO_F32] = min_f32,
-                                                    [ISO_F64] = min_f64,
-                                                    [ISO_I32] = min_i32,
-                                                    [ISO_I64] = min_i64,
-                                                    [ISO_U8] = min_u8};
+    static void (*const run[])(const iso_kernel_call *) = {[ISO_F32] = min_f32,
+                                                           [ISO_F64] = min_f64,
+                                                           [ISO_I32] = min_i32,
+                                                           [ISO_I64] = min_i64,
+                                                           [ISO_U8] = min_u8};
     run[call->in[0].dtype](call);
 }
 
@@ -175,7 +175,7 @@ static int64_t first_largest(const iso_array *x, int64_t first, int64_t count, i
     return best;
 }
 
-static void run_argmax(const iso_call *call)
+static void run_argmax(const iso_kernel_call *call)
 {
     const iso_axis_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
@@ -207,7 +207,7 @@ static bool among_largest(const iso_array *predictions, int64_t row, int64_t tar
     return above < k;
 }
 
-static void run_in_top_k(const iso_call *call)
+static void run_in_top_k(const iso_kernel_call *call)
 {
     const iso_top_k_attrs *attrs = call->attrs;
     uint8_t *y = call->out[0].data;

@@ -11,7 +11,7 @@ static const iso_kernel *const kernels[] = {
     NULL,
 };
 
-static const iso_kernel *find(const char *op, const iso_call *call)
+static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))

@@ -139,7 +139,7 @@ static void slope_f64(const iso_unary_attrs *attrs, int64_t n, const T *saved, c
 }
 #undef T
 
-static void run_function(const iso_call *call)
+static void run_function(const iso_kernel_call *call)
 {
     int64_t n = iso_array_count(&call->out[0]);
     if (call->out[0].dtype == ISO_F32)
@@ -148,7 +148,7 @@ static void run_function(const iso_call *call)
         function_f64(call->attrs, n, call->in[0].data, call->out[0].data);
 }
 
-static void run_slope(const iso_call *call)
+static void run_slope(const iso_kernel_call *call)
 {
     int64_t n = iso_array_count(&call->out[0]);
     if (call->out[0].dtype == ISO_F32)
@@ -166,7 +166,7 @@ const iso_kernel iso_reference_unary_gradient = {
     .op = "unary_gradient", .name = "reference", .run = run_slope, .in_place = true};
 
 /* y = scale * x + shift in the type of x */
-static void run_affine(const iso_call *call)
+static void run_affine(const iso_kernel_call *call)
 {
     const iso_affine_attrs *attrs = call->attrs;
     int64_t n = iso_array_count(&call->out[0]);
@@ -183,7 +183,7 @@ static void run_affine(const iso_call *call)
     }
 }
 
-static void run_scale_by_count(const iso_call *call)
+static void run_scale_by_count(const iso_kernel_call *call)
 {
     const iso_count_attrs *attrs = call->attrs;
     double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1);
@@ -201,7 +201,7 @@ static void run_scale_by_count(const iso_call *call)
     }
 }
 
-static void run_copy(const iso_call *call)
+static void run_copy(const iso_kernel_call *call)
 {
     size_t bytes = (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype);
     if (bytes && call->out[0].data != call->in[0].data)

@@ -61,7 +61,7 @@ static void mix(const iso_array *x, const iso_array *y, const int64_t from[4], c
     }
 }
 
-static void run(const iso_call *call)
+static void run(const iso_kernel_call *call)
 {
     if (iso_array_count(&call->out[0]) > 0)
         for_pixels(&call->in[0], &call->out[0], mix);
@@ -75,7 +75,7 @@ static void spread(const iso_array *x, const iso_array *y, const int64_t from[4]
             iso_put(x, from[i] + k, iso_get(x, from[i] + k) + share[i] * iso_get(y, to + k));
 }
 
-static void run_gradient(const iso_call *call)
+static void run_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     if (iso_array_count(&call->in[0]) > 0)

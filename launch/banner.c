@@ -1,0 +1,83 @@
+/* The head of a run: what runs where, and what a step will take. */
+#include <stdio.h>
+
+#include "launch/train_impl.h"
+#include "runtime/backend/backend.h"
+#include "runtime/base/build.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+
+/* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
+static void add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
+{
+    enum { SHOWN = 8 };
+    int slots = iso_mesh_slots(mesh), runs = 0;
+    for (int begin = 0, end; begin < slots; begin = end) {
+        int rank = iso_mesh_rank_of_slot(mesh, begin);
+        for (end = begin + 1; end < slots && iso_mesh_rank_of_slot(mesh, end) == rank; end++)
+            ;
+        if (++runs > SHOWN)
+            continue;
+        iso_text_add(text, "%s%d", runs > 1 ? ", " : "", begin);
+        if (end - begin > 1)
+            iso_text_add(text, "-%d", end - 1);
+        iso_text_add(text, " on rank %d", rank);
+        if (iso_hosts(ctx) > 1)
+            iso_text_add(text, " (host %d)", iso_host_of_rank(ctx, rank));
+    }
+    if (runs > SHOWN)
+        iso_text_add(text, ", ... (%d ranks)", iso_ranks(ctx));
+}
+
+static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
+{
+    if (iso_mesh_slots(mesh) == 1)
+        return "none needed";
+    return iso_hosts(ctx) > 1 ? "shared memory on a host, MPI between hosts" : "shared memory";
+}
+
+void iso_banner_print(iso_context *ctx, const iso_train_options *options, const iso_distribution_setup *setup)
+{
+    if (!iso_is_chief(ctx) || options->verbose == 0)
+        return;
+    iso_text slots = {0};
+    add_slots(&slots, ctx, setup->mesh);
+    printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
+    printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(setup->mesh), iso_text_get(&slots),
+           iso_threads(ctx));
+    printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, setup->mesh));
+    iso_text_free(&slots);
+}
+
+static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
+{
+    iso_plan_facts facts;
+    iso_status status = iso_function_facts(iso_model_training_function(model), rows, &facts);
+    if (status != ISO_OK || !iso_is_chief(ctx))
+        return status;
+    char a[32], b[32], c[32], d[32];
+    printf(
+        "parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; this host's window: %s\n",
+        (long long)facts.parameters, iso_text_scaled((double)facts.arena_bytes, "B", a, sizeof a),
+        iso_text_scaled((double)facts.shared_bytes, "B", b, sizeof b),
+        iso_text_scaled((double)facts.state_bytes, "B", c, sizeof c),
+        iso_text_scaled((double)facts.host_bytes, "B", d, sizeof d));
+    printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
+           (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
+           iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
+    return ISO_OK;
+}
+
+iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole)
+{
+    char *text;
+    if (!whole)
+        return print_facts(ctx, model, rows);
+    iso_status status = iso_function_print(iso_model_training_function(model), rows, &text);
+    if (status != ISO_OK)
+        return status;
+    if (iso_is_chief(ctx))
+        fputs(text, stdout);
+    iso_free(text);
+    return ISO_OK;
+}

@@ -1,0 +1,160 @@
+/* Optimizer, loss and metrics from options. */
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/train_impl.h"
+#include "runtime/train/loss.h"
+
+static bool clips(const iso_train_options *options)
+{
+    return options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0;
+}
+
+/* What is not replaced is checked where it is compiled: a file's optimizer that there is not is none of the
+ * business of who only predicts. */
+static bool replaces_optimizer(const iso_train_options *options)
+{
+    return options->optimizer || options->learning_rate >= 0 || options->schedule ||
+           options->weight_decay >= 0 || clips(options);
+}
+
+static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
+{
+    iso_optimizer optimizer = *result;
+    iso_status status = ISO_OK;
+    if (options->optimizer)
+        ISO_TRY(iso_optimizer_find(options->optimizer, &optimizer));
+    if (options->learning_rate >= 0) {
+        optimizer.learning_rate = options->learning_rate;
+        optimizer.schedule = (iso_schedule){.kind = ISO_SCHEDULE_CONSTANT};
+    }
+    if (options->schedule) {
+        optimizer.schedule = options->decay;
+        optimizer.schedule.initial = optimizer.learning_rate;
+        optimizer.schedule.value[0] = optimizer.learning_rate;
+    }
+    if (options->weight_decay >= 0)
+        optimizer.weight_decay = options->weight_decay;
+    if (clips(options)) {
+        optimizer.clip_norm = options->clip_norm;
+        optimizer.global_clip_norm = options->global_clip_norm;
+        optimizer.clip_value = options->clip_value;
+    }
+    if (replaces_optimizer(options))
+        ISO_TRY(iso_optimizer_check(&optimizer));
+    *result = optimizer;
+done:
+    return status;
+}
+
+static int count_listed(const char *text)
+{
+    int count = 1;
+    for (; *text; text++)
+        count += text[0] == ',' && text[1];
+    return count;
+}
+
+/* "accuracy,mse": each is logged by the name that it is asked for. */
+static iso_status read_metrics(const char *text, iso_metric *metrics, const char **names)
+{
+    char name[64];
+    int count = 0;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, ",");
+        if (count == ISO_MAX_METRICS)
+            return iso_error(ISO_INVALID, "--metrics '%s': %d metrics, at most %d are possible", text,
+                             count_listed(text), ISO_MAX_METRICS);
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        iso_status status = iso_metric_find(name, &metrics[count]);
+        if (status != ISO_OK)
+            return iso_error_prefix(status, "--metrics '%s': ", text);
+        names[count] = iso_metric_spelling(metrics[count], name);
+        count++;
+        at += length + (at[length] == ',');
+    }
+    return ISO_OK;
+}
+
+/* One loss for every output, with none of the settings that belong to another. */
+static iso_status replace_loss(const char *name, iso_compile_options *compile)
+{
+    iso_output_options common = iso_compile_common(compile);
+    iso_status status = iso_loss_find(name, &common.loss);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--loss '%s': ", name);
+    iso_loss_reset_settings(&common);
+    iso_compile_set_common(compile, &common);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
+        compile->outputs[i].loss = ISO_LOSS_NONE;
+        iso_loss_reset_settings(&compile->outputs[i]);
+    }
+    return ISO_OK;
+}
+
+/* A built-in model's accuracy is that of classes: the targets of another crossentropy are fractions, and
+ * those of other losses have no accuracy. */
+static void fit_metrics(iso_compile_options *compile)
+{
+    int kept = 0;
+    iso_loss_target_kind targets = iso_loss_targets(compile->loss);
+    if (targets == ISO_TARGET_CLASSES)
+        return;
+    for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE; i++) {
+        iso_metric metric = compile->metrics[i];
+        if (metric == ISO_METRIC_ACCURACY && targets == ISO_TARGET_VALUES)
+            metric = ISO_METRIC_NONE;
+        compile->metrics[i] = ISO_METRIC_NONE;
+        if (metric != ISO_METRIC_NONE)
+            compile->metrics[kept++] = metric;
+    }
+}
+
+static iso_status replace_metrics(const char *text, iso_compile_options *compile)
+{
+    memset(compile->metrics, 0, sizeof compile->metrics);
+    memset(compile->metric_names, 0, sizeof compile->metric_names);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
+        memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
+        memset(compile->outputs[i].metric_names, 0, sizeof compile->outputs[i].metric_names);
+    }
+    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
+}
+
+iso_status iso_compile_options_check(const iso_train_options *options, const iso_compile_options *compile)
+{
+    bool loss = compile->loss != ISO_LOSS_NONE || compile->loss_function;
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        loss = loss || compile->outputs[i].loss != ISO_LOSS_NONE || compile->outputs[i].loss_function;
+    return loss ? ISO_OK
+                : iso_error(ISO_INVALID, "--loss is missing: '%s' does not say what it is trained for",
+                            options->model);
+}
+
+iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile)
+{
+    iso_optimizer known;
+    if (!compile->optimizer.rule || iso_optimizer_find(compile->optimizer.rule, &known) == ISO_OK)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "--optimizer is missing: the optimizer %s is not supported; there are: sgd, rmsprop, adam, "
+        "adamw, adagrad",
+        compile->optimizer.rule);
+}
+
+iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile)
+{
+    iso_compile_options replaced = *compile;
+    iso_status status;
+    ISO_TRY(make_optimizer(options, &replaced.optimizer));
+    if (options->loss)
+        ISO_TRY(replace_loss(options->loss, &replaced));
+    if (options->loss && !options->metrics)
+        fit_metrics(&replaced);
+    if (options->metrics)
+        ISO_TRY(replace_metrics(options->metrics, &replaced));
+    *compile = replaced;
+done:
+    return status;
+}

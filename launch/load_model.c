@@ -1,0 +1,152 @@
+/* A model with weights from a file, and data for it: from options. */
+#include "launch/load_model_impl.h"
+
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/models.h"
+
+/* ---- options ---- */
+
+/* Options of a training, in the order of the help, which has its own words for some. */
+static const struct {
+    const char *name;
+    bool compiles; /* of commands that compile alone */
+    const char *help;
+} shared[] = {
+    {"model", false, NULL},
+    {"weights", false,
+     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 of Keras; default: "
+     "those of --model net.keras"},
+    {"classes", false, NULL},
+    {"data", false, NULL},
+    {"x", false, NULL},
+    {"y", true, NULL},
+    {"sample-weight", true, NULL},
+    {"check-data", false, NULL},
+    {"batch-size", false, NULL},
+    {"loss", true, NULL},
+    {"metrics", true, NULL},
+    {"precision", false, NULL},
+    {"mesh", false, NULL},
+    {"devices", false, NULL},
+    {"layout", false, NULL},
+    {"layout-file", false, NULL},
+    {"strict-layouts", false, NULL},
+    {"zero", false, "3 shards the weights over the batch, and gathers them where they are used"},
+    {"seed", false, "of random data; default 1337"},
+    {"verbose", false, "0: the result alone; 1 (the default): a head, and progress; 2: no bar"},
+    {"threads", false, NULL},
+};
+enum { SHARED = sizeof shared / sizeof shared[0] };
+
+static const char *const parts[] = {"train", "test", NULL};
+static const iso_argument part = {"part",
+                                  ISO_ARGUMENT_CHOICE,
+                                  offsetof(iso_load_options, part),
+                                  "PART",
+                                  "of a data set that has two; default test",
+                                  0,
+                                  0,
+                                  parts};
+
+static void add_shared(const char *name, const char *help, iso_argument *row)
+{
+    *row = *iso_train_argument(name);
+    row->offset += offsetof(iso_load_options, train);
+    row->help = help ? help : row->help;
+}
+
+static int make_table(const iso_load_command *command, iso_argument rows[ISO_MAX_ARGUMENTS])
+{
+    int count = 0;
+    for (int i = 0; i < SHARED; i++)
+        if (command->compiles || !shared[i].compiles)
+            add_shared(shared[i].name, shared[i].help, &rows[count++]);
+    rows[count++] = part;
+    memcpy(rows + count, command->own, (size_t)command->count * sizeof *rows);
+    count += command->count;
+    add_shared("help", NULL, &rows[count++]);
+    return count;
+}
+
+void iso_load_options_help(const iso_load_command *command, iso_text *text)
+{
+    iso_argument rows[ISO_MAX_ARGUMENTS];
+    iso_arguments_help(rows, make_table(command, rows), text);
+}
+
+iso_status iso_load_options_parse(const iso_load_command *command, int argc, char *const *argv,
+                                  iso_load_options *options)
+{
+    iso_argument rows[ISO_MAX_ARGUMENTS];
+    iso_load_options read = {.train = iso_train_options_default(), .part = "test"};
+    iso_status status;
+    ISO_TRY(iso_arguments_parse(rows, make_table(command, rows), argc, argv, &read));
+    ISO_TRY(iso_train_options_check(&read.train));
+    if (!read.train.model)
+        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
+    if (!read.train.data)
+        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
+    *options = read;
+done:
+    return status;
+}
+
+/* ---- the model and its data ---- */
+
+static iso_status compile(iso_loaded_model *t)
+{
+    iso_compile_options options = t->named.compile;
+    int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
+    options.sample_weights = iso_dataset_components(t->data) > known;
+    options.distribution = t->setup.distribution;
+    options.optimizer = iso_sgd(0.01); /* it has no state, and is not used */
+    return iso_compile_with(t->named.model, &options, sizeof options);
+}
+
+static iso_status build(iso_context *ctx, bool compiles, const iso_train_options *options,
+                        iso_loaded_model *t)
+{
+    iso_named_model_make(ctx, options, iso_dataset_shape(t->data, 0), &t->named);
+    if (compiles)
+        return compile(t);
+    iso_graph_distribute(iso_model_graph(t->named.model), t->setup.distribution);
+    return ISO_OK;
+}
+
+/* Trained weights must come from somewhere, and what is evaluated is a loss. */
+static iso_status check_model(const iso_train_options *options, bool compiles, const iso_named_model *named)
+{
+    iso_status status = compiles ? iso_compile_options_check(options, &named->compile) : ISO_OK;
+    if (status != ISO_OK)
+        return status;
+    if (options->weights || named->weights)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .keras or .weights.h5 of Keras");
+}
+
+iso_status iso_loaded_model_make(iso_context *ctx, const iso_load_command *command,
+                                 const iso_load_options *options, iso_loaded_model *t)
+{
+    const iso_train_options *train = &options->train;
+    iso_part which = options->part[1] == 'r' ? ISO_TRAIN : ISO_TEST;
+    iso_status status;
+    ISO_TRY(iso_named_model_find(ctx, train, &t->named));
+    ISO_TRY(iso_agree(ctx, check_model(train, command->compiles, &t->named)));
+    ISO_TRY(iso_distribution_setup_make(ctx, train, &t->setup));
+    if (!options->json)
+        iso_banner_print(ctx, train, &t->setup);
+    ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
+    ISO_TRY(build(ctx, command->compiles, train, t));
+    ISO_TRY(iso_named_model_load_weights(ctx, train, true, &t->named));
+done:
+    return status;
+}
+
+void iso_loaded_model_free(iso_loaded_model *t)
+{
+    iso_named_model_free(&t->named);
+    iso_dataset_destroy(t->data);
+    iso_distribution_setup_free(&t->setup);
+}

@@ -1,0 +1,303 @@
+#include "launch/train_options.h"
+
+#include <string.h>
+
+#include "runtime/base/file.h"
+
+static const double many =
+    0x1p40; /* rows, epochs and steps: far beyond what is possible, far from overflow */
+
+static const char *const precisions[] = {"float32", "float64", NULL};
+static const char *const drivers[] = {"direct", "mpio", NULL};
+static const char *const failures[] = {"warn", "stop", NULL};
+static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad", NULL};
+
+/* Rows: member, name, what the help calls the value, limits or choices, help. */
+#define ROW(kind, member, name, value, help, low, high, choices)                                             \
+    {                                                                                                        \
+        name, ISO_ARGUMENT_##kind, offsetof(iso_train_options, member), value, help, low, high, choices      \
+    }
+#define TEXT(member, name, value, help) ROW(TEXT, member, name, value, help, 0, 0, NULL)
+#define LIST(member, name, value, help) ROW(LIST, member, name, value, help, 0, 0, NULL)
+#define FLAG(member, name, help) ROW(FLAG, member, name, NULL, help, 0, 0, NULL)
+#define CHOICE(member, name, value, choices, help) ROW(CHOICE, member, name, value, help, 0, 0, choices)
+#define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
+#define REAL(member, name, value, low, high, help) ROW(REAL, member, name, value, help, low, high, NULL)
+static const iso_argument table[] = {
+    TEXT(model, "model", "NAME or FILE",
+         "a built-in model (`isogrid models` lists them), or one of Keras's: its .keras file, whose weights, "
+         "optimizer and losses are taken too, or its config.json"),
+    TEXT(
+        data, "data", "NAME or PATH",
+        "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
+        "file, or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
+        "standard normal, targets too where the loss is a difference (mse, mae, huber)"),
+    COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
+          "outputs of a built-in model: the classes of the data; default 10"),
+    TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
+    TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
+    TEXT(sample_weight, "sample-weight", "NAME,...",
+         "weights of rows in an HDF5 file, one for all targets or one for each; default sample_weight, where "
+         "there is one"),
+    TEXT(validation_data, "validation-data", "NAME or PATH or test",
+         "evaluated after each epoch; `test` is the test part of --data"),
+    REAL(validation_split, "validation-split", "F", 0, 0.999999,
+         "this fraction of the rows, from the end, is for validation"),
+    COUNT(validation_rows, "validation-rows", "N", 1, many, "so many rows, from the end, are for validation"),
+    TEXT(test_data, "test-data", "NAME or PATH or test", "evaluated once, at the end"),
+    TEXT(mesh, "mesh", "AXIS=N,...",
+         "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
+         "axis may be *: what is left"),
+    TEXT(devices, "devices", "RANK,...",
+         "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
+         "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are"),
+    LIST(layouts, "layout", "KEY=LAYOUT",
+         "where what has the path KEY (exact, or a regular expression) lives: weights (dense/kernel='-, "
+         "model'), outputs of layers (dense/output), inputs (image/output); may be repeated"),
+    TEXT(layout_file, "layout-file", "FILE",
+         "the same from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
+    FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
+    COUNT(zero, "zero", "1|2|3", 1, 3,
+          "2 shards the slots of the optimizer over the batch, 3 also the weights, which are gathered where "
+          "they are used; 1 splits the update of replicated weights, which is the default"),
+    COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
+    COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),
+    COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many, "default: the whole data set"),
+    TEXT(
+        shuffle, "shuffle", "all or none or N",
+        "the order of rows: a permutation of all (the default), as stored, or drawn from a buffer of N rows"),
+    FLAG(drop_remainder, "drop-remainder", "leave out a last batch that is not full"),
+    CHOICE(optimizer, "optimizer", "NAME", optimizers, "default: the model's own"),
+    REAL(learning_rate, "learning-rate", "R", 0, 1e9, "default: the optimizer's own"),
+    TEXT(schedule, "schedule", "SCHEDULE",
+         "constant; exponential:decay_steps=1000,decay_rate=0.9,staircase=1; "
+         "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01; "
+         "piecewise:1000=0.01,2000=0.001"),
+    REAL(weight_decay, "weight-decay", "R", 0, 1e9,
+         "decoupled, for any optimizer; default: the optimizer's own"),
+    REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the greatest norm of each variable's gradient"),
+    REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
+         "the greatest norm of all gradients together"),
+    REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the greatest absolute value in a gradient"),
+    TEXT(loss, "loss", "NAME", "default: the model's own"),
+    TEXT(metrics, "metrics", "NAME,...", "default: the model's own; none: no metrics"),
+    CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
+    FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
+    COUNT(seed, "seed", "N", 0, 0x1p63, "of initial weights, shuffling and dropout; default 1337"),
+    TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
+         "keeps checkpoints, from which --resume goes on; the name may hold values: "
+         "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5, {batch}; Keras's load_weights() opens them"),
+    TEXT(save_freq, "save-freq", "epoch or N", "after each epoch (the default), or each N steps"),
+    COUNT(keep, "keep", "N", 1, 0x1p31 - 1, "the last N checkpoints only; default: all"),
+    TEXT(save_best, "save-best", "METRIC",
+         "the checkpoint where this value (val_loss, val_accuracy) was best stays, and the file `best` in "
+         "its folder names it"),
+    CHOICE(checkpoint_io, "checkpoint-io", "KIND", drivers,
+           "direct (the default): each rank writes its parts while training goes on; mpio: HDF5's parallel "
+           "driver writes, and training waits"),
+    CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
+           "what a checkpoint that cannot be written means; default warn, and training goes on"),
+    TEXT(resume, "resume", "auto or never or FILE or DIR",
+         "go on from this checkpoint, or the newest of this folder, to the last bit on the same mesh; auto "
+         "(the default with --checkpoint): "
+         "from the newest that is whole, if there is any"),
+    TEXT(backup, "backup", "DIR",
+         "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
+         "when training is done, and what --save names is written"),
+    TEXT(weights, "weights", "FILE or DIR",
+         "begin with the weights of a checkpoint, of the newest that is whole in a folder (DIR or "
+         "DIR/latest; DIR/best: the one "
+         "that --save-best has marked), or of a .keras or .weights.h5 of Keras"),
+    TEXT(save, "save", "FILE",
+         "when training is done: the whole model into a .keras, which Keras's load_model() opens, or weights "
+         "and "
+         "the optimizer's state into a .weights.h5"),
+    TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
+    TEXT(csv, "csv", "FILE", "a table with a line for each epoch, as Keras's CSVLogger writes it"),
+    TEXT(tensorboard, "tensorboard", "DIR",
+         "event files for TensorBoard: losses, metrics and the learning rate, hyperparameters"),
+    TEXT(tensorboard_options, "tensorboard-options", "NAME=VALUE,...",
+         "update_freq=N: values after each N steps; histogram_freq=N: of the weights, after each N epochs; "
+         "write_steps_per_second=1; profile_batch=N: the trace of this step"),
+    TEXT(profile, "profile", "FILE",
+         "a Chrome trace of one step of every slot: ops, collectives, waits; chrome://tracing and "
+         "ui.perfetto.dev show it"),
+    COUNT(profile_step, "profile-step", "N", 1, many,
+          "which step of this run; default: in the middle of its second epoch, or only one"),
+    TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
+         "ends training when a value does not improve any more: monitor=val_loss,patience=3,min_delta=0.001,"
+         "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),
+    TEXT(reduce_lr_on_plateau, "reduce-lr-on-plateau", "NAME=VALUE,...",
+         "a lower learning rate when a value does not improve any more: "
+         "monitor=val_loss,factor=0.1,patience=10,min_delta=0.0001,mode=min,cooldown=0,min_lr=0"),
+    FLAG(terminate_on_nan, "terminate-on-nan",
+         "ends training, with exit code 3, after the step in which the loss is no number"),
+    TEXT(timings, "timings", "FILE",
+         "one JSON line an epoch: its seconds; in the first also those from the start of the process, or of "
+         "mpirun, to the end of the first step, reading included"),
+    COUNT(verbose, "verbose", "0|1|2", 0, 2,
+          "silent, progress bar (the default), one line an epoch and before it the whole plan"),
+    COUNT(threads, "threads", "N", 1, 4096, "of each rank; default: cores / ranks on the host"),
+    FLAG(help, "help", "prints this"),
+};
+enum { ROWS = sizeof table / sizeof table[0] };
+_Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too small");
+
+void iso_train_options_help(iso_text *text)
+{
+    iso_arguments_help(table, ROWS, text);
+}
+
+static bool is_number(const char *text)
+{
+    text += *text == '-' || *text == '+';
+    return *text && !text[strspn(text, "0123456789")];
+}
+
+static iso_status parse_shuffle(iso_train_options *options)
+{
+    if (!options->shuffle || !strcmp(options->shuffle, "all")) {
+        options->shuffle_rows = 0;
+        return ISO_OK;
+    }
+    if (!strcmp(options->shuffle, "none")) {
+        options->shuffle_rows = -1;
+        return ISO_OK;
+    }
+    if (!is_number(options->shuffle))
+        return iso_error(ISO_INVALID, "--shuffle '%s': must be all, none or the rows of a buffer",
+                         options->shuffle);
+    return iso_argument_count("--shuffle", options->shuffle, 1, many, &options->shuffle_rows);
+}
+
+static iso_status parse_save_freq(iso_train_options *options)
+{
+    options->save_steps = 0;
+    if (!options->save_freq || !strcmp(options->save_freq, "epoch"))
+        return ISO_OK;
+    if (!is_number(options->save_freq))
+        return iso_error(ISO_INVALID, "--save-freq '%s': must be epoch or a number of steps",
+                         options->save_freq);
+    return iso_argument_count("--save-freq", options->save_freq, 1, many, &options->save_steps);
+}
+
+/* What --resume auto looks for must lie in one folder. */
+static iso_status check_checkpoint(const iso_train_options *options)
+{
+    const char *path = options->checkpoint, *slash = path ? strrchr(path, '/') : NULL;
+    const char *brace = path ? strchr(path, '{') : NULL;
+    if (slash && brace && brace < slash)
+        return iso_error(ISO_INVALID, "--checkpoint '%s': values may be in the name, not in the folder",
+                         path);
+    if (!path && (options->keep || options->save_best))
+        return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
+    if (!path && options->resume && !strcmp(options->resume, "auto"))
+        return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it looks into");
+    return ISO_OK;
+}
+
+static iso_status check_save(const char *path)
+{
+    if (path && !iso_file_name_ends(path, ".keras") && !iso_file_name_ends(path, ".weights.h5"))
+        return iso_error(ISO_INVALID, "--save '%s': a name that ends in .keras or .weights.h5 is wanted",
+                         path);
+    return ISO_OK;
+}
+
+static iso_status at_most_one(const char *const *names, const bool *given, int count)
+{
+    int first = -1;
+    for (int i = 0; i < count; i++) {
+        if (!given[i])
+            continue;
+        if (first >= 0)
+            return iso_error(ISO_INVALID, "--%s and --%s: give one of them", names[first], names[i]);
+        first = i;
+    }
+    return ISO_OK;
+}
+
+static iso_status check_together(const iso_train_options *options)
+{
+    static const char *const clips[] = {"clip-norm", "global-clip-norm", "clip-value"};
+    static const char *const validations[] = {"validation-data", "validation-split", "validation-rows"};
+    const bool clipped[] = {options->clip_norm > 0, options->global_clip_norm > 0, options->clip_value > 0};
+    const bool validated[] = {options->validation_data != NULL, options->validation_split > 0,
+                              options->validation_rows > 0};
+    iso_status status = at_most_one(clips, clipped, 3);
+    return status == ISO_OK ? at_most_one(validations, validated, 3) : status;
+}
+
+static iso_status check_layouts(const iso_train_options *options)
+{
+    char key[512];
+    const char *layout;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < options->layouts.count && status == ISO_OK; i++)
+        status = iso_layout_option_split(options->layouts.item[i], key, sizeof key, &layout);
+    return status;
+}
+
+iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout)
+{
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return iso_error(ISO_INVALID, "--layout '%s': should be KEY=LAYOUT, such as 'dense/kernel=-, model'",
+                         text);
+    if ((size_t)(equals - text) >= size)
+        return iso_error(ISO_INVALID, "--layout '%.40s...': the key has more than %zu characters", text,
+                         size - 1);
+    memcpy(key, text, (size_t)(equals - text));
+    key[equals - text] = '\0';
+    *layout = equals + 1;
+    return ISO_OK;
+}
+
+const iso_argument *iso_train_argument(const char *name)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (!strcmp(table[i].name, name))
+            return &table[i];
+    return NULL;
+}
+
+iso_train_options iso_train_options_default(void)
+{
+    return (iso_train_options){.batch_size = 32,
+                               .epochs = 1,
+                               .learning_rate = -1,
+                               .weight_decay = -1,
+                               .seed = 1337,
+                               .verbose = 1,
+                               .zero = 1,
+                               .precision = "float32",
+                               .checkpoint_io = "direct",
+                               .checkpoint_errors = "warn"};
+}
+
+iso_status iso_train_options_check(iso_train_options *options)
+{
+    iso_status status;
+    ISO_TRY(parse_shuffle(options));
+    ISO_TRY(parse_save_freq(options));
+    ISO_TRY(check_checkpoint(options));
+    ISO_TRY(check_save(options->save));
+    ISO_TRY(iso_run_callback_options_parse(options, &options->callback_options));
+    ISO_TRY(check_together(options));
+    ISO_TRY(check_layouts(options));
+    if (options->schedule)
+        ISO_TRY(iso_schedule_parse(options->schedule, &options->decay));
+done:
+    return status;
+}
+
+iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options)
+{
+    iso_train_options read = iso_train_options_default();
+    iso_status status;
+    ISO_TRY(iso_arguments_parse(table, ROWS, argc, argv, &read));
+    ISO_TRY(iso_train_options_check(&read));
+    *options = read;
+done:
+    return status;
+}

@@ -1,0 +1,76 @@
+/* The options of `isogrid train`, read from the command line without looking at anything else. */
+#ifndef ISO_LAUNCH_TRAIN_OPTIONS_H
+#define ISO_LAUNCH_TRAIN_OPTIONS_H
+
+#include "launch/command_line.h"
+#include "runtime/graph/optimizer.h"
+#include "runtime/train/callbacks.h"
+
+/* Callbacks that options fill. Their texts lie beside them. */
+typedef struct iso_run_callback_options {
+    iso_early_stopping_options stopping;
+    iso_reduce_lr_on_plateau_options plateau;
+    iso_tensorboard_options tensorboard;
+    char stopping_monitor[64], plateau_monitor[64];
+} iso_run_callback_options;
+
+/* Texts are lent from argv. NULL, or 0 where nothing else is said: not given. */
+typedef struct iso_train_options {
+    const char *model, *data, *x, *y, *sample_weight;
+    const char *validation_data, *test_data;
+    double validation_split;
+    int64_t validation_rows;
+    int64_t classes;            /* 0: 10, and not given */
+    const char *mesh, *devices; /* the session reads devices */
+    iso_argument_list layouts;  /* KEY=LAYOUT; the key ends at the last '=' */
+    const char *layout_file;
+    bool strict_layouts;
+    int64_t zero;
+    int64_t batch_size, epochs, steps_per_epoch; /* defaults 32, 1, 0: all */
+    const char *shuffle;
+    int64_t shuffle_rows; /* of the buffer; 0: the whole data set, -1: no shuffling */
+    bool drop_remainder;
+    const char *optimizer, *schedule, *loss, *metrics;
+    double learning_rate, weight_decay, clip_norm, global_clip_norm,
+        clip_value;     /* rate, decay -1: not given */
+    iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
+    const char *precision;
+    bool check_data;
+    int64_t seed, threads, verbose; /* the session reads them too */
+    const char *history, *timings;
+    const char *csv, *tensorboard, *tensorboard_options, *profile;
+    int64_t profile_step; /* 0: in the middle */
+    const char *early_stopping, *reduce_lr_on_plateau;
+    bool terminate_on_nan;
+    iso_run_callback_options callback_options; /* from these; monitors that are empty: not given */
+    const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
+    int64_t save_steps; /* from save_freq; 0: each epoch */
+    int64_t keep;       /* 0: all */
+    const char *resume, *backup, *weights, *save;
+    bool help;
+} iso_train_options;
+
+/* Reads argv[1..argc). ISO_INVALID names the option and its value; also where options do not go together. */
+iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options);
+/* Adds what the options mean. */
+void iso_train_options_help(iso_text *text);
+/* For commands that take some of these options: a row of the table by its name; what options are where they
+ * are not given; what options that have been read mean together. */
+const iso_argument *iso_train_argument(const char *name);
+iso_train_options iso_train_options_default(void);
+iso_status iso_train_options_check(iso_train_options *options);
+
+/* A schedule from text: "constant", "exponential:decay_steps=1000,decay_rate=0.9,staircase=1",
+ * "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01", or
+ * "piecewise:1000=0.01,2000=0.001" (the learning rate up to step 1000, then 0.01 up to step 2000, then
+ * 0.001). Keras's names and meaning. */
+iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
+
+/* What --early-stopping, --reduce-lr-on-plateau and --tensorboard-options say, Keras's names and meaning. */
+iso_status iso_run_callback_options_parse(const iso_train_options *options,
+                                          iso_run_callback_options *callback_options);
+
+/* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout is lent from text. */
+iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);
+
+#endif

@@ -1,0 +1,174 @@
+#include "runtime/checkpoint/storage_type.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+    iso_dtype dtype;
+} elements[ISO_STORAGE_TYPES] = {
+    [ISO_STORAGE_F16] = {"float16", 2, ISO_F32}, [ISO_STORAGE_BF16] = {"bfloat16", 2, ISO_F32},
+    [ISO_STORAGE_F32] = {"float32", 4, ISO_F32}, [ISO_STORAGE_F64] = {"float64", 8, ISO_F64},
+    [ISO_STORAGE_I8] = {"int8", 1, ISO_I32},     [ISO_STORAGE_I16] = {"int16", 2, ISO_I32},
+    [ISO_STORAGE_I32] = {"int32", 4, ISO_I32},   [ISO_STORAGE_I64] = {"int64", 8, ISO_I64},
+    [ISO_STORAGE_U8] = {"uint8", 1, ISO_U8},     [ISO_STORAGE_U16] = {"uint16", 2, ISO_I32},
+    [ISO_STORAGE_U32] = {"uint32", 4, ISO_I64},  [ISO_STORAGE_U64] = {"uint64", 8, ISO_I64},
+    [ISO_STORAGE_BOOL] = {"bool", 1, ISO_BOOL},
+};
+
+size_t iso_storage_type_size(iso_storage_type element)
+{
+    return elements[element].size;
+}
+
+const char *iso_storage_type_name(iso_storage_type element)
+{
+    return elements[element].name;
+}
+
+iso_dtype iso_storage_type_dtype(iso_storage_type element)
+{
+    return elements[element].dtype;
+}
+
+iso_storage_type iso_storage_type_of(iso_dtype dtype)
+{
+    static const iso_storage_type same[] = {
+        [ISO_F32] = ISO_STORAGE_F32, [ISO_F64] = ISO_STORAGE_F64, [ISO_I32] = ISO_STORAGE_I32,
+        [ISO_I64] = ISO_STORAGE_I64, [ISO_U8] = ISO_STORAGE_U8,   [ISO_BOOL] = ISO_STORAGE_BOOL,
+    };
+    return same[dtype];
+}
+
+/* ---- from the file: floats as double, integers as int64_t; both hold them exactly ---- */
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 fraction. */
+static float half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float sign = bits >> 15 ? -1.0F : 1.0F;
+    if (exponent == 31)
+        return float_of_bits((uint32_t)(bits >> 15) << 31 | 0x7F800000U | (uint32_t)fraction << 13);
+    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+}
+
+static bool is_float(iso_storage_type element)
+{
+    return element <= ISO_STORAGE_F64;
+}
+
+/* Loads element i of an array that may lie anywhere. */
+#define LOAD(type, in, i)                                                                                    \
+    __extension__({                                                                                          \
+        type value_;                                                                                         \
+        memcpy(&value_, (const char *)(in) + (size_t)(i) * sizeof value_, sizeof value_);                    \
+        value_;                                                                                              \
+    })
+
+static double load_float(iso_storage_type from, const void *in, int64_t i)
+{
+    switch (from) {
+    case ISO_STORAGE_F16:
+        return (double)half(LOAD(uint16_t, in, i));
+    case ISO_STORAGE_BF16:
+        return (double)float_of_bits((uint32_t)LOAD(uint16_t, in, i) << 16);
+    case ISO_STORAGE_F32:
+        return (double)LOAD(float, in, i);
+    default:
+        return LOAD(double, in, i);
+    }
+}
+
+/* False where the value is not below 2^63. */
+static bool load_integer(iso_storage_type from, const void *in, int64_t i, int64_t *value)
+{
+    switch (from) {
+    case ISO_STORAGE_I8:
+        *value = LOAD(int8_t, in, i);
+        break;
+    case ISO_STORAGE_I16:
+        *value = LOAD(int16_t, in, i);
+        break;
+    case ISO_STORAGE_I32:
+        *value = LOAD(int32_t, in, i);
+        break;
+    case ISO_STORAGE_U16:
+        *value = LOAD(uint16_t, in, i);
+        break;
+    case ISO_STORAGE_U32:
+        *value = LOAD(uint32_t, in, i);
+        break;
+    case ISO_STORAGE_I64:
+    case ISO_STORAGE_U64:
+        *value = LOAD(int64_t, in, i);
+        return from == ISO_STORAGE_I64 || *value >= 0;
+    default:
+        *value = LOAD(uint8_t, in, i);
+    }
+    return true;
+}
+
+/* ---- to memory ---- */
+
+static bool store_integer(iso_dtype to, int64_t value, void *out, int64_t i)
+{
+    switch (to) {
+    case ISO_F32:
+        ((float *)out)[i] = (float)value;
+        return true;
+    case ISO_F64:
+        ((double *)out)[i] = (double)value;
+        return true;
+    case ISO_I32:
+        ((int32_t *)out)[i] = (int32_t)value;
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case ISO_I64:
+        ((int64_t *)out)[i] = value;
+        return true;
+    case ISO_U8:
+        ((uint8_t *)out)[i] = (uint8_t)value;
+        return value >= 0 && value <= UINT8_MAX;
+    default:
+        ((uint8_t *)out)[i] = (uint8_t)value;
+        return value == 0 || value == 1;
+    }
+}
+
+static bool store_float(iso_dtype to, double value, void *out, int64_t i)
+{
+    if (to == ISO_F64) {
+        ((double *)out)[i] = value;
+        return true;
+    }
+    if (to == ISO_F32) {
+        ((float *)out)[i] = (float)value;
+        return isfinite((float)value) || !isfinite(value);
+    }
+    bool whole = value >= -0x1p63 && value < 0x1p63 && value == floor(value);
+    return store_integer(to, whole ? (int64_t)value : 0, out, i) && whole;
+}
+
+int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t n, iso_dtype to, void *out)
+{
+    if (from == iso_storage_type_of(to) && from != ISO_STORAGE_BOOL) {
+        memcpy(out, in, (size_t)n * iso_storage_type_size(from));
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t integer;
+        bool fits = is_float(from)
+                        ? store_float(to, load_float(from, in, i), out, i)
+                        : load_integer(from, in, i, &integer) && store_integer(to, integer, out, i);
+        if (!fits)
+            return i;
+    }
+    return -1;
+}

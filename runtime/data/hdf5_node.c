@@ -1,0 +1,265 @@
+/* HDF5 files as a source: read once where they are small enough, else by rows as needed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/data/hdf5_impl.h"
+#include "runtime/data/open_impl.h"
+
+static const size_t default_memory_limit = (size_t)1 << 30;
+static const size_t piece_bytes = 256 * 1024;
+
+enum { ISO_HDF5_NAME = 256 };
+
+typedef struct source {
+    char *path;
+    hid_t file;
+    iso_hdf5_array array[ISO_MAX_COMPONENTS];
+    int components, inputs, targets;
+    char first[ISO_HDF5_NAME];       /* of component 0 */
+    void *piece[ISO_MAX_COMPONENTS]; /* rows as stored, on their way; used with the lock held */
+    int64_t piece_rows[ISO_MAX_COMPONENTS];
+} source;
+
+static void source_free(source *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->components; i++) {
+        iso_hdf5_array_close(&s->array[i]);
+        iso_free(s->piece[i]);
+    }
+    if (s->file > 0)
+        H5Fclose(s->file);
+    iso_free(s->path);
+    iso_free(s);
+}
+
+static void destroy(iso_node *node)
+{
+    iso_hdf5_scope scope;
+    iso_hdf5_enter(&scope);
+    source_free(node->impl);
+    iso_hdf5_leave(&scope);
+}
+
+/* How many of the rows from i on follow each other in the file, at most `most`. */
+static int64_t run_length(const iso_rows *rows, int64_t i, int64_t most)
+{
+    int64_t count = 1;
+    while (count < most && i + count < rows->count &&
+           iso_rows_at(rows, i + count) == iso_rows_at(rows, i) + count)
+        count++;
+    return count;
+}
+
+/* Elements of a row that are wanted. */
+static int64_t wanted(const iso_node *node, int component, const iso_rows *rows)
+{
+    return rows->part ? iso_box_count(rows->part->box) : node->spec.elements[component];
+}
+
+/* `count` rows that follow each other in the file, or their part. */
+static iso_status read_run(iso_node *node, int component, int64_t begin, int64_t count, const iso_rows *rows,
+                           iso_dtype dtype, void *out)
+{
+    source *s = node->impl;
+    iso_dtype from = node->spec.dtype[component];
+    iso_rows here = {.count = count};
+    int64_t element = 0, elements = wanted(node, component, rows);
+    iso_status status = iso_hdf5_array_read(&s->array[component], s->path, begin, count,
+                                            rows->part ? rows->part->box : NULL, s->piece[component]);
+    if (status != ISO_OK)
+        return status;
+    int64_t row = iso_gather(from, s->piece[component], elements, &here, dtype, out, &element);
+    if (row < 0)
+        return ISO_OK;
+    const char *bad =
+        (const char *)s->piece[component] + (size_t)(row * elements + element) * iso_dtype_size(from);
+    return iso_bad_element(node, component, begin + row, bad, dtype);
+}
+
+static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+{
+    source *s = node->impl;
+    size_t bytes = (size_t)wanted(node, component, rows) * iso_dtype_size(dtype);
+    iso_hdf5_scope scope;
+    iso_status status = ISO_OK;
+    iso_hdf5_enter(&scope);
+    for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
+        int64_t count = run_length(rows, i, s->piece_rows[component]);
+        status = read_run(node, component, iso_rows_at(rows, i), count, rows, dtype,
+                          (char *)out + (size_t)i * bytes);
+        i += count;
+    }
+    iso_hdf5_leave(&scope);
+    return status;
+}
+
+static const iso_node_ops hdf5_ops = {.gather = gather, .destroy = destroy};
+
+/* ---- opening; the lock is held ---- */
+
+static iso_status open_array(source *s, const char *name, size_t limit)
+{
+    iso_hdf5_array *array = &s->array[s->components];
+    iso_status status = iso_hdf5_array_open(s->file, s->path, name, limit, array);
+    if (status != ISO_OK)
+        return status;
+    int64_t rows = array->rows;
+    if (s->components == 0)
+        snprintf(s->first, sizeof s->first, "%s", name);
+    if (rows == s->array[0].rows) {
+        s->components++;
+        return ISO_OK;
+    }
+    iso_hdf5_array_close(array);
+    return iso_error(ISO_INVALID, "'%s': '%s' has %" PRId64 " rows, '%s' has %" PRId64, s->path, name, rows,
+                     s->first, s->array[0].rows);
+}
+
+/* The datasets that `names` lists, joined by ','; their number. */
+static iso_status open_list(source *s, const char *names, int most, size_t limit, int *count)
+{
+    char name[ISO_HDF5_NAME];
+    iso_status status = ISO_OK;
+    *count = 0;
+    if (!strchr(names, ',') || iso_hdf5_has(s->file, names)) { /* one, with a comma in its name */
+        *count = 1;
+        return open_array(s, names, limit);
+    }
+    for (const char *at = names; status == ISO_OK; ++*count) {
+        size_t length = strcspn(at, ",");
+        if (*count == most || length == 0 || length >= sizeof name)
+            return iso_error(ISO_INVALID, "'%s': '%s' is not a list of at most %d names joined by ','",
+                             s->path, names, most);
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        status = open_array(s, name, limit);
+        at += length;
+        if (!*at++) {
+            ++*count;
+            break;
+        }
+    }
+    return status;
+}
+
+static iso_status open_arrays(source *s, const iso_dataset_open_options *options, size_t limit)
+{
+    const char *weights = options->sample_weight;
+    int count = 0;
+    iso_status status = ISO_OK;
+    ISO_TRY(open_list(s, options->x ? options->x : "x", ISO_MAX_MODEL_INPUTS, limit, &s->inputs));
+    if (options->no_targets)
+        return ISO_OK;
+    ISO_TRY(open_list(s, options->y ? options->y : "y", ISO_MAX_MODEL_OUTPUTS, limit, &s->targets));
+    if (!weights && iso_hdf5_has(s->file, "sample_weight"))
+        weights = "sample_weight";
+    if (weights)
+        ISO_TRY(open_list(s, weights, ISO_MAX_MODEL_OUTPUTS, limit, &count));
+    if (count > 1 && count != s->targets)
+        return iso_error(ISO_INVALID, "'%s': %d sample weights for %d targets; one, or one for each", s->path,
+                         count, s->targets);
+done:
+    return status;
+}
+
+static iso_status source_open(const char *path, const iso_dataset_open_options *options, size_t limit,
+                              source **opened)
+{
+    iso_status status = ISO_OK;
+    source *s = iso_new(sizeof *s);
+    if (!s)
+        return iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
+    s->path = iso_strdup(path);
+    if (!s->path)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path));
+    ISO_TRY(iso_hdf5_open(path, &s->file));
+    ISO_TRY(open_arrays(s, options, limit));
+    *opened = s;
+    return ISO_OK;
+done:
+    source_free(s);
+    return status;
+}
+
+static iso_status make_spec(const source *s, iso_spec *spec)
+{
+    *spec = (iso_spec){.components = s->components, .inputs = s->inputs, .targets = s->targets};
+    for (int i = 0; i < s->components; i++) {
+        spec->shape[i] = s->array[i].row;
+        spec->dtype[i] = s->array[i].dtype;
+    }
+    return iso_spec_finish(spec, s->array[0].rows, s->path);
+}
+
+static size_t total_bytes(const source *s)
+{
+    size_t total = 0;
+    for (int i = 0; i < s->components; i++)
+        if (__builtin_add_overflow(total, (size_t)s->array[i].rows * s->array[i].row_bytes, &total))
+            return SIZE_MAX;
+    return total;
+}
+
+static iso_status load(const source *s, const iso_spec *spec, iso_node **node)
+{
+    iso_memory_rows memory = {0};
+    int64_t rows = s->array[0].rows;
+    iso_spans spans = iso_spans_of_rows(rows);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < s->components; i++) {
+        ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], s->path, &memory.owned[i]));
+        memory.data[i] = memory.owned[i];
+        ISO_TRY(iso_hdf5_array_read(&s->array[i], s->path, 0, rows, NULL, memory.owned[i]));
+    }
+    ISO_TRY(iso_memory_node(s->path, spec, &spans, &memory, node));
+    return ISO_OK;
+done:
+    iso_memory_rows_free(&memory);
+    return status;
+}
+
+/* The source becomes the node's on success. */
+static iso_status make_node(source *s, const iso_spec *spec, iso_node **node)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < s->components; i++) {
+        size_t rows = piece_bytes / s->array[i].row_bytes;
+        s->piece_rows[i] = rows > 1 ? (int64_t)rows : 1;
+        ISO_TRY(iso_alloc((size_t)s->piece_rows[i] * s->array[i].row_bytes, s->path, &s->piece[i]));
+    }
+    ISO_TRY(iso_node_create(&hdf5_ops, s->path, spec, NULL, NULL, s, node));
+    (*node)->spans = iso_spans_of_rows(s->array[0].rows);
+done:
+    return status;
+}
+
+static iso_status open_locked(const char *path, const iso_dataset_open_options *options, iso_node **node)
+{
+    size_t limit = options->memory_limit ? options->memory_limit : default_memory_limit;
+    source *s = NULL;
+    iso_spec spec;
+    bool kept = false;
+    iso_status status = source_open(path, options, default_memory_limit, &s);
+    if (status != ISO_OK)
+        return status;
+    ISO_TRY(make_spec(s, &spec));
+    kept = total_bytes(s) > limit;
+    ISO_TRY(kept ? make_node(s, &spec, node) : load(s, &spec, node));
+    (*node)->identity = iso_file_identity(path, 0);
+done:
+    if (!kept || status != ISO_OK)
+        source_free(s);
+    return status;
+}
+
+iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *options, iso_node **node)
+{
+    iso_hdf5_scope scope;
+    iso_hdf5_enter(&scope);
+    iso_status status = open_locked(path, options, node);
+    iso_hdf5_leave(&scope);
+    return status;
+}

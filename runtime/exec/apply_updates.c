@@ -1,0 +1,167 @@
+/* The optimizer's part of a step: a slot adds its part of all gradients of a bucket, and updates that part of
+ * the weights with its part of the state, block by block, so that a block stays in the first-level cache. */
+#include "runtime/exec/bind_impl.h"
+
+/* Elements that are added from a bucket and updated at a time. */
+enum { BLOCK = 3072 };
+
+static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
+{
+    return iso_runtime_variable(runtime, ((const iso_variable_attrs *)tensor->producer->attrs)->variable,
+                                slot);
+}
+
+void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                         const iso_program *program, int slot, iso_rates *rates)
+{
+    const iso_op *apply = program->change[bucket->member[0].change].apply;
+    int64_t iteration = *(const int64_t *)scalar(runtime, apply->input[2], slot);
+    double rate = *(const double *)scalar(runtime, apply->input[3], slot);
+    rates->apply =
+        iso_optimizer_prepare(state->rule, bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
+}
+
+typedef struct updater {
+    const iso_runtime *runtime;
+    const iso_exchange *epilogue;
+    const iso_bucket_state *state;
+    const double *hyper;
+    int local, slot, pull;
+    int64_t part_begin;
+    size_t element;
+    iso_dtype dtype;
+    bool backwards;
+} updater;
+
+/* Updates n elements from `at` of a run on, given their gradient. */
+static void update(const updater *u, const iso_weight_run *run, int64_t at, int64_t n, const void *gradient)
+{
+    int64_t in_part = run->begin + at - u->part_begin;
+    void *slots[ISO_MAX_OPTIMIZER_SLOTS];
+    for (int k = 0; k < u->state->slots; k++)
+        slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
+    u->state->run(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
+}
+
+static void update_from_bucket(const updater *u, const iso_weight_run *run)
+{
+    _Alignas(64) double room[BLOCK];
+    for (int64_t at = 0; at < run->count; at += BLOCK) {
+        int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
+        int64_t in_part = run->begin + at - u->part_begin;
+        const void *gradient = iso_exchange_view(u->epilogue, u->slot, u->pull, in_part, n);
+        if (!gradient) {
+            iso_exchange_combine(u->epilogue, u->slot, u->pull, in_part, n, room);
+            gradient = room;
+        }
+        update(u, run, at, n, gradient);
+    }
+}
+
+/* ---- fused products ---- */
+
+/* A block of a product: its place in it, and where its elements go. */
+typedef struct block {
+    int64_t offset[2], extent[2], elements;
+} block;
+
+/* The products of slots [first, first + count) of the group, added in the tree of collectives/tree.c: cut at
+ * the largest power of two. The sum is written to block `at` of the room; the blocks after it are free. */
+static void add_products(const updater *u, const iso_slot_product *product, int first, int count,
+                         const block *b, int at)
+{
+    char *sum = product->blocks + (size_t)at * product->room.block;
+    if (count == 1) {
+        product->kernel[first]->run_part(&product->call[first], b->offset, b->extent, false, sum);
+        return;
+    }
+    int left = 1;
+    while (left * 2 < count)
+        left *= 2;
+    add_products(u, product, first, left, b, at);
+    if (count - left == 1) {
+        product->kernel[first + left]->run_part(&product->call[first + left], b->offset, b->extent, true,
+                                                sum);
+        return;
+    }
+    add_products(u, product, first + left, count - left, b, at + 1);
+    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum);
+}
+
+/* The block of the product that begins at element `at` of a run: whole rows, but where the run begins or ends
+ * within one. */
+static block product_block(const iso_slot_product *product, const iso_weight_run *run, int64_t at)
+{
+    int64_t column = (run->first + at) % product->columns, left = run->count - at;
+    block b = {.offset = {(run->first + at) / product->columns, column},
+               .extent = {1, product->columns - column}};
+    if (column == 0 && left >= product->columns) {
+        int64_t rows = left / product->columns;
+        b.extent[0] = rows < product->room.rows ? rows : product->room.rows;
+    } else if (b.extent[1] > left) {
+        b.extent[1] = left;
+    }
+    b.elements = b.extent[0] * b.extent[1];
+    return b;
+}
+
+static void update_product_block(const updater *u, const iso_slot_product *product, const iso_weight_run *run,
+                                 int64_t at)
+{
+    block b = product_block(product, run, at);
+    add_products(u, product, 0, product->group, &b, 0);
+    update(u, run, at, b.elements, product->blocks);
+}
+
+enum { MOST_BLOCKS = 512 }; /* that are taken backwards together */
+
+static void update_from_product(const updater *u, const iso_slot_product *product, const iso_weight_run *run)
+{
+    int64_t begin[MOST_BLOCKS];
+    for (int i = 0; i < product->group && run->count >= 2 * product->columns; i++)
+        if (product->kernel[i]->prepare_parts)
+            product->kernel[i]->prepare_parts(&product->call[i]);
+    for (int64_t at = 0; at < run->count;) {
+        int blocks = 0;
+        for (; at < run->count && blocks < MOST_BLOCKS; blocks++) {
+            begin[blocks] = at;
+            at += product_block(product, run, at).elements;
+        }
+        for (int i = 0; i < blocks; i++)
+            update_product_block(u, product, run, begin[u->backwards ? blocks - 1 - i : i]);
+    }
+}
+
+void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
+                       int local, const iso_rates *rates)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_slot_plan *sp = &ready->slot[local];
+    /* Every other step goes backwards: what the last one touched last is in the cache still. */
+    bool backwards = runtime->steps % 2;
+    for (int i = 0; i < sp->runs; i++) {
+        const iso_weight_run *run = &sp->run[backwards ? sp->runs - 1 - i : i];
+        const iso_bucket *bucket = &plan->buckets->bucket[run->bucket];
+        int64_t begin, count;
+        if (!rates[run->bucket].apply)
+            continue;
+        iso_bucket_part(bucket, runtime->mesh, sp->local->slot, &begin, &count);
+        updater u = {.runtime = runtime,
+                     .epilogue = plan->epilogue,
+                     .state = &updates->state[run->bucket],
+                     .hyper = rates[run->bucket].hyper,
+                     .local = local,
+                     .slot = sp->local->slot,
+                     .pull = plan->bucket_pull[run->bucket * runtime->mesh->slots + sp->local->slot],
+                     .part_begin = begin,
+                     .element = iso_dtype_size(bucket->dtype),
+                     .dtype = bucket->dtype,
+                     .backwards = backwards};
+        if (run->product < 0)
+            update_from_bucket(&u, run);
+        else
+            update_from_product(&u, &sp->product[run->product], run);
+        sp->local->flops += run->flops;
+        sp->local->taken += run->taken;
+    }
+}

@@ -1,0 +1,340 @@
+#include "runtime/exec/bind_impl.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+
+/* ---- choosing kernels ---- */
+
+static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const iso_kernel_call *call)
+{
+    char shape[160];
+    iso_shape first = {.rank = call->inputs ? call->in[0].rank : 0};
+    for (int d = 0; d < first.rank; d++)
+        first.dim[d] = call->in[0].dim[d];
+    return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s",
+                     runtime->backend->name, op->type->name, iso_shape_text(&first, shape, sizeof shape),
+                     call->inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
+}
+
+static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    iso_slot_instruction *bound = &sp->instruction[i];
+    iso_plan_call(plan, plan->instruction[i].step, sp->local->slot, bound->array,
+                  bound->array + step->op->inputs, &bound->call);
+    bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
+    if (!bound->kernel)
+        return no_kernel(runtime, step->op, &bound->call);
+    int root = plan->root[step->output[0]];
+    for (int k = 0; k < step->op->inputs; k++)
+        if (plan->location[step->input[k]].kind == ISO_LOCATION_ARENA && root != step->output[0] &&
+            !bound->kernel->in_place &&
+            plan->location[step->input[k]].offset == plan->location[step->output[0]].offset)
+            return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
+                             bound->kernel->name, step->op->type->name);
+    bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
+    return ISO_OK;
+}
+
+static iso_status note_region(void *arg, const iso_region *region)
+{
+    iso_slot_copy *copy = arg;
+    copy->region = region->box;
+    copy->from_box = region->source_box[0];
+    copy->empty = false;
+    return ISO_OK;
+}
+
+static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    const iso_program_value *from = &plan->program->value[step->input[0]],
+                            *to = &plan->program->value[step->output[0]];
+    iso_shape shape = iso_plan_shape(plan, step->input[0]);
+    iso_slot_copy *copy = sp->instruction[i].copy;
+    copy->empty = true;
+    copy->element = iso_dtype_size(from->tensor->dtype);
+    copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, sp->local->slot);
+    iso_status status = iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape,
+                                          sp->local->slot, note_region, copy);
+    copy->zero = iso_box_count(&copy->to_box) > (copy->empty ? 0 : iso_box_count(&copy->region));
+    copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
+                  iso_box_equal(&copy->region, &copy->to_box);
+    return status;
+}
+
+static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_status status = ISO_OK;
+    iso_array *array = sp->arrays;
+    for (int i = 0; i < plan->instructions; i++) {
+        const iso_instruction *instruction = &plan->instruction[i];
+        iso_slot_instruction *bound = &sp->instruction[i];
+        bound->kind = instruction->kind;
+        bound->array = array;
+        if (instruction->kind == ISO_KERNEL) {
+            array += plan->program->step[instruction->step].op->inputs +
+                     plan->program->step[instruction->step].op->outputs;
+            ISO_TRY(bind_kernel(runtime, ready, sp, i));
+        } else if (instruction->kind == ISO_READ) {
+            bound->input = instruction->input;
+            *array++ = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
+        } else if (instruction->kind == ISO_COPY) {
+            bound->copy = &sp->copies[i];
+            ISO_TRY(bind_copy(ready, sp, i));
+        }
+    }
+done:
+    return status;
+}
+
+/* ---- constants ---- */
+
+static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_status status = iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants);
+    for (int v = 0; v < plan->program->values && status == ISO_OK; v++) {
+        const iso_program_value *value = &plan->program->value[v];
+        if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
+            continue;
+        const iso_constant_attrs *attrs = value->tensor->producer->attrs;
+        iso_box box = iso_plan_box(plan, v, sp->local->slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set((char *)sp->constants + plan->location[v].offset, attrs->dtype, i,
+                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
+    }
+    return status;
+}
+
+/* ---- making and freeing ---- */
+
+static size_t count_arrays(const iso_plan *plan)
+{
+    size_t count = 1;
+    for (int i = 0; i < plan->instructions; i++) {
+        const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+        count += plan->instruction[i].kind == ISO_KERNEL ? (size_t)(step->op->inputs + step->op->outputs) : 1;
+    }
+    return count;
+}
+
+size_t iso_executable_table_bytes(const iso_plan *plan)
+{
+    size_t instructions = (size_t)plan->instructions + 1, changes = (size_t)plan->program->changes + 1;
+    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_slot_copy)) +
+           count_arrays(plan) * sizeof(iso_array) +
+           changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_slot_assign));
+}
+
+static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
+{
+    iso_status status = ISO_OK;
+    iso_slot_plan *sp = &ready->slot[i];
+    size_t instructions = (size_t)ready->plan->instructions + 1;
+    sp->local = &runtime->local[i];
+    sp->instruction = iso_new(instructions * sizeof *sp->instruction);
+    sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
+    sp->copies = iso_new(instructions * sizeof *sp->copies);
+    sp->fault_total = iso_new(sizeof *sp->fault_total);
+    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->fault_total)
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
+    ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
+    ISO_TRY(fill_constants(ready, sp));
+    ISO_TRY(bind_slot(runtime, ready, sp));
+done:
+    return status;
+}
+
+iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **out)
+{
+    iso_status status = ISO_OK;
+    iso_executable *ready = iso_new(sizeof *ready);
+    if (!ready || !(ready->slot = iso_new(((size_t)runtime->locals + 1) * sizeof *ready->slot))) {
+        iso_free(ready);
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
+    }
+    ready->plan = plan;
+    for (int i = 0; i < runtime->locals; i++)
+        ISO_TRY(make_slot(runtime, ready, i));
+    *out = ready;
+    return ISO_OK;
+done:
+    ready->plan = NULL; /* still the caller's */
+    iso_executable_destroy(runtime, ready);
+    return status;
+}
+
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
+{
+    if (!ready)
+        return;
+    for (int i = 0; i < runtime->locals; i++) {
+        iso_free(ready->slot[i].instruction);
+        iso_free(ready->slot[i].arrays);
+        iso_free(ready->slot[i].copies);
+        iso_free(ready->slot[i].constants);
+        iso_free(ready->slot[i].fault_total);
+        iso_executable_free_updates(&ready->slot[i]);
+    }
+    iso_plan_destroy(ready->plan);
+    iso_free(ready->reads);
+    iso_free(ready->slot);
+    iso_free(ready);
+}
+
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready)
+{
+    size_t most = 0;
+    for (int s = 0; s < runtime->locals; s++)
+        for (int i = 0; i < ready->plan->instructions; i++) {
+            const iso_slot_instruction *bound = &ready->slot[s].instruction[i];
+            size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
+                               ? bound->kernel->scratch(&bound->call)
+                               : 0;
+            most = bytes > most ? bytes : most;
+        }
+    for (int s = 0; s < runtime->locals; s++)
+        for (int i = 0; i < ready->slot[s].products; i++)
+            most = ready->slot[s].product[i].room.bytes > most ? ready->slot[s].product[i].room.bytes : most;
+    return most;
+}
+
+/* ---- addresses ---- */
+
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value)
+{
+    const iso_location *place = &ready->plan->location[value];
+    switch (place->kind) {
+    case ISO_LOCATION_ARENA:
+        return (char *)runtime->local[local].arena + place->offset;
+    case ISO_LOCATION_SHARED:
+        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->local[local].slot) + place->offset;
+    case ISO_LOCATION_VARIABLE:
+        return iso_runtime_variable(runtime, place->variable, runtime->local[local].slot);
+    case ISO_LOCATION_CONSTANT:
+        return (char *)ready->slot[local].constants + place->offset;
+    default:
+        return NULL;
+    }
+}
+
+static void address_instruction(iso_runtime *runtime, iso_executable *ready, int local, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    iso_slot_instruction *bound = &ready->slot[local].instruction[i];
+    iso_local_slot *slot = &runtime->local[local];
+    if (bound->kind == ISO_KERNEL) {
+        for (int k = 0; k < step->op->inputs; k++)
+            bound->array[k].data = iso_executable_value(runtime, ready, local, step->input[k]);
+        for (int k = 0; k < step->op->outputs; k++)
+            bound->array[step->op->inputs + k].data =
+                iso_executable_value(runtime, ready, local, step->output[k]);
+        bound->call.scratch = runtime->scratch[slot->thread];
+        bound->call.fault = &slot->fault;
+    } else if (bound->kind == ISO_READ) {
+        bound->array->data =
+            iso_executable_value(runtime, ready, local, plan->program->input_value[bound->input]);
+    } else if (bound->kind == ISO_COPY) {
+        bound->copy->from = iso_executable_value(runtime, ready, local, step->input[0]);
+        bound->copy->to = iso_executable_value(runtime, ready, local, step->output[0]);
+    }
+}
+
+static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
+                       int count)
+{
+    for (int l = 0; l < runtime->locals; l++)
+        for (int i = first; i < first + count; i++) {
+            const iso_move *move = &ready->plan->move[i];
+            int target = move->kind == ISO_MOVE_SCATTER ? move->from : move->to;
+            iso_exchange_bind(exchange, runtime->local[l].slot, target,
+                              iso_executable_value(runtime, ready, l, target));
+        }
+}
+
+/* New weights go straight into the host's copies. */
+static void bind_weight_gather(iso_runtime *runtime, iso_executable *ready)
+{
+    const iso_plan *plan = ready->plan;
+    for (int l = 0; l < runtime->locals; l++)
+        for (int i = 0; i < plan->program->changes; i++) {
+            const iso_variable *variable = plan->program->change[i].variable;
+            if (plan->program->change[i].apply &&
+                iso_runtime_first_on_host(runtime, variable, runtime->local[l].slot))
+                iso_exchange_bind(plan->weight_gather, runtime->local[l].slot, variable->id,
+                                  iso_runtime_variable(runtime, variable, runtime->local[l].slot));
+        }
+}
+
+void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
+{
+    iso_plan *plan = ready->plan;
+    for (int l = 0; l < runtime->locals; l++) {
+        for (int i = 0; i < plan->instructions; i++)
+            address_instruction(runtime, ready, l, i);
+        iso_executable_bind_updates(runtime, ready, l);
+        iso_exchange_bind(plan->epilogue, runtime->local[l].slot, plan->fault_target,
+                          ready->slot[l].fault_total);
+        if (plan->faults)
+            iso_exchange_bind(plan->faults, runtime->local[l].slot, plan->fault_target,
+                              ready->slot[l].fault + 1);
+    }
+    for (int i = 0; i < plan->instructions; i++)
+        if (plan->instruction[i].kind == ISO_EXCHANGE)
+            bind_moves(runtime, ready, plan->instruction[i].exchange, plan->instruction[i].first_move,
+                       plan->instruction[i].moves);
+    bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->epilogue_moves);
+    if (plan->weight_gather)
+        bind_weight_gather(runtime, ready);
+    ready->generation = runtime->generation;
+}
+
+/* ---- copies of boxes ---- */
+
+/* Byte offset of a region's corner in a dense box, and the strides of the box. */
+static size_t corner(const iso_box *box, const iso_box *region, size_t element, size_t *stride)
+{
+    size_t at = 0;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        stride[d] = d == box->rank - 1 ? element : stride[d + 1] * (size_t)box->extent[d + 1];
+        at += (size_t)(region->offset[d] - box->offset[d]) * stride[d];
+    }
+    return at;
+}
+
+static void copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
+                      const iso_box *region, int d, size_t element)
+{
+    if (d >= region->rank - 1) {
+        memcpy(to, from, element * (size_t)(region->rank ? region->extent[d] : 1));
+        return;
+    }
+    for (int64_t i = 0; i < region->extent[d]; i++)
+        copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d], to_stride,
+                  region, d + 1, element);
+}
+
+void iso_slot_copy_run(const iso_slot_copy *copy)
+{
+    size_t from_stride[ISO_MAX_RANK], to_stride[ISO_MAX_RANK];
+    size_t bytes = (size_t)iso_box_count(&copy->to_box) * copy->element;
+    if (copy->zero)
+        memset(copy->to, 0, bytes);
+    if (copy->empty)
+        return;
+    if (copy->whole) {
+        if (copy->to != copy->from)
+            memcpy(copy->to, copy->from, bytes);
+        return;
+    }
+    size_t from = corner(&copy->from_box, &copy->region, copy->element, from_stride);
+    size_t to = corner(&copy->to_box, &copy->region, copy->element, to_stride);
+    copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride, &copy->region,
+              0, copy->element);
+}

@@ -1,0 +1,114 @@
+/* Plans bound to a rank's slots: kernels chosen, addresses filled in. */
+#ifndef ISO_EXEC_BIND_IMPL_H
+#define ISO_EXEC_BIND_IMPL_H
+
+#include "runtime/exec/runtime_impl.h"
+
+/* A copy of a box from one dense buffer into another. */
+typedef struct iso_slot_copy {
+    bool whole; /* the boxes are equal: one run */
+    bool zero;  /* the target is not covered: it is cleared first */
+    bool empty; /* nothing is copied */
+    iso_box region, from_box, to_box;
+    const void *from;
+    void *to;
+    size_t element;
+} iso_slot_copy;
+
+/* An instruction for one slot. */
+typedef struct iso_slot_instruction {
+    iso_instruction_kind kind;
+    const iso_kernel *kernel;
+    iso_kernel_call call;
+    double flops;
+    int input;        /* READ: component of the batch */
+    iso_array *array; /* KERNEL: inputs, then outputs; READ: the one written */
+    iso_slot_copy *copy;
+} iso_slot_instruction;
+
+/* A run of one variable's elements that a slot updates: [begin, begin + count) of its bucket's flat range. */
+typedef struct iso_weight_run {
+    int bucket;
+    int64_t begin, count;
+    char *weights;
+    int product;         /* the fused product that makes its gradient, -1: the gradient lies in the bucket */
+    int64_t first;       /* of the run's elements in the product, row-major */
+    double flops, taken; /* of the product's part: operations, bytes that come from other slots */
+} iso_weight_run;
+
+/* A fused product (plan/fused_update.c): the calls of all slots of the group, in order. */
+typedef struct iso_slot_product {
+    int group;
+    int64_t columns;
+    iso_fused_update_room room;
+    char *blocks;              /* in the thread's scratch memory, as room says */
+    const iso_kernel **kernel; /* [group] */
+    iso_kernel_call *call;     /* [group] */
+    iso_array *array;          /* [group * (inputs + 1)] */
+} iso_slot_product;
+
+/* Bytes that a slot copies at the end of a step: an assigned variable's new value, a gradient into its
+ * bucket. */
+typedef struct iso_slot_assign {
+    const void *from;
+    void *to;
+    size_t bytes;
+} iso_slot_assign;
+
+typedef struct iso_slot_plan {
+    iso_local_slot *local;
+    iso_slot_instruction *instruction; /* [instructions] */
+    iso_array *arrays;                 /* of all kernels */
+    iso_slot_copy *copies;
+    void *constants;
+    double *fault; /* in the shared area: 1 where this slot met a fault; behind it the sum, where slot 0 makes
+                      it */
+    double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
+    int runs, assigns, gradients, products;
+    iso_weight_run *run;
+    iso_slot_product *product; /* [fused_updates] */
+    iso_slot_assign *assign, *gradient;
+} iso_slot_plan;
+
+/* A function's plan for one batch size. */
+typedef struct iso_executable {
+    struct iso_executable *next;
+    iso_plan *plan;
+    iso_slot_plan *slot;  /* [locals] */
+    unsigned generation;  /* of the memory that it is bound to */
+    iso_row_range *reads; /* the rows of a batch that local slots read: made when first needed */
+    int read_count;
+} iso_executable;
+
+/* Chooses kernels; addresses are filled in by iso_executable_bind. */
+iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
+/* Bytes of the tables that a slot has for a plan, about. */
+size_t iso_executable_table_bytes(const iso_plan *plan);
+/* Bytes of scratch memory that the plan's kernels need. */
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
+/* Fills in all addresses after memory has moved, and tells the exchanges. */
+void iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
+/* Where a local slot has a value. */
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
+void iso_slot_copy_run(const iso_slot_copy *copy);
+
+/* bind_updates.c: what a slot changes at the end of a step; room for it, and its addresses. */
+iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
+void iso_executable_free_updates(iso_slot_plan *sp);
+void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
+
+/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange.
+ */
+typedef struct iso_rates {
+    bool apply;
+    double hyper[ISO_MAX_HYPER];
+} iso_rates;
+/* Reads iteration and learning rate; before anything of the step is changed. */
+void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                         const iso_program *program, int slot, iso_rates *rates);
+/* Updates the slot's part of every bucket; rates: of each bucket. */
+void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
+                       int local, const iso_rates *rates);
+
+#endif

@@ -1,0 +1,219 @@
+/* What a slot changes at the end of a step: the runs of weights that it updates, the variables that it
+ * writes, the gradients that it copies into their buckets. Found while planning, so that a step looks nothing
+ * up. */
+#include "runtime/base/memory.h"
+#include "runtime/exec/bind_impl.h"
+
+static size_t value_bytes(const iso_plan *plan, int value, int slot)
+{
+    iso_box box = iso_plan_box(plan, value, slot);
+    return (size_t)iso_box_count(&box) * iso_dtype_size(plan->program->value[value].tensor->dtype);
+}
+
+/* ---- fused products ---- */
+
+static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
+                               const iso_fused_update *fused, iso_slot_plan *sp)
+{
+    const iso_bucket *bucket = &plan->buckets->bucket[fused->bucket];
+    const iso_op *op = plan->program->step[fused->step].op;
+    iso_slot_product *product = &sp->product[sp->products++];
+    size_t group = (size_t)bucket->group, arrays = (size_t)op->inputs + 1;
+    product->kernel = iso_new(group * sizeof *product->kernel);
+    product->call = iso_new(group * sizeof *product->call);
+    product->array = iso_new(group * arrays * sizeof *product->array);
+    if (!product->kernel || !product->call || !product->array)
+        return iso_error(ISO_NO_MEMORY, "no memory for the products of %zu slots", group);
+    product->group = bucket->group;
+    for (int i = 0; i < product->group; i++) {
+        iso_array *array = product->array + (size_t)i * arrays;
+        int slot = iso_group_slot(plan->program->mesh, bucket->axes, sp->local->slot, i);
+        iso_plan_call(plan, fused->step, slot, array, array + op->inputs, &product->call[i]);
+        product->kernel[i] = runtime->backend->find(op->type->name, &product->call[i]);
+    }
+    product->columns = product->call[0].out[0].dim[1];
+    product->room = iso_plan_fused_update_room(plan, fused, sp->local->slot);
+    return ISO_OK;
+}
+
+static void address_product(const iso_runtime *runtime, iso_executable *ready, int local, int number)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_fused_update *fused = &plan->fused[number];
+    const iso_program_step *step = &plan->program->step[fused->step];
+    iso_slot_product *product = &ready->slot[local].product[number];
+    uint32_t axes = plan->buckets->bucket[fused->bucket].axes;
+    product->blocks = runtime->scratch[runtime->local[local].thread];
+    char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
+    for (int g = 0; g < product->group; g++) {
+        product->call[g].scratch = scratch + (size_t)g * product->room.call;
+        int slot = iso_group_slot(plan->program->mesh, axes, runtime->local[local].slot, g);
+        iso_array *array = product->array + g * (step->op->inputs + 1);
+        for (int i = 0; i < step->op->inputs; i++)
+            array[i].data = product->group == 1 ? iso_executable_value(runtime, ready, local, step->input[i])
+                                                : (char *)iso_fabric_slot_area(runtime->fabric, slot) +
+                                                      plan->location[step->input[i]].offset;
+    }
+}
+
+static int product_of(const iso_plan *plan, int bucket, int member)
+{
+    for (int i = 0; i < plan->fused_updates; i++)
+        if (plan->fused[i].bucket == bucket && plan->fused[i].member == member)
+            return i;
+    return -1;
+}
+
+/* What the run's part of a product costs: each slot's share of the operations, and the other slots' inputs.
+ */
+static void count_product(const iso_runtime *runtime, const iso_plan *plan, const iso_slot_plan *sp,
+                          iso_weight_run *run)
+{
+    const iso_slot_product *product = &sp->product[run->product];
+    const iso_fused_update *fused = &plan->fused[run->product];
+    const iso_program_step *step = &plan->program->step[fused->step];
+    uint32_t axes = plan->buckets->bucket[fused->bucket].axes;
+    int64_t columns = product->columns,
+            rows = (run->first + run->count - 1) / columns - run->first / columns + 1;
+    for (int i = 0; i < product->group; i++) {
+        int slot = iso_group_slot(runtime->mesh, axes, sp->local->slot, i);
+        const iso_array *in = product->call[i].in, *out = product->call[i].out;
+        double whole = (double)(out->dim[0] * out->dim[1]), contracted = 1;
+        run->flops += iso_plan_flops(plan, step, slot, false) / whole * (double)run->count;
+        for (int d = 0; d < in[0].rank - 1; d++)
+            contracted *= (double)in[0].dim[d];
+        if (slot != sp->local->slot)
+            run->taken += contracted * (double)(rows + columns) * (double)iso_dtype_size(in[0].dtype);
+    }
+}
+
+/* ---- runs of weights ---- */
+
+static iso_status count_run(void *arg, const iso_bucket_run *run)
+{
+    *(size_t *)arg += run->count > 0;
+    return ISO_OK;
+}
+
+static size_t count_runs(const iso_plan *plan, int slot)
+{
+    size_t count = 0;
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->bucket[b].members; m++)
+            iso_bucket_visit_runs(&plan->buckets->bucket[b], &plan->buckets->bucket[b].member[m],
+                                  plan->program->mesh, slot, count_run, &count);
+    return count;
+}
+
+iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+{
+    size_t changes = (size_t)plan->program->changes + 1;
+    iso_status status = ISO_OK;
+    sp->run = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->run);
+    sp->assign = iso_new(changes * sizeof *sp->assign);
+    sp->gradient = iso_new(changes * sizeof *sp->gradient);
+    sp->product = iso_new(changes * sizeof *sp->product);
+    if (!sp->run || !sp->assign || !sp->gradient || !sp->product)
+        return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
+    for (int i = 0; i < plan->fused_updates && status == ISO_OK; i++)
+        status = make_product(runtime, plan, &plan->fused[i], sp);
+    return status;
+}
+
+void iso_executable_free_updates(iso_slot_plan *sp)
+{
+    for (int i = 0; i < sp->products; i++) {
+        iso_free(sp->product[i].kernel);
+        iso_free(sp->product[i].call);
+        iso_free(sp->product[i].array);
+    }
+    iso_free(sp->product);
+    iso_free(sp->run);
+    iso_free(sp->assign);
+    iso_free(sp->gradient);
+}
+
+typedef struct run_finder {
+    const iso_runtime *runtime;
+    const iso_plan *plan;
+    iso_slot_plan *sp;
+    int bucket, product;
+    char *weights; /* the slot's copy of the variable */
+} run_finder;
+
+static iso_status note_run(void *arg, const iso_bucket_run *found)
+{
+    const run_finder *f = arg;
+    iso_weight_run *run = &f->sp->run[f->sp->runs++];
+    *run = (iso_weight_run){.bucket = f->bucket,
+                            .begin = found->begin,
+                            .count = found->count,
+                            .product = f->product,
+                            .first = found->first};
+    run->weights = f->weights + (size_t)found->at * iso_dtype_size(f->plan->buckets->bucket[f->bucket].dtype);
+    if (run->product >= 0)
+        count_product(f->runtime, f->plan, f->sp, run);
+    return ISO_OK;
+}
+
+static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
+{
+    const iso_bucket *bucket = &plan->buckets->bucket[b];
+    for (int m = 0; m < bucket->members; m++) {
+        run_finder f = {.runtime = runtime,
+                        .plan = plan,
+                        .sp = sp,
+                        .bucket = b,
+                        .product = product_of(plan, b, m),
+                        .weights =
+                            iso_runtime_variable(runtime, bucket->member[m].variable, sp->local->slot)};
+        iso_bucket_visit_runs(bucket, &bucket->member[m], runtime->mesh, sp->local->slot, note_run, &f);
+    }
+}
+
+static void find_gradients(const iso_runtime *runtime, iso_executable *ready, int b, int local)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_bucket *bucket = &plan->buckets->bucket[b];
+    iso_slot_plan *sp = &ready->slot[local];
+    char *area = (char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) + plan->bucket_offset[b];
+    for (int m = 0; m < bucket->members; m++) {
+        int value = plan->program->change[bucket->member[m].change].value;
+        if (plan->member_copied[b][m])
+            sp->gradient[sp->gradients++] = (iso_slot_assign){
+                .from = iso_executable_value(runtime, ready, local, value),
+                .to = area + (size_t)bucket->member[m].offset * iso_dtype_size(bucket->dtype),
+                .bytes = value_bytes(plan, value, sp->local->slot)};
+    }
+}
+
+/* Assigned variables: the first slot of a host that uses a copy writes it. */
+static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int local)
+{
+    const iso_program *program = ready->plan->program;
+    iso_slot_plan *sp = &ready->slot[local];
+    for (int i = 0; i < program->changes; i++) {
+        const iso_program_change *change = &program->change[i];
+        if (change->apply || !iso_runtime_first_on_host(runtime, change->variable, sp->local->slot))
+            continue;
+        sp->assign[sp->assigns++] =
+            (iso_slot_assign){.from = iso_executable_value(runtime, ready, local, change->value),
+                              .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
+                              .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
+    }
+}
+
+void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local)
+{
+    iso_slot_plan *sp = &ready->slot[local];
+    sp->runs = sp->assigns = sp->gradients = 0;
+    sp->fault = (double *)(void *)((char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) +
+                                   ready->plan->fault_offset);
+    for (int i = 0; i < sp->products; i++)
+        address_product(runtime, ready, local, i);
+    for (int b = 0; b < ready->plan->buckets->count; b++) {
+        find_runs(runtime, ready->plan, b, sp);
+        find_gradients(runtime, ready, b, local);
+    }
+    find_assigns(runtime, ready, local);
+}

@@ -1,0 +1,57 @@
+/* Plans of functions that are not made: the same program, buckets and schedule, and no place to run them. */
+#include <inttypes.h>
+
+#include "runtime/base/arguments.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/function_impl.h"
+
+static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_site *site, int **hosts)
+{
+    *hosts = iso_new((size_t)mesh->slots * sizeof **hosts);
+    if (!*hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->slots);
+    iso_status status = iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts);
+    bool one = true;
+    for (int s = 0; s < mesh->slots && status == ISO_OK; s++)
+        one &= (*hosts)[s] == (*hosts)[0];
+    *site = (iso_site){.backend = iso_backend_cpu(),
+                       .host_of_slot = *hosts,
+                       .slot_tables = iso_executable_table_bytes,
+                       .one_host = one};
+    return status;
+}
+
+static iso_status check(const iso_graph *graph, int64_t rows, int slots_per_host)
+{
+    const iso_distribution *distribution = graph->distribution;
+    if (rows < 1)
+        return iso_error(ISO_INVALID, "a plan for %" PRId64 " rows", rows);
+    if (slots_per_host < 0)
+        return iso_error(ISO_INVALID, "a plan with %d slots on a host", slots_per_host);
+    if (!distribution || !distribution->mesh)
+        return iso_error(ISO_INVALID, "a plan needs a distribution with a mesh");
+    return iso_graph_error(graph);
+}
+
+iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
+                             const iso_function_options *options, iso_plan_report **report)
+{
+    ISO_NEED(graph, options, report);
+    iso_status status;
+    iso_program *program = NULL;
+    iso_bucket_list buckets = {0};
+    iso_plan *plan = NULL;
+    iso_site site;
+    int *hosts = NULL;
+    ISO_TRY(check(graph, rows, slots_per_host));
+    ISO_TRY(iso_function_program(graph, graph->distribution, options, &program, &buckets));
+    ISO_TRY(abstract_hosts(program->mesh, slots_per_host, &site, &hosts));
+    ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
+    ISO_TRY(iso_plan_report_create(plan, report));
+done:
+    iso_plan_destroy(plan);
+    iso_buckets_destroy(&buckets);
+    iso_program_destroy(program);
+    iso_free(hosts);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* Shards: how state leaves the executor.
+ *
+ * The ranks that hold the same box of a variable share out its writing, so that a replicated variable is
+ * written once and by all of them. A host's copies are its ranks' together: each lists its share, and the
+ * part before it that no rank of the host writes, for those who fill shards. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/arguments.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/runtime_impl.h"
+#include "runtime/session/session.h"
+
+enum {
+    UNIT = 4096,      /* bytes at which shares are cut */
+    SMALL = 16 << 10, /* bytes that are not worth cutting */
+};
+
+static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
+{
+    if ((shards->count & (shards->count - 1)) == 0) {
+        size_t wanted = shards->count ? (size_t)shards->count * 2 : 1;
+        iso_state_shard *grown = iso_grow(shards->shard, (size_t)shards->count, wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
+        shards->shard = grown;
+    }
+    shards->shard[shards->count++] = fresh;
+    return ISO_OK;
+}
+
+/* ---- who writes ---- */
+
+/* The ranks that hold one box of one variable. */
+typedef struct holders {
+    int count;
+    int *rank;  /* [count] in the order of the mesh */
+    bool *seen; /* [ranks] */
+} holders;
+
+static void find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
+                         holders *h)
+{
+    memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
+    h->count = 0;
+    for (int s = 0; s < runtime->mesh->slots; s++) {
+        int rank = runtime->mesh->rank_of_slot[s];
+        if (h->seen[rank])
+            continue;
+        iso_box theirs = iso_runtime_variable_box(runtime, variable, s);
+        if (!iso_box_equal(box, &theirs))
+            continue;
+        h->seen[rank] = true;
+        h->rank[h->count++] = rank;
+    }
+}
+
+/* Where share `number` of n elements begins when `shares` are cut: at whole units, as even as that allows. A
+ * small variable is one share, and the others empty; which one it is changes from variable to variable. */
+static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
+{
+    int64_t units = (n + unit - 1) / unit;
+    int64_t begin = units * number / shares * unit;
+    return begin < n ? begin : n;
+}
+
+/* Holder number `index` takes share number (index + turn) % count: so the first ones do not always have more.
+ */
+static int share_of(const holders *h, int index, int turn)
+{
+    return (index + turn) % h->count;
+}
+
+/* Of the shares of this host's ranks before share number `own`: where the last ends; 0: there is none. Also
+ * whether there is one behind. */
+static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n,
+                          int64_t unit, bool *last)
+{
+    int before = -1, host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
+    *last = true;
+    for (int i = 0; i < h->count; i++) {
+        int number = share_of(h, i, turn);
+        if (number == own || iso_host_of_rank(runtime->ctx, h->rank[i]) != host)
+            continue;
+        if (number > own)
+            *last = false;
+        else if (number > before)
+            before = number;
+    }
+    return before < 0 ? 0 : share_begin(n, unit, h->count, before + 1);
+}
+
+static iso_status add_range(iso_state_shards *shards, iso_state_shard shard, int64_t begin, int64_t end,
+                            bool writer)
+{
+    shard.begin = begin;
+    shard.count = end - begin;
+    shard.data = (char *)shard.data + (size_t)begin * iso_dtype_size(shard.dtype);
+    shard.writer = writer;
+    return end > begin ? add_shard(shards, shard) : ISO_OK;
+}
+
+/* This rank's share of a box that it holds, and what lies before it (behind the last one too) and is written
+ * by other hosts. */
+static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                            const iso_box *box, holders *h, iso_state_shards *shards)
+{
+    int64_t n = iso_box_count(box), element = (int64_t)iso_dtype_size(variable->dtype);
+    int64_t unit = n * element < SMALL ? n > 0 ? n : 1 : UNIT / element;
+    int index = 0;
+    bool last;
+    iso_status status = ISO_OK;
+    iso_state_shard whole = {.path = variable->path,
+                             .dtype = variable->dtype,
+                             .shape = variable->shape,
+                             .box = *box,
+                             .data = iso_runtime_variable(runtime, variable, slot)};
+    find_holders(runtime, variable, box, h);
+    while (h->rank[index] != iso_rank(runtime->ctx))
+        index++;
+    int own = share_of(h, index, variable->id);
+    int64_t begin = share_begin(n, unit, h->count, own), end = share_begin(n, unit, h->count, own + 1);
+    ISO_TRY(
+        add_range(shards, whole, end_before(runtime, h, variable->id, own, n, unit, &last), begin, false));
+    ISO_TRY(add_range(shards, whole, begin, end, true));
+    if (last)
+        ISO_TRY(add_range(shards, whole, end, n, false));
+done:
+    return status;
+}
+
+/* Whether a slot of this rank before local slot l holds the same box. */
+static bool held_before(const iso_runtime *runtime, const iso_variable *variable, int l, const iso_box *box)
+{
+    for (int k = 0; k < l; k++) {
+        iso_box theirs = iso_runtime_variable_box(runtime, variable, runtime->local[k].slot);
+        if (iso_box_equal(box, &theirs))
+            return true;
+    }
+    return false;
+}
+
+static iso_status add_variable(const iso_runtime *runtime, const iso_variable *variable, holders *h,
+                               iso_state_shards *shards)
+{
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->locals && status == ISO_OK; l++) {
+        int slot = runtime->local[l].slot;
+        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+        if (!held_before(runtime, variable, l, &box))
+            status = add_share(runtime, variable, slot, &box, h, shards);
+    }
+    return status;
+}
+
+iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shards *shards)
+{
+    size_t ranks = (size_t)iso_ranks(runtime->ctx);
+    holders h = {.rank = iso_new(ranks * sizeof *h.rank), .seen = iso_new(ranks * sizeof *h.seen)};
+    iso_status status =
+        h.rank && h.seen ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks);
+    for (int v = 0; v < runtime->stored && status == ISO_OK; v++)
+        status = add_variable(runtime, runtime->graph->variable[v], &h, shards);
+    iso_free(h.rank);
+    iso_free(h.seen);
+    return status;
+}
+
+/* ---- the state of optimizers ---- */
+
+void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
+                             char path[ISO_MAX_SLOT_PATH])
+{
+    snprintf(path, ISO_MAX_SLOT_PATH, "optimizer/%s/%s/%s", rule, variable->path, slot);
+}
+
+/* The part of one member's state that a local slot holds. */
+static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
+                            const iso_bucket_state *state, const iso_bucket_member *member, int local,
+                            iso_state_shards *shards)
+{
+    int slot = runtime->local[local].slot;
+    int64_t begin, count;
+    iso_status status = ISO_OK;
+    iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
+    iso_box box = iso_layout_box(runtime->mesh, &member->update, &member->variable->shape, slot);
+    int64_t end = member->offset + iso_box_count(&box);
+    int64_t from = member->offset > begin ? member->offset : begin,
+            to = end < begin + count ? end : begin + count;
+    for (int k = 0; k < state->slots && from < to; k++) {
+        char path[ISO_MAX_SLOT_PATH];
+        iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], path);
+        const char *kept = iso_graph_keep_text(runtime->graph, path);
+        char *data = state->data[local * state->slots + k];
+        ISO_TRY(add_shard(
+            shards, (iso_state_shard){.path = kept,
+                                      .dtype = bucket->dtype,
+                                      .shape = member->variable->shape,
+                                      .box = box,
+                                      .begin = from - member->offset,
+                                      .count = to - from,
+                                      .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
+                                      .writer = true}));
+    }
+done:
+    return status;
+}
+
+iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
+                                   iso_state_shards *shards)
+{
+    iso_status status = ISO_OK;
+    for (int b = 0; b < updates->buckets; b++)
+        for (int m = 0; m < updates->bucket[b].members; m++)
+            for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
+                status = add_state(runtime, &updates->bucket[b], &updates->state[b],
+                                   &updates->bucket[b].member[m], l, shards);
+    return status;
+}
+
+iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *out)
+{
+    ISO_NEED_AS("graph, shards", graph, out);
+    iso_runtime *runtime = graph->runtime;
+    iso_state_shards shards = {0};
+    iso_status status = ISO_OK;
+    if (!runtime)
+        return iso_error(ISO_INVALID, "a graph has no state before its first function is made");
+    ISO_TRY(iso_runtime_add_variables(runtime, &shards));
+    for (const iso_update_state *updates = runtime->updates; updates; updates = updates->next)
+        ISO_TRY(iso_runtime_add_updates(runtime, updates, &shards));
+    *out = shards;
+    return ISO_OK;
+done:
+    iso_state_shards_free(&shards);
+    return status;
+}
+
+void iso_state_shards_free(iso_state_shards *shards)
+{
+    if (!shards)
+        return;
+    iso_free(shards->shard);
+    *shards = (iso_state_shards){0};
+}

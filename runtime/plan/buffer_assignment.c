@@ -1,0 +1,322 @@
+/* Storage: where every value lies, and for how long it must. */
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/plan/memory_plan.h"
+#include "runtime/plan/plan_impl.h"
+
+typedef struct lifetime {
+    int begin, end;
+    bool defined, shared, forced;
+} lifetime;
+
+typedef struct assigner {
+    iso_plan *plan;
+    const iso_program *program;
+    lifetime *live_range; /* [values], of roots */
+} assigner;
+
+static bool is_variable(const iso_program_value *value)
+{
+    return value->step < 0 && value->tensor->producer->type == &iso_op_variable;
+}
+
+static bool is_constant(const iso_program_value *value)
+{
+    return value->step < 0 && value->tensor->producer->type == &iso_op_constant;
+}
+
+static bool has_fixed_place(const assigner *s, int root)
+{
+    return is_variable(&s->program->value[root]) || is_constant(&s->program->value[root]);
+}
+
+static int root_of(const assigner *s, int value)
+{
+    while (s->plan->root[value] != value)
+        value = s->plan->root[value];
+    return value;
+}
+
+/* ---- lifetimes ---- */
+
+static void touch(assigner *s, int value, int when)
+{
+    lifetime *live_range = &s->live_range[root_of(s, value)];
+    if (!live_range->defined)
+        live_range->begin = when;
+    live_range->defined = true;
+    if (when > live_range->end)
+        live_range->end = when;
+}
+
+static void touch_moves(assigner *s, int first, int count, int when)
+{
+    for (int i = first; i < first + count; i++) {
+        const iso_move *move = &s->plan->move[i];
+        touch(s, move->from, when);
+        s->live_range[root_of(s, move->from)].shared = true;
+        if (move->kind != ISO_MOVE_SCATTER)
+            touch(s, move->to, when);
+    }
+}
+
+static void touch_instruction(assigner *s, int when)
+{
+    const iso_instruction *instruction = &s->plan->instruction[when];
+    const iso_program_step *step = &s->program->step[instruction->step];
+    switch (instruction->kind) {
+    case ISO_READ:
+        touch(s, s->program->input_value[instruction->input], when);
+        break;
+    case ISO_KERNEL:
+        for (int i = 0; i < step->op->inputs; i++)
+            touch(s, step->input[i], when);
+        for (int i = 0; i < step->op->outputs; i++)
+            touch(s, step->output[i], when);
+        break;
+    case ISO_COPY:
+        touch(s, step->input[0], when);
+        touch(s, step->output[0], when);
+        break;
+    case ISO_BEGIN:
+        for (int i = 0; i < instruction->moves; i++)
+            touch(s, s->plan->move[instruction->first_move + i].from, when);
+        break;
+    case ISO_EXCHANGE:
+        touch_moves(s, instruction->first_move, instruction->moves, when);
+        break;
+    }
+}
+
+/* The optimizer reads the inputs of a fused product at the end of the step, those of its whole group. */
+static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
+{
+    const iso_program_step *step = &s->program->step[fused->step];
+    for (int i = 0; i < step->op->inputs; i++) {
+        touch(s, step->input[i], end);
+        if (s->plan->buckets->bucket[fused->bucket].group > 1)
+            s->live_range[root_of(s, step->input[i])].shared = true;
+    }
+}
+
+static void find_lives(assigner *s)
+{
+    iso_plan *plan = s->plan;
+    int end = plan->instructions;
+    for (int v = 0; v < s->program->values; v++)
+        s->live_range[v] = (lifetime){.end = -1};
+    for (int i = 0; i < end; i++)
+        touch_instruction(s, i);
+    touch_moves(s, plan->epilogue_first_move, plan->epilogue_moves, end);
+    for (int i = 0; i < s->program->outputs; i++)
+        touch(s, s->program->output_value[i], end);
+    for (int i = 0; i < s->program->changes; i++)
+        touch(s, s->program->change[i].value, end);
+    for (int i = 0; i < plan->fused_updates; i++)
+        touch_fused(s, &plan->fused[i], end);
+}
+
+static void share_aliases(assigner *s)
+{
+    for (int v = 0; v < s->program->values; v++)
+        s->plan->root[v] = v;
+    for (int k = 0; k < s->program->steps; k++) {
+        const iso_program_step *step = &s->program->step[k];
+        if (iso_plan_is_alias(step->op))
+            s->plan->root[step->output[0]] = root_of(s, step->input[0]);
+    }
+}
+
+/* ---- working in place ---- */
+
+static bool works_in_place(const iso_kernel *kernel, const iso_kernel_call *call)
+{
+    (void)call;
+    return kernel->in_place;
+}
+
+/* Output 0 may take the memory of input i where the input is not needed any more and both have one size
+ * everywhere. */
+static bool may_replace(const assigner *s, int when, int i)
+{
+    const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
+    const iso_program_value *in = &s->program->value[step->input[i]],
+                            *out = &s->program->value[step->output[0]];
+    int root = root_of(s, step->input[i]);
+    if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) ||
+        s->live_range[root].end != when || s->live_range[root].shared ||
+        s->live_range[root_of(s, step->output[0])].shared)
+        return false;
+    iso_layout a = in->layout, b = out->layout;
+    a.partial = b.partial = 0;
+    for (int k = 0; k < step->op->inputs; k++) /* no other input may lie in the same memory */
+        if (k != i && root_of(s, step->input[k]) == root)
+            return false;
+    return in->tensor->dtype == out->tensor->dtype &&
+           iso_shape_equal(&in->tensor->shape, &out->tensor->shape) && iso_layout_equal(&a, &b);
+}
+
+static void share_in_place(assigner *s)
+{
+    for (int when = 0; when < s->plan->instructions; when++) {
+        if (s->plan->instruction[when].kind != ISO_KERNEL)
+            continue;
+        const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
+        for (int i = 0; i < step->op->inputs; i++) {
+            if (!may_replace(s, when, i) || s->live_range[step->output[0]].forced ||
+                !iso_plan_all_kernels(s->plan, s->plan->instruction[when].step, works_in_place))
+                continue;
+            int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
+            s->plan->root[out] = root;
+            if (s->live_range[out].end > s->live_range[root].end)
+                s->live_range[root].end = s->live_range[out].end;
+            break;
+        }
+    }
+}
+
+/* ---- offsets ---- */
+
+static size_t bytes_of(const assigner *s, int value)
+{
+    const iso_program_value *v = &s->program->value[value];
+    iso_shape shape = iso_plan_shape(s->plan, value);
+    return (size_t)iso_layout_largest(s->program->mesh, &v->layout, &shape) *
+           iso_dtype_size(v->tensor->dtype);
+}
+
+/* Gradients are made where their bucket is, unless their memory has another purpose too. */
+static void force_into_buckets(assigner *s)
+{
+    const iso_bucket_list *buckets = s->plan->buckets;
+    for (int b = 0; b < buckets->count; b++)
+        for (int m = 0; m < buckets->bucket[b].members; m++) {
+            int root = root_of(s, s->program->change[buckets->bucket[b].member[m].change].value);
+            s->plan->member_copied[b][m] =
+                has_fixed_place(s, root) || s->live_range[root].forced || s->program->value[root].step < 0;
+            if (!s->plan->member_copied[b][m])
+                s->live_range[root].forced = true;
+        }
+}
+
+static int bucket_begin(const assigner *s, int b)
+{
+    const iso_bucket *bucket = &s->plan->buckets->bucket[b];
+    int begin = s->plan->instructions;
+    for (int m = 0; m < bucket->members; m++) {
+        int root = root_of(s, s->program->change[bucket->member[m].change].value);
+        if (!s->plan->member_copied[b][m] && s->live_range[root].begin < begin)
+            begin = s->live_range[root].begin;
+    }
+    return begin;
+}
+
+static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
+{
+    iso_plan *plan = s->plan;
+    int n = 0, end = plan->instructions;
+    for (int v = 0; v < s->program->values; v++)
+        if (plan->root[v] == v && s->live_range[v].defined && s->live_range[v].shared &&
+            !s->live_range[v].forced && !has_fixed_place(s, v)) {
+            owner[n] = v;
+            block[n++] = (iso_block){
+                .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
+        }
+    int values = n;
+    for (int b = 0; b < plan->buckets->count; b++)
+        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->bucket[b].total *
+                                          iso_dtype_size(plan->buckets->bucket[b].dtype),
+                                 .begin = bucket_begin(s, b),
+                                 .end = end};
+    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
+    iso_status status = iso_memory_plan(block, n, &plan->shared_bytes);
+    for (int i = 0; i < values && status == ISO_OK; i++)
+        plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_SHARED, .offset = block[i].offset};
+    for (int b = 0; b < plan->buckets->count; b++)
+        plan->bucket_offset[b] = block[values + b].offset;
+    plan->fault_offset = block[n - 1].offset;
+    return status;
+}
+
+static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
+{
+    iso_plan *plan = s->plan;
+    int n = 0;
+    for (int v = 0; v < s->program->values; v++)
+        if (plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].shared &&
+            !s->live_range[v].forced && !has_fixed_place(s, v)) {
+            owner[n] = v;
+            block[n++] = (iso_block){
+                .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
+        }
+    iso_status status = iso_memory_plan(block, n, &plan->arena_bytes);
+    for (int i = 0; i < n && status == ISO_OK; i++)
+        plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_ARENA, .offset = block[i].offset};
+    return status;
+}
+
+static void place_fixed(assigner *s)
+{
+    iso_plan *plan = s->plan;
+    for (int v = 0; v < s->program->values; v++) {
+        const iso_program_value *value = &s->program->value[v];
+        if (is_variable(value)) {
+            plan->location[v] = (iso_location){
+                .kind = ISO_LOCATION_VARIABLE,
+                .variable = ((const iso_variable_attrs *)value->tensor->producer->attrs)->variable};
+        } else if (is_constant(value)) {
+            plan->location[v] = (iso_location){.kind = ISO_LOCATION_CONSTANT, .offset = plan->constant_bytes};
+            plan->constant_bytes += (bytes_of(s, v) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+        }
+    }
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->bucket[b].members; m++) {
+            const iso_bucket_member *member = &plan->buckets->bucket[b].member[m];
+            size_t within = (size_t)member->offset * iso_dtype_size(plan->buckets->bucket[b].dtype);
+            if (!plan->member_copied[b][m])
+                plan->location[root_of(s, s->program->change[member->change].value)] =
+                    (iso_location){.kind = ISO_LOCATION_SHARED, .offset = plan->bucket_offset[b] + within};
+        }
+}
+
+static void keep_lives(const assigner *s)
+{
+    iso_plan *plan = s->plan;
+    for (int v = 0; v < s->program->values; v++) {
+        bool own = plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].forced &&
+                   !has_fixed_place(s, v);
+        plan->live_range[v] =
+            own ? (iso_live_range){s->live_range[v].begin, s->live_range[v].end} : (iso_live_range){0, -1};
+    }
+    for (int b = 0; b < plan->buckets->count; b++)
+        plan->bucket_live_range[b] = bucket_begin(s, b);
+}
+
+iso_status iso_plan_assign_buffers(iso_plan *plan)
+{
+    const iso_program *program = plan->program;
+    iso_status status = ISO_OK;
+    assigner s = {.plan = plan, .program = program};
+    size_t blocks = (size_t)(program->values + plan->buckets->count + 1);
+    iso_block *block = iso_new(blocks * sizeof *block);
+    int *owner = iso_new(blocks * sizeof *owner);
+    s.live_range = iso_new(blocks * sizeof *s.live_range);
+    if (!block || !owner || !s.live_range)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to place %d values", program->values));
+    share_aliases(&s);
+    find_lives(&s);
+    force_into_buckets(&s);
+    share_in_place(&s);
+    ISO_TRY(plan_shared(&s, block, owner));
+    ISO_TRY(plan_arena(&s, block, owner));
+    place_fixed(&s);
+    keep_lives(&s);
+    for (int v = 0; v < program->values; v++)
+        plan->location[v] = plan->location[root_of(&s, v)];
+done:
+    iso_free(block);
+    iso_free(owner);
+    iso_free(s.live_range);
+    return status;
+}

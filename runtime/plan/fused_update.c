@@ -1,0 +1,129 @@
+/* Fusing: a gradient that only the optimizer uses need not exist as a whole.
+ *
+ * The gradient of a Dense kernel is a product of activations and slopes, both small beside it when the batch
+ * is. Where all slots of a group share memory, each can make its own part of every slot's product when it
+ * updates that part of the weights: the same operations and the same bits as making the products first and
+ * adding them then, but the gradients stay in the first-level cache. */
+#include "runtime/base/memory.h"
+#include "runtime/plan/plan_impl.h"
+
+/* How often each value is read. */
+static void count_uses(const iso_program *program, int *uses)
+{
+    for (int k = 0; k < program->steps; k++)
+        for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
+            uses[program->step[k].input[i]]++;
+    for (int i = 0; i < program->outputs; i++)
+        uses[program->output_value[i]]++;
+    for (int i = 0; i < program->changes; i++)
+        uses[program->change[i].value]++;
+}
+
+static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
+{
+    return kernel->run_part && call->out[0].rank == 2;
+}
+
+/* Inputs that lie where all slots of the host can read them: not constants, nor variables, which the update
+ * changes. */
+static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
+{
+    for (int i = 0; i < step->op->inputs; i++) {
+        int value = step->input[i];
+        while (program->value[value].step >= 0 &&
+               iso_plan_is_alias(program->step[program->value[value].step].op))
+            value = program->step[program->value[value].step].input[0];
+        const iso_op *producer = program->value[value].tensor->producer;
+        if (producer->type == &iso_op_variable || producer->type == &iso_op_constant)
+            return false;
+    }
+    return true;
+}
+
+/* Whether slots read less of each other's inputs, about, than of each other's gradients: k (m / g + n)
+ * instead of m n / g elements, for a product [k, m]^T [k, n] and a group of g. */
+static bool reads_less(const iso_plan *plan, int number, int group)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call call;
+    iso_plan_call(plan, number, 0, in, out, &call);
+    double m = (double)out[0].dim[0], n = (double)out[0].dim[1], k = 1;
+    for (int d = 0; d < in[0].rank - 1; d++)
+        k *= (double)in[0].dim[d];
+    return group == 1 || k * (m / group + n) < m * n / group;
+}
+
+/* Blocks needed at once while the products of so many slots are added in the tree of collectives/tree.c. A
+ * subtree of one slot needs none: its product is added onto an existing block. */
+static int blocks_alive(int slots)
+{
+    int left = 1;
+    if (slots <= 2)
+        return 1;
+    while (left * 2 < slots)
+        left *= 2;
+    int first = blocks_alive(left), rest = slots - left == 1 ? 1 : 1 + blocks_alive(slots - left);
+    return first > rest ? first : rest;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+
+iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso_fused_update *fused,
+                                                 int slot)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call call;
+    const iso_bucket *bucket = &plan->buckets->bucket[fused->bucket];
+    /* the first slot of a group has the most rows of the batch */
+    int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
+    iso_plan_call(plan, fused->step, first, in, out, &call);
+    const iso_kernel *kernel =
+        plan->site->backend->find(plan->program->step[fused->step].op->type->name, &call);
+    int64_t rows = kernel->part_rows(&call);
+    rows = rows < out[0].dim[0] ? rows : out[0].dim[0];
+    iso_fused_update_room room = {.rows = rows > 0 ? rows : 1};
+    room.block = aligned((size_t)(room.rows * out[0].dim[1]) * iso_dtype_size(bucket->dtype));
+    room.call = aligned(kernel->scratch ? kernel->scratch(&call) : 0);
+    room.bytes = (size_t)blocks_alive(bucket->group) * room.block + (size_t)bucket->group * room.call;
+    return room;
+}
+
+static bool may_fuse(const iso_plan *plan, const int *uses, const iso_bucket_member *member, int group)
+{
+    const iso_program *program = plan->program;
+    int value = program->change[member->change].value, number = program->value[value].step;
+    if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
+        return false;
+    return program->step[number].op->outputs == 1 && uses[value] == 1 &&
+           inputs_are_computed(program, &program->step[number]) &&
+           iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
+}
+
+static void fuse_members(iso_plan *plan, int b, const int *uses)
+{
+    const iso_bucket *bucket = &plan->buckets->bucket[b];
+    for (int m = 0; m < bucket->members; m++) {
+        if (!may_fuse(plan, uses, &bucket->member[m], bucket->group))
+            continue;
+        int step = plan->program->value[plan->program->change[bucket->member[m].change].value].step;
+        plan->step_fused[step] = true;
+        plan->fused[plan->fused_updates++] = (iso_fused_update){.bucket = b, .member = m, .step = step};
+    }
+}
+
+iso_status iso_plan_fuse_updates(iso_plan *plan)
+{
+    if (!iso_plan_on_one_host(plan))
+        return ISO_OK;
+    int *uses = iso_new(((size_t)plan->program->values + 1) * sizeof *uses);
+    if (!uses)
+        return iso_error(ISO_NO_MEMORY, "no memory to look at %d values", plan->program->values);
+    count_uses(plan->program, uses);
+    for (int b = 0; b < plan->buckets->count; b++)
+        fuse_members(plan, b, uses);
+    iso_free(uses);
+    return ISO_OK;
+}

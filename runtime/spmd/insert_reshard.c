@@ -1,0 +1,166 @@
+/* The partitioner's values: which layouts of a tensor there are, and reshards to those that there are not. */
+#include <float.h>
+
+#include "runtime/spmd/collective.h"
+#include "runtime/spmd/partition_impl.h"
+
+iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor)
+{
+    return iso_shape_with_rows(&tensor->shape, p->nominal_rows);
+}
+
+const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tensor *tensor)
+{
+    return &p->program->value[p->first_value[tensor->id]].layout;
+}
+
+iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
+                               int *value)
+{
+    iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
+    if (status == ISO_OK)
+        p->first_value[tensor->id] = p->last_value[tensor->id] = *value;
+    return status;
+}
+
+/* One more value of the tensor, behind its others. */
+static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step, int *value)
+{
+    iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
+    if (status != ISO_OK)
+        return status;
+    p->program->value[p->last_value[tensor->id]].next = *value;
+    p->program->value[*value].backward = p->backward;
+    p->last_value[tensor->id] = *value;
+    return ISO_OK;
+}
+
+/* Copies of a variable that were made for the forward pass are not used in the backward pass: a weight that
+ * is gathered is dropped after its use, and gathered again. */
+static bool within_reach(const iso_partitioner *p, const iso_tensor *tensor, int v)
+{
+    return tensor->producer->type != &iso_op_variable || v == p->first_value[tensor->id] ||
+           p->program->value[v].backward == p->backward;
+}
+
+/* The value from which this layout is cheapest, and what it costs in elements. */
+static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout,
+                    double *least)
+{
+    iso_shape shape = iso_partition_shape(p, tensor);
+    int best = -1;
+    *least = DBL_MAX;
+    for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->value[v].next) {
+        const iso_layout *have = &p->program->value[v].layout;
+        if (!within_reach(p, tensor, v))
+            continue;
+        double cost = iso_reshard_cost(p->mesh, have, layout, &shape);
+        if (iso_layout_equal(have, layout)) {
+            *least = 0;
+            return v;
+        }
+        if (cost < *least) {
+            *least = cost;
+            best = v;
+        }
+    }
+    return best;
+}
+
+static bool adds_overlaps(const iso_layout *from, const iso_layout *to)
+{
+    for (int d = 0; d < from->rank; d++)
+        if (iso_sharding_has_window(&from->dim[d]) && !iso_sharding_equal(&from->dim[d], &to->dim[d]))
+            return true;
+    return false;
+}
+
+/* Whether a reshard goes in two steps, and the layout between them. What moves goes before addends become
+ * zeros, which is each slot's own affair; and addends of parts that overlap are added part by part before the
+ * overlaps where that is cheaper. */
+static bool goes_in_two(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
+                        const iso_layout *to, iso_layout *between)
+{
+    iso_shape shape = iso_partition_shape(p, tensor);
+    *between = *to;
+    between->partial &= from->partial;
+    if (between->partial != to->partial && !iso_reshard_local(p->mesh, from, to))
+        return true;
+    *between = *from;
+    between->partial &= to->partial;
+    return between->partial != from->partial && adds_overlaps(from, to) &&
+           iso_reshard_cost(p->mesh, from, between, &shape) + iso_reshard_cost(p->mesh, between, to, &shape) <
+               iso_reshard_cost(p->mesh, from, to, &shape);
+}
+
+/* What the plan moves where it goes directly: it does an all-reduce in halves by itself. */
+static double direct_total(const iso_partitioner *p, const iso_layout *from, const iso_layout *to,
+                           const iso_shape *shape)
+{
+    iso_layout reduced = *from;
+    reduced.partial = 0;
+    return iso_collective_of(p->mesh, from, to, shape, iso_layout_equal(&reduced, to)).total;
+}
+
+/* The stops of a sum's way to a layout. Sums of few elements go directly: what counts there is the number of
+ * exchanges. */
+static int find_stops(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
+                      const iso_layout *to, iso_layout stop[ISO_MAX_RESHARD_PATH])
+{
+    enum { FEW = 4096 };
+    iso_shape shape = iso_partition_shape(p, tensor);
+    const iso_layout *at = from;
+    double total = 0;
+    if (from->partial & ~to->partial && iso_layout_largest(p->mesh, from, &shape) >= FEW) {
+        int stops = iso_reshard_path(p->mesh, from, to, &shape, stop);
+        for (int i = 0; i < stops; at = &stop[i++])
+            total += iso_collective_of(p->mesh, at, &stop[i], &shape, false).total;
+        if (stops > 1 && total < direct_total(p, from, to, &shape))
+            return stops;
+    }
+    stop[0] = *to;
+    return 1;
+}
+
+static iso_status add_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int from,
+                              int *value)
+{
+    iso_program_step *step;
+    iso_status status = iso_program_add_step(p->program, NULL, &step);
+    if (status != ISO_OK)
+        return status;
+    step->input[0] = from;
+    int number = p->program->steps - 1;
+    status = add(p, tensor, layout, number, value);
+    p->program->step[number].output[0] = *value;
+    return status;
+}
+
+iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
+                                        int *value)
+{
+    double cost;
+    int from = cheapest(p, tensor, layout, &cost);
+    iso_layout have = p->program->value[from].layout, between, stop[ISO_MAX_RESHARD_PATH];
+    if (iso_layout_equal(&have, layout)) {
+        *value = from;
+        return ISO_OK;
+    }
+    iso_status status = ISO_OK;
+    if (goes_in_two(p, tensor, &have, layout, &between))
+        status = iso_partition_insert_reshard(p, tensor, &between, &from);
+    have = p->program->value[from].layout;
+    int stops = find_stops(p, tensor, &have, layout, stop);
+    for (int i = 0; i < stops && status == ISO_OK; i++)
+        status = add_reshard(p, tensor, &stop[i], from, &from);
+    if (status == ISO_OK)
+        *value = from;
+    return status;
+}
+
+double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
+{
+    double least;
+    cheapest(p, tensor, layout, &least);
+    return least * (double)iso_dtype_size(tensor->dtype);
+}

@@ -1,0 +1,283 @@
+/* The choice for one op: of what its rule allows along each mesh axis - shard one of the factors that its
+ * inputs are already sharded by, let a partial sum pass through where the op is linear, or do the same work
+ * on every slot - the strategy that shares the work most widely, then violates the fewest expected layouts,
+ * and then moves the fewest bytes. */
+#include <string.h>
+
+#include "runtime/spmd/partition_impl.h"
+
+enum { MAX_CHOICES = 32 };
+_Static_assert(MAX_CHOICES >= ISO_MAX_FACTORS + 2, "each factor, replicate and pass may be chosen");
+
+typedef struct chooser {
+    const iso_partitioner *p;
+    const iso_op *op;
+    iso_tensor *in[ISO_MAX_INPUTS];
+    iso_rule rule;
+    int choices[ISO_MAX_AXES];
+    int8_t choice[ISO_MAX_AXES][MAX_CHOICES];
+    uint32_t pass_inputs[ISO_MAX_AXES]; /* inputs that are partial along the axis when it passes */
+    iso_strategy best;
+    bool found;
+} chooser;
+
+/* Whether every slot along an axis has the inputs alike. */
+static bool all_have_inputs(const chooser *c, int axis)
+{
+    uint32_t divided = 0;
+    for (int i = 0; i < c->op->inputs; i++) {
+        const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
+        divided |= layout->partial | iso_layout_sharded_axes(layout);
+    }
+    return !(divided & 1u << axis);
+}
+
+/* Whether the factor is a dimension of an output whose hint shards it so. */
+static bool hinted(const chooser *c, int factor, int axis)
+{
+    for (int o = 0; o < c->op->outputs; o++) {
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+        for (int d = 0; hint && d < hint->rank; d++)
+            if (c->rule.output[o][d] == factor && iso_layout_dimension_of(hint, axis) == d)
+                return true;
+    }
+    return false;
+}
+
+/* A factor is offered along an axis where an input is sharded so, where it is the batch of an output that no
+ * input has, or where it is the hint of an output and no input says otherwise. */
+static bool offered(const chooser *c, int factor, int axis)
+{
+    bool in_inputs = false;
+    if (all_have_inputs(c, axis) && hinted(c, factor, axis))
+        return true;
+    for (int i = 0; i < c->op->inputs; i++)
+        for (int d = 0; d < c->in[i]->shape.rank; d++) {
+            if (c->rule.input[i][d] != factor)
+                continue;
+            in_inputs = true;
+            if (iso_layout_dimension_of(iso_partition_layout(c->p, c->in[i]), axis) == d)
+                return true;
+        }
+    if (in_inputs || !(c->p->batch_axes & 1u << axis))
+        return false;
+    for (int o = 0; o < c->op->outputs; o++)
+        for (int d = 0; d < c->op->output[o]->shape.rank; d++)
+            if (c->rule.output[o][d] == factor && c->op->output[o]->shape.dim[d] == ISO_BATCH)
+                return true;
+    return false;
+}
+
+/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. Beside a
+ * partial maximum it cannot where all must be partial together. */
+static uint32_t passing(const chooser *c, int axis)
+{
+    uint32_t partial = 0;
+    bool maximum = false;
+    for (int i = 0; i < c->op->inputs; i++) {
+        const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
+        if ((layout->partial & 1u << axis) && !layout->partial_max && (c->rule.linear & 1u << i))
+            partial |= 1u << i;
+        maximum |= layout->partial && layout->partial_max;
+    }
+    if (!partial || (c->rule.jointly && maximum))
+        return 0;
+    return c->rule.jointly ? c->rule.linear & ((1u << c->op->inputs) - 1) : partial & (~partial + 1);
+}
+
+static void list_choices(chooser *c, int axis)
+{
+    int n = 0;
+    c->pass_inputs[axis] = passing(c, axis);
+    if (c->pass_inputs[axis])
+        c->choice[axis][n++] = ISO_PASS;
+    c->choice[axis][n++] = ISO_REPLICATE;
+    for (int f = 0; f < c->rule.factors && n < MAX_CHOICES; f++)
+        if (offered(c, f, axis))
+            c->choice[axis][n++] = (int8_t)f;
+    c->choices[axis] = n;
+}
+
+/* Takes over the order in which a layout's dimension is cut, where it is by the same axes. */
+static bool take_order(const iso_sharding *have, iso_sharding *sharding)
+{
+    uint32_t mine = 0, theirs = 0;
+    for (int k = 0; k < have->count; k++)
+        theirs |= 1u << have->axis[k];
+    for (int k = 0; k < sharding->count; k++)
+        mine |= 1u << sharding->axis[k];
+    if (mine == theirs)
+        memcpy(sharding->axis, have->axis, sizeof have->axis); /* a window is another matter */
+    return mine == theirs;
+}
+
+/* The order in which several axes cut one factor: as an input has it, as the hint has it, else as in the
+ * mesh.
+ */
+static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
+{
+    for (int i = 0; i < c->op->inputs; i++)
+        for (int d = 0; d < c->in[i]->shape.rank; d++)
+            if (c->rule.input[i][d] == factor &&
+                take_order(&iso_partition_layout(c->p, c->in[i])->dim[d], sharding))
+                return;
+    for (int o = 0; o < c->op->outputs; o++) {
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+        for (int d = 0; hint && d < hint->rank; d++)
+            if (c->rule.output[o][d] == factor && take_order(&hint->dim[d], sharding))
+                return;
+    }
+}
+
+/* Cuts the places of a window, unless the elements cut alike hold all that these read: then there is no halo.
+ */
+static void set_window(const chooser *c, int factor, int64_t n, bool addends, iso_sharding *sharding)
+{
+    const iso_sliding_window *window = &c->rule.window[factor];
+    if (sharding->count == 0 || iso_sharding_holds_window(c->p->mesh, sharding, window, n))
+        return;
+    sharding->window = *window;
+    sharding->addends = addends;
+}
+
+/* An operand's layout; `windows`: its dimensions that run over their factors through a window. */
+static void lay_out(const chooser *c, const iso_sharding *by_factor, const int8_t *dims, uint8_t windows,
+                    const iso_shape *shape, bool addends, iso_layout *layout)
+{
+    *layout = iso_layout_whole(shape->rank);
+    for (int d = 0; d < shape->rank; d++) {
+        if (dims[d] == ISO_WHOLE)
+            continue;
+        layout->dim[d] = by_factor[dims[d]];
+        if (windows & 1u << d)
+            set_window(c, dims[d], shape->dim[d], addends, &layout->dim[d]);
+    }
+}
+
+static bool has_factor(const int8_t *dims, int rank, int factor)
+{
+    for (int d = 0; d < rank; d++)
+        if (dims[d] == factor)
+            return true;
+    return false;
+}
+
+/* The layouts that a strategy means; false where a sum and a maximum would be mixed. */
+static bool complete(const chooser *c, iso_strategy *a)
+{
+    iso_sharding by_factor[ISO_MAX_FACTORS] = {0};
+    uint32_t sums = 0;
+    for (int axis = 0; axis < c->p->mesh->axes; axis++) {
+        int f = a->axis[axis];
+        if (f >= 0)
+            by_factor[f].axis[by_factor[f].count++] = (int8_t)axis;
+        else if (f == ISO_PASS)
+            sums |= 1u << axis;
+    }
+    for (int f = 0; f < c->rule.factors; f++)
+        if (by_factor[f].count > 1)
+            order_axes(c, f, &by_factor[f]);
+    for (int i = 0; i < c->op->inputs; i++) {
+        lay_out(c, by_factor, c->rule.input[i], c->rule.input_windows[i], &c->in[i]->shape, false,
+                &a->input[i]);
+        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+            if (a->axis[axis] == ISO_PASS && (c->pass_inputs[axis] & 1u << i))
+                a->input[i].partial |= 1u << axis;
+    }
+    for (int o = 0; o < c->op->outputs; o++) {
+        iso_layout *layout = &a->output[o];
+        lay_out(c, by_factor, c->rule.output[o], c->rule.output_windows[o], &c->op->output[o]->shape, true,
+                layout);
+        uint32_t contracted = 0;
+        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+            if (a->axis[axis] >= 0 &&
+                !has_factor(c->rule.output[o], c->op->output[o]->shape.rank, a->axis[axis]))
+                contracted |= 1u << axis;
+        if (contracted && sums && c->rule.contract_max)
+            return false;
+        layout->partial = contracted | sums;
+        layout->partial_max = contracted && c->rule.contract_max;
+    }
+    return true;
+}
+
+/* Bytes moved now, and those that the partial outputs will cost when they are reduced. */
+static double bytes_of(const chooser *c, const iso_strategy *a)
+{
+    double bytes = 0;
+    for (int i = 0; i < c->op->inputs; i++)
+        bytes += iso_partition_cost(c->p, c->in[i], &a->input[i]);
+    for (int o = 0; o < c->op->outputs; o++) {
+        iso_layout reduced = a->output[o];
+        reduced.partial = 0;
+        for (int d = 0; d < reduced.rank; d++)
+            reduced.dim[d].window.size = 0;
+        iso_shape shape = iso_partition_shape(c->p, c->op->output[o]);
+        bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) *
+                 (double)iso_dtype_size(c->op->output[o]->dtype);
+    }
+    return bytes;
+}
+
+static int violations_of(const chooser *c, const iso_strategy *a)
+{
+    int violations = 0;
+    for (int i = 0; i < c->op->inputs; i++)
+        violations += iso_partition_violations(c->p, c->in[i], &a->input[i]);
+    for (int o = 0; o < c->op->outputs; o++)
+        violations += iso_partition_violations(c->p, c->op->output[o], &a->output[o]);
+    return violations;
+}
+
+static bool better(const iso_strategy *a, const iso_strategy *b)
+{
+    if (a->share != b->share)
+        return a->share < b->share;
+    if (a->sharded != b->sharded)
+        return a->sharded > b->sharded;
+    return a->violations != b->violations ? a->violations < b->violations : a->bytes < b->bytes;
+}
+
+static void consider(chooser *c, iso_strategy *a)
+{
+    if (!complete(c, a))
+        return;
+    a->share = 1;
+    a->sharded = 0;
+    for (int axis = 0; axis < c->p->mesh->axes; axis++)
+        if (a->axis[axis] >= 0) {
+            a->share /= c->p->mesh->size[axis];
+            a->sharded++;
+        }
+    a->violations = violations_of(c, a);
+    a->bytes = bytes_of(c, a);
+    if (!c->found || better(a, &c->best)) {
+        c->best = *a;
+        c->found = true;
+    }
+}
+
+static void enumerate(chooser *c, iso_strategy *a, int axis)
+{
+    if (axis >= ISO_MAX_AXES || axis == c->p->mesh->axes) {
+        consider(c, a);
+        return;
+    }
+    for (int k = 0; k < c->choices[axis]; k++) {
+        a->axis[axis] = c->choice[axis][k];
+        enumerate(c, a, axis + 1);
+    }
+}
+
+void iso_partition_choose_strategy(const iso_partitioner *p, const iso_op *op, iso_strategy *best)
+{
+    chooser c = {.p = p, .op = op};
+    iso_strategy a = {0};
+    for (int i = 0; i < op->inputs; i++)
+        c.in[i] = p->resolved[op->input[i]->id];
+    iso_op_rule(op, &c.rule);
+    for (int axis = 0; axis < p->mesh->axes; axis++)
+        list_choices(&c, axis);
+    enumerate(&c, &a, 0);
+    *best = c.best;
+}

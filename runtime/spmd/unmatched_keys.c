@@ -1,0 +1,195 @@
+/* Keys of a layout map that match nothing: a misspelt one leaves a weight replicated without a word. */
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "runtime/graph/graph_impl.h"
+#include "runtime/spmd/layout_map_impl.h"
+#include "runtime/spmd/program.h"
+
+enum { SHOWN = 3 };
+
+/* ---- one map and a list of paths ---- */
+
+static iso_status matches_any(const iso_map_entry *entry, const char *const *paths, int count, bool *found)
+{
+    iso_status status = ISO_OK;
+    *found = false;
+    for (int i = 0; i < count && status == ISO_OK && !*found; i++)
+        status = iso_map_entry_match(entry, paths[i], found);
+    return status;
+}
+
+/* The key, as text or as an expression, is a part of the path. */
+static bool key_in_path(const iso_map_entry *entry, const char *path)
+{
+    return strstr(path, entry->key) || iso_pattern_search(entry->pattern, path);
+}
+
+static bool path_in_key(const iso_map_entry *entry, const char *path)
+{
+    return strstr(entry->key, path) != NULL;
+}
+
+static bool of_one_kind(const iso_map_entry *entry, const char *path)
+{
+    return entry->of_optimizer == iso_path_of_optimizer(path);
+}
+
+/* Moves those of the paths that fit to the front of the list and counts them. */
+static int move_to_front(const iso_map_entry *entry, const char **paths, int count,
+                         bool (*fits)(const iso_map_entry *entry, const char *path))
+{
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        if (!fits(entry, paths[i]))
+            continue;
+        const char *path = paths[i];
+        memmove(paths + found + 1, paths + found, (size_t)(i - found) * sizeof *paths);
+        paths[found++] = path;
+    }
+    return found;
+}
+
+/* Adds the paths that overlap with the key so, at most SHOWN; moves them to the front of the list and counts
+ * them. */
+static int add_overlapping(iso_text *message, const iso_map_entry *entry, const char **paths, int count,
+                           bool (*overlaps)(const iso_map_entry *entry, const char *path), const char *lead,
+                           const char *end)
+{
+    int found = move_to_front(entry, paths, count, overlaps);
+    for (int i = 0; i < found && i < SHOWN; i++)
+        iso_text_add(message, "%s'%s'", i ? ", " : lead, paths[i]);
+    if (found > SHOWN)
+        iso_text_add(message, " and %d more", found - SHOWN);
+    if (found)
+        iso_text_add(message, "%s", end);
+    return found;
+}
+
+static iso_status report(const iso_map_entry *entry, const char **paths, int count, bool strict, bool chief)
+{
+    iso_text message = {0};
+    iso_status status = ISO_OK;
+    iso_text_add(&message, "layout key '%s' (%s) matches no %s", entry->key, entry->text,
+                 entry->of_optimizer ? "slot of an optimizer" : "variable and no output");
+    count = move_to_front(entry, paths, count, of_one_kind);
+    int known = add_overlapping(&message, entry, paths, count, key_in_path, "; it matches a part of ",
+                                " (a key must match the whole path)");
+    known +=
+        add_overlapping(&message, entry, paths + known, count - known, path_in_key, "; it contains ", "");
+    if (known)
+        iso_text_add_near(&message, entry->key, paths + known, count - known);
+    else
+        iso_text_add_nearest(&message, entry->key, paths, count);
+    if (strict)
+        status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
+    else if (chief)
+        iso_warn("%s", iso_text_get(&message));
+    iso_text_free(&message);
+    return status;
+}
+
+iso_status iso_layout_map_report_unmatched_keys(iso_layout_map *map, const char **paths, int count,
+                                                bool chief)
+{
+    bool slots = false, found;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < count; i++)
+        slots |= iso_path_of_optimizer(paths[i]);
+    for (int i = 0; i < map->count; i++) {
+        iso_map_entry *entry = &map->entries[i];
+        if (entry->used || entry->reported || (entry->of_optimizer && !slots))
+            continue;
+        ISO_TRY(matches_any(entry, paths, count, &found));
+        entry->used = found;
+        entry->reported = !found;
+        if (!found)
+            ISO_TRY(report(entry, paths, count, map->strict, chief));
+    }
+done:
+    return status;
+}
+
+/* ---- the paths of a graph ---- */
+
+typedef struct path_list {
+    const char **path;
+    int count, capacity;
+    iso_graph *graph; /* keeps texts that are made here */
+} path_list;
+
+static iso_status add(path_list *list, const char *path)
+{
+    if (list->count == list->capacity) {
+        int wanted = list->capacity ? list->capacity * 2 : 64;
+        const char **grown = iso_grow(list->path, (size_t)list->count, (size_t)wanted, sizeof *grown);
+        if (!grown)
+            return iso_error(ISO_NO_MEMORY, "no memory for %d paths", wanted);
+        list->path = grown;
+        list->capacity = wanted;
+    }
+    list->path[list->count++] = path;
+    return ISO_OK;
+}
+
+static iso_status add_joined(path_list *list, const char *prefix, const char *path, const char *suffix)
+{
+    iso_text text = {0};
+    iso_text_add(&text, "%s%s/%s", prefix, path, suffix);
+    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a path") : ISO_OK;
+    const char *kept = status == ISO_OK ? iso_graph_keep_text(list->graph, iso_text_get(&text)) : "";
+    iso_text_free(&text);
+    if (status == ISO_OK)
+        status = iso_graph_error(list->graph);
+    return status == ISO_OK ? add(list, kept) : status;
+}
+
+static iso_status add_tensor(path_list *list, const iso_tensor *tensor)
+{
+    iso_status status = ISO_OK;
+    if (tensor->producer->type == &iso_op_variable)
+        return ISO_OK;
+    if (tensor->producer->type == &iso_op_input)
+        status = add_joined(list, "", tensor->name, "output");
+    else if (tensor->name && strchr(tensor->name, '/'))
+        status = add(list, tensor->name);
+    for (const iso_tensor_path *path = tensor->paths; path && status == ISO_OK; path = path->next)
+        status = add(list, path->text);
+    return status;
+}
+
+static iso_status add_slots(path_list *list, const iso_program_change *change)
+{
+    const char *name[ISO_MAX_OPTIMIZER_SLOTS];
+    double initial[ISO_MAX_OPTIMIZER_SLOTS];
+    iso_status status = ISO_OK;
+    if (!change->apply)
+        return ISO_OK;
+    const iso_optimizer *optimizer = &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
+    int count = iso_optimizer_rule_find(optimizer->rule)->slots(optimizer, name, initial);
+    for (int i = 0; i < count && status == ISO_OK; i++)
+        status = add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, name[i]);
+    return status == ISO_OK ? add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, "gradient")
+                            : status;
+}
+
+iso_status iso_program_report_unmatched_keys(const iso_program *program, bool chief)
+{
+    iso_layout_map *map = program->distribution->map;
+    path_list list = {.graph = program->graph};
+    iso_status status = ISO_OK;
+    if (!map)
+        return ISO_OK;
+    for (int i = 0; i < program->graph->variables; i++)
+        ISO_TRY(add(&list, program->graph->variable[i]->path));
+    for (int i = 0; i < program->graph->tensors; i++)
+        ISO_TRY(add_tensor(&list, program->graph->tensor[i]));
+    for (int i = 0; i < program->changes; i++)
+        ISO_TRY(add_slots(&list, &program->change[i]));
+    ISO_TRY(iso_layout_map_report_unmatched_keys(map, list.path, list.count, chief));
+done:
+    iso_free(list.path);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* A saver and what it saves of a training; what became of each save is told by the chief. */
+#include "runtime/train/checkpoint_writer_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/callbacks/monitor_impl.h"
+
+struct iso_checkpoint_writer {
+    iso_context *ctx;
+    iso_checkpoint_writer_options options;
+    iso_state_dict *contents;
+    iso_saver *saver;
+    char told[1024]; /* what was told last of a save: it is told once */
+    int64_t saves, failed;
+};
+
+iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
+                                        iso_checkpoint_writer **out)
+{
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_checkpoint_writer *writer = iso_new(sizeof *writer);
+    iso_status status = ISO_OK;
+    if (writer) {
+        *writer = (iso_checkpoint_writer){.ctx = ctx, .options = *options};
+        status = iso_state_dict_create(model, options->weights_only, &writer->contents);
+    } else {
+        status = iso_error(ISO_NO_MEMORY, "no memory to write checkpoints");
+    }
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_saver_create(ctx, &writer->saver, .keep = options->keep, .mpio = options->mpio,
+                             .waits = options->waits));
+    *out = writer;
+    return ISO_OK;
+done:
+    iso_checkpoint_writer_destroy(writer);
+    return status;
+}
+
+void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer)
+{
+    if (!writer)
+        return;
+    iso_saver_destroy(writer->saver);
+    iso_state_dict_destroy(writer->contents);
+    iso_free(writer);
+}
+
+iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char *who, const char *pattern)
+{
+    iso_status status = iso_saver_try(writer->saver, pattern);
+    return status == ISO_OK ? iso_saver_adopt(writer->saver, pattern)
+                            : iso_error_prefix(status, "%s: '%s': ", who, pattern);
+}
+
+static bool speaks(const iso_checkpoint_writer *writer)
+{
+    return !writer->ctx || iso_is_chief(writer->ctx);
+}
+
+/* What a save that failed means: a warning, or the end. */
+static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const char *message)
+{
+    if (status == ISO_OK)
+        return ISO_OK;
+    writer->failed++;
+    snprintf(writer->told, sizeof writer->told, "%s", message);
+    if (writer->options.stop_on_error)
+        return iso_error(status, "%s", message);
+    if (speaks(writer))
+        iso_warn("%s; training goes on", message);
+    return ISO_OK;
+}
+
+/* How the last save ended. One that is written may have something to say too: an old one that cannot be
+ * removed. */
+static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
+{
+    const char *message = iso_saver_message(writer->saver);
+    if (status == ISO_OK && message[0] && strcmp(message, writer->told) != 0) {
+        snprintf(writer->told, sizeof writer->told, "%s", message);
+        if (speaks(writer))
+            iso_warn("%s", message);
+    }
+    return tell(writer, status, message);
+}
+
+iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
+                                      bool best)
+{
+    iso_status last = ISO_OK;
+    writer->saves++;
+    if (writer->options.verbose)
+        iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
+    iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
+    char message[1024];
+    snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
+    /* Where each save is waited for, the saver's message is that of this one, which is told below. */
+    bool waits = writer->options.waits || writer->options.mpio;
+    iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(writer, last);
+    iso_status now = tell(writer, status, message);
+    return now != ISO_OK ? now : before;
+}
+
+void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer)
+{
+    iso_saver_poll(writer->saver);
+}
+
+iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer)
+{
+    return tell_end(writer, iso_saver_wait(writer->saver));
+}
+
+void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern)
+{
+    if (writer->saves > 0 && writer->saves == writer->failed && speaks(writer))
+        iso_warn("no checkpoint '%s' was kept: none of %lld could be written", pattern,
+                 (long long)writer->saves);
+}

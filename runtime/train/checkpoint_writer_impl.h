@@ -1,0 +1,33 @@
+/* What callbacks that write checkpoints have in common. For runtime/train only. */
+#ifndef ISO_TRAIN_CHECKPOINT_WRITER_IMPL_H
+#define ISO_TRAIN_CHECKPOINT_WRITER_IMPL_H
+
+#include "runtime/train/state_impl.h"
+
+typedef struct iso_checkpoint_writer_options {
+    bool weights_only, mpio, waits;
+    bool stop_on_error; /* a checkpoint that cannot be written is an error instead of a warning */
+    bool verbose;       /* a line for each */
+    int keep;           /* 0: all */
+} iso_checkpoint_writer_options;
+
+typedef struct iso_checkpoint_writer iso_checkpoint_writer;
+
+/* Collective. */
+iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
+                                        iso_checkpoint_writer **writer);
+/* Waits for what is being written. Collective. */
+void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer);
+/* Checks that every rank can write into the folder (iso_saver_try), and counts existing checkpoints for
+ * `keep` (iso_saver_adopt). who: for messages. Collective. */
+iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char *who, const char *pattern);
+/* Begins to write; what became of the one before is told now. Collective. */
+iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
+                                      bool best);
+void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
+/* Waits. Collective. */
+iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);
+/* After the last save: the chief warns if no checkpoint could be written. */
+void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern);
+
+#endif

@@ -1,0 +1,301 @@
+/* Data for the steps: checks that a data set fits a model, and batches that keep all ranks together when one
+ * fails. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/text.h"
+#include "runtime/graph/pending.h"
+#include "runtime/train/model_impl.h"
+
+/* A shape without its dimensions of 1. */
+static iso_shape essential(const iso_shape *shape, int from)
+{
+    iso_shape out = {.rank = 0};
+    for (int i = from; i < shape->rank; i++)
+        if (shape->dim[i] != 1)
+            out.dim[out.rank++] = shape->dim[i];
+    return out;
+}
+
+/* The shape of a row in the model. */
+static iso_shape row_shape(const iso_tensor *input)
+{
+    const iso_shape *shape = iso_tensor_shape(input);
+    iso_shape row = {.rank = shape->rank - 1};
+    memcpy(row.dim, shape->dim + 1, (size_t)row.rank * sizeof row.dim[0]);
+    return row;
+}
+
+/* "inputs", or where there are several "inputs 'image'". */
+static void part_text(const iso_model *model, int part, char *text, size_t size)
+{
+    int first = part < model->inputs ? 0 : part < model->inputs + model->targets ? 1 : 2;
+    static const char *const what[] = {"inputs", "targets", "sample weights"};
+    bool several = (first == 0 ? model->inputs : model->targets) > 1;
+    snprintf(text, size, several ? "%s '%s'" : "%s", what[first], iso_tensor_name(model->part[part]));
+}
+
+static iso_status check_component(iso_dataset *data, int component, const iso_model *model, int part)
+{
+    char have[160], want[160], what[200];
+    const iso_shape *given = iso_dataset_shape(data, component);
+    iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(model->part[part]), 1);
+    if (iso_shape_equal(&a, &b))
+        return ISO_OK;
+    iso_shape row = row_shape(model->part[part]);
+    part_text(model, part, what, sizeof what);
+    return iso_error(ISO_INVALID, "data set %s: its %s have the shape %s a row, the model wants %s",
+                     iso_dataset_source(data), what, iso_shape_text(given, have, sizeof have),
+                     iso_shape_text(&row, want, sizeof want));
+}
+
+/* "2 inputs" or "no inputs", with what they are called in the model where `names`. */
+static void count_text(iso_text *text, int count, const char *what, const iso_model *model, int first,
+                       bool names)
+{
+    if (count == 0)
+        iso_text_add(text, "no %ss", what);
+    else
+        iso_text_add(text, "%d %s%s", count, what, count > 1 ? "s" : "");
+    for (int i = 0; i < count && names && count > 1; i++)
+        iso_text_add(text, "%s%s%s", i ? ", " : " (", iso_tensor_name(model->part[first + i]),
+                     i == count - 1 ? ")" : "");
+}
+
+/* Both sides' numbers of inputs, targets and sample weights. */
+static iso_status wrong_components(const iso_model *model, const iso_dataset *data, int targets, int weights)
+{
+    iso_text text = {0};
+    int inputs = iso_dataset_inputs(data), has = iso_dataset_targets(data);
+    int given = iso_dataset_components(data) - inputs - has;
+    iso_text_add(&text, "data set %s has ", iso_dataset_source(data));
+    count_text(&text, inputs, "input", model, 0, false);
+    iso_text_add(&text, ", ");
+    count_text(&text, has, "target", model, 0, false);
+    iso_text_add(&text, " and ");
+    count_text(&text, given, "sample weight", model, 0, false);
+    iso_text_add(&text, "; the model takes ");
+    count_text(&text, model->inputs, "input", model, 0, true);
+    iso_text_add(&text, targets ? ", " : "");
+    if (targets)
+        count_text(&text, targets, "target", model, model->inputs, true);
+    if (weights)
+        iso_text_add(&text, " and sample weights (one for all or one for each target)");
+    else if (targets)
+        iso_text_add(&text, " and no sample weights%s",
+                     given ? " (compile with .sample_weights to use them)" : "");
+    iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
+/* Which component of the data is which part of the model, for the first `parts` of it. */
+static void map_components(const iso_model *model, const iso_dataset *data, int *component)
+{
+    int before = model->inputs + model->targets;
+    int weights = iso_dataset_components(data) - before;
+    for (int i = 0; i < model->parts; i++)
+        component[i] = i < before || weights > 1 ? i : before;
+}
+
+iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use)
+{
+    iso_status status = ISO_OK;
+    if (!data)
+        return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
+    if (iso_dataset_inputs(data) != model->inputs)
+        return wrong_components(model, data, 0, 0);
+    for (int i = 0; i < model->inputs; i++)
+        ISO_TRY(check_component(data, i, model, i));
+    if (!iso_dataset_batched(data))
+        ISO_TRY(iso_dataset_batch(data, 32));
+done:
+    return status;
+}
+
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use)
+{
+    int component[ISO_MAX_COMPONENTS];
+    iso_status status = iso_graph_take_error(model->graph);
+    if (status != ISO_OK)
+        return status;
+    if (!model->compiled)
+        return iso_error(ISO_INVALID, "%s: the model is not compiled", use);
+    if (!data)
+        return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
+    int targets = iso_dataset_targets(data),
+        weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
+    bool weights_fit =
+        model->weighted ? weights == 1 || (weights > 0 && weights == model->targets) : weights == 0;
+    if (iso_dataset_inputs(data) != model->inputs || targets != model->targets || !weights_fit)
+        return wrong_components(model, data, model->targets, model->weighted);
+    map_components(model, data, component);
+    for (int i = 0; i < model->parts; i++)
+        ISO_TRY(check_component(data, component[i], model, i));
+    if (!iso_dataset_batched(data))
+        ISO_TRY(iso_dataset_batch(data, 32));
+done:
+    return status;
+}
+
+/* Reads as a batch of a data set that failed. */
+static iso_status read_failed(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                              iso_dtype dtype, void *out)
+{
+    (void)component, (void)begin, (void)count, (void)dtype, (void)out;
+    return iso_input_iterator_status(batch->impl);
+}
+
+static iso_status read_part_failed(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                   const iso_box *part, iso_dtype dtype, void *out)
+{
+    (void)part;
+    return read_failed(batch, component, begin, count, dtype, out);
+}
+
+/* The other ranks may be waiting for this one's rows. */
+static iso_status prepare_failed(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    iso_input_iterator *iterator = batch->impl;
+    (void)ranges, (void)count;
+    iso_dataset_take_part(iterator->data);
+    return iso_input_iterator_status(iterator);
+}
+
+static void fail(iso_input_iterator *iterator, iso_status status)
+{
+    if (iterator->status != ISO_OK || status == ISO_OK)
+        return;
+    iterator->status = status;
+    snprintf(iterator->message, sizeof iterator->message, "%s", iso_error_message());
+    iterator->failed = iterator->reshaped;
+    iterator->failed.read = read_failed;
+    iterator->failed.read_part = read_part_failed;
+    iterator->failed.prepare = prepare_failed;
+}
+
+/* Reads the batch that is lent; its rows have as many elements. */
+static iso_status read_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            iso_dtype dtype, void *out)
+{
+    const iso_input_iterator *iterator = batch->impl;
+    const iso_batch *lent = iterator->lent;
+    return lent->read(lent, iterator->component[component], begin, count, dtype, out);
+}
+
+/* The dimensions that are not 1 are those of the rows that are lent, in their order. */
+static iso_box part_of_lent(const iso_shape *shape, const iso_box *part, const iso_shape *lent)
+{
+    iso_box out = {.rank = lent->rank};
+    int from = 0;
+    for (int d = 0; d < lent->rank; d++) {
+        out.extent[d] = 1;
+        if (lent->dim[d] == 1)
+            continue;
+        while (shape->dim[from] == 1)
+            from++;
+        out.offset[d] = part->offset[from];
+        out.extent[d] = part->extent[from++];
+    }
+    return out;
+}
+
+static iso_status read_part_of_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                    const iso_box *part, iso_dtype dtype, void *out)
+{
+    const iso_input_iterator *iterator = batch->impl;
+    const iso_batch *lent = iterator->lent;
+    int theirs = iterator->component[component];
+    iso_box box = part_of_lent(&batch->shape[component], part, &lent->shape[theirs]);
+    if (iso_box_count(part) == 0)
+        return ISO_OK;
+    return lent->read_part(lent, theirs, begin, count, &box, dtype, out);
+}
+
+static iso_status prepare_lent(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const iso_input_iterator *iterator = batch->impl;
+    return iterator->lent->prepare(iterator->lent, ranges, count);
+}
+
+static void begin_parts(iso_input_iterator *iterator, const iso_model *model, int parts, iso_dataset *data,
+                        int64_t begin, int64_t steps)
+{
+    *iterator = (iso_input_iterator){.data = data, .position = begin, .end = begin + steps};
+    iterator->reshaped =
+        (iso_batch){.components = parts, .read = read_lent, .read_part = read_part_of_lent, .impl = iterator};
+    map_components(model, data, iterator->component);
+    for (int i = 0; i < parts; i++) {
+        int theirs = iterator->component[i];
+        iterator->reshaped.shape[i] = row_shape(model->part[i]);
+        iterator->reshaped.dtype[i] = iso_dataset_dtype(data, theirs);
+        if (theirs != i || !iso_shape_equal(&iterator->reshaped.shape[i], iso_dataset_shape(data, theirs)))
+            iterator->differs = true;
+    }
+    fail(iterator, iso_dataset_seek(data, begin));
+}
+
+void iso_input_iterator_begin(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
+                              int64_t begin, int64_t steps)
+{
+    begin_parts(iterator, model, model->parts, data, begin, steps);
+}
+
+void iso_input_iterator_begin_inputs(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
+                                     int64_t begin, int64_t steps)
+{
+    begin_parts(iterator, model, model->inputs, data, begin, steps);
+}
+
+/* Rows of the batch at a position, which a failed batch must have too. */
+static int64_t rows_at(const iso_dataset *data, int64_t position)
+{
+    int64_t size = iso_dataset_batch_size(data), at = position % iso_dataset_batches(data);
+    int64_t left = iso_dataset_rows(data) - at * size;
+    return left < size ? left : size;
+}
+
+/* A generator that goes until its end has ended the epoch, and the steps are those of the epoch. */
+static bool ends_here(const iso_input_iterator *iterator)
+{
+    return !iso_dataset_knows_rows(iterator->data) &&
+           iterator->end % iso_dataset_batches(iterator->data) == 0;
+}
+
+const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
+{
+    const iso_batch *batch = NULL;
+    if (iterator->position == iterator->end)
+        return NULL;
+    if (iterator->status == ISO_OK)
+        fail(iterator, iso_dataset_next(iterator->data, &batch));
+    if (iterator->status == ISO_OK && !batch && ends_here(iterator)) {
+        iterator->ended = true;
+        iterator->position = iterator->end;
+        return NULL;
+    }
+    if (iterator->status == ISO_OK && !batch) { /* the data set's epoch is over, the steps are not */
+        fail(iterator, iso_dataset_seek(iterator->data, iterator->position));
+        if (iterator->status == ISO_OK)
+            fail(iterator, iso_dataset_next(iterator->data, &batch));
+        if (iterator->status == ISO_OK && !batch)
+            fail(iterator, iso_error(ISO_FAILED, "data set %s ended before its epoch",
+                                     iso_dataset_source(iterator->data)));
+    }
+    if (iterator->status != ISO_OK) {
+        iterator->failed.rows = rows_at(iterator->data, iterator->position);
+        batch = &iterator->failed;
+    }
+    iterator->position++;
+    if (!iterator->differs || batch == &iterator->failed)
+        return batch;
+    iterator->lent = batch;
+    iterator->reshaped.rows = batch->rows;
+    iterator->reshaped.prepare = batch->prepare ? prepare_lent : NULL;
+    return &iterator->reshaped;
+}
+
+iso_status iso_input_iterator_status(const iso_input_iterator *iterator)
+{
+    return iterator->status == ISO_OK ? ISO_OK : iso_error(iterator->status, "%s", iterator->message);
+}

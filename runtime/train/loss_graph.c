@@ -1,0 +1,313 @@
+/* What a model is trained for: the losses of its outputs, their sum, and the values that are reported. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/losses_impl.h"
+#include "runtime/train/model_impl.h"
+
+/* An output that has a loss or metrics, with its inputs of the functions. */
+typedef struct objective {
+    const char *prefix; /* of the names of its values: "" where the model has one output */
+    iso_output_options options;
+    iso_tensor *output, *target, *weights; /* weights NULL: none */
+    iso_tensor *loss;                      /* NULL: none */
+} objective;
+
+typedef struct objectives {
+    iso_model *model;
+    iso_results *results;
+    int count, losses;
+    int values; /* that are asked for */
+    objective of[ISO_MAX_MODEL_OUTPUTS];
+} objectives;
+
+/* ---- the options of an output ---- */
+
+/* What iso_compile_options and iso_output_options both have. */
+#define MEMBERS(DO)                                                                                          \
+    DO(loss)                                                                                                 \
+    DO(loss_function)                                                                                        \
+    DO(loss_weight)                                                                                          \
+    DO(metrics)                                                                                              \
+    DO(weighted_metrics)                                                                                     \
+    DO(custom_metrics)                                                                                       \
+    DO(metric_names)                                                                                         \
+    DO(target_dtype)                                                                                         \
+    DO(target_shape)                                                                                         \
+    ISO_OUTPUT_SETTINGS(DO)
+#define COPY(member) memcpy(&to.member, &from->member, sizeof to.member);
+
+iso_output_options iso_compile_common(const iso_compile_options *from)
+{
+    iso_output_options to = {0};
+    MEMBERS(COPY)
+    return to;
+}
+
+void iso_compile_set_common(iso_compile_options *options, const iso_output_options *from)
+{
+    iso_compile_options to = *options;
+    MEMBERS(COPY)
+    *options = to;
+}
+
+#define FALL_BACK(member)                                                                                    \
+    if (!own.member)                                                                                         \
+        own.member = all.member;
+#define FALL_BACK_LIST(member, empty)                                                                        \
+    if (empty)                                                                                               \
+    memcpy(own.member, all.member, sizeof own.member)
+
+iso_output_options iso_loss_graph_options(const iso_compile_options *options, int output)
+{
+    const iso_output_options all = iso_compile_common(options);
+    iso_output_options own = options->outputs[output];
+    if (own.loss == ISO_LOSS_NONE && !own.loss_function) {
+        own.loss = all.loss;
+        own.loss_function = all.loss_function;
+    }
+    if (own.target_dtype == ISO_DTYPE_NONE) {
+        own.target_dtype = all.target_dtype;
+        own.target_shape = all.target_shape;
+    }
+    FALL_BACK(loss_weight)
+    ISO_OUTPUT_SETTINGS(FALL_BACK)
+    FALL_BACK_LIST(metric_names, own.metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(metrics, own.metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(weighted_metrics, own.weighted_metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(custom_metrics, !own.custom_metrics[0].function);
+    own.loss_weight = iso_option_number(own.loss_weight, 1);
+    own.label_smoothing = iso_option_number(own.label_smoothing, 0);
+    return own;
+}
+
+static bool has_loss(const iso_output_options *o)
+{
+    return o->loss != ISO_LOSS_NONE || o->loss_function;
+}
+
+static bool has_objective(const iso_output_options *o)
+{
+    return has_loss(o) || o->metrics[0] != ISO_METRIC_NONE || o->weighted_metrics[0] != ISO_METRIC_NONE ||
+           o->custom_metrics[0].function;
+}
+
+/* ---- the inputs besides the model's own ---- */
+
+static iso_tensor *add_part(iso_model *model, const char *output, const char *what, iso_dtype dtype,
+                            iso_shape shape)
+{
+    char name[ISO_MAX_NAME + 16];
+    snprintf(name, sizeof name, "%s%s%s", output, *output ? "_" : "", what);
+    return model->part[model->parts++] = iso_input(model->graph, name, dtype, shape);
+}
+
+static iso_tensor *add_target(iso_model *model, const objective *o)
+{
+    iso_shape shape = o->options.target_shape;
+    iso_dtype dtype = o->options.target_dtype;
+    if (dtype == ISO_DTYPE_NONE) {
+        dtype = iso_loss_target_dtype(o->options.loss);
+        shape = iso_loss_target_shape(o->options.loss, iso_tensor_shape(o->output));
+    }
+    return add_part(model, o->prefix, "target", dtype, shape);
+}
+
+static void add_parts(objectives *all, bool weighted)
+{
+    iso_model *model = all->model;
+    model->targets = all->count;
+    model->weighted = weighted;
+    for (int i = 0; i < all->count; i++)
+        all->of[i].target = add_target(model, &all->of[i]);
+    for (int i = 0; i < all->count && weighted; i++)
+        all->of[i].weights = add_part(model, all->of[i].prefix, "sample_weight", ISO_F32, ISO_SCALAR);
+}
+
+/* ---- losses ---- */
+
+static iso_tensor *build_loss(objectives *all, objective *o)
+{
+    iso_tensor *values;
+    if (o->options.loss_function)
+        values = o->options.loss_function(o->target, o->output);
+    else
+        values = iso_loss_values(o->options.loss, o->target, o->output, &o->options);
+    if (!values) {
+        iso_graph_fail(all->model->graph, "the loss function returned NULL");
+        return NULL;
+    }
+    all->losses++;
+    return o->loss = iso_reduce_loss(values, o->weights);
+}
+
+/* The weighted sum, with what layers add. */
+static iso_tensor *build_total(objectives *all)
+{
+    iso_tensor *total = NULL, *others = iso_graph_losses(all->model->graph);
+    for (int i = 0; i < all->count; i++) {
+        objective *o = &all->of[i];
+        iso_tensor *loss = has_loss(&o->options) ? build_loss(all, o) : NULL;
+        if (!loss)
+            continue;
+        if (o->options.loss_weight != 1)
+            loss = iso_affine(loss, o->options.loss_weight, 0);
+        total = total ? iso_add(total, iso_cast(loss, iso_tensor_dtype(total))) : loss;
+    }
+    return others && total ? iso_add(total, iso_cast(others, iso_tensor_dtype(total))) : total;
+}
+
+/* ---- reported values ---- */
+
+static int put(iso_results *list, iso_tensor *tensor)
+{
+    list->tensor[list->count] = tensor;
+    return list->count++;
+}
+
+static bool name_used(const iso_model *model, const char *name)
+{
+    for (int i = 0; i < model->values; i++)
+        if (strcmp(model->value[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. Where that is taken, a weighted metric
+ * is called "weighted_<name>", and what is taken still gets a number, as in Keras. */
+static void add_value(objectives *all, const char *prefix, const char *name, bool weighted,
+                      iso_metric_sums sums, iso_value_rule how)
+{
+    iso_model *model = all->model;
+    iso_results *list = all->results;
+    char text[ISO_MAX_NAME], first[ISO_MAX_NAME];
+    if (!sums.sum)
+        return; /* the graph has an error */
+    if (all->values++ >= ISO_MAX_VALUES)
+        return; /* counted, for check_values */
+    snprintf(text, sizeof text, "%.*s%s%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "", name);
+    if (weighted && name_used(model, text))
+        snprintf(text, sizeof text, "%.*s%sweighted_%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "",
+                 name);
+    memcpy(first, text, sizeof first);
+    for (int k = 1; name_used(model, text); k++)
+        snprintf(text, sizeof text, "%.*s_%d", ISO_MAX_NAME - 16, first, k);
+    iso_value_rule *rule = &model->value[model->values];
+    *rule = how;
+    memcpy(rule->name, text, sizeof text);
+    rule->sum = put(list, sums.sum);
+    rule->weight = sums.weight ? put(list, sums.weight) : -1;
+    rule->per_row = sums.per_row;
+    model->value_name[model->values++] = rule->name;
+}
+
+static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
+{
+    add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1},
+              (iso_value_rule){.mean = true});
+}
+
+/* As in Keras, a value has the name by which its metric was asked for. names NULL: the default ones. */
+static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
+                        const char *const *names, iso_tensor *weights)
+{
+    for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++) {
+        iso_metric metric = iso_metric_for_loss(metrics[i], o->options.loss, iso_tensor_shape(o->output));
+        iso_metric_sums sums =
+            iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
+        const char *title = names && names[i] ? names[i] : iso_metric_title(metrics[i]);
+        add_value(all, o->prefix, title, weights != NULL, sums,
+                  (iso_value_rule){.last = iso_metric_type_of(metric)->last});
+    }
+}
+
+static void add_custom_metrics(objectives *all, const objective *o)
+{
+    for (int i = 0; i < ISO_MAX_METRICS && o->options.custom_metrics[i].function; i++) {
+        const iso_custom_metric *metric = &o->options.custom_metrics[i];
+        iso_tensor *values = metric->function(o->target, o->output);
+        add_value(all, o->prefix, metric->name ? metric->name : "metric", false,
+                  iso_metric_sum_values(values, NULL), (iso_value_rule){.mean = false});
+    }
+}
+
+static void check_values(const objectives *all)
+{
+    if (all->values > ISO_MAX_VALUES)
+        iso_graph_fail(all->model->graph,
+                       "compile: %d losses and metrics of all outputs, at most %d are possible", all->values,
+                       ISO_MAX_VALUES);
+}
+
+static void add_values(objectives *all, iso_tensor *total)
+{
+    add_loss(all, "", total);
+    for (int i = 0; i < all->count && all->losses > 1; i++)
+        if (all->of[i].loss)
+            add_loss(all, all->of[i].prefix, all->of[i].loss);
+    for (int i = 0; i < all->count; i++)
+        add_metrics(all, &all->of[i], all->of[i].options.metrics, all->of[i].options.metric_names, NULL);
+    for (int i = 0; i < all->count; i++)
+        add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics, NULL, all->of[i].weights);
+    for (int i = 0; i < all->count; i++)
+        add_custom_metrics(all, &all->of[i]);
+    check_values(all);
+}
+
+/* ---- all together ---- */
+
+static iso_status check_output(iso_model *model, int output, const iso_output_options *o, bool weighted)
+{
+    char which[ISO_MAX_NAME + 32] = "";
+    if (model->outputs > 1)
+        snprintf(which, sizeof which, " of output '%.100s'", iso_model_output_name(model, output));
+    if (o->loss != ISO_LOSS_NONE && o->loss_function)
+        return iso_error(ISO_INVALID, "compile takes .loss or .loss_function%s, not both", which);
+    if (o->weighted_metrics[0] != ISO_METRIC_NONE && !weighted)
+        return iso_error(ISO_INVALID, "compile: .weighted_metrics%s need .sample_weights", which);
+    if (iso_tensor_shape(model->output[output])->rank < 1)
+        return iso_error(ISO_INVALID, "the model's output%s has no batch dimension", which);
+    return ISO_OK;
+}
+
+static iso_status list_objectives(objectives *all, const iso_compile_options *options)
+{
+    iso_model *model = all->model;
+    iso_status status = ISO_OK;
+    bool loss = false;
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
+        iso_output_options own = iso_loss_graph_options(options, i);
+        if (i >= model->outputs) {
+            if (has_objective(&options->outputs[i]))
+                return iso_error(ISO_INVALID, "compile: .outputs[%d] is given, the model has %d outputs", i,
+                                 model->outputs);
+            continue;
+        }
+        ISO_TRY(check_output(model, i, &own, options->sample_weights));
+        loss = loss || has_loss(&own);
+        if (has_objective(&own))
+            all->of[all->count++] =
+                (objective){.prefix = model->outputs > 1 ? iso_model_output_name(model, i) : "",
+                            .options = own,
+                            .output = model->output[i]};
+    }
+    if (!loss)
+        return iso_error(ISO_INVALID, "compile needs a loss (.loss or .loss_function)");
+done:
+    return status;
+}
+
+iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *options, iso_results *results,
+                                iso_tensor **loss)
+{
+    objectives all = {.model = model, .results = results};
+    iso_status status = ISO_OK;
+    ISO_TRY(list_objectives(&all, options));
+    add_parts(&all, options->sample_weights);
+    *loss = build_total(&all);
+    ISO_TRY(iso_graph_error(model->graph));
+    add_values(&all, *loss);
+    ISO_TRY(iso_graph_error(model->graph));
+done:
+    return status;
+}

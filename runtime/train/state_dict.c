@@ -1,0 +1,362 @@
+/* The tensors of a model in files: what a checkpoint is to hold of it, and reading it back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session.h"
+#include "runtime/train/keras/weight_paths.h"
+#include "runtime/train/snapshot.h"
+#include "runtime/train/state_impl.h"
+
+struct iso_state_dict {
+    iso_model *model;
+    bool weights_only;
+    iso_weight_paths places;
+};
+
+static bool starts_with(const char *text, const char *begin)
+{
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_dict **out)
+{
+    iso_state_dict *contents = iso_new(sizeof *contents);
+    if (!contents)
+        return iso_error(ISO_NO_MEMORY, "no memory for a checkpoint's contents");
+    *contents = (iso_state_dict){.model = model, .weights_only = weights_only};
+    iso_status status = iso_weight_paths_create(model, &contents->places);
+    if (status != ISO_OK) {
+        iso_state_dict_destroy(contents);
+        return status;
+    }
+    if (weights_only)
+        iso_weight_paths_drop(&contents->places, "/optimizer/");
+    *out = contents;
+    return ISO_OK;
+}
+
+void iso_state_dict_destroy(iso_state_dict *contents)
+{
+    if (!contents)
+        return;
+    iso_weight_paths_free(&contents->places);
+    iso_free(contents);
+}
+
+/* ---- saving ---- */
+
+/* What one save writes: the model's tensors, and behind them those that callbacks keep. */
+typedef struct saving {
+    iso_state_shards shards;
+    int tensors;
+    iso_saved_tensor *tensor;
+    const void **constant;
+    char **place; /* of the callbacks' tensors: owned */
+    int places;
+    iso_text state;
+} saving;
+
+static void free_saving(saving *s)
+{
+    for (int i = 0; i < s->places; i++)
+        iso_free(s->place[i]);
+    iso_free(s->place);
+    iso_free(s->tensor);
+    iso_free(s->constant);
+    iso_state_shards_free(&s->shards);
+    iso_text_free(&s->state);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp((*(const iso_state_shard *const *)a)->path, (*(const iso_state_shard *const *)b)->path);
+}
+
+/* The tensor of a callback's shard lies below /isogrid/variables. */
+static bool add_tensor(saving *s, const iso_state_shard *shard)
+{
+    iso_text place = {0};
+    iso_text_add(&place, "/isogrid/variables/%s", shard->path);
+    if (place.failed) {
+        iso_text_free(&place);
+        return false;
+    }
+    s->place[s->places++] = place.data;
+    s->tensor[s->tensors++] = (iso_saved_tensor){
+        .place = place.data, .path = shard->path, .dtype = shard->dtype, .shape = shard->shape};
+    return true;
+}
+
+/* Each path once, in an order that is the same on every rank. */
+static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
+{
+    const iso_state_shard **sorted = iso_new((size_t)(kept->count ? kept->count : 1) * sizeof *sorted);
+    bool added = sorted != NULL;
+    for (int i = 0; sorted && i < kept->count; i++)
+        sorted[i] = &kept->shard[i];
+    if (sorted)
+        qsort(sorted, (size_t)kept->count, sizeof *sorted, by_path);
+    for (int i = 0; added && i < kept->count; i++)
+        if (i == 0 || strcmp(sorted[i - 1]->path, sorted[i]->path) != 0)
+            added = add_tensor(s, sorted[i]);
+    iso_free(sorted);
+    return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
+}
+
+static iso_status reserve(saving *s, const iso_weight_paths *places, int more)
+{
+    size_t count = (size_t)places->tensors + (size_t)more;
+    s->tensor = iso_new((count + 1) * sizeof *s->tensor);
+    s->constant = iso_new((count + 1) * sizeof *s->constant);
+    s->place = iso_new(((size_t)more + 1) * sizeof *s->place);
+    if (!s->tensor || !s->constant || !s->place)
+        return iso_error(ISO_NO_MEMORY, "no memory for the contents of a checkpoint of %zu tensors", count);
+    if (places->tensors > 0)
+        memcpy(s->tensor, places->tensor, (size_t)places->tensors * sizeof *s->tensor);
+    if (places->constant && places->tensors > 0)
+        memcpy(s->constant, places->constant, (size_t)places->tensors * sizeof *s->constant);
+    s->tensors = places->tensors;
+    return ISO_OK;
+}
+
+static iso_status append(iso_state_shards *shards, const iso_state_shards *more)
+{
+    if (more->count == 0)
+        return ISO_OK;
+    size_t count = (size_t)shards->count, total = count + (size_t)more->count;
+    iso_state_shard *grown = iso_grow(shards->shard, count, total, sizeof *grown);
+    if (!grown)
+        return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", total);
+    memcpy(grown + count, more->shard, (size_t)more->count * sizeof *grown);
+    *shards = (iso_state_shards){.count = (int)total, .shard = grown};
+    return ISO_OK;
+}
+
+/* Of weights alone, the shards of the optimizer stay out. */
+static void keep_weights(iso_state_shards *shards)
+{
+    int kept = 0;
+    for (int i = 0; i < shards->count; i++)
+        if (!iso_path_below_optimizer(shards->shard[i].path))
+            shards->shard[kept++] = shards->shard[i];
+    shards->count = kept;
+}
+
+static iso_status collect(const iso_state_dict *contents, const iso_training *training, saving *s)
+{
+    iso_state_shards kept = {0};
+    iso_status status;
+    ISO_TRY(iso_graph_shards(contents->model->graph, &s->shards));
+    if (contents->weights_only)
+        keep_weights(&s->shards);
+    else if (training)
+        ISO_TRY(iso_callbacks_shards(training->callbacks, &kept));
+    ISO_TRY(reserve(s, &contents->places, kept.count));
+    ISO_TRY(add_callbacks(s, &kept));
+    ISO_TRY(append(&s->shards, &kept));
+    ISO_TRY(iso_state_write(contents->model, contents->weights_only ? NULL : training, &s->state));
+done:
+    iso_state_shards_free(&kept);
+    return status;
+}
+
+iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *training, iso_saver *saver,
+                               const char *path, bool best, iso_status *last)
+{
+    saving s = {.tensors = 0};
+    iso_context *ctx = iso_graph_context(contents->model->graph);
+    iso_status status = iso_agree(ctx, collect(contents, training, &s));
+    if (status == ISO_OK)
+        status = iso_saver_save(saver, path,
+                                &(iso_file_spec){.tensors = s.tensors,
+                                                 .tensor = s.tensor,
+                                                 .constant = s.constant,
+                                                 .groups = contents->places.groups,
+                                                 .group = contents->places.group,
+                                                 .state = s.state.data,
+                                                 .number = training ? (uint64_t)training->cursor.trained : 0},
+                                &s.shards, best, last);
+    free_saving(&s);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static const char *file_name(const iso_saved_file *file)
+{
+    return iso_saved_file_path(file);
+}
+
+/* Keras 2's .h5 files have the layers' own names where these have "/layers". */
+static bool has_layers(const iso_saved_file *file)
+{
+    for (int i = 0; i < iso_saved_file_tensors(file); i++)
+        if (starts_with(iso_saved_file_tensor(file, i)->place, "/layers/"))
+            return true;
+    return false;
+}
+
+static iso_status check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
+{
+    char have[160], want[160];
+    int found = iso_saved_file_at(file, tensor->place);
+    if (found < 0)
+        return iso_error(ISO_INVALID, "%s has no %s, where '%s' of the model would be%s", file_name(file),
+                         tensor->place, tensor->path,
+                         has_layers(file)
+                             ? ""
+                             : "; it has no /layers at all, as save_weights() of Keras 3 writes them "
+                               "into a .weights.h5 (older .h5 files are not read)");
+    const iso_saved_tensor *theirs = iso_saved_file_tensor(file, found);
+    if (iso_shape_equal(&theirs->shape, &tensor->shape))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "%s: %s has the shape %s, '%s' of the model has %s", file_name(file),
+                     tensor->place, iso_shape_text(&theirs->shape, have, sizeof have), tensor->path,
+                     iso_shape_text(&tensor->shape, want, sizeof want));
+}
+
+/* A tensor of the file that the model lacks says that it is a file of another model. Seeds and what Isogrid
+ * keeps for itself do not count. */
+static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *places)
+{
+    for (int i = 0; i < iso_saved_file_tensors(file); i++) {
+        const char *place = iso_saved_file_tensor(file, i)->place;
+        bool counts = !starts_with(place, "/isogrid/") && !starts_with(place, "/optimizer/") &&
+                      !strstr(place, "/seed_generator/");
+        if (counts && iso_weight_paths_find(places, place) < 0)
+            return iso_error(ISO_INVALID, "%s holds %s, which the model does not have", file_name(file),
+                             place);
+    }
+    return ISO_OK;
+}
+
+static bool is_optimizers(const char *place)
+{
+    return starts_with(place, "/optimizer/vars/");
+}
+
+/* Whether optimizers of these names can be of one kind. Keras numbers them ("adam_1"), and users name them as
+ * they like; but what is called as another of its classes is that. */
+static bool names_agree(const char *theirs, const char *ours)
+{
+    static const char *const classes[] = {"sgd",
+                                          "rm_sprop",
+                                          "adam",
+                                          "adam_w",
+                                          "adagrad",
+                                          "adamax",
+                                          "nadam",
+                                          "ftrl",
+                                          "lion",
+                                          "muon",
+                                          "loss_scale_optimizer",
+                                          "schedule_free_adam_w",
+                                          "lamb",
+                                          "adafactor",
+                                          "adadelta"};
+    size_t length = strlen(theirs);
+    while (length > 0 && theirs[length - 1] >= '0' && theirs[length - 1] <= '9')
+        length--;
+    if (length > 0 && length < strlen(theirs) && theirs[length - 1] == '_')
+        length--;
+    else
+        length = strlen(theirs);
+    if (strlen(ours) == length && strncmp(theirs, ours, length) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strlen(classes[i]) == length && strncmp(theirs, classes[i], length) == 0)
+            return false;
+    return true;
+}
+
+/* Whether the file has the state of such an optimizer as the model's: of that name (older Keras 3 wrote
+ * none), and as Keras asks (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many
+ * variables. One that has never been used has an iteration and a learning rate; else the chief warns of what
+ * is left out. */
+static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *places)
+{
+    const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
+    int in_file = 0, in_model = 0;
+    for (int i = 0; i < iso_saved_file_tensors(file); i++)
+        in_file += is_optimizers(iso_saved_file_tensor(file, i)->place);
+    for (int i = 0; i < places->tensors; i++)
+        in_model += is_optimizers(places->tensor[i].place);
+    for (int i = 0; i < places->groups; i++)
+        if (strcmp(places->group[i].place, "/optimizer/vars") == 0)
+            ours = places->group[i].name;
+    if (in_file == 0 || !ours)
+        return false;
+    if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
+        return true;
+    if (in_file > 2 && (!ctx || iso_is_chief(ctx)))
+        iso_warn("%s: the state of its optimizer '%s' (%d variables) is left out: the model's is '%s' (%d)",
+                 file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model);
+    return false;
+}
+
+/* What Keras does not have, a file of Keras's need not have either. */
+static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
+{
+    return starts_with(tensor->place, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
+           iso_saved_file_at(file, tensor->place) < 0;
+}
+
+static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *places, bool optimizer)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < places->tensors; i++)
+        if (places->tensor[i].path && (optimizer || !iso_path_below_optimizer(places->tensor[i].path)) &&
+            !may_lack(file, &places->tensor[i]))
+            ISO_TRY(check_tensor(file, &places->tensor[i]));
+    ISO_TRY(check_all_known(file, places));
+done:
+    return status;
+}
+
+static const iso_saved_tensor *tensor_of(const iso_weight_paths *places, const char *path)
+{
+    for (int i = 0; i < places->tensors; i++)
+        if (places->tensor[i].path && strcmp(places->tensor[i].path, path) == 0)
+            return &places->tensor[i];
+    return NULL;
+}
+
+/* weights, optimizer: whether what is and what is not the optimizer's is read. */
+static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_weight_paths *places,
+                              bool weights, bool optimizer)
+{
+    iso_state_shards shards = {0};
+    iso_status status = iso_graph_shards(model->graph, &shards);
+    for (int i = 0; i < shards.count && status == ISO_OK; i++) {
+        const iso_state_shard *shard = &shards.shard[i];
+        if (!(iso_path_below_optimizer(shard->path) ? optimizer : weights))
+            continue;
+        const iso_saved_tensor *tensor = tensor_of(places, shard->path);
+        if (tensor && !may_lack(file, tensor))
+            status = iso_saved_file_read_shard(file, iso_saved_file_at(file, tensor->place), shard);
+    }
+    iso_state_shards_free(&shards);
+    return status;
+}
+
+iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer)
+{
+    iso_weight_paths places = {0};
+    iso_context *ctx = iso_graph_context(model->graph);
+    iso_status status = iso_weight_paths_create(model, &places);
+    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &places);
+    if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
+        status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
+                           model->optimizer.rule);
+    if (status == ISO_OK)
+        status = check_file(file, &places, there);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_saved_file_verify(file));
+    ISO_TRY(iso_agree(ctx, read_shards(model, file, &places, optimizer != ISO_OPTIMIZER_ALONE, there)));
+done:
+    iso_weight_paths_free(&places);
+    return status;
+}
