@@ -1,5 +1,6 @@
 /* config.json: a model's layers and how they are connected, in the form of Keras 3's get_config()
  * (keras/src/models/functional.py, sequential.py, keras/src/saving/serialization_lib.py). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,49 +136,80 @@ static int node_of(const writer *w, int call)
     return node;
 }
 
-static json_t *history(const writer *w, const iso_node_output *from, int first)
+static json_t *history(const writer *w, const iso_layer_call_output *from, int first)
 {
     return json_pack("[s, i, i]", w->name[w->net->call[from->call].operation], node_of(w, from->call) + first,
                      from->output);
 }
 
-static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_node_output *from)
+static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_layer_call_output *from)
 {
     json_t *config = json_pack("{s: o, s: s, s: o}", "shape", shape_json(iso_tensor_shape(tensor)), "dtype",
                                dtype_name(iso_tensor_dtype(tensor)), "keras_history", history(w, from, 0));
     return json_pack("{s: s, s: o}", "class_name", "__keras_tensor__", "config", config);
 }
 
-/* What the call of a layer is given by name: members of its noted config that begin with "call.". */
-static json_t *call_arguments(const json_t *config)
+static json_t *attribute_json(const iso_attribute *attribute);
+
+/* The members of an object, or the items of a list. */
+static json_t *members_json(const iso_attribute *attribute)
 {
-    json_t *out = json_object(), *value;
-    const char *key;
-    json_object_foreach((json_t *)(uintptr_t)config, key, value) if (strncmp(key, "call.", 5) == 0)
-        json_object_set(out, key + 5, value);
+    bool list = attribute->kind == ISO_ATTRIBUTE_LIST;
+    json_t *out = list ? json_array() : json_object();
+    for (const iso_attribute *member = attribute->first; out && member; member = member->next)
+        if (list ? json_array_append_new(out, attribute_json(member))
+                 : json_object_set_new(out, member->name, attribute_json(member))) {
+            json_decref(out);
+            return NULL;
+        }
     return out;
 }
 
-/* Tensors among them are noted by the number of an input: {"input": 2}. Those go out of the list of the
- * others. */
-static void name_tensors(json_t *named, json_t *list)
+/* A layer's attribute; NULL: out of memory. A real that is whole is written as an integer, and null stands
+ * for numbers that JSON does not have. */
+static json_t *attribute_json(const iso_attribute *attribute)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach(named, key, value)
-    {
-        const json_t *input = json_object_get(value, "input");
-        size_t index = (size_t)json_integer_value(input);
-        if (input && index + 1 == json_array_size(list)) {
-            json_object_set(named, key, json_array_get(list, index));
-            json_array_remove(list, index);
+    switch (attribute->kind) {
+    case ISO_ATTRIBUTE_FLAG:
+        return json_boolean(attribute->integer);
+    case ISO_ATTRIBUTE_INTEGER:
+        return json_integer(attribute->integer);
+    case ISO_ATTRIBUTE_REAL:
+        if (fabs(attribute->real) < 1e17 && attribute->real == trunc(attribute->real))
+            return json_integer((json_int_t)attribute->real);
+        return isfinite(attribute->real) ? json_real(attribute->real) : json_null();
+    case ISO_ATTRIBUTE_TEXT:
+        return json_string(attribute->text);
+    case ISO_ATTRIBUTE_LIST:
+    case ISO_ATTRIBUTE_OBJECT:
+        return members_json(attribute);
+    case ISO_ATTRIBUTE_NONE:
+    case ISO_ATTRIBUTE_INPUT:
+        break;
+    }
+    return json_null();
+}
+
+/* What the call of a layer is given by name. Tensors among it are the last of the inputs, and go out of their
+ * list. */
+static json_t *call_arguments(const iso_attribute *call, json_t *list)
+{
+    json_t *out = json_object();
+    for (const iso_attribute *argument = call ? call->first : NULL; argument; argument = argument->next) {
+        size_t input = (size_t)argument->integer;
+        if (argument->kind != ISO_ATTRIBUTE_INPUT) {
+            json_object_set_new(out, argument->name, attribute_json(argument));
+        } else if (input + 1 == json_array_size(list)) {
+            json_object_set(out, argument->name, json_array_get(list, input));
+            json_array_remove(list, input);
         }
     }
+    return out;
 }
 
 /* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `apart`. */
-static iso_status describe_call(const writer *w, const iso_node *call, bool apart, const json_t *config,
-                                json_t **out)
+static iso_status describe_call(const writer *w, const iso_layer_call *call, bool apart,
+                                const iso_attribute *arguments, json_t **out)
 {
     const iso_operation *operation = &w->net->operation[call->operation];
     json_t *list = json_array();
@@ -192,8 +224,7 @@ static iso_status describe_call(const writer *w, const iso_node *call, bool apar
         }
         json_array_append_new(list, tensor_json(w, call->input[i], &call->from[i]));
     }
-    json_t *named = call_arguments(config);
-    name_tensors(named, list);
+    json_t *named = call_arguments(arguments, list);
     if (!apart && call->inputs > 1)
         list = json_pack("[o]", list);
     *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
@@ -201,18 +232,20 @@ static iso_status describe_call(const writer *w, const iso_node *call, bool apar
 }
 
 static iso_status describe_calls(const writer *w, const iso_operation *operation, const char *type,
-                                 const json_t *config, json_t *layer)
+                                 json_t *layer)
 {
     json_t *nodes = json_array();
     const char *module = json_string_value(json_object_get(layer, "module"));
     bool apart = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
+    const iso_attribute *arguments =
+        operation->kind == ISO_OPERATION_LAYER ? iso_graph_layer(w->graph, operation->record)->call : NULL;
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->calls; i++) {
         json_t *node = NULL;
-        const iso_node *call = &w->net->call[operation->call[i]];
+        const iso_layer_call *call = &w->net->call[operation->call[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
-        status = describe_call(w, call, apart, config, &node);
+        status = describe_call(w, call, apart, arguments, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
             status = no_memory();
     }
@@ -241,44 +274,41 @@ static iso_status check_activation(const char *layer, const json_t *config)
     return ISO_OK;
 }
 
-/* A layer's config; the arguments of its calls are taken out by describe_calls. */
+/* A layer's config. */
 static iso_status layer_config(const writer *w, int number, const char **module, const char **type,
                                json_t **out)
 {
     const iso_operation *operation = &w->net->operation[number];
-    json_error_t error;
     *module = "keras.layers";
     *type = operation->type;
     if (operation->kind == ISO_OPERATION_OP)
         return bare_op(operation, w->net, module, type, out);
     const iso_layer_record *record = iso_graph_layer(w->graph, operation->record);
-    *out = record->config ? json_loads(record->config, 0, &error) : NULL;
-    if (!*out || json_object_size(*out) == 0) {
-        json_decref(*out);
-        *out = json_object();
-    }
-    return check_activation(operation->name, *out);
+    *out = record->config ? attribute_json(record->config) : json_object();
+    return *out ? check_activation(operation->name, *out) : no_memory();
 }
 
-static iso_status describe_layer(const writer *w, int number, const char **type, json_t **noted, json_t **out)
+static iso_status describe_layer(const writer *w, int number, const char **type, json_t **out)
 {
     const iso_operation *operation = &w->net->operation[number];
-    const char *key;
-    json_t *value;
     bool trainable =
         operation->kind == ISO_OPERATION_OP || !iso_graph_layer(w->graph, operation->record)->frozen;
     const char *module;
-    iso_status status = layer_config(w, number, &module, type, noted);
+    json_t *noted = NULL;
+    iso_status status = layer_config(w, number, &module, type, &noted);
+    json_t *config = NULL;
     if (status != ISO_OK)
         return status;
-    if (strcmp(module, ISO_KERAS_OPERATIONS) == 0) {
-        *out = iso_keras_object(module, *type, json_pack("{s: s}", "name", w->name[number]));
-        return *out ? ISO_OK : no_memory();
+    if (strcmp(module, ISO_KERAS_OPERATIONS) == 0)
+        config = json_pack("{s: s}", "name", w->name[number]);
+    else
+        config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
+                           policy(w->graph));
+    if (strcmp(module, ISO_KERAS_OPERATIONS) != 0 && json_object_update(config, noted)) {
+        json_decref(config);
+        config = NULL;
     }
-    json_t *config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
-                               policy(w->graph));
-    json_object_foreach(*noted, key, value) if (strncmp(key, "call.", 5) != 0)
-        json_object_set(config, key, value);
+    json_decref(noted);
     *out = iso_keras_object(module, *type, config);
     return *out ? ISO_OK : no_memory();
 }
@@ -299,7 +329,6 @@ static iso_status describe_operation(const writer *w, int number, json_t **out)
 {
     const iso_operation *operation = &w->net->operation[number];
     const char *type = operation->type;
-    json_t *noted = NULL;
     iso_status status = ISO_OK;
     *out = NULL;
     if (operation->kind == ISO_OPERATION_INPUT)
@@ -307,16 +336,15 @@ static iso_status describe_operation(const writer *w, int number, json_t **out)
     else if (operation->kind == ISO_OPERATION_BLOCK)
         ISO_TRY(describe_block(w, number, out));
     else
-        ISO_TRY(describe_layer(w, number, &type, &noted, out));
+        ISO_TRY(describe_layer(w, number, &type, out));
     if (!*out)
         ISO_TRY(no_memory());
     if (strcmp(w->type, "Functional") == 0) {
         if (json_object_set_new(*out, "name", json_string(w->name[number])))
             ISO_TRY(no_memory());
-        ISO_TRY(describe_calls(w, operation, type, noted, *out));
+        ISO_TRY(describe_calls(w, operation, type, *out));
     }
 done:
-    json_decref(noted);
     if (status != ISO_OK) {
         json_decref(*out);
         *out = NULL;
@@ -327,7 +355,7 @@ done:
 /* ---- networks ---- */
 
 /* A list of one stands for itself. */
-static json_t *ends(const writer *w, const iso_node_output *list, int count)
+static json_t *ends(const writer *w, const iso_layer_call_output *list, int count)
 {
     json_t *out = json_array();
     for (int i = 0; i < count; i++) {
@@ -352,7 +380,7 @@ static bool is_chain(const iso_topology *net)
         const iso_operation *operation = &net->operation[i];
         if (outer < 0 || operation->calls != 1 || operation->call[0] != outer)
             return false;
-        const iso_node *call = &net->call[outer];
+        const iso_layer_call *call = &net->call[outer];
         if (i == 0)
             return operation->kind == ISO_OPERATION_INPUT;
         if (call->inputs != 1 || call->outputs != 1)

@@ -189,7 +189,7 @@ static iso_tensor *with_numbers(iso_layer *layer, iso_tensor *y, iso_activation_
         if (type->not_negative && !(value >= 0))
             return iso_layer_fail(layer, "%s %g may not be negative", s->name, value);
         if (isinf(value))
-            iso_layer_note_json(layer, s->name, "null");
+            iso_layer_note_none(layer, s->name);
         else
             iso_layer_note_real(layer, s->name, value);
     }
@@ -205,11 +205,8 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
             iso_layer_note_text(layer, "activation", type->row.name);
         return activate(y, kind, numbers);
     }
-    iso_layer inner = {.graph = layer->graph, .type = layer->type, .name = layer->name};
-    y = with_numbers(&inner, y, kind, numbers);
-    iso_layer_note_object(layer, "activation", "keras.layers", type->row.keras, &inner.config);
-    iso_text_free(&inner.config);
-    return y;
+    iso_layer inner = iso_layer_note_object(layer, "activation", "keras.layers", type->row.keras);
+    return with_numbers(&inner, y, kind, numbers);
 }
 
 /* Begins a layer of a class; its automatic name is made of the class's. */

@@ -255,19 +255,21 @@ static void note(iso_layer *layer, const attention *a)
     if (o->output_shape.rank)
         iso_layer_note_integers(layer, "output_shape", o->output_shape.dim, o->output_shape.rank);
     else
-        iso_layer_note_json(layer, "output_shape", "null");
+        iso_layer_note_none(layer, "output_shape");
     note_axes(layer, a);
     if (o->sliding_window)
         iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
     else
-        iso_layer_note_json(layer, "sliding_window", "null");
+        iso_layer_note_none(layer, "sliding_window");
     iso_layer_note_weight(layer, &kernel_form);
     iso_layer_note_weight(layer, &bias_form);
-    iso_layer_note_json(layer, "seed", "null");
+    iso_layer_note_none(layer, "seed");
     if (o->causal)
-        iso_layer_note_call(layer, "use_causal_mask", "true");
+        iso_layer_note_call(layer,
+                            (iso_attribute){ISO_ATTRIBUTE_FLAG, .name = "use_causal_mask", .integer = true});
     if (o->attention_mask)
-        iso_layer_note_call(layer, "attention_mask", o->key ? "{\"input\": 3}" : "{\"input\": 2}");
+        iso_layer_note_call(
+            layer, (iso_attribute){ISO_ATTRIBUTE_INPUT, .name = "attention_mask", .integer = o->key ? 3 : 2});
 }
 
 /* The inputs that there are, in the order of the call. */

@@ -1,5 +1,4 @@
 /* What the layers share: names, variables, options. */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,54 +29,70 @@ bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, 
         return false;
     layer->graph = iso_tensor_graph(x[0]);
     layer->name = name ? iso_graph_take_name(layer->graph, name) : iso_graph_unique_name(layer->graph, base);
+    layer->config = iso_attribute_add(layer->graph, NULL, &(iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT});
     return iso_tensor_good(x[0]);
 }
 
-static void note(iso_layer *layer, const char *key)
+static iso_attribute *note(iso_layer *layer, iso_attribute value)
 {
-    iso_text_add(&layer->config, "%s\"%s\": ", layer->config.length ? ", " : "", key);
+    return iso_attribute_add(layer->graph, layer->config, &value);
 }
 
-void iso_layer_note_call(iso_layer *layer, const char *key, const char *json)
+void iso_layer_note_call(iso_layer *layer, iso_attribute value)
 {
-    iso_text_add(&layer->config, "%s\"call.%s\": %s", layer->config.length ? ", " : "", key, json);
+    if (!layer->call)
+        layer->call = iso_attribute_add(layer->graph, NULL, &(iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT});
+    iso_attribute_add(layer->graph, layer->call, &value);
 }
 
-void iso_layer_note_json(iso_layer *layer, const char *key, const char *json)
+void iso_layer_note_none(iso_layer *layer, const char *key)
 {
-    note(layer, key);
-    iso_text_add(&layer->config, "%s", json);
+    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_NONE, .name = key});
 }
 
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value)
 {
-    note(layer, key);
-    iso_text_add(&layer->config, "%" PRId64, value);
+    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_INTEGER, .name = key, .integer = value});
+}
+
+iso_layer iso_layer_note_list(iso_layer *layer, const char *key)
+{
+    iso_layer list = *layer;
+    list.config = note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = key});
+    return list;
 }
 
 void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count)
 {
-    note(layer, key);
+    iso_layer list = iso_layer_note_list(layer, key);
     for (int i = 0; i < count; i++)
-        iso_text_add(&layer->config, "%s%" PRId64, i ? ", " : "[", value[i]);
-    iso_text_add(&layer->config, count ? "]" : "[]");
+        iso_layer_note_integer(&list, NULL, value[i]);
 }
 
 void iso_layer_note_real(iso_layer *layer, const char *key, double value)
 {
-    note(layer, key);
-    iso_text_add(&layer->config, "%.17g", value);
+    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_REAL, .name = key, .real = value});
 }
 
 void iso_layer_note_flag(iso_layer *layer, const char *key, bool value)
 {
-    iso_layer_note_json(layer, key, value ? "true" : "false");
+    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_FLAG, .name = key, .integer = value});
 }
 
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value)
 {
-    note(layer, key);
-    iso_text_add(&layer->config, "\"%s\"", value);
+    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_TEXT, .name = key, .text = value});
+}
+
+iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name)
+{
+    iso_layer object = *layer, config = *layer;
+    object.config = note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = key});
+    iso_layer_note_text(&object, "module", module);
+    iso_layer_note_text(&object, "class_name", class_name);
+    config.config = note(&object, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = "config"});
+    iso_layer_note_none(&object, "registered_name");
+    return config;
 }
 
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding)
@@ -106,35 +121,24 @@ const char *iso_layer_text(const iso_layer *layer, const iso_text *text)
     return iso_text_get(text);
 }
 
-/* The layer's call goes into its graph. */
-static void record(const iso_layer *layer, iso_tensor *y)
-{
-    iso_text config = {0};
-    iso_text_add(&config, "{%s}", iso_layer_text(layer, &layer->config));
-    iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
-                                                          .name = layer->name,
-                                                          .config = iso_layer_text(layer, &config),
-                                                          .inputs = layer->inputs,
-                                                          .input = layer->input,
-                                                          .output = y,
-                                                          .again = first_call(layer)});
-    iso_text_free(&config);
-}
-
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
 {
     iso_text name = {0};
-    if (!iso_tensor_good(y)) {
-        iso_text_free(&layer->config);
+    if (!iso_tensor_good(y))
         return iso_graph_bad_tensor(layer->graph);
-    }
     if (!y->name) { /* else the layer passes on what came in */
         iso_text_add(&name, "%s/output", layer->name);
         iso_tensor_set_name(y, iso_layer_text(layer, &name));
         iso_text_free(&name);
     }
-    record(layer, y);
-    iso_text_free(&layer->config);
+    iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
+                                                          .name = layer->name,
+                                                          .config = layer->config,
+                                                          .call = layer->call,
+                                                          .inputs = layer->inputs,
+                                                          .input = layer->input,
+                                                          .output = y,
+                                                          .again = first_call(layer)});
     return y;
 }
 

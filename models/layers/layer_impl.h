@@ -14,8 +14,8 @@ typedef struct iso_layer {
     const char *name;
     iso_tensor *const *input; /* of the call */
     int inputs;
-    iso_tensor *single; /* where `input` points for a layer of one input */
-    iso_text config;    /* the members of a JSON object: what the notes below have added */
+    iso_tensor *single;           /* where `input` points for a layer of one input */
+    iso_attribute *config, *call; /* objects: what the notes below have added; call NULL: nothing */
 } iso_layer;
 
 /* A trainable weight, as a layer's options describe it. */
@@ -60,27 +60,28 @@ iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
 #define iso_layer_end_weights(layer, y, no_bias, ...)                                                        \
     iso_layer_end_forms(layer, y, no_bias, (const iso_weight_form *const[]){__VA_ARGS__, NULL})
 
-/* ---- what the layer's config holds, under Keras's names; called right before iso_layer_end ---- */
+/* ---- what the layer's config holds, under Keras's names, which must live as long as the graph; called right
+ * before iso_layer_end ---- */
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value);
 void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count); /* a list */
-void iso_layer_note_real(iso_layer *layer, const char *key, double value); /* 17 digits */
+void iso_layer_note_real(iso_layer *layer, const char *key, double value);
 void iso_layer_note_flag(iso_layer *layer, const char *key, bool value);
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
-/* A value that is JSON already. */
-void iso_layer_note_json(iso_layer *layer, const char *key, const char *json);
+void iso_layer_note_none(iso_layer *layer, const char *key);
+/* A list: notes of the result, whose keys are NULL, are its items. */
+iso_layer iso_layer_note_list(iso_layer *layer, const char *key);
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
 /* Dimensions given as bits: a list, one alone as a number. */
 void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
-/* {"module": ..., "class_name": ..., "config": {...}} with these members. */
-void iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name,
-                           const iso_text *config);
+/* {"module": ..., "class_name": ..., "config": {...}}: notes of the result are members of its config. */
+iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module,
+                                const char *class_name);
 /* An initializer as the object that Keras makes of it. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
-/* An argument of the call, by name: "call.<key>" in the config; a tensor is {"input": 2}, the number among
- * the layer's inputs. */
-void iso_layer_note_call(iso_layer *layer, const char *key, const char *json);
+/* An argument of the call, by name. */
+void iso_layer_note_call(iso_layer *layer, iso_attribute value);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -12,7 +12,7 @@ iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *given, siz
     if (!(options.stddev >= 0 && options.stddev <= 1)) /* Keras's range */
         return iso_layer_fail(&layer, "stddev is %g, it must be from 0 to 1", options.stddev);
     iso_layer_note_real(&layer, "stddev", options.stddev);
-    iso_layer_note_json(&layer, "seed", "null");
+    iso_layer_note_none(&layer, "seed");
     if (options.stddev == 0)
         return iso_layer_end(&layer, options.x);
     iso_layer_random_path(&layer, &path);

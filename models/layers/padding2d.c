@@ -44,12 +44,10 @@ static bool check(const iso_layer *layer, iso_tensor *x, const char *what, int64
 
 static void note(iso_layer *layer, const char *key, int64_t side[2][2])
 {
-    iso_text text = {0};
-    iso_text_add(&text, "[[%lld, %lld], [%lld, %lld]]", (long long)side[0][0], (long long)side[0][1],
-                 (long long)side[1][0], (long long)side[1][1]);
-    iso_layer_note_json(layer, key, iso_layer_text(layer, &text));
+    iso_layer sides = iso_layer_note_list(layer, key);
+    for (int d = 0; d < 2; d++)
+        iso_layer_note_integers(&sides, NULL, side[d], 2);
     iso_layer_note_text(layer, "data_format", "channels_last");
-    iso_text_free(&text);
 }
 
 static iso_tensor *pad(iso_tensor *x, int64_t side[2][2], const char *name)

@@ -21,7 +21,7 @@ static void note_axes(iso_layer *layer, const int *axis, int count)
     if (count)
         iso_layer_note_integers(layer, "shared_axes", list, count);
     else
-        iso_layer_note_json(layer, "shared_axes", "null");
+        iso_layer_note_none(layer, "shared_axes");
 }
 
 iso_tensor *iso_prelu_with(const iso_prelu_options *given, size_t size)

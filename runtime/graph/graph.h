@@ -7,6 +7,7 @@
 #ifndef ISO_GRAPH_GRAPH_H
 #define ISO_GRAPH_GRAPH_H
 
+#include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
 #ifdef __cplusplus
@@ -166,14 +167,42 @@ void iso_graph_fail(iso_graph *graph, const char *format, ...);
 /* The same where there is no memory for `what` of so many bytes: ISO_NO_MEMORY. */
 void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes);
 
+/* ---- attributes: typed values by name, which belong to a graph ---- */
+typedef enum iso_attribute_kind {
+    ISO_ATTRIBUTE_NONE = 0,
+    ISO_ATTRIBUTE_FLAG,    /* .integer: 0 or 1 */
+    ISO_ATTRIBUTE_INTEGER, /* .integer */
+    ISO_ATTRIBUTE_REAL,    /* .real */
+    ISO_ATTRIBUTE_TEXT,    /* .text */
+    ISO_ATTRIBUTE_INPUT,   /* .integer: the number of a tensor among a layer's inputs */
+    ISO_ATTRIBUTE_LIST,    /* .first to .last */
+    ISO_ATTRIBUTE_OBJECT,  /* .first to .last, each with a name */
+} iso_attribute_kind;
+
+typedef struct iso_attribute {
+    iso_attribute_kind kind;
+    const char *name; /* within an object; else NULL */
+    int64_t integer;
+    double real;
+    const char *text;
+    struct iso_attribute *first, *last; /* of a list or object; NULL: it is empty */
+    struct iso_attribute *next;         /* the one after it in its list or object */
+} iso_attribute;
+
+/* Copies a value into the graph, as the last of a list or object; to NULL: it is in none. Its name and text
+ * must live as long as the graph. Returns the copy, to which items or members can be added; NULL, and an
+ * error in the graph, where there is no memory. Local. */
+iso_attribute *iso_attribute_add(iso_graph *graph, iso_attribute *to, const iso_attribute *value);
+/* Adds the value to a text, without its name, in the form of JSON; reals have 17 digits. Local. */
+void iso_attribute_print(const iso_attribute *attribute, iso_text *text);
+
 /* ---- layers: what a model's summary lists ---- */
 typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
     const char *name;
-    const char *config; /* its arguments under Keras's names, a JSON object: "{\"units\": 10}"; NULL: none */
-    const char *
-        call; /* likewise what its call was given by name; a tensor is {"input": 2}, the number of an input */
-    int inputs; /* of its call */
+    const iso_attribute *config; /* its arguments under Keras's names, an object; NULL: none */
+    const iso_attribute *call;   /* likewise what its call was given by name */
+    int inputs;                  /* of its call */
     iso_tensor *const *input;
     iso_tensor *output;
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
@@ -182,7 +211,7 @@ typedef struct iso_layer_record {
     int ops;   /* and how many ops the graph had then, */
     bool frozen; /* and whether layers were frozen then */
 } iso_layer_record;
-/* Notes a call of a layer; type and name must live as long as the graph, the rest is copied. */
+/* Notes a call of a layer; type, name, config and call must live as long as the graph, the rest is copied. */
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 int iso_graph_layer_count(const iso_graph *graph);
 /* In order of creation; NULL outside [0, count). Lent. */

@@ -38,7 +38,6 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
     record->block = open_block(graph);
     record->ops = graph->ops;
     record->frozen = iso_graph_freezes(graph);
-    record->config = layer->config ? iso_graph_keep_text(graph, layer->config) : NULL;
     iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
     iso_graph_append(graph, &graph->layer, &graph->layers, &graph->layer_capacity, record);
 }

@@ -7,30 +7,19 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "runtime/base/json.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 
 /* The model is described by the lines of one text, without pointers, which differ between ranks. */
 
-static void add_setting(iso_text *facts, const char *of, const char *name, const json_t *value)
+/* One line for each attribute. */
+static void add_attributes(iso_text *facts, const char *of, const char *prefix, const iso_attribute *object)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    iso_text_add(facts, "%s: %s = %s\n", of, name, text ? text : "?");
-    free(text);
-}
-
-/* One line for each setting; a config that is not an object is one line. */
-static void add_config(iso_text *facts, const char *of, const char *config)
-{
-    json_t *root = NULL, *value;
-    const char *name;
-    if (iso_json_parse(of, config, strlen(config), &root) != ISO_OK || !json_is_object(root)) {
-        iso_text_add(facts, "%s: %s\n", of, config);
-    } else {
-        json_object_foreach(root, name, value) add_setting(facts, of, name, value);
+    for (const iso_attribute *a = object ? object->first : NULL; a; a = a->next) {
+        iso_text_add(facts, "%s: %s%s = ", of, prefix, a->name);
+        iso_attribute_print(a, facts);
+        iso_text_add(facts, "\n");
     }
-    json_decref(root);
 }
 
 static void add_layers(iso_text *facts, const iso_graph *graph)
@@ -40,10 +29,8 @@ static void add_layers(iso_text *facts, const iso_graph *graph)
         iso_text of = {0};
         iso_text_add(&of, "layer '%s' (%s)", layer->name, layer->type);
         iso_text_add(facts, "%s\n", iso_text_get(&of));
-        if (layer->config)
-            add_config(facts, iso_text_get(&of), layer->config);
-        if (layer->call)
-            add_config(facts, iso_text_get(&of), layer->call);
+        add_attributes(facts, iso_text_get(&of), "", layer->config);
+        add_attributes(facts, iso_text_get(&of), "call.", layer->call);
         iso_text_free(&of);
     }
 }

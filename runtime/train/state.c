@@ -30,28 +30,49 @@ static json_t *hexadecimal(uint64_t value)
 
 /* ---- the model ---- */
 
-static uint64_t hash_layers(uint64_t hash, const iso_graph *graph)
+static void add_attributes(iso_text *text, const char *prefix, const iso_attribute *object)
 {
-    for (int i = 0; i < iso_graph_layer_count(graph); i++) {
-        const iso_layer_record *layer = iso_graph_layer(graph, i);
-        hash = iso_hash_text(hash, layer->type);
-        hash = iso_hash_text(hash, layer->name);
-        hash = iso_hash_text(hash, layer->config ? layer->config : "");
+    for (const iso_attribute *a = object ? object->first : NULL; a; a = a->next) {
+        iso_text_add(text, "%s\"%s%s\": ", text->length > 1 ? ", " : "", prefix, a->name);
+        iso_attribute_print(a, text);
     }
-    return hash;
 }
 
-uint64_t iso_model_hash(const iso_model *model)
+/* Files have this hash: the text that it is of must stay as it is. */
+static iso_status hash_layer(const iso_layer_record *layer, uint64_t *hash)
+{
+    iso_text text = {0};
+    if (layer->config) {
+        iso_text_add(&text, "{");
+        add_attributes(&text, "", layer->config);
+        add_attributes(&text, "call.", layer->call);
+        iso_text_add(&text, "}");
+    }
+    *hash = iso_hash_text(*hash, layer->type);
+    *hash = iso_hash_text(*hash, layer->name);
+    *hash = iso_hash_text(*hash, iso_text_get(&text));
+    iso_status status =
+        text.failed ? iso_error(ISO_NO_MEMORY, "no memory for the hash of layer '%s'", layer->name) : ISO_OK;
+    iso_text_free(&text);
+    return status;
+}
+
+iso_status iso_model_hash(const iso_model *model, uint64_t *out)
 {
     const iso_graph *graph = model->graph;
-    uint64_t hash = hash_layers(0, graph);
+    uint64_t hash = 0;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < iso_graph_layer_count(graph); i++)
+        ISO_TRY(hash_layer(iso_graph_layer(graph, i), &hash));
     for (int i = 0; i < iso_graph_variable_count(graph); i++) {
         const iso_variable *variable = iso_graph_variable(graph, i);
         const iso_shape *shape = iso_variable_shape(variable);
         hash = iso_hash_text(hash, iso_variable_path(variable));
         hash = iso_hash_bytes(hash, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
     }
-    return hash;
+    *out = hash;
+done:
+    return status;
 }
 
 json_t *iso_state_layouts(const iso_graph *graph)
@@ -131,13 +152,13 @@ json_t *iso_state_loss(const iso_model *model)
     return loss;
 }
 
-static void write_model(json_t *state, const iso_model *model)
+static void write_model(json_t *state, const iso_model *model, uint64_t hash)
 {
     const iso_mesh *mesh = iso_graph_mesh(model->graph);
     json_object_set_new(state, "isogrid", json_string(ISO_VERSION));
     json_object_set_new(state, "build", json_string(iso_build_id()));
     json_object_set_new(state, "instruction_set", json_string(iso_isa_name(iso_cpu_isa())));
-    json_object_set_new(state, "model", hexadecimal(iso_model_hash(model)));
+    json_object_set_new(state, "model", hexadecimal(hash));
     json_object_set_new(state, "precision", json_string(iso_dtype_name(iso_graph_precision(model->graph))));
     json_object_set_new(state, "seed", hexadecimal(iso_graph_seed(model->graph)));
     json_object_set_new(state, "random_step", json_integer((json_int_t)iso_graph_steps(model->graph)));
@@ -201,9 +222,12 @@ static iso_status write_training(json_t *state, const iso_training *t)
 
 iso_status iso_state_write(const iso_model *model, const iso_training *training, iso_text *text)
 {
+    uint64_t hash;
+    iso_status status = iso_model_hash(model, &hash);
+    if (status != ISO_OK)
+        return status;
     json_t *state = json_object();
-    iso_status status = ISO_OK;
-    write_model(state, model);
+    write_model(state, model, hash);
     if (training)
         status = write_training(state, training);
     char *dumped = json_dumps(state, JSON_INDENT(1) | JSON_REAL_PRECISION(17));

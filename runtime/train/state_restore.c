@@ -33,9 +33,10 @@ static iso_status count_of(const json_t *object, const char *key, int64_t *value
 
 static iso_status check_model(const json_t *state, const iso_model *model)
 {
-    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours = iso_model_hash(model);
-    if (theirs == ours)
-        return ISO_OK;
+    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
+    iso_status status = iso_model_hash(model, &ours);
+    if (status != ISO_OK || theirs == ours)
+        return status;
     return iso_error(ISO_INVALID,
                      "it was written by another model: layers, their settings or variables differ (its "
                      "fingerprint is %016" PRIx64 ", this model's %016" PRIx64 ")",

@@ -109,7 +109,7 @@ static int64_t layer_parameters(const iso_graph *graph, const char *layer)
 
 /* ---- one operation of the network ---- */
 
-static void shapes_text(const iso_node *call, iso_text *text)
+static void shapes_text(const iso_layer_call *call, iso_text *text)
 {
     char shape[200];
     for (int i = 0; i < call->outputs; i++) {
@@ -136,9 +136,9 @@ static int number_of_call(const iso_topology *net, int call)
 static void connections_text(const iso_topology *net, const iso_operation *operation, iso_text *text)
 {
     for (int k = 0; k < operation->calls; k++) {
-        const iso_node *call = &net->call[operation->call[k]];
+        const iso_layer_call *call = &net->call[operation->call[k]];
         for (int i = 0; i < call->inputs; i++) {
-            const iso_node_output *from = &call->from[i];
+            const iso_layer_call_output *from = &call->from[i];
             if (from->call < 0)
                 continue;
             iso_text_add(text, "%s%s[%d][%d]", text->length ? ", " : "",

@@ -78,6 +78,7 @@ typedef struct fixture {
     iso_metric metric;
     const iso_builtin_model *builtin;
     iso_layer_record layer;
+    iso_attribute attribute;
     iso_layer_row rows[1];
     iso_conv_geometry conv;
     iso_pool_geometry pool;

@@ -96,14 +96,14 @@ static iso_tensor **copy(iso_tensor *const *list, int count)
 static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
                     iso_tensor *const *outputs, int output_count)
 {
-    iso_node *call = &f->net->call[f->net->calls++];
-    *call = (iso_node){.operation = operation,
-                       .record = record,
-                       .inputs = input_count,
-                       .outputs = output_count,
-                       .input = copy(inputs, input_count),
-                       .output = copy(outputs, output_count),
-                       .from = iso_new((size_t)input_count * sizeof *call->from + 1)};
+    iso_layer_call *call = &f->net->call[f->net->calls++];
+    *call = (iso_layer_call){.operation = operation,
+                             .record = record,
+                             .inputs = input_count,
+                             .outputs = output_count,
+                             .input = copy(inputs, input_count),
+                             .output = copy(outputs, output_count),
+                             .from = iso_new((size_t)input_count * sizeof *call->from + 1)};
     f->net->operation[operation].calls++;
     return call->input && call->output && call->from ? f->net->calls - 1 : NONE;
 }
@@ -163,7 +163,7 @@ static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
 }
 
 /* Sets the inputs of a block's call; false where memory ends. */
-static bool derive_inputs(const finder *f, const iso_block_record *block, iso_node *call)
+static bool derive_inputs(const finder *f, const iso_block_record *block, iso_layer_call *call)
 {
     for (int o = block->first_op; o < block->last_op; o++) {
         const iso_op *op = iso_graph_op(f->graph, o);
@@ -205,7 +205,7 @@ static int call_block(finder *f, int record)
 /* The place of a tensor among the outputs of a call. A block gives out whatever others take from it. */
 static int output_of(finder *f, int call, iso_tensor *tensor)
 {
-    iso_node *c = &f->net->call[call];
+    iso_layer_call *c = &f->net->call[call];
     for (int i = 0; i < c->outputs; i++)
         if (c->output[i] == tensor)
             return i;
@@ -218,11 +218,11 @@ static int output_of(finder *f, int call, iso_tensor *tensor)
 }
 
 /* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
-static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_node_output *out)
+static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_layer_call_output *out)
 {
     int layer = layer_before(f, tensor, layers, ops), block, call = NONE;
     const iso_op *op = tensor->producer;
-    *out = (iso_node_output){NONE, 0};
+    *out = (iso_layer_call_output){NONE, 0};
     if (layer < 0 && is_leaf(tensor))
         return ISO_OK;
     if (layer < 0 && op->type == &iso_op_input)
@@ -243,14 +243,14 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
                              iso_tensor_name(tensor));
         call = call_input(f, number);
     }
-    *out = (iso_node_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
+    *out = (iso_layer_call_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
     return out->output < 0 ? no_memory(f) : ISO_OK;
 }
 
 /* Who made what a call takes. */
-static iso_status find_input(finder *f, int call, int input, iso_node_output *from)
+static iso_status find_input(finder *f, int call, int input, iso_layer_call_output *from)
 {
-    iso_node *c = &f->net->call[call];
+    iso_layer_call *c = &f->net->call[call];
     int layers = f->last_layer, ops = iso_graph_op_count(f->graph);
     if (f->net->operation[c->operation].kind == ISO_OPERATION_LAYER)
         layers = c->record;
@@ -283,7 +283,7 @@ static iso_status search_from(finder *f, int call)
     iso_status status = ISO_OK;
     enter(f, call);
     while (f->depth > 0) {
-        iso_node_output from;
+        iso_layer_call_output from;
         int top = f->stack[f->depth - 1], input = f->next[f->depth - 1]++;
         if (input == f->net->call[top].inputs) {
             f->finished[f->finished_count++] = top;
@@ -307,7 +307,7 @@ static int larger(int a, int b)
 static void find_depths(finder *f)
 {
     for (int i = f->finished_count - 1; i >= 0; i--) {
-        const iso_node *call = &f->net->call[f->finished[i]];
+        const iso_layer_call *call = &f->net->call[f->finished[i]];
         int *depth = &f->call_depth[f->finished[i]], *of_operation = &f->operation_depth[call->operation];
         *depth = *of_operation = larger(*depth, *of_operation);
         for (int k = 0; k < call->inputs; k++) {
@@ -449,7 +449,7 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
         return no_memory(f);
     note_layers(f);
     for (; net->outputs < count; net->outputs++) {
-        iso_node_output *output = &net->output[net->outputs];
+        iso_layer_call_output *output = &net->output[net->outputs];
         ISO_TRY(find_maker(f, outputs[net->outputs], f->last_layer, iso_graph_op_count(f->graph), output));
         if (output->call >= 0)
             ISO_TRY(search_from(f, output->call));
@@ -493,7 +493,8 @@ iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs
     return create(&f, outputs, output_count, network);
 }
 
-iso_status iso_topology_create_block(const iso_graph *graph, const iso_node *call, iso_topology *network)
+iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
+                                     iso_topology *network)
 {
     const iso_block_record *block = iso_graph_block(graph, call->record);
     finder f = {.graph = graph,

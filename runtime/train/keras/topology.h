@@ -25,25 +25,25 @@ typedef struct iso_operation {
 } iso_operation;
 
 /* Output number `output` of a call; call -1: no call made the tensor (a variable's value, a constant). */
-typedef struct iso_node_output {
+typedef struct iso_layer_call_output {
     int call, output;
-} iso_node_output;
+} iso_layer_call_output;
 
-typedef struct iso_node {
+typedef struct iso_layer_call {
     int operation;
     int record; /* of this call; -1: of an input or op */
     int inputs, outputs;
     iso_tensor **input, **output;
-    iso_node_output *from; /* [inputs] */
-} iso_node;
+    iso_layer_call_output *from; /* [inputs] */
+} iso_layer_call;
 
 /* `call` is in no order that means anything. */
 typedef struct iso_topology {
     const char *type; /* "Functional", "Sequential" */
     int operations, calls, inputs, outputs;
     iso_operation *operation; /* in Keras's order */
-    iso_node *call;
-    iso_node_output *input, *output; /* of the network; an input that is not used is there too */
+    iso_layer_call *call;
+    iso_layer_call_output *input, *output; /* of the network; an input that is not used is there too */
 } iso_topology;
 
 /* The network between inputs and outputs. ISO_NO_MEMORY; ISO_INVALID where an output does not follow from the
@@ -51,7 +51,8 @@ typedef struct iso_topology {
 iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
                                iso_tensor *const *outputs, int output_count, iso_topology *network);
 /* The network within the block that a call of a network has called. */
-iso_status iso_topology_create_block(const iso_graph *graph, const iso_node *call, iso_topology *network);
+iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
+                                     iso_topology *network);
 void iso_topology_free(iso_topology *network);
 
 #endif
