@@ -41,9 +41,6 @@ int iso_layer_type_count(void);
 const iso_layer_type *iso_layer_type_at(int index);
 const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
 
-/* "GlorotUniform"; NULL outside the range. */
-const char *iso_initializer_class(iso_initializer_kind kind);
-
 /* An activation. Its row: Keras's name; the class of Keras's layer that is named for it, or NULL; that layer's
  * settings, which are members of iso_activation_numbers. */
 typedef struct iso_activation_type {

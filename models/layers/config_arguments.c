@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/graph/initializers.h"
 
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported)
 {
@@ -81,50 +82,6 @@ iso_padding iso_config_padding(const iso_layer_config *config)
 
 /* ---- initializers ---- */
 
-static const struct {
-    const char *keras, *name;
-} initializers[] = {
-    [ISO_INIT_ZEROS] = {"Zeros", "zeros"},
-    [ISO_INIT_ONES] = {"Ones", "ones"},
-    [ISO_INIT_CONSTANT] = {"Constant", "constant"},
-    [ISO_INIT_GLOROT_UNIFORM] = {"GlorotUniform", "glorot_uniform"},
-    [ISO_INIT_GLOROT_NORMAL] = {"GlorotNormal", "glorot_normal"},
-    [ISO_INIT_HE_UNIFORM] = {"HeUniform", "he_uniform"},
-    [ISO_INIT_HE_NORMAL] = {"HeNormal", "he_normal"},
-    [ISO_INIT_LECUN_UNIFORM] = {"LecunUniform", "lecun_uniform"},
-    [ISO_INIT_LECUN_NORMAL] = {"LecunNormal", "lecun_normal"},
-    [ISO_INIT_RANDOM_UNIFORM] = {"RandomUniform", "random_uniform"},
-    [ISO_INIT_RANDOM_NORMAL] = {"RandomNormal", "random_normal"},
-    [ISO_INIT_TRUNCATED_NORMAL] = {"TruncatedNormal", "truncated_normal"},
-    [ISO_INIT_VARIANCE_SCALING] = {"VarianceScaling", "variance_scaling"},
-    [ISO_INIT_ORTHOGONAL] = {"Orthogonal", "orthogonal"},
-    [ISO_INIT_IDENTITY] = {"Identity", "identity"},
-};
-enum { INITIALIZERS = sizeof initializers / sizeof initializers[0] };
-
-/* "glorot_uniform" or "GlorotUniform", ...: Keras's names and classes; false where there is no such
- * initializer. */
-static bool find_initializer(const char *name, iso_initializer_kind *kind)
-{
-    if (strcmp(name, "uniform") == 0 || strcmp(name, "normal") == 0)
-        name = name[0] == 'u' ? "random_uniform" : "random_normal";
-    for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++) {
-        if (strcmp(name, initializers[i].keras) == 0 || strcmp(name, initializers[i].name) == 0) {
-            *kind = (iso_initializer_kind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-const char *iso_initializer_class(iso_initializer_kind kind)
-{
-    return (int)kind > 0 && (int)kind < INITIALIZERS ? initializers[kind].keras : NULL;
-}
-
-const char *const iso_fan_modes[] = {"fan_in", "fan_out", "fan_avg", NULL};
-const char *const iso_fan_distributions[] = {"truncated_normal", "untruncated_normal", "uniform", NULL};
-
 int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names)
 {
     const char *text = config->text(config, key);
@@ -141,50 +98,39 @@ int iso_config_choice(const iso_layer_config *config, const char *key, const cha
     return 0;
 }
 
-/* The numbers of an initializer. One without spread is a constant: zero would mean Keras's default. */
-static iso_initializer with_numbers(const iso_layer_config *config, iso_initializer_kind kind)
+/* A number that is 0 is told from one that is left out. */
+static double read_setting(const iso_layer_config *config, const iso_setting *setting,
+                           const char *const *choice)
 {
-    iso_initializer initializer = {.kind = kind};
-    if (kind == ISO_INIT_CONSTANT) {
-        initializer.value = iso_config_number(config, "value", 0);
-    } else if (kind == ISO_INIT_RANDOM_UNIFORM) {
-        initializer.low = iso_config_number(config, "minval", -0.05);
-        initializer.high = iso_config_number(config, "maxval", 0.05);
-        if (initializer.low == initializer.high)
-            initializer = (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = initializer.low};
-    } else if (kind == ISO_INIT_RANDOM_NORMAL || kind == ISO_INIT_TRUNCATED_NORMAL) {
-        initializer.mean = iso_config_number(config, "mean", 0);
-        initializer.stddev = iso_config_number(config, "stddev", 0.05);
-        if (initializer.stddev == 0)
-            initializer = (iso_initializer){.kind = ISO_INIT_CONSTANT, .value = initializer.mean};
-    } else if (kind == ISO_INIT_ORTHOGONAL || kind == ISO_INIT_IDENTITY) {
-        initializer.scale = iso_config_number(config, "gain", 1);
-    } else if (kind == ISO_INIT_VARIANCE_SCALING) {
-        const char *distribution = config->text(config, "distribution");
-        initializer.scale = iso_config_number(config, "scale", 1);
-        initializer.mode = (iso_fan_mode)iso_config_choice(config, "mode", iso_fan_modes);
-        if (!distribution || strcmp(distribution, "normal") != 0) /* an older name of the truncated one */
-            initializer.distribution =
-                (iso_fan_distribution)iso_config_choice(config, "distribution", iso_fan_distributions);
-    }
-    return initializer;
+    const char *key = iso_setting_keras(setting), *text = choice ? config->text(config, key) : NULL;
+    if (text && strcmp(text, "normal") == 0) /* an older name of VarianceScaling's first distribution */
+        return 0;
+    if (choice)
+        return iso_config_choice(config, key, choice);
+    double value = iso_config_number(config, key, setting->fallback);
+    return value == 0 && setting->fallback != 0 ? ISO_ZERO : value;
 }
 
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key)
 {
-    iso_initializer_kind kind = ISO_INIT_DEFAULT;
+    iso_initializer init = {.kind = ISO_INIT_DEFAULT};
     const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
     const char *name = object ? object->type : config->text(config, key);
     iso_text supported = {0};
     if (!name)
-        return (iso_initializer){.kind = ISO_INIT_DEFAULT};
-    if (!find_initializer(name, &kind)) {
-        for (int i = ISO_INIT_ZEROS; i < INITIALIZERS; i++)
-            iso_text_add(&supported, "%s%s", i > ISO_INIT_ZEROS ? ", " : "", initializers[i].keras);
+        return init;
+    if (!iso_initializer_find(name, &init.kind)) {
+        for (const iso_row *const *row = iso_initializers; *row; row++)
+            iso_text_add(&supported, "%s%s", row > iso_initializers ? ", " : "", (*row)->keras);
         iso_config_refuse(config, key, iso_text_get(&supported));
         iso_text_free(&supported);
+        return (iso_initializer){.kind = ISO_INIT_DEFAULT};
     }
-    return object ? with_numbers(object, kind) : (iso_initializer){.kind = kind};
+    const iso_initializer_type *type = iso_initializer_type_of(init.kind);
+    for (int i = 0; object && type->row.setting && type->row.setting[i].name; i++)
+        iso_setting_set(&type->row.setting[i], &init,
+                        read_setting(object, &type->row.setting[i], type->choice[i]));
+    return init;
 }
 
 /* ---- regularizers ---- */

@@ -138,8 +138,6 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
  * with NULL. */
 int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names);
 iso_padding iso_config_padding(const iso_layer_config *config);
-/* "fan_in", "uniform", ...: what the members of an iso_initializer are called; NULL behind the last. */
-extern const char *const iso_fan_modes[], *const iso_fan_distributions[];
 /* ISO_INIT_DEFAULT where it is missing. */
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */

@@ -2,50 +2,31 @@
 #include <stdio.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/graph/initializers.h"
 
-/* The arguments of an initializer, Keras's defaults filled in. */
-static void note_arguments(iso_layer *config, const iso_initializer *init)
+/* An initializer's arguments, Keras's defaults filled in. */
+static void note_settings(iso_layer *config, const iso_initializer *init, const iso_initializer_type *type)
 {
-    double scale = init->scale == 0 ? 1 : init->scale;
-    bool no_range = init->low == 0 && init->high == 0;
-    switch (init->kind) {
-    case ISO_INIT_ZEROS:
-    case ISO_INIT_ONES:
-        return;
-    case ISO_INIT_CONSTANT:
-        iso_layer_note_real(config, "value", init->value);
-        return;
-    case ISO_INIT_IDENTITY:
-        iso_layer_note_real(config, "gain", scale);
-        return;
-    case ISO_INIT_RANDOM_UNIFORM:
-        iso_layer_note_real(config, "minval", no_range ? -0.05 : init->low);
-        iso_layer_note_real(config, "maxval", no_range ? 0.05 : init->high);
-        break;
-    case ISO_INIT_RANDOM_NORMAL:
-    case ISO_INIT_TRUNCATED_NORMAL:
-        iso_layer_note_real(config, "mean", init->mean);
-        iso_layer_note_real(config, "stddev", init->stddev == 0 ? 0.05 : init->stddev);
-        break;
-    case ISO_INIT_ORTHOGONAL:
-        iso_layer_note_real(config, "gain", scale);
-        break;
-    case ISO_INIT_VARIANCE_SCALING:
-        iso_layer_note_real(config, "scale", scale);
-        iso_layer_note_text(config, "mode", iso_fan_modes[init->mode]);
-        iso_layer_note_text(config, "distribution", iso_fan_distributions[init->distribution]);
-        break;
-    default:
-        break;
+    iso_initializer full = iso_initializer_filled(init);
+    for (int i = 0; type->row.setting && type->row.setting[i].name; i++) {
+        const iso_setting *setting = &type->row.setting[i];
+        double value = iso_setting_get(setting, &full);
+        if (type->choice[i])
+            iso_layer_note_text(config, iso_setting_keras(setting), type->choice[i][(int)value]);
+        else
+            iso_layer_note_real(config, iso_setting_keras(setting), value);
     }
-    iso_layer_note_none(config, "seed");
+    if (type->seeded)
+        iso_layer_note_none(config, "seed");
 }
 
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer)
 {
-    iso_layer config =
-        iso_layer_note_object(layer, key, "keras.initializers", iso_initializer_class(initializer->kind));
-    note_arguments(&config, initializer);
+    const iso_initializer_type *type = iso_initializer_type_of(initializer->kind);
+    if (!type) /* an error of its variable */
+        return;
+    iso_layer config = iso_layer_note_object(layer, key, "keras.initializers", type->row.keras);
+    note_settings(&config, initializer, type);
 }
 
 static void note_penalty(iso_layer *layer, const char *key, double l1, double l2)

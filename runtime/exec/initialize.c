@@ -5,15 +5,7 @@
 
 #include "runtime/base/random.h"
 #include "runtime/exec/runtime_impl.h"
-
-/* Standard deviation of a standard normal cut at +-2 (Keras: keras/src/initializers/random_initializers.py).
- */
-static const double cut_deviation = 0.87962566103423978;
-
-typedef struct distribution {
-    enum { CONSTANT, UNIFORM, NORMAL, TRUNCATED } kind;
-    double a, b; /* constant a; low a, high b; mean a, deviation b */
-} distribution;
+#include "runtime/graph/initializers.h"
 
 /* Fan in and fan out as Keras counts them: the receptive field times the last two dimensions. */
 static void fans(const iso_shape *shape, double *in, double *out)
@@ -31,73 +23,6 @@ static void fans(const iso_shape *shape, double *in, double *out)
         field *= (double)shape->dim[d];
     *in = field * (double)shape->dim[shape->rank - 2];
     *out = field * (double)shape->dim[shape->rank - 1];
-}
-
-static distribution scaled_uniform(double variance)
-{
-    double limit = sqrt(3 * variance);
-    return (distribution){UNIFORM, -limit, limit};
-}
-
-static distribution scaled_normal(double variance)
-{
-    return (distribution){TRUNCATED, 0, sqrt(variance) / cut_deviation};
-}
-
-static double scale_of(const iso_initializer *init)
-{
-    return init->scale == 0 ? 1 : init->scale;
-}
-
-static distribution variance_scaling(const iso_initializer *init, double in, double out)
-{
-    double fan = init->mode == ISO_FAN_IN ? in : init->mode == ISO_FAN_OUT ? out : (in + out) / 2;
-    double variance = scale_of(init) / (fan > 1 ? fan : 1);
-    if (init->distribution == ISO_FAN_UNIFORM)
-        return scaled_uniform(variance);
-    if (init->distribution == ISO_FAN_NORMAL)
-        return (distribution){NORMAL, 0, sqrt(variance)};
-    return scaled_normal(variance);
-}
-
-static distribution distribution_of(const iso_initializer *init, const iso_shape *shape)
-{
-    double in, out;
-    fans(shape, &in, &out);
-    bool no_range = init->low == 0 && init->high == 0;
-    double deviation = init->stddev == 0 ? 0.05 : init->stddev;
-    switch (init->kind) {
-    case ISO_INIT_ONES:
-        return (distribution){CONSTANT, 1, 0};
-    case ISO_INIT_CONSTANT:
-        return (distribution){CONSTANT, init->value, 0};
-    case ISO_INIT_DEFAULT:
-    case ISO_INIT_GLOROT_UNIFORM:
-        return scaled_uniform(2 / (in + out));
-    case ISO_INIT_GLOROT_NORMAL:
-        return scaled_normal(2 / (in + out));
-    case ISO_INIT_HE_UNIFORM:
-        return scaled_uniform(2 / in);
-    case ISO_INIT_HE_NORMAL:
-        return scaled_normal(2 / in);
-    case ISO_INIT_LECUN_UNIFORM:
-        return scaled_uniform(1 / in);
-    case ISO_INIT_LECUN_NORMAL:
-        return scaled_normal(1 / in);
-    case ISO_INIT_RANDOM_UNIFORM:
-        return (distribution){UNIFORM, no_range ? -0.05 : init->low, no_range ? 0.05 : init->high};
-    case ISO_INIT_RANDOM_NORMAL:
-        return (distribution){NORMAL, init->mean, deviation};
-    case ISO_INIT_TRUNCATED_NORMAL:
-        return (distribution){TRUNCATED, init->mean, deviation};
-    case ISO_INIT_VARIANCE_SCALING:
-        return variance_scaling(init, in, out);
-    case ISO_INIT_ORTHOGONAL: /* made as a whole, below */
-    case ISO_INIT_IDENTITY:
-    case ISO_INIT_ZEROS:
-        break;
-    }
-    return (distribution){CONSTANT, 0, 0};
 }
 
 /* A standard normal number by Box and Muller (1958). */
@@ -123,16 +48,16 @@ static double truncated(uint64_t key, uint64_t index)
     }
 }
 
-static double draw(const distribution *from, uint64_t key, uint64_t index)
+static double draw(const iso_draw *from, uint64_t key, uint64_t index)
 {
     iso_philox words;
     switch (from->kind) {
-    case UNIFORM:
+    case ISO_DRAW_UNIFORM:
         words = iso_philox_draw(key, index, 0);
         return from->a + (from->b - from->a) * (1 - iso_uniform_f64(words.word[0], words.word[1]));
-    case NORMAL:
+    case ISO_DRAW_NORMAL:
         return from->a + from->b * normal(key, index, 1);
-    case TRUNCATED:
+    case ISO_DRAW_TRUNCATED:
         return from->a + from->b * truncated(key, index);
     default:
         return from->a;
@@ -148,7 +73,8 @@ static void from_matrix(const iso_variable *variable, const iso_box *box, const 
         iso_element_set(data, variable->dtype, i, scale * q[iso_box_global_index(box, &variable->shape, i)]);
 }
 
-static iso_status orthogonal(const iso_variable *variable, uint64_t key, const iso_box *box, void *data)
+static iso_status orthogonal(const iso_variable *variable, double scale, uint64_t key, const iso_box *box,
+                             void *data)
 {
     double *q;
     int64_t rows = 1, columns = variable->shape.dim[variable->shape.rank - 1];
@@ -157,34 +83,29 @@ static iso_status orthogonal(const iso_variable *variable, uint64_t key, const i
     iso_status status = iso_orthogonal(key, rows, columns, &q);
     if (status != ISO_OK)
         return status;
-    from_matrix(variable, box, q, scale_of(&variable->initializer), data);
+    from_matrix(variable, box, q, scale, data);
     free(q);
     return ISO_OK;
 }
 
-static void identity(const iso_variable *variable, const iso_box *box, void *data)
-{
-    double scale = scale_of(&variable->initializer);
-    int64_t count = iso_box_count(box), columns = variable->shape.dim[1];
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = iso_box_global_index(box, &variable->shape, i);
-        iso_element_set(data, variable->dtype, i, at / columns == at % columns ? scale : 0);
-    }
-}
-
 iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data)
 {
-    distribution from = distribution_of(&variable->initializer, &variable->shape);
+    const iso_initializer init = iso_initializer_filled(&variable->initializer);
+    const iso_initializer_type *type = iso_initializer_type_of(init.kind);
+    iso_draw from = {0};
+    double in, out;
     uint64_t key = iso_random_key(seed, variable->path);
     int64_t count = iso_box_count(box);
-    if (variable->initializer.kind == ISO_INIT_ORTHOGONAL)
-        return orthogonal(variable, key, box, data);
-    if (variable->initializer.kind == ISO_INIT_IDENTITY) {
-        identity(variable, box, data);
-        return ISO_OK;
-    }
-    for (int64_t i = 0; i < count; i++)
+    fans(&variable->shape, &in, &out);
+    if (type->distribution)
+        from = type->distribution(&init, in, out);
+    if (from.kind == ISO_DRAW_ORTHOGONAL)
+        return orthogonal(variable, from.a, key, box, data);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = iso_box_global_index(box, &variable->shape, i);
         iso_element_set(data, variable->dtype, i,
-                        draw(&from, key, (uint64_t)iso_box_global_index(box, &variable->shape, i)));
+                        type->element ? type->element(&init, &variable->shape, at)
+                                      : draw(&from, key, (uint64_t)at));
+    }
     return ISO_OK;
 }

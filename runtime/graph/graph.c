@@ -6,6 +6,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/initializers.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
@@ -405,17 +406,19 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
 
 /* ---- variables ---- */
 
-/* Initializers that make a matrix. */
+/* Some initializers make a matrix. */
 static bool check_initializer(iso_graph *graph, const char *path, iso_initializer_kind kind,
                               const iso_shape *shape)
 {
     char text[160];
+    const iso_initializer_type *type = iso_initializer_type_of(kind);
     bool fits =
-        kind == ISO_INIT_ORTHOGONAL ? shape->rank >= 2 : kind != ISO_INIT_IDENTITY || shape->rank == 2;
-    if (!fits)
+        type && shape->rank >= type->least_rank && (!type->most_rank || shape->rank <= type->most_rank);
+    if (!type)
+        iso_graph_fail(graph, "variable '%s': unknown initializer number %d", path, (int)kind);
+    else if (!fits)
         iso_graph_fail(graph, "variable '%s': shape %s cannot begin as an %s matrix", path,
-                       iso_shape_text(shape, text, sizeof text),
-                       kind == ISO_INIT_IDENTITY ? "identity" : "orthogonal");
+                       iso_shape_text(shape, text, sizeof text), type->row.name);
     return fits;
 }
 

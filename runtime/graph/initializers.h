@@ -1,0 +1,44 @@
+/* What a variable begins with: one row for each of Keras's initializers. */
+#ifndef ISO_GRAPH_INITIALIZERS_H
+#define ISO_GRAPH_INITIALIZERS_H
+
+#include "runtime/base/row.h"
+#include "runtime/graph/graph.h"
+
+typedef struct iso_draw {
+    enum {
+        ISO_DRAW_CONSTANT,  /* a */
+        ISO_DRAW_UNIFORM,   /* [a, b) */
+        ISO_DRAW_NORMAL,    /* mean a, deviation b */
+        ISO_DRAW_TRUNCATED, /* the same, drawn again while it is 2 b or more away from a */
+        ISO_DRAW_ORTHOGONAL /* a times a matrix [all dimensions but the last, last] with orthonormal rows or columns */
+    } kind;
+    double a, b;
+} iso_draw;
+
+enum { ISO_MAX_INITIALIZER_SETTINGS = 4 };
+
+typedef struct iso_initializer_type {
+    iso_row row;            /* settings are members of iso_initializer */
+    const char *other_name; /* a second one in Keras, or NULL */
+    /* Of a setting that is one of several words: these, at their numbers, then NULL. NULL: the setting is a number. */
+    const char *const *choice[ISO_MAX_INITIALIZER_SETTINGS];
+    bool seeded;               /* Keras's class has a seed */
+    int least_rank, most_rank; /* of the shapes that it can fill; 0: any */
+    /* What elements are drawn from; fan_in, fan_out: of the variable. NULL: `element` says what they are. Both take
+     * settings that are filled in. */
+    iso_draw (*distribution)(const iso_initializer *init, double fan_in, double fan_out);
+    double (*element)(const iso_initializer *init, const iso_shape *shape, int64_t index); /* in C order */
+} iso_initializer_type;
+
+/* All of them, in the order of their kinds, from ISO_INIT_ZEROS on. */
+extern const iso_row *const iso_initializers[];
+
+/* ISO_INIT_DEFAULT is ISO_INIT_GLOROT_UNIFORM here; NULL outside the range. */
+const iso_initializer_type *iso_initializer_type_of(iso_initializer_kind kind);
+/* By Keras's name or class; false where there is none. */
+bool iso_initializer_find(const char *name, iso_initializer_kind *kind);
+/* The same with Keras's defaults for the settings that are left out. */
+iso_initializer iso_initializer_filled(const iso_initializer *init);
+
+#endif
