@@ -1,6 +1,5 @@
 /* isogrid evaluate: the loss and metrics of a model with weights from a file, on a data set. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -19,12 +18,14 @@ static iso_status print_json(iso_model *model, const iso_dataset *data, const do
         json_pack("{s:s, s:I}", "data", iso_dataset_source(data), "rows", (json_int_t)iso_dataset_rows(data));
     for (int i = 0; i < iso_model_value_count(model); i++)
         json_object_set_new(object, iso_model_value_name(model, i), iso_json_number(values[i]));
-    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17)) : NULL;
+    iso_text text = {0};
+    iso_json_add(&text, object, 0);
     json_decref(object);
-    if (text)
-        puts(text);
-    free(text);
-    return text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the values as JSON");
+    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for the values as JSON") : ISO_OK;
+    if (status == ISO_OK)
+        puts(iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
 }
 
 static void print_line(iso_model *model, const double *values)

@@ -1,7 +1,6 @@
 /* What a file holds, as a JSON object. */
-#include <stdlib.h>
-
 #include "launch/inspect_impl.h"
+#include "runtime/base/json.h"
 
 static json_t *text_or_null(const char *text)
 {
@@ -65,11 +64,9 @@ iso_status iso_inspect_json(const iso_inspection *inspection, iso_text *text)
     json_object_set_new(root, "groups", groups_of(inspection));
     json_object_set_new(root, "tensors", tensors_of(inspection));
     json_object_set(root, "state", inspection->state ? inspection->state : json_null());
-    char *printed = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    iso_json_add(text, root, JSON_INDENT(2));
     json_decref(root);
-    if (!printed)
-        return iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path);
-    iso_text_add(text, "%s\n", printed);
-    free(printed);
-    return ISO_OK;
+    iso_text_add(text, "\n");
+    return text->failed ? iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path)
+                        : ISO_OK;
 }

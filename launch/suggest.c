@@ -1,13 +1,12 @@
 /* isogrid plan --suggest: layouts for a mesh, or for the best of the meshes of so many slots. */
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */
 
@@ -51,12 +50,10 @@ static iso_status print_file(const iso_suggestion *suggestion)
     iso_text text = {0};
     for (int i = 0; i < suggestion->layouts; i++) {
         json_t *key = json_string(suggestion->layout[i].path), *value = tuple(suggestion->layout[i].layout);
-        char *left = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL,
-             *right = value ? json_dumps(value, 0) : NULL;
-        text.failed |= !left || !right;
-        iso_text_add(&text, "%s\n    %s: %s", i ? "," : "", left ? left : "", right ? right : "");
-        free(left);
-        free(right);
+        iso_text_add(&text, "%s\n    ", i ? "," : "");
+        iso_json_add(&text, key, 0);
+        iso_text_add(&text, ": ");
+        iso_json_add(&text, value, 0);
         json_decref(key);
         json_decref(value);
     }

@@ -56,15 +56,12 @@ static iso_status make_texts(iso_model *model, saving *s)
     iso_status status = iso_keras_describe(model, &config);
     if (status != ISO_OK)
         return iso_error_prefix(status, "'%s': ", s->path);
-    char *text = json_dumps(config, JSON_REAL_PRECISION(17));
+    iso_json_add(&s->config, config, 0);
     json_decref(config);
-    if (text)
-        iso_text_add(&s->config, "%s", text);
-    free(text);
     if (localtime_r(&now, &local))
         strftime(date, sizeof date, "%Y-%m-%d@%H:%M:%S", &local);
     iso_text_add(&s->metadata, "{\"keras_version\": \"%s\", \"date_saved\": \"%s\"}", VERSION, date);
-    return !text || s->config.failed || s->metadata.failed
+    return s->config.failed || s->metadata.failed
                ? iso_error(ISO_NO_MEMORY, "no memory for the config of '%s'", s->path)
                : ISO_OK;
 }

@@ -22,6 +22,14 @@ json_t *iso_json_number(double value)
     return isfinite(value) ? json_real(value) : json_string(name_of(value));
 }
 
+void iso_json_add(iso_text *text, const json_t *value, size_t flags)
+{
+    char *dumped = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    text->failed |= !dumped;
+    iso_text_add(text, "%s", dumped ? dumped : "");
+    free(dumped);
+}
+
 void iso_json_add_text(iso_text *text, const char *value)
 {
     iso_text_add(text, "\"");

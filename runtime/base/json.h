@@ -10,11 +10,14 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
-/* Adds a number to the last bit; JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
-void iso_json_add_number(iso_text *text, double value);
-/* The same as a value, which is exact where it is dumped with JSON_REAL_PRECISION(17). */
+/* Adds a value in the form that jansson's flags say; numbers have 17 digits, and so are exact. The text fails
+ * where the value is NULL (one that could not be made) or there is no memory. */
+void iso_json_add(iso_text *text, const json_t *value, size_t flags);
+/* A number as a value. JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
 json_t *iso_json_number(double value);
-/* Adds a text in quotes, with what JSON wants escaped. Bytes that are no UTF-8 stay as they are. */
+/* For texts that are written piece by piece: adds a number, likewise. */
+void iso_json_add_number(iso_text *text, double value);
+/* And a text in quotes, with what JSON wants escaped. Bytes that are no UTF-8 stay as they are. */
 void iso_json_add_text(iso_text *text, const char *value);
 /* Reads such a number; false where the value is none. */
 bool iso_json_get_number(const json_t *value, double *number);

@@ -1,8 +1,6 @@
 /* A report as JSON. docs/plan.md describes every field. */
-#include <stdlib.h>
-
-#include "runtime/base/arguments.h"
 #include "runtime/base/json.h"
+#include "runtime/base/arguments.h"
 #include "runtime/plan/report.h"
 
 static json_t *shape_of(const iso_shape *shape)
@@ -125,10 +123,8 @@ iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
 {
     ISO_NEED(report, text);
     json_t *object = whole(report);
-    char *data = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
-    if (data)
-        iso_text_add(text, "%s\n", data);
-    free(data);
+    iso_json_add(text, object, JSON_INDENT(1));
     json_decref(object);
-    return data && !text->failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan as JSON");
+    iso_text_add(text, "\n");
+    return !text->failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan as JSON");
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "runtime/base/json.h"
 #include "runtime/base/shards.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/progress.h"
@@ -47,13 +48,13 @@ bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
 /* Whether one of them may ask to stop, or fail, between batches on some ranks only. */
 bool iso_callbacks_are_rank_local(iso_callback *const *callbacks);
 
-/* What a checkpoint keeps of a list: adds a JSON array of {"kind": ..., "state": ...}, of those that have the
- * functions for it, in order. Local. */
-iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json);
+/* What a checkpoint keeps of callbacks: a list of {"kind": ..., "state": ...}, of those that have the functions
+ * for it, in order. The caller's. Local. */
+iso_status iso_callbacks_save(iso_callback *const *callbacks, json_t **list);
 /* Gives each what the one with its kind, and its number among those of that kind, has saved. Callbacks of
  * which nothing is there stay as they are; so does what is there of callbacks that are not. ISO_INVALID where
- * the text is not of this form. Local. */
-iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *json);
+ * the list is not of this form. Local. */
+iso_status iso_callbacks_restore(iso_callback *const *callbacks, const json_t *list);
 /* Adds the tensors that callbacks keep besides, to be written with a checkpoint, and after
  * iso_callbacks_restore() to be filled from it. Lent until the next call of a callback. Local. */
 iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards *shards);

@@ -1,6 +1,5 @@
 /* What checkpoints keep of callbacks: an array of {"kind": ..., "state": ...}, and tensors. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/json.h"
@@ -22,8 +21,8 @@ static int number_of(iso_callback *const *callbacks, int index)
     return number;
 }
 
-/* {"kind": ..., "state": ...}, whatever a callback takes for JSON. */
-static iso_status add_entry(const iso_callback_options *options, iso_text *json)
+/* Adds {"kind": ..., "state": ...}, whatever a callback takes for JSON. */
+static iso_status add_entry(const iso_callback_options *options, json_t *list)
 {
     iso_text entry = {0};
     json_t *parsed = NULL;
@@ -38,29 +37,25 @@ static iso_status add_entry(const iso_callback_options *options, iso_text *json)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks"));
     snprintf(name, sizeof name, "the state of the callback '%s' is no JSON", options->kind);
     ISO_TRY(iso_json_parse(name, iso_text_get(&entry), entry.length, &parsed));
-    iso_text_add(json, "%s", iso_text_get(&entry));
+    if (json_array_append(list, parsed))
+        status = iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
 done:
     json_decref(parsed);
     iso_text_free(&entry);
     return status;
 }
 
-iso_status iso_callbacks_save(iso_callback *const *callbacks, iso_text *json)
+iso_status iso_callbacks_save(iso_callback *const *callbacks, json_t **list)
 {
+    json_t *out = json_array();
     iso_status status = ISO_OK;
-    const char *separator = "";
-    iso_text_add(json, "[");
-    for (int i = 0; callbacks && callbacks[i]; i++) {
-        if (!keeps_state(callbacks[i]))
-            continue;
-        iso_text_add(json, "%s", separator);
-        ISO_TRY(add_entry(&callbacks[i]->options, json));
-        separator = ", ";
-    }
-    iso_text_add(json, "]");
-    if (json->failed)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (keeps_state(callbacks[i]))
+            ISO_TRY(add_entry(&callbacks[i]->options, out));
+    *list = out;
+    return ISO_OK;
 done:
+    json_decref(out);
     return status;
 }
 
@@ -91,21 +86,20 @@ static iso_status check_list(const json_t *list)
 
 static iso_status restore_one(const iso_callback *callback, const json_t *state)
 {
-    char *text = json_dumps(state, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    if (!text)
+    iso_text text = {0};
+    iso_json_add(&text, state, 0);
+    if (text.failed)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
-    iso_status status = callback->options.restore(callback->options.user, text);
-    free(text);
+    iso_status status = callback->options.restore(callback->options.user, iso_text_get(&text));
+    iso_text_free(&text);
     if (status != ISO_OK)
         return iso_error_prefix(status, "the state of a callback, %s: ", callback->options.kind);
     return status;
 }
 
-iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *json)
+iso_status iso_callbacks_restore(iso_callback *const *callbacks, const json_t *list)
 {
-    json_t *list = NULL;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_json_parse("the state of callbacks", json, strlen(json), &list));
     ISO_TRY(check_list(list));
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (!keeps_state(callbacks[i]))
@@ -115,7 +109,6 @@ iso_status iso_callbacks_restore(iso_callback *const *callbacks, const char *jso
             ISO_TRY(restore_one(callbacks[i], state));
     }
 done:
-    json_decref(list);
     return status;
 }
 

@@ -1,7 +1,6 @@
 /* The state of a training as JSON: written into checkpoints, and put back. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend/backend.h"
@@ -195,14 +194,10 @@ static json_t *sums_of(const iso_training *t)
 
 static iso_status write_callbacks(json_t *state, const iso_training *t)
 {
-    iso_text text = {0};
-    json_t *array = NULL;
-    iso_status status = iso_callbacks_save(t->callbacks, &text);
+    json_t *list;
+    iso_status status = iso_callbacks_save(t->callbacks, &list);
     if (status == ISO_OK)
-        status = iso_json_parse("the callbacks' state", iso_text_get(&text), text.length, &array);
-    if (status == ISO_OK)
-        json_object_set_new(state, "callbacks", array);
-    iso_text_free(&text);
+        json_object_set_new(state, "callbacks", list);
     return status;
 }
 
@@ -230,12 +225,8 @@ iso_status iso_state_write(const iso_model *model, const iso_training *training,
     write_model(state, model, hash);
     if (training)
         status = write_training(state, training);
-    char *dumped = json_dumps(state, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    if (status == ISO_OK && !dumped)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the state of a training");
     if (status == ISO_OK)
-        iso_text_add(text, "%s", dumped);
-    free(dumped);
+        iso_json_add(text, state, JSON_INDENT(1));
     json_decref(state);
     return status == ISO_OK && text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the state") : status;
 }

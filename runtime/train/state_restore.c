@@ -1,6 +1,5 @@
 /* The state of a checkpoint, put back into a training. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend/backend.h"
@@ -124,14 +123,7 @@ static iso_status read_running(const json_t *state, const iso_training *t, iso_t
 static iso_status restore_callbacks(const json_t *state, iso_training *t)
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
-    if (!callbacks || !t->callbacks)
-        return ISO_OK;
-    char *text = json_dumps(callbacks, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    if (!text)
-        return iso_error(ISO_NO_MEMORY, "no memory for the callbacks' state");
-    iso_status status = iso_callbacks_restore(t->callbacks, text);
-    free(text);
-    return status;
+    return callbacks && t->callbacks ? iso_callbacks_restore(t->callbacks, callbacks) : ISO_OK;
 }
 
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,

@@ -7,6 +7,7 @@
 #include "runtime/isogrid.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
+#include "tests/support/callback_state.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -50,11 +51,11 @@ START_TEST(states_go_by_kind_and_number)
     iso_callback *after[] = {counting("b", &fresh[0]), counting("c", &fresh[1]), counting("a", &fresh[2]),
                              counting("a", &fresh[3]), NULL};
     iso_text json = {0};
-    check_ok(iso_callbacks_save(before, &json));
+    check_ok(save_state(before, &json));
     ck_assert_str_eq(iso_text_get(&json), "[{\"kind\": \"a\", \"state\": {\"value\": 1}}, "
                                           "{\"kind\": \"b\", \"state\": {\"value\": 2}}, "
                                           "{\"kind\": \"a\", \"state\": {\"value\": 3}}]");
-    check_ok(iso_callbacks_restore(after, iso_text_get(&json)));
+    check_ok(restore_state(after, iso_text_get(&json)));
     ck_assert_int_eq(fresh[0].value, 2);
     ck_assert_int_eq(fresh[1].value, -1);
     ck_assert_int_eq(fresh[2].value, 1);
@@ -69,9 +70,9 @@ START_TEST(no_callbacks_keep_nothing)
 {
     iso_text json = {0};
     iso_state_shards shards = {0};
-    check_ok(iso_callbacks_save(NULL, &json));
+    check_ok(save_state(NULL, &json));
     ck_assert_str_eq(iso_text_get(&json), "[]");
-    check_ok(iso_callbacks_restore(NULL, "[{\"kind\": \"a\", \"state\": 1}]"));
+    check_ok(restore_state(NULL, "[{\"kind\": \"a\", \"state\": 1}]"));
     check_ok(iso_callbacks_shards(NULL, &shards));
     ck_assert_int_eq(shards.count, 0);
     iso_text_free(&json);
@@ -82,12 +83,11 @@ START_TEST(wrong_states_are_refused)
 {
     counter c = {7};
     iso_callback *list[] = {counting("a", &c), NULL};
-    check_refused(iso_callbacks_restore(list, "[{\"kind\": \"a\""), "the state of callbacks, line 1");
-    check_refused(iso_callbacks_restore(list, "{}"), "no list");
-    check_refused(iso_callbacks_restore(list, "[3]"), "entry 0");
-    check_refused(iso_callbacks_restore(list, "[{\"kind\": 3, \"state\": 1}]"), "entry 0");
-    check_refused(iso_callbacks_restore(list, "[{\"kind\": \"a\"}]"), "entry 0");
-    check_refused(iso_callbacks_restore(list, "[{\"kind\": \"a\", \"state\": \"x\"}]"), "no counter");
+    check_refused(restore_state(list, "{}"), "no list");
+    check_refused(restore_state(list, "[3]"), "entry 0");
+    check_refused(restore_state(list, "[{\"kind\": 3, \"state\": 1}]"), "entry 0");
+    check_refused(restore_state(list, "[{\"kind\": \"a\"}]"), "entry 0");
+    check_refused(restore_state(list, "[{\"kind\": \"a\", \"state\": \"x\"}]"), "no counter");
     ck_assert_int_eq(c.value, 7);
     destroy_all(list);
 }
@@ -108,7 +108,7 @@ START_TEST(what_is_no_json_is_told_by_kind)
         iso_callback *list[] = {iso_callback_create(.kind = "mine", .save = save_nonsense, .restore = restore,
                                                     .user = (void *)(uintptr_t)wrong[i]),
                                 NULL};
-        check_refused(iso_callbacks_save(list, &json), "'mine' is no JSON");
+        check_refused(save_state(list, &json), "'mine' is no JSON");
         destroy_all(list);
         iso_text_free(&json);
     }
@@ -116,8 +116,8 @@ START_TEST(what_is_no_json_is_told_by_kind)
     iso_callback *quoted[] = {counting("a \"b\"", &old), NULL},
                  *again[] = {counting("a \"b\"", &fresh), NULL};
     iso_text json = {0};
-    check_ok(iso_callbacks_save(quoted, &json));
-    check_ok(iso_callbacks_restore(again, iso_text_get(&json)));
+    check_ok(save_state(quoted, &json));
+    check_ok(restore_state(again, iso_text_get(&json)));
     ck_assert_int_eq(fresh.value, 5);
     destroy_all(quoted);
     destroy_all(again);

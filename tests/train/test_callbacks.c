@@ -12,6 +12,7 @@
 #include "runtime/isogrid.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
+#include "tests/support/callback_state.h"
 #include "tests/support/data_parallel.h"
 #include "tests/support/folder.h"
 #include "tests/support/linear.h"
@@ -478,7 +479,7 @@ static iso_status hand_over(void *user, iso_fit_state *state)
     handover *h = user;
     if (h->second || state->epoch + 1 != h->cut)
         return ISO_OK;
-    check_ok(iso_callbacks_save(h->callbacks, &h->json));
+    check_ok(save_state(h->callbacks, &h->json));
     copy_tensors(h, true);
     return iso_snapshot_create(iso_model_graph(state->model), &h->weights);
 }
@@ -489,7 +490,7 @@ static iso_status take_over(void *user, iso_fit_state *state)
     (void)state;
     if (!h->second)
         return ISO_OK;
-    check_ok(iso_callbacks_restore(h->callbacks, iso_text_get(&h->json)));
+    check_ok(restore_state(h->callbacks, iso_text_get(&h->json)));
     copy_tensors(h, false);
     return iso_snapshot_put(h->weights);
 }
@@ -560,7 +561,7 @@ START_TEST(states_that_are_wrong)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char text[400];
         snprintf(text, sizeof text, "[%s]", wrong[i]);
-        check_refused(iso_callbacks_restore(list, text), "the state of a callback, ");
+        check_refused(restore_state(list, text), "the state of a callback, ");
     }
     for (int i = 0; list[i]; i++)
         iso_callback_destroy(list[i]);
@@ -617,7 +618,7 @@ END_TEST
 static iso_status restore_table(void *user, iso_fit_state *state)
 {
     (void)state;
-    return iso_callbacks_restore(user, "[{\"kind\": \"csv_logger\", \"state\": {\"bytes\": 7}}]");
+    return restore_state(user, "[{\"kind\": \"csv_logger\", \"state\": {\"bytes\": 7}}]");
 }
 
 /* The checkpoint says that the table had 7 bytes, and in the file no line ends there: somebody has put
