@@ -8,11 +8,11 @@ DNNL ?= 1
 MPICC ?= mpicc
 export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
 BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
-VERSION := $(shell sed -n 's/^\#define ISO_VERSION "\(.*\)"/\1/p' runtime/base/build.h)
+VERSION := $(shell sed -n 's/^\#define ISO_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' runtime/base/build.h | paste -s -d .)
 
 PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
-CPPFLAGS += -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
-CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=protected \
+CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
+CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
 ifdef SANITIZE
@@ -121,13 +121,18 @@ check-format:
 	clang-format --dry-run -Werror $(SOURCES)
 
 # ---- installation ----
-# What a user's program sees is what isogrid.h and isogrid_mpi.h include; the tree is kept below include/isogrid.
-$(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS)
-	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 -Wl,--version-script=runtime/exported $(LDFLAGS) -o $@ $^ $(LDLIBS)
-install: all $(BUILD)/libisogrid.so
+# What a user's program sees is what the headers of the tiers include (runtime/isogrid*.h); the tree is kept below include/isogrid.
+# Both libraries export what these headers declare with ISO_API and nothing else; the installed static one is a single object for that.
+$(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS) runtime/exported
+	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 -Wl,--version-script=runtime/exported $(LDFLAGS) -o $@ $(LIBRARY_OBJECTS) $(LDLIBS)
+$(BUILD)/install/libisogrid.a: $(LIBRARY_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)ld -r -o $(@D)/isogrid.o $^ && objcopy --localize-hidden $(@D)/isogrid.o
+	$(Q)rm -f $@ && ar rcs $@ $(@D)/isogrid.o
+install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BUILD)/libisogrid.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libisogrid.so $(DESTDIR)$(PREFIX)/lib/libisogrid.so.0
 	ln -sf libisogrid.so.0 $(DESTDIR)$(PREFIX)/lib/libisogrid.so
 	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h || exit; done

@@ -42,7 +42,7 @@ void iso_banner_print(iso_context *ctx, const iso_train_options *options, const 
         return;
     iso_text slots = {0};
     add_slots(&slots, ctx, setup->mesh);
-    printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
+    printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
     printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(setup->mesh), iso_text_get(&slots),
            iso_threads(ctx));
     printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, setup->mesh));

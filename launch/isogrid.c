@@ -20,7 +20,7 @@ static void print_usage(iso_context *ctx)
 {
     if (!iso_is_chief(ctx))
         return;
-    printf("isogrid %s: trains neural networks as one program over MPI\n\n", ISO_VERSION);
+    printf("isogrid %s: trains neural networks as one program over MPI\n\n", iso_version());
     for (int i = 0; i < COMMANDS; i++)
         printf("  isogrid %-9s %s\n", commands[i]->name, commands[i]->description);
     printf("\n  isogrid help COMMAND prints a command's options, isogrid --version the version.\n");
@@ -111,7 +111,7 @@ static iso_status run_command(iso_context *ctx, int argc, char *const *argv)
         return help(ctx, argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version")) {
         if (iso_is_chief(ctx))
-            printf("isogrid %s (build %s)\n", ISO_VERSION, iso_build_id());
+            printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
         return ISO_OK;
     }
     const iso_command *command = find(argv[1]);

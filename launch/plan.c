@@ -6,6 +6,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/plan_impl.h"
+#include "runtime/exec/inspect.h"
 
 /* ---- options ---- */
 

@@ -4,6 +4,7 @@
 
 #include "launch/train_options.h"
 #include "models/models.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"

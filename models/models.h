@@ -20,15 +20,15 @@ typedef struct iso_builtin_model {
     int batch; /* its guide's batch size */
 } iso_builtin_model;
 
-int iso_builtin_model_count(void);
+ISO_API int iso_builtin_model_count(void);
 /* NULL outside [0, count). */
-const iso_builtin_model *iso_builtin_model_at(int index);
+ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
 /* ISO_INVALID offers the nearest names. */
-iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
+ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
 /* The model for rows of this shape ("image" is its input) with so many outputs (classes; 10 in its guide), in
  * ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it. */
-iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
-                                    int outputs, iso_dtype precision);
+ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
+                                            int outputs, iso_dtype precision);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 
 #include "models/keras/keras_impl.h"
 #include "runtime/base/options.h"
+#include "runtime/graph/layer.h"
 #include "runtime/train/loss.h"
 
 /* ---- optimizers ---- */

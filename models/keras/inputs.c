@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "runtime/graph/layer.h"
 
 /* A layer's tensor element type in Keras's words ("float32", "int32"); ISO_DTYPE_NONE: none that there is. */
 static iso_dtype dtype_of(const char *name)

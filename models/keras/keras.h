@@ -24,16 +24,16 @@ typedef struct iso_keras_load_options {
  * argument in the file is honoured or refused: ISO_INVALID names the file, the layer, the argument and what
  * is supported. Nothing that a file brings is executed. The chief reads; weights follow after iso_compile:
  * iso_keras_load_weights. Collective. */
-iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_keras_load_options *options,
-                               size_t size);
+ISO_API iso_status iso_keras_load_with(iso_context *ctx, const char *path,
+                                       const iso_keras_load_options *options, size_t size);
 #define iso_keras_load(ctx, path, ...)                                                                       \
     iso_keras_load_with(ctx, path, &(iso_keras_load_options){.model = __VA_ARGS__},                          \
                         sizeof(iso_keras_load_options))
 
 /* Gives a compiled model the weights of a .keras file, and the optimizer's state where the file has one of
  * such an optimizer, on any mesh; as iso_model_load_weights does from other files. Collective. */
-iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *options,
-                                       size_t size);
+ISO_API iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *options,
+                                               size_t size);
 #define iso_keras_load_weights(model, ...)                                                                   \
     iso_keras_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
@@ -46,9 +46,9 @@ typedef struct iso_keras_unpacked {
 /* For who only looks into a .keras file: a member ("metadata.json", "config.json") as a text of its own
  * (iso_free) of *bytes and a zero; and its weights, which the caller removes, also after an error.
  * ISO_INVALID, ISO_IO name the file. On one rank. */
-iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
-iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *unpacked);
-void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
+ISO_API iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
+ISO_API iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *unpacked);
+ISO_API void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
 
 /* Writes a model into a file that ends in ".keras", which Keras's load_model() opens: layers and how
  * they are connected, weights, and where it is compiled what with and the optimizer's state: it predicts the
@@ -57,9 +57,9 @@ void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
  * Ops outside of layers become the layers that do the same. ISO_INVALID names the op or layer that Keras does
  * not have, and nothing is written then; ISO_IO. Functions of one's own (losses, metrics) are left out, with
  * a warning. Collective. */
-iso_status iso_keras_save(iso_model *model, const char *path);
+ISO_API iso_status iso_keras_save(iso_model *model, const char *path);
 /* Whether a model, which need not be compiled, can be in such a file; its errors as above. Local. */
-iso_status iso_keras_save_check(iso_model *model, const char *path);
+ISO_API iso_status iso_keras_save_check(iso_model *model, const char *path);
 
 #ifdef __cplusplus
 }

@@ -52,7 +52,7 @@ typedef struct iso_activation_options {
     int axis[ISO_MAX_RANK], axis_count; /* of ISO_SOFTMAX; the last dimension */
     const char *name;
 } iso_activation_options;
-iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
+ISO_API iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
 #define iso_activation(...)                                                                                  \
     iso_activation_with(&(iso_activation_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_activation_options))
 
@@ -67,12 +67,12 @@ typedef struct iso_prelu_options {
     const char *alpha_layout;
     const char *name;
 } iso_prelu_options;
-iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
+ISO_API iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
 #define iso_prelu(...)                                                                                       \
     iso_prelu_with(&(iso_prelu_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_prelu_options))
 
 /* x after an activation (what layers do with their `.activation`). */
-iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);
+ISO_API iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,8 @@ typedef struct iso_multi_head_attention_options {
     const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
     const char *name;
 } iso_multi_head_attention_options;
-iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options, size_t size);
+ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
+                                                  size_t size);
 #define iso_multi_head_attention(...)                                                                        \
     iso_multi_head_attention_with(&(iso_multi_head_attention_options){.begin_ = 0, __VA_ARGS__},             \
                                   sizeof(iso_multi_head_attention_options))

@@ -16,7 +16,7 @@ typedef struct iso_rescaling_options {
     double offset;
     const char *name;
 } iso_rescaling_options;
-iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
+ISO_API iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
 #define iso_rescaling(...)                                                                                   \
     iso_rescaling_with(&(iso_rescaling_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rescaling_options))
 
@@ -36,7 +36,7 @@ typedef struct iso_dense_options {
     const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_dense_options;
-iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
+ISO_API iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
 #define iso_dense(...)                                                                                       \
     iso_dense_with(&(iso_dense_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dense_options))
 
@@ -52,7 +52,7 @@ typedef struct iso_embedding_options {
     const char *embeddings_layout;
     const char *name;
 } iso_embedding_options;
-iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
+ISO_API iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
 #define iso_embedding(...)                                                                                   \
     iso_embedding_with(&(iso_embedding_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_embedding_options))
 

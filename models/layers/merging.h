@@ -19,13 +19,13 @@ typedef struct iso_merge_options {
     int axis; /* of concatenation; 0: the last dimension */
     const char *name;
 } iso_merge_options;
-iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_merge_subtract_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_merge_average_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size);
-iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_add_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_multiply_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_subtract_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_average_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size);
+ISO_API iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
 #define iso_merge_add(...)                                                                                   \
     iso_merge_add_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
 #define iso_merge_multiply(...)                                                                              \

@@ -25,7 +25,7 @@ typedef struct iso_batch_norm_options {
     const char *gamma_layout, *beta_layout, *moving_mean_layout, *moving_variance_layout;
     const char *name;
 } iso_batch_norm_options;
-iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
+ISO_API iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
 #define iso_batch_norm(...)                                                                                  \
     iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
 
@@ -44,7 +44,7 @@ typedef struct iso_layer_norm_options {
     const char *gamma_layout, *beta_layout;
     const char *name;
 } iso_layer_norm_options;
-iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
+ISO_API iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
 #define iso_layer_norm(...)                                                                                  \
     iso_layer_norm_with(&(iso_layer_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_layer_norm_options))
 
@@ -62,7 +62,7 @@ typedef struct iso_group_norm_options {
     const char *gamma_layout, *beta_layout;
     const char *name;
 } iso_group_norm_options;
-iso_tensor *iso_group_norm_with(const iso_group_norm_options *options, size_t size);
+ISO_API iso_tensor *iso_group_norm_with(const iso_group_norm_options *options, size_t size);
 #define iso_group_norm(...)                                                                                  \
     iso_group_norm_with(&(iso_group_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_group_norm_options))
 

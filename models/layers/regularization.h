@@ -17,7 +17,7 @@ typedef struct iso_dropout_options {
     double rate; /* 0 <= rate < 1 */
     const char *name;
 } iso_dropout_options;
-iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
+ISO_API iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
 #define iso_dropout(...)                                                                                     \
     iso_dropout_with(&(iso_dropout_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dropout_options))
 
@@ -28,7 +28,7 @@ typedef struct iso_gaussian_noise_options {
     double stddev;
     const char *name;
 } iso_gaussian_noise_options;
-iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *options, size_t size);
+ISO_API iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *options, size_t size);
 #define iso_gaussian_noise(...)                                                                              \
     iso_gaussian_noise_with(&(iso_gaussian_noise_options){.begin_ = 0, __VA_ARGS__},                         \
                             sizeof(iso_gaussian_noise_options))

@@ -15,7 +15,7 @@ typedef struct iso_flatten_options {
     iso_tensor *x;
     const char *name;
 } iso_flatten_options;
-iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
+ISO_API iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
 #define iso_flatten(...)                                                                                     \
     iso_flatten_with(&(iso_flatten_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_flatten_options))
 
@@ -26,7 +26,7 @@ typedef struct iso_reshape_options {
     iso_shape shape;
     const char *name;
 } iso_reshape_options;
-iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
+ISO_API iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
 #define iso_reshape(...)                                                                                     \
     iso_reshape_with(&(iso_reshape_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_reshape_options))
 
@@ -38,7 +38,7 @@ typedef struct iso_permute_options {
     iso_shape dims;
     const char *name;
 } iso_permute_options;
-iso_tensor *iso_permute_with(const iso_permute_options *options, size_t size);
+ISO_API iso_tensor *iso_permute_with(const iso_permute_options *options, size_t size);
 #define iso_permute(...)                                                                                     \
     iso_permute_with(&(iso_permute_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_permute_options))
 
@@ -50,7 +50,7 @@ typedef struct iso_zero_padding2d_options {
     int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
     const char *name;
 } iso_zero_padding2d_options;
-iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *options, size_t size);
+ISO_API iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *options, size_t size);
 #define iso_zero_padding2d(...)                                                                              \
     iso_zero_padding2d_with(&(iso_zero_padding2d_options){.begin_ = 0, __VA_ARGS__},                         \
                             sizeof(iso_zero_padding2d_options))
@@ -63,7 +63,7 @@ typedef struct iso_cropping2d_options {
     int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
     const char *name;
 } iso_cropping2d_options;
-iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
+ISO_API iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
 #define iso_cropping2d(...)                                                                                  \
     iso_cropping2d_with(&(iso_cropping2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_cropping2d_options))
 
@@ -77,7 +77,7 @@ typedef struct iso_up_sampling2d_options {
     bool bilinear;
     const char *name;
 } iso_up_sampling2d_options;
-iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *options, size_t size);
+ISO_API iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *options, size_t size);
 #define iso_up_sampling2d(...)                                                                               \
     iso_up_sampling2d_with(&(iso_up_sampling2d_options){.begin_ = 0, __VA_ARGS__},                           \
                            sizeof(iso_up_sampling2d_options))

@@ -37,36 +37,36 @@ typedef struct iso_layer_row {
             NULL, NULL, 0                                                                                    \
         }                                                                                                    \
     }
-iso_tensor *iso_rescaling_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_flatten_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_reshape_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_dense_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_conv2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_batch_norm_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_layer_norm_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_embedding_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_dropout_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_activation_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_global_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_global_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_conv1d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_depthwise_conv2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_separable_conv2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_zero_padding2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_cropping2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_up_sampling2d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_group_norm_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_gaussian_noise_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_prelu_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_permute_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_global_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
-iso_tensor *iso_global_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_rescaling_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_flatten_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_reshape_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_dense_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_batch_norm_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_layer_norm_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_embedding_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_dropout_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_activation_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_average_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_max_pooling2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv1d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_depthwise_conv2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_separable_conv2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_zero_padding2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_cropping2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_up_sampling2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_group_norm_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_gaussian_noise_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_prelu_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_permute_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
 /* The layers of a table (which ends with an empty row) one after another. */
-iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
+ISO_API iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
 /* iso_sequential(x, ISO_LAYER(flatten), ISO_LAYER(dense, 10)) */
 #define iso_sequential(x, ...) iso_sequential_rows(x, (const iso_layer_row[])ISO_LAYERS(__VA_ARGS__))
 

@@ -36,7 +36,7 @@ typedef struct iso_conv2d_options {
     const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_conv2d_options;
-iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
+ISO_API iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
 #define iso_conv2d(...)                                                                                      \
     iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
 
@@ -60,7 +60,7 @@ typedef struct iso_conv1d_options {
     const char *kernel_layout, *bias_layout;
     const char *name;
 } iso_conv1d_options;
-iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
+ISO_API iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
 #define iso_conv1d(...)                                                                                      \
     iso_conv1d_with(&(iso_conv1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv1d_options))
 
@@ -86,7 +86,7 @@ typedef struct iso_depthwise_conv2d_options {
     const char *depthwise_layout, *bias_layout;
     const char *name;
 } iso_depthwise_conv2d_options;
-iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *options, size_t size);
+ISO_API iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *options, size_t size);
 #define iso_depthwise_conv2d(...)                                                                            \
     iso_depthwise_conv2d_with(&(iso_depthwise_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
                               sizeof(iso_depthwise_conv2d_options))
@@ -115,7 +115,7 @@ typedef struct iso_separable_conv2d_options {
     const char *depthwise_layout, *pointwise_layout, *bias_layout;
     const char *name;
 } iso_separable_conv2d_options;
-iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *options, size_t size);
+ISO_API iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *options, size_t size);
 #define iso_separable_conv2d(...)                                                                            \
     iso_separable_conv2d_with(&(iso_separable_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
                               sizeof(iso_separable_conv2d_options))
@@ -131,8 +131,8 @@ typedef struct iso_pooling2d_options {
     iso_padding padding;
     const char *name;
 } iso_pooling2d_options;
-iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
-iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+ISO_API iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
+ISO_API iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
 #define iso_max_pooling2d(...)                                                                               \
     iso_max_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
 #define iso_average_pooling2d(...)                                                                           \
@@ -146,8 +146,9 @@ typedef struct iso_global_pooling2d_options {
     bool keep_dims;
     const char *name;
 } iso_global_pooling2d_options;
-iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
-iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
+ISO_API iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d_options *options,
+                                                      size_t size);
+ISO_API iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
 #define iso_global_average_pooling2d(...)                                                                    \
     iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},             \
                                       sizeof(iso_global_pooling2d_options))
@@ -164,8 +165,8 @@ typedef struct iso_pooling1d_options {
     iso_padding padding;
     const char *name;
 } iso_pooling1d_options;
-iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size);
-iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size);
+ISO_API iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size);
+ISO_API iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size);
 #define iso_max_pooling1d(...)                                                                               \
     iso_max_pooling1d_with(&(iso_pooling1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling1d_options))
 #define iso_average_pooling1d(...)                                                                           \
@@ -179,8 +180,9 @@ typedef struct iso_global_pooling1d_options {
     bool keep_dims;
     const char *name;
 } iso_global_pooling1d_options;
-iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
-iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
+ISO_API iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options,
+                                                      size_t size);
+ISO_API iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
 #define iso_global_average_pooling1d(...)                                                                    \
     iso_global_average_pooling1d_with(&(iso_global_pooling1d_options){.begin_ = 0, __VA_ARGS__},             \
                                       sizeof(iso_global_pooling1d_options))

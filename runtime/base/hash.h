@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/fingerprint.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,14 +26,8 @@ typedef struct iso_hash_key {
 /* first[i]: the smallest j whose key equals that of i. False: out of memory. */
 bool iso_hash_firsts(const iso_hash_key *key, int count, int *first);
 
-/* A sum of mixed hashes, one per element: no order of adding and no partition changes it. */
-typedef struct iso_fingerprint {
-    uint64_t word[2];
-} iso_fingerprint;
-
+/* Adds an element to a fingerprint. */
 void iso_fingerprint_add(iso_fingerprint *sum, uint64_t path_hash, uint64_t global_index, uint64_t bits);
-/* 32 hexadecimal digits. */
-void iso_fingerprint_text(const iso_fingerprint *sum, char text[33]);
 
 #ifdef __cplusplus
 }

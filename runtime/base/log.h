@@ -2,13 +2,15 @@
 #ifndef ISO_BASE_LOG_H
 #define ISO_BASE_LOG_H
 
+#include "runtime/base/build.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* A line to stderr, "isogrid: warning: ...", or several, of any length. Callers see to it that one rank says
  * it. */
-void iso_warn(const char *format, ...)
+ISO_API void iso_warn(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))
 #endif

@@ -5,6 +5,8 @@
 #ifndef ISO_BASE_STATUS_H
 #define ISO_BASE_STATUS_H
 
+#include "runtime/base/build.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -30,24 +32,24 @@ typedef enum iso_status {
     } while (0)
 
 /* Records the message of an error in this thread and returns its code. printf's format; no newline. */
-iso_status iso_error(iso_status code, const char *format, ...)
+ISO_API iso_status iso_error(iso_status code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
 /* Puts a prefix before this thread's recorded message ("layer 'conv2d': ..."); returns the code unchanged. */
-iso_status iso_error_prefix(iso_status code, const char *format, ...)
+ISO_API iso_status iso_error_prefix(iso_status code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
 /* The message recorded last in this thread; never NULL, valid until the next error of this thread. */
-const char *iso_error_message(void);
+ISO_API const char *iso_error_message(void);
 
 /* The exit code of a process that ends with this status: 0, 1, 2 or 3. */
-int iso_status_exit_code(iso_status status);
+ISO_API int iso_status_exit_code(iso_status status);
 
 #ifdef __cplusplus
 }

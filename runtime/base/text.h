@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/base/build.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -17,29 +19,30 @@ typedef struct iso_text {
     bool failed;
 } iso_text;
 
-void iso_text_add(iso_text *text, const char *format, ...)
+ISO_API void iso_text_add(iso_text *text, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
-void iso_text_free(iso_text *text);
+ISO_API void iso_text_free(iso_text *text);
 /* The characters, "" where there are none. */
-const char *iso_text_get(const iso_text *text);
+ISO_API const char *iso_text_get(const iso_text *text);
 
 /* "1.50 GB" and the like into text, for bytes and for operations; returns text. */
-char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
+ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 
 /* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in snake case as Keras has it
  * (to_snake_case of keras/src/utils/naming.py); cut off where `size` ends. */
-void iso_text_snake_case(const char *name, char *text, size_t size);
+ISO_API void iso_text_snake_case(const char *name, char *text, size_t size);
 
 /* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one
  * contains the other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
-bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
-                       int count); /* never the list */
-void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
+ISO_API bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
+                               int count); /* never the list */
+ISO_API void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
 /* The same of options, given without the dashes and printed with them. */
-void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char *const *names, int count);
+ISO_API void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char *const *names,
+                                          int count);
 
 #ifdef __cplusplus
 }

@@ -33,106 +33,47 @@ typedef struct iso_saved_group {
     const char *name;
 } iso_saved_group;
 
-/* What a file is to hold. Lent for the time of a call. Tensors that no shard has (`path` NULL) are given by
- * `constant`, dense; else that is NULL. */
-typedef struct iso_file_spec {
-    int tensors, groups;
-    const iso_saved_tensor *tensor;
-    const void *const *constant; /* [tensors]; NULL: none */
-    const iso_saved_group *group;
-    const char *state; /* JSON */
-    uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above all that the saver
-                          wrote or   adopted */
-} iso_file_spec;
-
-/* ---- writing ---- */
-
-typedef struct iso_saver iso_saver;
-
-typedef struct iso_saver_options {
-    char begin_;
-    int keep;   /* of the checkpoints that this saver wrote or was told of, so many are left; 0: all */
-    bool mpio;  /* through HDF5's parallel driver, before the call returns: for file systems that want it */
-    bool waits; /* the call returns when the file is committed, and nothing is copied; else a thread writes a
-                   copy, whose memory the saver keeps for the next, while the caller goes on */
-    bool no_latest; /* `latest` of the folder stays as it is: what is saved is no checkpoint in a row of them
-                     */
-} iso_saver_options;
-
-/* Collective. */
-iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_saver_options *options,
-                                 size_t size);
-#define iso_saver_create(ctx, saver, ...)                                                                    \
-    iso_saver_create_with(ctx, saver, &(iso_saver_options){.begin_ = 0, __VA_ARGS__},                        \
-                          sizeof(iso_saver_options))
-/* Waits for the save under way. NULL is nothing. Collective. */
-void iso_saver_destroy(iso_saver *saver);
-
-/* Saves. path: ends in ".weights.h5"; its folder is made where it is missing; what had the name before is
- * replaced at the commit and not touched earlier. Returns when this rank's writing shards are copied: they
- * may change from then on. Waits for the save before, whose status goes to *last (may be NULL) with its
- * message in iso_saver_message(). best: the pointer `best` of the folder moves to this file, which then is not
- * rotated away while it has it. ISO_INVALID: shards that do not fit the contents (each tensor with a path
- * must be covered by the writing shards of all ranks). Collective. */
-iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,
-                          const iso_state_shards *shards, bool best, iso_status *last);
-/* Moves a save on; cheap, never waits. To be called after each step, on every rank as often. */
-void iso_saver_poll(iso_saver *saver);
-/* Waits for the save under way: its status, agreed; ISO_OK where there is none. A status is given out once.
- * Collective. */
-iso_status iso_saver_wait(iso_saver *saver);
-/* Of the last save that failed: "checkpoint ckpt/3.weights.h5: rank 2: ... No space left on device". Lent. */
-const char *iso_saver_message(const iso_saver *saver);
-/* Whether every rank can write a checkpoint of this name: its folder is made where it is missing, and each
- * rank writes a file there that it removes. ISO_INVALID names rank, folder and reason. Collective. */
-iso_status iso_saver_try(iso_saver *saver, const char *path);
-/* Checkpoints that were there before count for `keep`: those of the folder whose names the pattern, with
- * {...} for anything, fits; also removes what savers that were killed left behind. Collective. */
-iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
-
-/* ---- reading ---- */
-
 typedef struct iso_saved_file iso_saved_file;
 
 /* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without commit record is first gone through
  * by a child process under limits of memory and time. Links, external and virtual datasets are refused.
  * ISO_INVALID, ISO_IO name the file and what is wrong with it. The file is not read whole: see
  * iso_saved_file_verify. Collective. */
-iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
-void iso_saved_file_close(iso_saved_file *file);
+ISO_API iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
+ISO_API void iso_saved_file_close(iso_saved_file *file);
 /* Whether it carries our commit record; its number. */
-bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
-const char *iso_saved_file_path(const iso_saved_file *file);
+ISO_API bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
+ISO_API const char *iso_saved_file_path(const iso_saved_file *file);
 /* The JSON text of /isogrid/state; NULL: it has none. Lent. */
-const char *iso_saved_file_state(const iso_saved_file *file);
+ISO_API const char *iso_saved_file_state(const iso_saved_file *file);
 /* Its tensors, and below its groups: how many, and each; NULL outside [0, count). Lent. */
-int iso_saved_file_tensors(const iso_saved_file *file);
-const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
+ISO_API int iso_saved_file_tensors(const iso_saved_file *file);
+ISO_API const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
 /* How its elements are stored: "float16", which is read as float32. *bytes: of one of them (may be NULL). */
-const char *iso_saved_file_stored(const iso_saved_file *file, int index, uint64_t *bytes);
+ISO_API const char *iso_saved_file_stored(const iso_saved_file *file, int index, uint64_t *bytes);
 /* The number of the tensor at a place, or of a path; -1: none. */
-int iso_saved_file_at(const iso_saved_file *file, const char *place);
-int iso_saved_file_of(const iso_saved_file *file, const char *path);
+ISO_API int iso_saved_file_at(const iso_saved_file *file, const char *place);
+ISO_API int iso_saved_file_of(const iso_saved_file *file, const char *path);
 /* The attribute `name` of a group; NULL: it has none, or there is no such group. Lent. */
-const char *iso_saved_file_name(const iso_saved_file *file, const char *group);
-int iso_saved_file_groups(const iso_saved_file *file);
-const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, int index);
+ISO_API const char *iso_saved_file_name(const iso_saved_file *file, const char *group);
+ISO_API int iso_saved_file_groups(const iso_saved_file *file);
+ISO_API const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, int index);
 /* The elements of `box` (global coordinates) into `out`, dense, converted to dtype. ISO_IO. Not collective.
  */
-iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
-                               void *out);
+ISO_API iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
+                                       void *out);
 /* Fills a shard (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
-iso_status iso_saved_file_read_shard(iso_saved_file *file, int tensor, const iso_state_shard *shard);
+ISO_API iso_status iso_saved_file_read_shard(iso_saved_file *file, int tensor, const iso_state_shard *shard);
 /* Reads all bytes, shared among the ranks, and compares them with the checksums; not again where the file was
  * verified before and is as it was then. ISO_INVALID names the first tensor that is not what was written;
  * ISO_OK for files without checksums. Collective. */
-iso_status iso_saved_file_verify(iso_saved_file *file);
+ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
 
 /* The newest checkpoint of a folder (by number, then by time) that opens and verifies, whose name fits the
  * pattern (NULL: any name): *file is open, verified and the caller's, NULL where there is none or no such
  * folder. A line on each that was passed over and why is added to `passed_over` (may be NULL). Collective. */
-iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
-                               iso_saved_file **file, iso_text *passed_over);
+ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
+                                       iso_saved_file **file, iso_text *passed_over);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/checkpoint/saver_impl.h"
 
 void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_status status)

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 #include "runtime/checkpoint/memory_driver_impl.h"
+#include "runtime/checkpoint/saver.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "files are little-endian, and written as memory is");

@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/commit_record.h"
+#include "runtime/checkpoint/saver.h"
 
 typedef struct iso_file_layout {
     uint64_t structure;       /* hash of what it was made for; 0: there is none */

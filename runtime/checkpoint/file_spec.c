@@ -4,6 +4,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/checkpoint/file_layout_impl.h"
+#include "runtime/checkpoint/saver.h"
 
 /* A text with what tells it from no text and from its neighbours. */
 static uint64_t hash_text(uint64_t hash, const char *text)

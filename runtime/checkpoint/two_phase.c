@@ -8,6 +8,7 @@
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/runs_impl.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/session/session.h"
 
 enum {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "runtime/checkpoint/parts_impl.h"
+#include "runtime/checkpoint/saver.h"
 
 enum {
     ISO_TWO_PHASE_WINDOW = 1 << 20, /* bytes of a stretch in a round */

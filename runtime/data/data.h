@@ -46,8 +46,8 @@ typedef struct iso_dataset_open_options {
  * $ISOGRID_DATA, then where Debian's package has it. ISO_INVALID: an unknown name (the nearest are offered),
  * a missing, truncated, lying or empty file, inputs and targets of different numbers of rows; ranks that
  * found different data. Collective. */
-iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
-                                 const iso_dataset_open_options *options, size_t size);
+ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
+                                         const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
 #define iso_dataset_open(ctx, name, part, ...)                                                               \
     iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){.dataset = __VA_ARGS__},              \
@@ -76,8 +76,8 @@ typedef struct iso_dataset_random_options {
 /* `rows` rows of float32, uniform in [0, 1) as numpy.random.random gives, or standard normal with .normal.
  * Targets are drawn in the same way; with .classes they are ISO_I32. A value depends only on the seed and its
  * index. ISO_INVALID: zero, negative or overflowing sizes. Collective. */
-iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options,
-                                   size_t size);
+ISO_API iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows,
+                                           const iso_dataset_random_options *options, size_t size);
 /* iso_dataset_random(ctx, rows, &dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)) */
 #define iso_dataset_random(ctx, rows, ...)                                                                   \
     iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){.dataset = __VA_ARGS__},                \
@@ -117,7 +117,8 @@ typedef struct iso_dataset_arrays_options {
  * With .lend the arrays must not change while the data set is used: a row is read when a batch needs it.
  * ISO_INVALID: components, row shapes or types that differ between ranks (names both); no rows on any rank;
  * too many rows in all; .local on some ranks only. */
-iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size);
+ISO_API iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options,
+                                           size_t size);
 /* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32,
  * ISO_SHAPE(1000)}) */
 #define iso_dataset_arrays(ctx, ...)                                                                         \
@@ -155,8 +156,8 @@ typedef struct iso_dataset_generator_options {
  * same numbers as with the same batches from another source. ISO_INVALID: options
  * that make no sense; and from the call that asks for a batch: unexpected rows, shapes or types, a missing
  * batch, rows or an end of the epoch that differ between ranks. Collective; so is iso_dataset_next on it. */
-iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_generator_options *options,
-                                      size_t size);
+ISO_API iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_generator_options *options,
+                                              size_t size);
 /* iso_dataset_generator(ctx, &dataset, .next = simulate, .batch_size = 128, .batches = 400, .shape =
  * {ISO_SHAPE(4), ISO_SHAPE(1)}, .dtype = {ISO_F32, ISO_F32}) */
 #define iso_dataset_generator(ctx, ...)                                                                      \
@@ -164,12 +165,12 @@ iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_genera
                                sizeof(iso_dataset_generator_options))
 
 /* Frees the data set and ends its threads. NULL is fine. */
-void iso_dataset_destroy(iso_dataset *dataset);
+ISO_API void iso_dataset_destroy(iso_dataset *dataset);
 
 /* The built-in data sets: how many, and name and one-line description of each (NULL outside [0, count)). */
-int iso_dataset_count(void);
-const char *iso_dataset_name(int index);
-const char *iso_dataset_description(int index);
+ISO_API int iso_dataset_count(void);
+ISO_API const char *iso_dataset_name(int index);
+ISO_API const char *iso_dataset_description(int index);
 
 /* ---- stages ---- */
 
@@ -204,7 +205,8 @@ typedef struct iso_dataset_map_options {
 
 /* Every element becomes what the function makes of it; as many rows as before. The result does not depend on
  * threads. */
-iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options, size_t size);
+ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options,
+                                        size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
 #define iso_dataset_map(dataset, ...)                                                                        \
     iso_dataset_map_with(dataset, &(iso_dataset_map_options){.function = __VA_ARGS__},                       \
@@ -219,8 +221,8 @@ typedef struct iso_dataset_shuffle_options {
 /* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
  * all. Else tf.data's meaning: a buffer is filled with the first elements; one of it at random is given out
  * and replaced by the next. */
-iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
-                                    size_t size);
+ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
+                                            size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
     iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){.buffer = __VA_ARGS__},                 \
                              sizeof(iso_dataset_shuffle_options))
@@ -232,8 +234,8 @@ typedef struct iso_dataset_batch_options {
 
 /* Joins rows to batches; the last may be shorter, or is left out. ISO_INVALID: a data set that is batched
  * already; a batch below one row; no batch left. */
-iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
-                                  size_t size);
+ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
+                                          size_t size);
 #define iso_dataset_batch(dataset, ...)                                                                      \
     iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){.rows = __VA_ARGS__},                       \
                            sizeof(iso_dataset_batch_options))
@@ -244,67 +246,67 @@ iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_
  * the file when it changes), otherwise made at once, by the chief and by one rank of each host that cannot
  * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning. With a
  * path collective. */
-iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
+ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
 /* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier
  * batches. Where reading rows costs no more than a copy (everything in memory and no map) there is nothing to
  * gain and this does nothing. Where layouts cut rows, slots read
  * their parts of the data alone; what is read ahead are whole rows. */
-iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
+ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then
  * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; behind batch, or behind a shuffle that
  * changes with the epoch (the two would exchange rows). */
-iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
+ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
 
 /* ---- iteration ---- */
 
 /* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. */
-iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
+ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
 /* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
  * they ask for, once. To be called where the others call prepare. Does nothing unless the source has .local
  * rows. Collective. */
-iso_status iso_dataset_take_part(iso_dataset *dataset);
+ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
  * without batch gives single rows. With a source of .local rows call batch->prepare before reading rows, on
  * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch. */
-iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
+ISO_API iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
 /* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),
  * batches of an epoch. */
-int64_t iso_dataset_rows(const iso_dataset *dataset);
-int64_t iso_dataset_batch_size(const iso_dataset *dataset);
-int64_t iso_dataset_batches(const iso_dataset *dataset);
-bool iso_dataset_batched(const iso_dataset *dataset);
+ISO_API int64_t iso_dataset_rows(const iso_dataset *dataset);
+ISO_API int64_t iso_dataset_batch_size(const iso_dataset *dataset);
+ISO_API int64_t iso_dataset_batches(const iso_dataset *dataset);
+ISO_API bool iso_dataset_batched(const iso_dataset *dataset);
 /* False for a generator whose function ends the epoch: iso_dataset_rows and iso_dataset_batches are then
  * numbers above any possible one. */
-bool iso_dataset_knows_rows(const iso_dataset *dataset);
+ISO_API bool iso_dataset_knows_rows(const iso_dataset *dataset);
 
 /* The cursor: epoch times batches plus the batches given out in the epoch. After seek to it the same batches
  * follow. The end of an epoch is the beginning of the next. ISO_INVALID: a negative position. */
-int64_t iso_dataset_position(const iso_dataset *dataset);
-iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
+ISO_API int64_t iso_dataset_position(const iso_dataset *dataset);
+ISO_API iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 
 /* Components of an element; how many of them are inputs (the first) and targets (the next), the others being
  * sample weights; the shape of one row and the type as stored (lent; NULL and ISO_DTYPE_NONE of a component
  * that there is not). */
-int iso_dataset_components(const iso_dataset *dataset);
-int iso_dataset_inputs(const iso_dataset *dataset);
-int iso_dataset_targets(const iso_dataset *dataset);
-const iso_shape *iso_dataset_shape(const iso_dataset *dataset, int component);
-iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
+ISO_API int iso_dataset_components(const iso_dataset *dataset);
+ISO_API int iso_dataset_inputs(const iso_dataset *dataset);
+ISO_API int iso_dataset_targets(const iso_dataset *dataset);
+ISO_API const iso_shape *iso_dataset_shape(const iso_dataset *dataset, int component);
+ISO_API iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
 /* Where it comes from, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */
-const char *iso_dataset_source(const iso_dataset *dataset);
+ISO_API const char *iso_dataset_source(const iso_dataset *dataset);
 
 /* A number for the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not for
  * what the rows are. */
-uint64_t iso_dataset_order(const iso_dataset *dataset);
+ISO_API uint64_t iso_dataset_order(const iso_dataset *dataset);
 
 /* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
  * value. The ranks share the rows among them. Collective. */
-iso_status iso_dataset_check(iso_dataset *dataset);
+ISO_API iso_status iso_dataset_check(iso_dataset *dataset);
 
 #ifdef __cplusplus
 }

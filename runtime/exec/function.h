@@ -4,12 +4,9 @@
 #define ISO_EXEC_FUNCTION_H
 
 #include "runtime/base/batch.h"
+#include "runtime/base/fingerprint.h"
 #include "runtime/base/free.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/shards.h"
-#include "runtime/base/text.h"
 #include "runtime/graph/graph.h"
-#include "runtime/plan/report.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,25 +33,26 @@ typedef struct iso_function_options {
  * fixed by the first. The function keeps the graph: what the
  * program destroys lives until its last function is destroyed. Returns the graph's own error where building
  * failed. Collective. */
-iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
-                                    const iso_function_options *options, size_t size);
+ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
+                                            const iso_function_options *options, size_t size);
 #define iso_function_create(graph, function, ...)                                                            \
     iso_function_create_with(graph, function, &(iso_function_options){__VA_ARGS__},                          \
                              sizeof(iso_function_options))
-void iso_function_destroy(iso_function *function);
+ISO_API void iso_function_destroy(iso_function *function);
 
 /* One step on one global batch (NULL where the function has no inputs). results: one double for each output,
  * of the global batch. The status is agreed between ranks; after an error of the data (a label outside the
  * classes) or a batch that any rank refuses (NULL, wrong shapes), no update has been made. Batches must have
  * the same rows on all ranks; a rank that was given NULL takes the others to have as many as last time.
  * Collective. */
-iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
+ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
 /* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global
  * tensor, dense, as doubles. On every rank. Collective. */
-iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs);
+ISO_API iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
+                                         double *const *outputs);
 /* As iso_function_run for a function with .parts: results stay where they are, for iso_function_part.
  * Collective. */
-iso_status iso_function_step(iso_function *function, const iso_batch *batch);
+ISO_API iso_status iso_function_step(iso_function *function, const iso_batch *batch);
 /* What a slot of this rank holds of an output after the last step; every element of an output is in one part
  * of one rank. */
 typedef struct iso_output_part {
@@ -65,8 +63,8 @@ typedef struct iso_output_part {
         *data; /* dense; lent until the next step of any function of the graph; NULL: it holds nothing */
 } iso_output_part;
 /* How many parts there are (0 before the first step), and each. Local. */
-int iso_function_part_count(const iso_function *function);
-iso_output_part iso_function_part(const iso_function *function, int index);
+ISO_API int iso_function_part_count(const iso_function *function);
+ISO_API iso_output_part iso_function_part(const iso_function *function, int index);
 /* ---- values in and out ---- */
 typedef struct iso_function_call_options {
     /* In the order of the function's inputs; NULL: this input comes from `batch`. A value has the input's
@@ -88,28 +86,13 @@ typedef struct iso_function_call_options {
  * ISO_INVALID on all ranks: a value of another type, shape or mesh; inputs with different numbers of rows;
  * values that differ between ranks; a bad batch. Then no update is made and no output is written.
  * Collective. */
-iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
-                                  size_t size);
+ISO_API iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
+                                          size_t size);
 #define iso_function_call(function, ...)                                                                     \
     iso_function_call_with(function, &(iso_function_call_options){__VA_ARGS__},                              \
                            sizeof(iso_function_call_options))
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
-iso_status iso_function_prepare(iso_function *function, int64_t rows);
-
-/* Records the next run: when each instruction, exchange and wait of each slot begins and ends. Steps that are
- * not recorded are not slowed. Collective. */
-iso_status iso_function_record(iso_function *function);
-/* Adds the run that was recorded last to the text of the chief (rank 0), as a Chrome trace (JSON;
- * docs/callbacks.md says what is in it). Nothing is added elsewhere. ISO_INVALID where none was recorded.
- * Collective. */
-iso_status iso_function_trace(iso_function *function, iso_text *json);
-
-/* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
- * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (of
- * a mesh without a list of ranks: in mesh order); 0: one host has all slots. The graph's distribution must
- * have a mesh. Local. */
-iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
-                             const iso_function_options *options, iso_plan_report **report);
+ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 
 /* What a plan for `rows` rows states, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
@@ -124,38 +107,32 @@ typedef struct iso_plan_facts {
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
 } iso_plan_facts;
-iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
+ISO_API iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
-void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
-/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective.
- */
-iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
-/* The report as text. Allocated: free with iso_free. Collective. */
-iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
+ISO_API void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
+/* What the plan for `rows` rows says, as text (isogrid_extend.h has it as data). Allocated: free with
+ * iso_free. Collective. */
+ISO_API iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
 
 /* The mesh on which the graph's functions run; NULL before the first is made. Lent. */
-const iso_mesh *iso_graph_mesh(const iso_graph *graph);
+ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value, dense, converted to double / from double; `count` must be the variable's number of
  * elements. On every rank. Collective. */
-iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
-iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
-/* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
- * iso_state_shards_free. */
-iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *shards);
-void iso_state_shards_free(iso_state_shards *shards);
+ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
+ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* Steps of training so far: dropout's random numbers depend on them. A training that goes on from a
  * checkpoint sets them, on every rank alike, after the graph's first function is made; 0 before. Not
  * collective. */
-uint64_t iso_graph_steps(const iso_graph *graph);
-void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
+ISO_API uint64_t iso_graph_steps(const iso_graph *graph);
+ISO_API void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
 /* Makes `restore` give the variables their values when the graph's first function is made, instead of their
  * initializers. It is called collectively. If it fails, that function is not made, and the next one calls it
  * again. NULL: no longer. Local. */
-void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
+ISO_API void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */
-iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);
+ISO_API iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);
 
 #ifdef __cplusplus
 }

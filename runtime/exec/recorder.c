@@ -1,4 +1,5 @@
 #include "runtime/base/arguments.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/recorder_impl.h"
 
 #include <time.h>

@@ -3,6 +3,7 @@
 #ifndef ISO_EXEC_RUNTIME_IMPL_H
 #define ISO_EXEC_RUNTIME_IMPL_H
 
+#include "runtime/base/shards.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/thread_pool.h"
 #include "runtime/plan/plan.h"

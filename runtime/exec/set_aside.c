@@ -1,4 +1,5 @@
 #include "runtime/exec/set_aside.h"
+#include "runtime/exec/inspect.h"
 
 #include <stdlib.h>
 #include <string.h>

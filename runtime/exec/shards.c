@@ -8,6 +8,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
 

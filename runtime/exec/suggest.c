@@ -1,5 +1,6 @@
 /* The search for layouts: coordinate descent on the cost of plans, one group of like tensors at a time. */
 #include "runtime/exec/suggest.h"
+#include "runtime/exec/inspect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+typedef struct iso_plan_report iso_plan_report; /* isogrid_extend.h */
+
 typedef struct iso_suggest_options {
     int64_t rows;       /* of the global batch */
     int slots_per_host; /* 0: all on one */
@@ -41,7 +43,7 @@ typedef struct iso_suggestion {
  * of the plan's ops (more where products are narrow), the elements that they write, the bytes from other
  * slots of the host and of other hosts, the exchanges, for which slots wait for each other, and the weights
  * that another slot of the host updates. Repeated work counts on every slot that does it. */
-double iso_suggest_cost(const iso_plan_report *report);
+ISO_API double iso_suggest_cost(const iso_plan_report *report);
 
 /* Looks for the layouts with the lowest iso_suggest_cost that fit into the available memory. The search
  * begins with the best of data parallel and the usual tensor parallel patterns. It then changes the layout of
@@ -50,9 +52,10 @@ double iso_suggest_cost(const iso_plan_report *report);
  * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be abstract. The
  * graph must have no function yet; its distribution is the same afterwards. The texts belong to the graph and
  * the suggestion, which the caller frees with iso_suggestion_destroy. Local. */
-iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,
-                                const iso_suggest_options *options, iso_suggestion **suggestion);
-void iso_suggestion_destroy(iso_suggestion *suggestion);
+ISO_API iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh,
+                                        const iso_function_options *function,
+                                        const iso_suggest_options *options, iso_suggestion **suggestion);
+ISO_API void iso_suggestion_destroy(iso_suggestion *suggestion);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/recorder_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/collective.h"

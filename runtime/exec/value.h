@@ -17,41 +17,43 @@ typedef struct iso_value iso_value;
 /* A value of this global shape (all dimensions fixed; they need not divide by the axes), its elements zero.
  * The layout is copied. ISO_INVALID where layout and shape do not have the same number of dimensions, or
  * ranks ask for different values. Owned by the caller. Collective. */
-iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape, iso_value **value);
-void iso_value_destroy(iso_value *value);
+ISO_API iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape,
+                                    iso_value **value);
+ISO_API void iso_value_destroy(iso_value *value);
 
 /* Gives a slot its part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that
  * do not host the slot it does nothing, so that all may call it for all slots. Slots that hold the same part
  * must be given the same. Local. */
-iso_status iso_value_pack(iso_value *value, int slot, const void *local);
+ISO_API iso_status iso_value_pack(iso_value *value, int slot, const void *local);
 /* Gives every slot its part of a global array, which each rank has. Where the value is partial, the first
  * slot along those axes holds it and the others hold zeros (of a maximum, all hold it). Collective. */
-iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);
+ISO_API iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);
 /* The global array, on every rank: parts gathered, addends summed in the fixed order of the mesh. array has
  * room for all elements. Collective. */
-iso_status iso_value_fetch(iso_value *value, void *array);
+ISO_API iso_status iso_value_fetch(iso_value *value, void *array);
 /* A new value of the same elements in another layout on the same mesh, made by the exchanges that move the
  * fewest bytes. Partial to partial included. Owned by the caller. Collective. */
-iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
+ISO_API iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
 
 /* The layout of a variable as its users see it (how its update is shared out is the plan's affair). NULL
  * before the first function of its graph is made. Lent, as long as the graph lives. */
-const iso_layout *iso_variable_layout(iso_variable *variable);
+ISO_API const iso_layout *iso_variable_layout(iso_variable *variable);
 
 /* Lent. */
-const iso_layout *iso_value_layout(const iso_value *value);
-iso_dtype iso_value_dtype(const iso_value *value);
-iso_shape iso_value_shape(const iso_value *value);
+ISO_API const iso_layout *iso_value_layout(const iso_value *value);
+ISO_API iso_dtype iso_value_dtype(const iso_value *value);
+ISO_API iso_shape iso_value_shape(const iso_value *value);
 /* The part of the tensor that a slot holds, possibly empty. ISO_INVALID where there is no such slot. */
-iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
+ISO_API iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
 /* A slot's part, dense; lent until the value changes. NULL where another rank hosts the slot. */
-const void *iso_value_part(const iso_value *value, int slot);
+ISO_API const void *iso_value_part(const iso_value *value, int slot);
 /* Copies a slot's part, or a box of it, into `out`, dense, [box.extent...]. box: in global indices, within
  * iso_value_box(value, slot); NULL: the whole part. dtype: the value's own, or ISO_F32 or ISO_F64, to which
  * elements are converted: to the nearest float (a float64 beyond float32's range to an infinity), booleans to
  * 0 and 1. An empty box copies nothing. ISO_INVALID: this rank does not host the slot, the box is not within
  * its part, or another dtype. Local. */
-iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, iso_dtype dtype, void *out);
+ISO_API iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, iso_dtype dtype,
+                                  void *out);
 /* The part of one slot that this rank hosts (JAX's Shard). */
 typedef struct iso_shard {
     int slot;    /* -1: there is no shard with this index */
@@ -62,23 +64,23 @@ typedef struct iso_shard {
 } iso_shard;
 /* How many shards this rank has, one for each slot that it hosts, and each of them in mesh order (JAX's
  * addressable_shards). Local. */
-int iso_value_shard_count(const iso_value *value);
-iso_shard iso_value_shard(const iso_value *value, int index);
+ISO_API int iso_value_shard_count(const iso_value *value);
+ISO_API iso_shard iso_value_shard(const iso_value *value, int index);
 
 /* A copy of a variable's current value, in the variable's layout on the graph's mesh. Owned by the caller; it
  * does not change with the variable. ISO_INVALID before the first function of its graph is made. Collective.
  */
-iso_status iso_variable_read_value(iso_variable *variable, iso_value **value);
+ISO_API iso_status iso_variable_read_value(iso_variable *variable, iso_value **value);
 /* Assigns a value of the variable's type and shape, on a mesh equal to the graph's; otherwise ISO_INVALID,
  * and before the first function of its graph is made. A value in another layout is resharded. The value is
  * not changed. Collective. */
-iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value);
+ISO_API iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value);
 /* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: before the first
  * function of its graph is made, or no such slot. Local. */
-iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
+ISO_API iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
 /* As iso_value_read, for a variable's value after the last step. Local. */
-iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box, iso_dtype dtype,
-                                  void *out);
+ISO_API iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box,
+                                          iso_dtype dtype, void *out);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,9 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/exec/value.h"
 #include "runtime/graph/pending.h"

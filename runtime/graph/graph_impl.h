@@ -2,7 +2,7 @@
 #ifndef ISO_GRAPH_GRAPH_IMPL_H
 #define ISO_GRAPH_GRAPH_IMPL_H
 
-#include "runtime/graph/op.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/graph/optimizer.h"
 
 struct iso_variable {

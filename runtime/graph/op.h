@@ -5,7 +5,12 @@
 #ifndef ISO_GRAPH_OP_H
 #define ISO_GRAPH_OP_H
 
-#include "runtime/graph/graph.h"
+#include "runtime/base/window.h"
+#include "runtime/graph/layer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct iso_op iso_op;
 typedef struct iso_op_type iso_op_type;
@@ -65,9 +70,9 @@ typedef struct iso_rule {
 /* Fills a rule from a string in the manner of einsum, one letter a dimension: "mk,kn->mn". A '.' stands for
  * ISO_WHOLE.
  * "...,...->..." gives elementwise rules with broadcasting for the op's own ranks. */
-void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
+ISO_API void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
 /* The rule of an op, from its type's function or string. */
-void iso_op_rule(const iso_op *op, iso_rule *rule);
+ISO_API void iso_op_rule(const iso_op *op, iso_rule *rule);
 
 struct iso_op_type {
     const char *name;
@@ -103,33 +108,27 @@ struct iso_op_type {
 
 /* Makes an op and returns its first output. attrs are copied (attr_size bytes; NULL: zeros). On an error in
  * the graph, its bad tensor. */
-iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
-                          const void *attrs);
+ISO_API iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs,
+                                  int count, const void *attrs);
 /* True where this tensor belongs to a graph that has no error so far. */
-bool iso_tensor_good(const iso_tensor *tensor);
+ISO_API bool iso_tensor_good(const iso_tensor *tensor);
 /* The tensor that calls on a broken graph return. */
-iso_tensor *iso_graph_bad_tensor(iso_graph *graph);
-
-/* Every op type (ops/list.h), for tests and backends. */
-int iso_op_type_count(void);
-const iso_op_type *iso_op_type_at(int index);
-const iso_op_type *iso_op_type_find(const char *name);
-
-/* The planner's ops, which have no kernels. */
-extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
-    iso_op_apply_optimizer;
+ISO_API iso_tensor *iso_graph_bad_tensor(iso_graph *graph);
 
 /* Ops and tensors of a graph, in order of creation: `id` is their number. index: in [0, count). */
-int iso_graph_op_count(const iso_graph *graph);
-const iso_op *iso_graph_op(const iso_graph *graph, int index);
-int iso_graph_tensor_count(const iso_graph *graph);
+ISO_API int iso_graph_op_count(const iso_graph *graph);
+ISO_API const iso_op *iso_graph_op(const iso_graph *graph, int index);
+ISO_API int iso_graph_tensor_count(const iso_graph *graph);
 
 /* The shape to which two broadcast; false where they do not. */
-bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
+ISO_API bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
 /* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting.
  */
-iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape);
+ISO_API iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape);
 /* A negative axis counted from the end; fails in the graph and returns -1 where it is out of range. */
-int iso_axis(iso_tensor *x, int axis);
+ISO_API int iso_axis(iso_tensor *x, int axis);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

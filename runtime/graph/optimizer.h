@@ -56,18 +56,18 @@ typedef struct iso_optimizer_rule {
                     double *hyper);
 } iso_optimizer_rule;
 /* NULL where there is none of that name; a NULL name is Keras's default, rmsprop. */
-const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
+ISO_API const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
 /* The rate of the step that follows `iterations` completed ones. learning_rate: what the variable of that
  * name holds. */
-double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
+ISO_API double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
 
 /* The first places of the hyper that kernels get, of every rule; its own follow. */
 enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
 /* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type of the step
  * that follows `iterations` completed ones. False where this step only accumulates gradients: then no kernel
  * is to run. */
-bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
-                           int64_t iterations, double learning_rate, double *hyper);
+ISO_API bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer,
+                                   iso_dtype dtype, int64_t iterations, double learning_rate, double *hyper);
 
 /* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
  * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's
@@ -75,10 +75,10 @@ bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *
  * Clipping and the accumulation of gradients (variables "optimizer/<rule>/<variable
  * path>/gradient_accumulator") are ops of the graph. Fails in the graph where no trainable variable is
  * reached or a setting makes no sense. A second call numbers its variables: "optimizer_1/iteration". */
-iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
+ISO_API iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
 /* Whether a variable of this path belongs to an optimizer: "optimizer/iteration",
  * "optimizer_1/adam/d1/kernel/momentum". */
-bool iso_path_below_optimizer(const char *path);
+ISO_API bool iso_path_below_optimizer(const char *path);
 
 #ifdef __cplusplus
 }

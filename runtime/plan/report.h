@@ -107,11 +107,11 @@ typedef struct iso_plan_report {
     double flops, bytes;                          /* of a step, of all slots; without the optimizers' */
 } iso_plan_report;
 
-void iso_plan_report_destroy(iso_plan_report *report);
+ISO_API void iso_plan_report_destroy(iso_plan_report *report);
 /* For people: tables of variables, ops, collectives and memory. */
-void iso_plan_report_print(const iso_plan_report *report, iso_text *text);
+ISO_API void iso_plan_report_print(const iso_plan_report *report, iso_text *text);
 /* For programs: one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. */
-iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text);
+ISO_API iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text);
 
 #ifdef __cplusplus
 }

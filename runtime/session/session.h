@@ -18,42 +18,42 @@ extern "C" {
  * between hosts; ISOGRID_SHM_FILES=1 puts shared memory into /dev/shm where ranks may not open each other's
  * files. TensorFlow's TF_CONFIG is not read; ISO_INVALID where it names several tasks or another role than
  * that of a worker, and MPI does not run yet. */
-iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
+ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
  * fails alone); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be
  * destroyed behind it, and used no more. */
-int iso_finish(iso_context *ctx, iso_status status);
+ISO_API int iso_finish(iso_context *ctx, iso_status status);
 
 /* ---- of a context; NULL: of a program of one rank, which iso_init was not given ---- */
-int iso_rank(const iso_context *ctx);
-int iso_ranks(const iso_context *ctx);
+ISO_API int iso_rank(const iso_context *ctx);
+ISO_API int iso_ranks(const iso_context *ctx);
 /* Ranks on this rank's host, hosts in all, and the number of a rank's host (-1: there is no such rank). */
-int iso_host_ranks(const iso_context *ctx);
-int iso_hosts(const iso_context *ctx);
-int iso_host_of_rank(const iso_context *ctx, int rank);
+ISO_API int iso_host_ranks(const iso_context *ctx);
+ISO_API int iso_hosts(const iso_context *ctx);
+ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
 /* Cores this rank may use, shared with the other ranks of its host: at least 1. --threads or ISOGRID_THREADS
  * overrides. */
-int iso_threads(const iso_context *ctx);
-uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
+ISO_API int iso_threads(const iso_context *ctx);
+ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
 /* For what is made from now on; the same on every rank. ctx must not be NULL. */
-void iso_set_seed(iso_context *ctx, uint64_t seed);
+ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option taken by iso_init, else `fallback`. Lent. */
-const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
+ISO_API const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
 
 typedef enum iso_role_kind { ISO_WORKER, ISO_EVALUATOR } iso_role_kind;
 /* Every rank is a worker: evaluators are not supported yet. */
-iso_role_kind iso_role(const iso_context *ctx);
+ISO_API iso_role_kind iso_role(const iso_context *ctx);
 /* True on rank 0 of the workers: it prints. */
-bool iso_is_chief(const iso_context *ctx);
+ISO_API bool iso_is_chief(const iso_context *ctx);
 
 /* A pointer to the MPI_Comm of the workers, NULL where there is no MPI (opaque here, so that mpi.h is not
  * needed). */
-void *iso_communicator(const iso_context *ctx);
+ISO_API void *iso_communicator(const iso_context *ctx);
 
 /* Broadcast from rank 0 of bytes; gathers `bytes` of every rank into all (in rank order). Collective; for
  * set-up, not for steps. */
-iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
-iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
+ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
+ISO_API iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
 
 #ifdef __cplusplus
 }

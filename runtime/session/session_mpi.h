@@ -22,7 +22,7 @@ extern "C" {
  * run on threads. The communicator keeps its error handler; Isogrid's own have MPI_ERRORS_RETURN, and an
  * error of MPI is ISO_FAILED with MPI's text. iso_finish leaves MPI running and never aborts the job.
  * Collective over `communicator`. */
-iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
+ISO_API iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #define ISO_SPMD_LAYOUT_H
 
 #include "runtime/base/types.h"
+#include "runtime/base/window.h"
 #include "runtime/spmd/spmd.h"
 
 /* The axes that shard one dimension, the first cutting it, each next cutting the parts.

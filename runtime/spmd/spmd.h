@@ -24,64 +24,65 @@ typedef struct iso_distribution iso_distribution;
  * ISO_INVALID (names the text and the number of ranks): the text does not parse, has fewer slots than ranks,
  * or overflows; the list has another number of slots, a rank that does not exist, or no slot for some rank.
  * Collective. */
-iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
+ISO_API iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order, any
  * permutation or subset of the ranks. NULL: contiguous blocks. Collective. */
-iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
-                              iso_mesh **mesh);
+ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
+                                      iso_mesh **mesh);
 /* A mesh of any number of slots, of which nothing can run: for plans (iso_function_plan) and for looking at
  * layouts. All its slots are said to be on rank 0. Collective. */
-iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
+ISO_API iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
  * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
  * Collective. */
-iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices, iso_mesh **mesh);
+ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices,
+                                        iso_mesh **mesh);
 /* Parses the list of the option --devices, for iso_mesh_create_on: the rank of each slot in mesh order (the
  * last axis runs fastest). Entries are ranks "0,2,1,3", ranges of ranks "0-3,3-0", or a rank and its number
  * of slots "0x4,1x4". *rank_of_slot: [*count], freed by the caller with iso_free. ISO_INVALID names the
  * position in the text. Local. */
-iso_status iso_devices_parse(const char *text, int **rank_of_slot, int *count);
+ISO_API iso_status iso_devices_parse(const char *text, int **rank_of_slot, int *count);
 /* Objects may be destroyed in any order: what another one keeps is freed with the last that keeps it. So are
  * layouts, maps, distributions, values, graphs and functions. A distribution's `arg` is the caller's. */
-void iso_mesh_destroy(iso_mesh *mesh);
+ISO_API void iso_mesh_destroy(iso_mesh *mesh);
 /* Axes and slots count from 0. Of one that there is not: NULL, size 0, rank -1. */
-int iso_mesh_axes(const iso_mesh *mesh);
-const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis);
-int iso_mesh_axis_size(const iso_mesh *mesh, int axis);
-int iso_mesh_slots(const iso_mesh *mesh);
-int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot);
+ISO_API int iso_mesh_axes(const iso_mesh *mesh);
+ISO_API const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis);
+ISO_API int iso_mesh_axis_size(const iso_mesh *mesh, int axis);
+ISO_API int iso_mesh_slots(const iso_mesh *mesh);
+ISO_API int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot);
 /* "data=2,model=4"; lent. */
-const char *iso_mesh_text(const iso_mesh *mesh);
+ISO_API const char *iso_mesh_text(const iso_mesh *mesh);
 /* Whether two meshes of one context have the same axes (names, sizes, order) and the same rank for every
  * slot. NULL equals only NULL. Local. */
-bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
+ISO_API bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
 
 /* A layout on a mesh, which it keeps, from text: one entry per dimension, mesh axes joined by '+', '-'
  * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. Behind the
  * dimensions may stand axes along which the slots hold addends of the tensor, "batch, -; partial(model)", or
  * candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID names the text, the
  * position and what is wrong there. Owned by the caller. */
-iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
+ISO_API iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
 /* Of so many dimensions: all of them whole; the first cut along an axis. */
-iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
-iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
-void iso_layout_destroy(iso_layout *layout);
+ISO_API iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
+ISO_API iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
+ISO_API void iso_layout_destroy(iso_layout *layout);
 /* One line: layout 'batch, -' on mesh batch=4,model=2; of NULL, "no layout". Any rank may print. */
-void iso_layout_print(const iso_layout *layout, FILE *out);
+ISO_API void iso_layout_print(const iso_layout *layout, FILE *out);
 /* "batch, -" into text (of `size` bytes, always terminated); returns text. */
-char *iso_layout_describe(const iso_layout *layout, char *text, size_t size);
+ISO_API char *iso_layout_describe(const iso_layout *layout, char *text, size_t size);
 
 /* ---- queries of a layout. Dimensions and axes count from 0. For a layout NULL, or a dimension or axis out
  * of range, the answer is 0, -1, false or NULL. Local. ---- */
 /* The number of its dimensions, and its mesh (lent). */
-int iso_layout_rank(const iso_layout *layout);
-iso_mesh *iso_layout_mesh(const iso_layout *layout);
+ISO_API int iso_layout_rank(const iso_layout *layout);
+ISO_API iso_mesh *iso_layout_mesh(const iso_layout *layout);
 /* The number of mesh axes that shard a dimension (0: it is whole), and each of them, as a number for
  * iso_mesh_axis_name. The first splits the dimension, each next one splits the parts again. */
-int iso_layout_axes(const iso_layout *layout, int dimension);
-int iso_layout_axis(const iso_layout *layout, int dimension, int index);
+ISO_API int iso_layout_axes(const iso_layout *layout, int dimension);
+ISO_API int iso_layout_axis(const iso_layout *layout, int dimension, int index);
 /* The number of parts of a dimension: the product of the sizes of its axes, 1 where it is whole. */
-int iso_layout_parts(const iso_layout *layout, int dimension);
+ISO_API int iso_layout_parts(const iso_layout *layout, int dimension);
 /* How the tensor lies along one mesh axis, and the dimension that the axis shards (-1: none). */
 typedef enum iso_placement {
     ISO_REPLICATED = 0,
@@ -89,19 +90,19 @@ typedef enum iso_placement {
     ISO_PARTIAL_SUM, /* the slots along the axis hold addends of the tensor */
     ISO_PARTIAL_MAX, /* candidates for its greatest elements */
 } iso_placement;
-iso_placement iso_layout_placement(const iso_layout *layout, int axis);
-int iso_layout_dimension_of(const iso_layout *layout, int axis);
+ISO_API iso_placement iso_layout_placement(const iso_layout *layout, int axis);
+ISO_API int iso_layout_dimension_of(const iso_layout *layout, int axis);
 /* Whether every slot holds the whole tensor; whether some dimension has more than one part; whether slots
  * hold addends or candidates. An axis of one slot neither shards nor makes partial. */
-bool iso_layout_is_replicated(const iso_layout *layout);
-bool iso_layout_is_sharded(const iso_layout *layout);
-bool iso_layout_is_partial(const iso_layout *layout);
+ISO_API bool iso_layout_is_replicated(const iso_layout *layout);
+ISO_API bool iso_layout_is_sharded(const iso_layout *layout);
+ISO_API bool iso_layout_is_partial(const iso_layout *layout);
 /* Whether two layouts on equal meshes shard each dimension by the same axes in the same order, and are
  * partial along the same axes. */
-bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
+ISO_API bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
 /* The part of a tensor of this global shape that a slot holds: offset and extent in each dimension, possibly
  * empty. ISO_INVALID: no such slot, or a shape of another number of dimensions. */
-iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int slot, iso_box *box);
+ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int slot, iso_box *box);
 
 /* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
  * expression (Python's) against the whole path. Paths are those of variables ("d1/kernel"), of layers' and
@@ -109,29 +110,29 @@ iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int s
  * ("d2/output"), of inputs ("image/output") and, with "optimizer:" in front, of optimizers' slots
  * ("optimizer:d1/kernel/momentum", for which only keys that begin so are tried). The map keeps the mesh.
  */
-iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
-void iso_layout_map_destroy(iso_layout_map *map);
+ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
+ISO_API void iso_layout_map_destroy(iso_layout_map *map);
 /* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
  */
-iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
+ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
 /* Takes a key out (the key itself, no expression). ISO_INVALID where the map has none such. */
-iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
+ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
 /* The keys in the order in which they were set, and their layouts as they were given; NULL outside [0,
  * count). Lent. */
-int iso_layout_map_count(const iso_layout_map *map);
-const char *iso_layout_map_key(const iso_layout_map *map, int index);
-const char *iso_layout_map_layout(const iso_layout_map *map, int index);
+ISO_API int iso_layout_map_count(const iso_layout_map *map);
+ISO_API const char *iso_layout_map_key(const iso_layout_map *map, int index);
+ISO_API const char *iso_layout_map_layout(const iso_layout_map *map, int index);
 /* The layout that the map has for a path: that of the key equal to the path, else that of the one key that
  * matches the whole path as a regular expression. *layout is NULL if no key matches (a variable of this path
  * is replicated); lent until the map's keys change or it is destroyed. ISO_INVALID: several keys match (names
  * two). Local. */
-iso_status iso_layout_map_get(iso_layout_map *map, const char *path, const iso_layout **layout);
+ISO_API iso_status iso_layout_map_get(iso_layout_map *map, const char *path, const iso_layout **layout);
 /* Adds the keys of a JSON file: {"d1/kernel": [null, "model"], "d2/kernel": [["data", "model"], null]}, as
  * Keras's tuples, or as text: {"d1/kernel": "-, model"}. Rank 0 reads it. ISO_INVALID names file, line,
  * column, key and value. Collective. */
-iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
+ISO_API iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
 /* A key that matches nothing is an error instead of a warning. */
-void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
+ISO_API void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
 /* ---- distributions: how the tensors of a graph lie on a mesh. Graphs keep theirs.
  * ---- */
@@ -154,21 +155,21 @@ typedef struct iso_distribution_options {
     void *arg;     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. */
-iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
-                                        const iso_distribution_options *options, size_t size);
+ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
+                                                const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
     iso_distribution_create_with(mesh, distribution, &(iso_distribution_options){.begin_ = 0, __VA_ARGS__},  \
                                  sizeof(iso_distribution_options))
 /* The batch (the first dimension of all inputs) split over every axis of the mesh, weights replicated but
  * those that have a layout of their own. mesh NULL: the default mesh. */
-iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
+ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 /* Inputs, variables and layers' outputs as the keys of a map say; the batch of other inputs split over one
  * axis. The distribution keeps the map. */
 typedef struct iso_model_parallel_options {
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
-iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
-                                          const iso_model_parallel_options *options, size_t size);
+ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
+                                                  const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
     iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__},            \
                                    sizeof(iso_model_parallel_options))
@@ -178,13 +179,13 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
  * and dropped after it, and every output of a layer is pinned to the batch. Each variable is cut along the
  * first dimension that the axes divide, else along the largest; single elements stay whole. The layouts of a
  * map go before these. Before the first function. ISO_INVALID for another level. */
-iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
-void iso_distribution_destroy(iso_distribution *distribution);
+ISO_API iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
+ISO_API void iso_distribution_destroy(iso_distribution *distribution);
 /* NULL where it is the default mesh and no graph has been distributed yet. */
-iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
+ISO_API iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
 /* How the functions of this graph are distributed; before the first function. The graph keeps the
  * distribution. */
-void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution);
+ISO_API void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution);
 
 #ifdef __cplusplus
 }

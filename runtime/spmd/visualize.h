@@ -24,12 +24,12 @@ typedef struct iso_visualize_options {
  * copies are listed with ',', those that hold addends of a partial tensor are joined by '+' (or, of a
  * maximum, by '|'). Of large meshes the middle is left out. ISO_INVALID where the shape does not fit the
  * layout. Any rank may draw. */
-iso_status iso_layout_visualize(const iso_layout *layout, iso_shape shape, FILE *out);
-iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, FILE *out,
-                                     const iso_visualize_options *options, size_t size);
+ISO_API iso_status iso_layout_visualize(const iso_layout *layout, iso_shape shape, FILE *out);
+ISO_API iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, FILE *out,
+                                             const iso_visualize_options *options, size_t size);
 /* The same as an SVG file, to scale; whatever has the name is replaced as a whole. ISO_IO names the path. */
-iso_status iso_layout_visualize_svg(const iso_layout *layout, iso_shape shape, const char *path,
-                                    const iso_visualize_options *options, size_t size);
+ISO_API iso_status iso_layout_visualize_svg(const iso_layout *layout, iso_shape shape, const char *path,
+                                            const iso_visualize_options *options, size_t size);
 
 #ifdef __cplusplus
 }

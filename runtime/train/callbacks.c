@@ -1,5 +1,6 @@
 /* Callbacks: creation, and calling a list of them. */
 #include "runtime/train/callbacks.h"
+#include "runtime/base/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,7 @@
 #ifndef ISO_TRAIN_CALLBACKS_H
 #define ISO_TRAIN_CALLBACKS_H
 
-#include "runtime/base/hash.h"
 #include "runtime/base/options.h"
-#include "runtime/base/shards.h"
-#include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
 #ifdef __cplusplus
@@ -16,6 +13,8 @@ typedef struct iso_model iso_model;
 typedef struct iso_callback iso_callback;
 typedef struct iso_history iso_history;
 typedef struct iso_training iso_training;
+typedef struct iso_text iso_text;                 /* isogrid_extend.h */
+typedef struct iso_state_shards iso_state_shards; /* likewise */
 
 /* Named numbers: running means of loss and metrics in an epoch; at its end also those of the validation data,
  * "val_loss". */
@@ -25,7 +24,7 @@ typedef struct iso_logs {
     const double *value;
 } iso_logs;
 /* The value of a name; NaN where there is none. */
-double iso_logs_get(const iso_logs *logs, const char *name);
+ISO_API double iso_logs_get(const iso_logs *logs, const char *name);
 
 /* What a callback is told. Lent. */
 typedef struct iso_fit_state {
@@ -45,7 +44,7 @@ typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
  * line and the history see it, with the chief's value on every rank. To be called by epoch_end, on every rank
  * with the same names (else training ends with ISO_INVALID). ISO_INVALID where there are too many, or at
  * another time. */
-iso_status iso_fit_log(iso_fit_state *state, const char *name, double value);
+ISO_API iso_status iso_fit_log(iso_fit_state *state, const char *name, double value);
 
 /* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every
  * rank. An error ends the training: at once at the beginning and end of an epoch, after the batch between
@@ -70,10 +69,10 @@ typedef struct iso_callback_options {
 } iso_callback_options;
 /* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
  * whatever it returns. */
-iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
+ISO_API iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
 #define iso_callback_create(...)                                                                             \
     iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
-void iso_callback_destroy(iso_callback *callback);
+ISO_API void iso_callback_destroy(iso_callback *callback);
 
 /* ---- Keras's callbacks: its names, defaults and meanings. Texts are copied. ---- */
 
@@ -95,7 +94,7 @@ typedef struct iso_early_stopping_options {
     int start_from_epoch;      /* epochs before, counted from 0, are not looked at */
     int verbose;               /* 1: says when it acts */
 } iso_early_stopping_options;
-iso_callback *iso_early_stopping_with(const iso_early_stopping_options *options, size_t size);
+ISO_API iso_callback *iso_early_stopping_with(const iso_early_stopping_options *options, size_t size);
 #define iso_early_stopping(...)                                                                              \
     iso_early_stopping_with(&(iso_early_stopping_options){.begin_ = 0, __VA_ARGS__},                         \
                             sizeof(iso_early_stopping_options))
@@ -113,7 +112,8 @@ typedef struct iso_reduce_lr_on_plateau_options {
     double min_lr;    /* the rate never gets lower; 0 */
     int verbose;      /* 1: says when it acts */
 } iso_reduce_lr_on_plateau_options;
-iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_options *options, size_t size);
+ISO_API iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_options *options,
+                                                    size_t size);
 #define iso_reduce_lr_on_plateau(...)                                                                        \
     iso_reduce_lr_on_plateau_with(&(iso_reduce_lr_on_plateau_options){.begin_ = 0, __VA_ARGS__},             \
                                   sizeof(iso_reduce_lr_on_plateau_options))
@@ -127,8 +127,8 @@ typedef struct iso_learning_rate_scheduler_options {
     void *user;
     int verbose; /* 1: says so each time */
 } iso_learning_rate_scheduler_options;
-iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler_options *options,
-                                               size_t size);
+ISO_API iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler_options *options,
+                                                       size_t size);
 #define iso_learning_rate_scheduler(...)                                                                     \
     iso_learning_rate_scheduler_with(                                                                        \
         &(iso_learning_rate_scheduler_options){.begin_ = 0, .schedule = __VA_ARGS__},                        \
@@ -141,7 +141,7 @@ typedef struct iso_terminate_on_nan_options {
     char begin_;
     bool raise_error;
 } iso_terminate_on_nan_options;
-iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *options, size_t size);
+ISO_API iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *options, size_t size);
 #define iso_terminate_on_nan(...)                                                                            \
     iso_terminate_on_nan_with(&(iso_terminate_on_nan_options){.begin_ = 0, __VA_ARGS__},                     \
                               sizeof(iso_terminate_on_nan_options))
@@ -156,7 +156,7 @@ typedef struct iso_csv_logger_options {
     const char *separator; /* "," one character */
     bool append;           /* behind what is in the file; the line of names only where it is empty */
 } iso_csv_logger_options;
-iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
+ISO_API iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
 #define iso_csv_logger(...)                                                                                  \
     iso_csv_logger_with(&(iso_csv_logger_options){.begin_ = 0, .path = __VA_ARGS__},                         \
                         sizeof(iso_csv_logger_options))
@@ -179,7 +179,7 @@ typedef struct iso_tensorboard_options {
     int64_t
         profile_batch; /* the trace of this batch of this run, from 1, below train/plugins/profile; 0: none */
 } iso_tensorboard_options;
-iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
+ISO_API iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
 #define iso_tensorboard(...)                                                                                 \
     iso_tensorboard_with(&(iso_tensorboard_options){.begin_ = 0, .path = __VA_ARGS__},                       \
                          sizeof(iso_tensorboard_options))
@@ -193,7 +193,7 @@ typedef struct iso_profile_options {
     int64_t
         step; /* of those that this run makes, from 1; 0: in the middle of their second epoch, or only one */
 } iso_profile_options;
-iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
+ISO_API iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
 #define iso_profile(...)                                                                                     \
     iso_profile_with(&(iso_profile_options){.begin_ = 0, .path = __VA_ARGS__}, sizeof(iso_profile_options))
 
@@ -201,14 +201,14 @@ iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
  * fingerprint of the weights. What was in the file goes when the first epoch has
  * ended, unless training goes on from a checkpoint; ISO_INVALID where it cannot be written, before training
  * begins. */
-iso_callback *iso_history_file(const char *path);
+ISO_API iso_callback *iso_history_file(const char *path);
 
 /* ---- history: losses and metrics of each epoch ---- */
-void iso_history_destroy(iso_history *history);
-int iso_history_epochs(const iso_history *history);
+ISO_API void iso_history_destroy(iso_history *history);
+ISO_API int iso_history_epochs(const iso_history *history);
 /* The logs of an epoch, 0 being the first that was trained: NaN for what other epochs only have logged. Of
  * an epoch that there is not: no logs. Lent. */
-iso_logs iso_history_logs(const iso_history *history, int epoch);
+ISO_API iso_logs iso_history_logs(const iso_history *history, int epoch);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/base/json.h"
 #include "runtime/base/shards.h"
+#include "runtime/base/text.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/progress.h"
 

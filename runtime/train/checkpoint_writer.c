@@ -1,4 +1,5 @@
 /* A saver and what it saves of a training; what became of each save is told by the chief. */
+#include "runtime/checkpoint/saver.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@ extern "C" {
 /* Writes the weights of a model, its other variables and, where it is compiled, the optimizer's state into a
  * file that ends in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the
  * name, when it is whole. Collective. */
-iso_status iso_model_save_weights(iso_model *model, const char *path);
+ISO_API iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
     const char *path;  /* positional */
     bool no_optimizer; /* its state stays as it is */
@@ -20,8 +20,8 @@ typedef struct iso_load_weights_options {
  * Keras, on any mesh, and the optimizer's state where the file has it. Checksums, where there are any, are
  * compared first; ISO_INVALID names the first tensor that is missing, too much, or of another shape, and
  * nothing has been changed then. Collective. */
-iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
-                                       size_t size);
+ISO_API iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
+                                               size_t size);
 #define iso_model_load_weights(model, ...)                                                                   \
     iso_model_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
                                 sizeof(iso_load_weights_options))
@@ -37,8 +37,8 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
  * error. Damaged checkpoints are skipped with a warning that names them. A checkpoint of another network is
  * an error: of this call if `build` has made functions (the model is then destroyed), else of the call that
  * makes the first function. *model is owned by the caller, and set on success only. Collective. */
-iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
-                                       iso_model *(*build)(iso_context *ctx), iso_model **model);
+ISO_API iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
+                                               iso_model *(*build)(iso_context *ctx), iso_model **model);
 
 typedef struct iso_model_checkpoint_options {
     char begin_;
@@ -62,7 +62,7 @@ typedef struct iso_model_checkpoint_options {
     int verbose;        /* 1: a line for each checkpoint */
 } iso_model_checkpoint_options;
 /* Saves checkpoints from which training goes on to the last bit (iso_fit's .resume). */
-iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *options, size_t size);
+ISO_API iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *options, size_t size);
 #define iso_model_checkpoint(...)                                                                            \
     iso_model_checkpoint_with(&(iso_model_checkpoint_options){.begin_ = 0, .path = __VA_ARGS__},             \
                               sizeof(iso_model_checkpoint_options))
@@ -80,13 +80,13 @@ typedef struct iso_backup_and_restore_options {
 } iso_backup_and_restore_options;
 /* Keeps one checkpoint of a training and, where the folder has one when training begins, goes on from it.
  * Removed when training ends without an error. */
-iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
+ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(&(iso_backup_and_restore_options){.begin_ = 0, .folder = __VA_ARGS__},       \
                                 sizeof(iso_backup_and_restore_options))
 /* What `keep_backup` has left of it, for whom training is not all: to be called when what comes of it has
  * been saved. Other files of the folder stay. By one rank. */
-void iso_backup_remove(const char *folder);
+ISO_API void iso_backup_remove(const char *folder);
 
 #ifdef __cplusplus
 }

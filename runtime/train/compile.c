@@ -4,6 +4,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/exec/set_aside.h"
+#include "runtime/graph/layer.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 #include "runtime/train/same_model_impl.h"

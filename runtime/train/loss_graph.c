@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/layer.h"
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
 

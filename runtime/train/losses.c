@@ -1,5 +1,6 @@
 /* What losses have in common: their rows, and how targets, predictions and weights fit together. */
 #include "runtime/train/losses.h"
+#include "runtime/graph/layer.h"
 
 #include <string.h>
 

@@ -13,10 +13,10 @@ extern "C" {
  * ---- y_pred: [batch, ..., n]; result: [batch, ...]. Probabilities are clipped to [1e-7, 1 - 1e-7]. */
 
 /* y_true: as y_pred */
-iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred);
-iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred);
+ISO_API iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred);
+ISO_API iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred);
 /* delta 0: 1 */
-iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta);
+ISO_API iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta);
 
 typedef struct iso_crossentropy_options {
     char begin_;
@@ -25,11 +25,11 @@ typedef struct iso_crossentropy_options {
     double label_smoothing; /* 0; not of sparse labels */
 } iso_crossentropy_options;
 /* y_true: classes as integers or integral floats, [batch, ...] or [batch, ..., 1] */
-iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *options, size_t size);
+ISO_API iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 /* y_true: distributions, as y_pred */
-iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *options, size_t size);
+ISO_API iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 /* y_true: 0 to 1, as y_pred; the mean over the last dimension */
-iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options, size_t size);
+ISO_API iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 #define ISO_CROSSENTROPY_(function, ...)                                                                     \
     function(&(iso_crossentropy_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_crossentropy_options))
 #define iso_sparse_crossentropy(...) ISO_CROSSENTROPY_(iso_sparse_crossentropy_with, __VA_ARGS__)
@@ -38,7 +38,7 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options
 
 /* Keras's reduction "sum_over_batch_size": sum(values * weights) / number of values. weights: NULL, [batch]
  * or what broadcasts to the values. */
-iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
+ISO_API iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
 
 /* ---- losses by name ---- */
 /* ISO_LOSS_MSE, ...: those of the list. */
@@ -49,12 +49,12 @@ typedef enum iso_loss {
     ISO_LOSS_COUNT
 } iso_loss;
 /* "sparse_crossentropy_logits"; NULL outside the range. */
-const char *iso_loss_name(iso_loss loss);
+ISO_API const char *iso_loss_name(iso_loss loss);
 /* Takes our names and Keras's ("mean_squared_error", "sparse_categorical_crossentropy"); ISO_INVALID offers
  * the nearest. */
-iso_status iso_loss_find(const char *name, iso_loss *loss);
+ISO_API iso_status iso_loss_find(const char *name, iso_loss *loss);
 /* The targets' part in a batch for a model with this output: element type and shape of a row. */
-iso_dtype iso_loss_target_dtype(iso_loss loss);
+ISO_API iso_dtype iso_loss_target_dtype(iso_loss loss);
 
 /* ---- metrics: by name for iso_compile(), as functions for one's own loops ---- */
 /* ISO_METRIC_MSE, ...: those of the list. ISO_METRIC_ACCURACY is sparse by the loss, else binary where one
@@ -66,12 +66,12 @@ typedef enum iso_metric {
     ISO_METRIC_COUNT
 } iso_metric;
 /* Isogrid's name ("sparse_accuracy") and Keras's ("sparse_categorical_accuracy"); NULL outside the range. */
-const char *iso_metric_name(iso_metric metric);
-const char *iso_metric_keras_name(iso_metric metric);
+ISO_API const char *iso_metric_name(iso_metric metric);
+ISO_API const char *iso_metric_keras_name(iso_metric metric);
 /* What logs and files call it where iso_compile's .metric_names does not say: Keras's name, but "accuracy",
  * "mse" and "mae". */
-const char *iso_metric_title(iso_metric metric);
-iso_status iso_metric_find(const char *name, iso_metric *metric);
+ISO_API const char *iso_metric_title(iso_metric metric);
+ISO_API iso_status iso_metric_find(const char *name, iso_metric *metric);
 
 typedef struct iso_metric_options {
     char begin_;
@@ -88,13 +88,13 @@ typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;
 } iso_metric_sums;
-iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
+ISO_API iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
 #define iso_metric_build(...)                                                                                \
     iso_metric_build_with(&(iso_metric_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_metric_options))
 
 /* The metric's value: its last step (the root of RootMeanSquaredError), applied once to the mean, sum /
  * weight. 0 / 0 is 0. Local. */
-double iso_metric_result(iso_metric metric, double sum, double weight);
+ISO_API double iso_metric_result(iso_metric metric, double sum, double weight);
 
 #ifdef __cplusplus
 }

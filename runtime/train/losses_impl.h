@@ -2,6 +2,7 @@
 #ifndef ISO_TRAIN_LOSSES_IMPL_H
 #define ISO_TRAIN_LOSSES_IMPL_H
 
+#include "runtime/graph/layer.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/train/loss.h"
 

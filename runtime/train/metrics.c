@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/text.h"
+#include "runtime/graph/layer.h"
 #include "runtime/train/losses_impl.h"
 
 /* ---- the rows ---- */

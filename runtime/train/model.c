@@ -1,5 +1,6 @@
 /* Models: creation, parts, and how their reported values add up over batches. */
 #include "runtime/train/model.h"
+#include "runtime/graph/layer.h"
 
 #include <math.h>
 #include <string.h>

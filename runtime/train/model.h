@@ -24,31 +24,31 @@ typedef struct iso_saved_file iso_saved_file;
  * iso_graph_destroy(g) does nothing. A graph has one model: a second one does not get it, and its error says
  * so. Never NULL: the first error made while building stays in the model, and
  * iso_compile returns it on every rank. Not collective, but every rank must build the same model. */
-iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
+ISO_API iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
 /* The same with several (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS); data sets have their
  * components in this order: inputs, then the targets of the outputs that have a loss or metrics. */
-iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
-                                    iso_tensor *const *outputs, int output_count);
-void iso_model_destroy(iso_model *model);
-iso_graph *iso_model_graph(iso_model *model);
+ISO_API iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
+                                            iso_tensor *const *outputs, int output_count);
+ISO_API void iso_model_destroy(iso_model *model);
+ISO_API iso_graph *iso_model_graph(iso_model *model);
 /* The first ones, and by index; NULL outside. Lent. */
-iso_tensor *iso_model_input(iso_model *model);
-iso_tensor *iso_model_output(iso_model *model);
-int iso_model_input_count(const iso_model *model);
-int iso_model_output_count(const iso_model *model);
-iso_tensor *iso_model_input_at(iso_model *model, int index);
-iso_tensor *iso_model_output_at(iso_model *model, int index);
+ISO_API iso_tensor *iso_model_input(iso_model *model);
+ISO_API iso_tensor *iso_model_output(iso_model *model);
+ISO_API int iso_model_input_count(const iso_model *model);
+ISO_API int iso_model_output_count(const iso_model *model);
+ISO_API iso_tensor *iso_model_input_at(iso_model *model, int index);
+ISO_API iso_tensor *iso_model_output_at(iso_model *model, int index);
 /* By which reported values name an output ("<name>_loss"): that of the layer that made it, as in Keras,
  * unless set otherwise before iso_compile. Lent. */
-const char *iso_model_output_name(iso_model *model, int index);
-void iso_model_set_output_name(iso_model *model, int index, const char *name);
+ISO_API const char *iso_model_output_name(iso_model *model, int index);
+ISO_API void iso_model_set_output_name(iso_model *model, int index, const char *name);
 /* Whether that was done. */
-bool iso_model_output_has_name(const iso_model *model, int index);
+ISO_API bool iso_model_output_has_name(const iso_model *model, int index);
 /* By path ("d1/kernel"); NULL where there is none. Lent; read and assigned after iso_compile. */
-iso_variable *iso_model_variable(iso_model *model, const char *path);
+ISO_API iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Keras's table of layers, output shapes and parameters, and where the model is no chain what is connected to
  * what. Any rank may print. */
-void iso_model_summary(iso_model *model, FILE *out);
+ISO_API void iso_model_summary(iso_model *model, FILE *out);
 
 /* A metric of one's own: a value for each row (or each element) of a batch; it is averaged. */
 typedef struct iso_custom_metric {
@@ -122,26 +122,26 @@ typedef struct iso_compile_options {
  *     (ISO_INVALID names it). The program must add its own ops, variables and layers to the graph before the
  *     first call; later ones are ISO_INVALID.
  * Collective. */
-iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
+ISO_API iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
 #define iso_compile(model, ...)                                                                              \
     iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
 
 /* What a model was compiled with, Keras's defaults filled in: the optimizer (its no_decay is not kept) and
  * what output `index` is trained for. NULL before iso_compile. Lent. */
-const iso_optimizer *iso_model_optimizer(const iso_model *model);
-const iso_output_options *iso_model_compiled_output(const iso_model *model, int index);
+ISO_API const iso_optimizer *iso_model_optimizer(const iso_model *model);
+ISO_API const iso_output_options *iso_model_compiled_output(const iso_model *model, int index);
 
 /* Keras's layer.trainable = ...: whether the weights of a layer, or of all layers of a block ("encoder"), are
  * trained; layer NULL: of the whole model. A frozen BatchNormalization uses its moving statistics in training
  * too and leaves them as they are. Takes effect with the next iso_compile. ISO_INVALID: no such layer or
  * block (names the nearest). Local; every rank must do it alike. */
-iso_status iso_model_set_trainable(iso_model *model, const char *layer, bool trainable);
+ISO_API iso_status iso_model_set_trainable(iso_model *model, const char *layer, bool trainable);
 
 /* Instead of compiling: builds losses, metrics and updates into the model's graph, and says what the training
  * function would be, for iso_function_plan and iso_function_suggest. The model is of no other use then.
  * Local. */
-iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
-                                   iso_function_options *training);
+ISO_API iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
+                                           iso_function_options *training);
 
 typedef struct iso_fit_options {
     char begin_;
@@ -162,7 +162,8 @@ typedef struct iso_fit_options {
 
 /* Trains. A data set without a batch size is batched by 32. ISO_INVALID where the data does not fit the model
  * (names both shapes) or holds what it must not (a label outside the classes). Collective. */
-iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *options, size_t size);
+ISO_API iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *options,
+                                size_t size);
 #define iso_fit(model, data, ...)                                                                            \
     iso_fit_with(model, data, &(iso_fit_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_fit_options))
 
@@ -176,8 +177,8 @@ typedef struct iso_evaluate_options {
 
 /* Loss and metrics on a data set, exact for any batch size and mesh: sums over rows divided by counts.
  * Collective. */
-iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
-                             size_t size);
+ISO_API iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
+                                     size_t size);
 #define iso_evaluate(model, data, ...)                                                                       \
     iso_evaluate_with(model, data, &(iso_evaluate_options){.begin_ = 0, __VA_ARGS__},                        \
                       sizeof(iso_evaluate_options))
@@ -201,27 +202,27 @@ typedef struct iso_predict_options {
 /* The outputs of a data set's rows, in its order, in inference mode. Targets and weights are not read; the
  * model need not be compiled (its distribution is then that of iso_graph_distribute, or every slot there is).
  * A data set without a batch size is batched by 32. ISO_INVALID where the data does not fit. Collective. */
-iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
-                            size_t size);
+ISO_API iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
+                                    size_t size);
 #define iso_predict(model, data, ...)                                                                        \
     iso_predict_with(model, data, &(iso_predict_options){.begin_ = 0, __VA_ARGS__},                          \
                      sizeof(iso_predict_options))
 
 /* The rate of the next step, of a compiled model. Collective. */
-iso_status iso_model_learning_rate(iso_model *model, double *rate);
+ISO_API iso_status iso_model_learning_rate(iso_model *model, double *rate);
 /* The rate of all steps that follow, the same on every rank. ISO_INVALID where the optimizer follows a
  * schedule. Collective. */
-iso_status iso_model_set_learning_rate(iso_model *model, double rate);
+ISO_API iso_status iso_model_set_learning_rate(iso_model *model, double rate);
 
 /* The compiled functions, for facts, counts and printed plans; NULL before iso_compile. Lent until the model
  * is compiled again. */
-iso_function *iso_model_training_function(iso_model *model);
-iso_function *iso_model_evaluation_function(iso_model *model);
+ISO_API iso_function *iso_model_training_function(iso_model *model);
+ISO_API iso_function *iso_model_evaluation_function(iso_model *model);
 /* Names of the values that training gives, those of Keras: "loss", with several losses "<output>_loss" of
  * each, then metrics, weighted and custom metrics in the order of the outputs; with several outputs
  * "<output>_<metric>". NULL outside [0, count). */
-int iso_model_value_count(const iso_model *model);
-const char *iso_model_value_name(const iso_model *model, int index);
+ISO_API int iso_model_value_count(const iso_model *model);
+ISO_API const char *iso_model_value_name(const iso_model *model, int index);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #ifndef ISO_TRAIN_MODEL_IMPL_H
 #define ISO_TRAIN_MODEL_IMPL_H
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/graph/savepoint.h"
 #include "runtime/train/model.h"

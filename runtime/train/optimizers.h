@@ -31,7 +31,7 @@ typedef struct iso_sgd_options {
     bool nesterov;
     ISO_OPTIMIZER_OPTIONS;
 } iso_sgd_options;
-iso_optimizer iso_sgd_with(const iso_sgd_options *options, size_t size);
+ISO_API iso_optimizer iso_sgd_with(const iso_sgd_options *options, size_t size);
 #define iso_sgd(...) iso_sgd_with(&(iso_sgd_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_sgd_options))
 
 typedef struct iso_rmsprop_options {
@@ -43,7 +43,7 @@ typedef struct iso_rmsprop_options {
     bool centered;
     ISO_OPTIMIZER_OPTIONS;
 } iso_rmsprop_options;
-iso_optimizer iso_rmsprop_with(const iso_rmsprop_options *options, size_t size);
+ISO_API iso_optimizer iso_rmsprop_with(const iso_rmsprop_options *options, size_t size);
 #define iso_rmsprop(...)                                                                                     \
     iso_rmsprop_with(&(iso_rmsprop_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rmsprop_options))
 
@@ -55,8 +55,8 @@ typedef struct iso_adam_options {
     bool amsgrad;
     ISO_OPTIMIZER_OPTIONS; /* weight_decay of AdamW: 0.004 */
 } iso_adam_options;
-iso_optimizer iso_adam_with(const iso_adam_options *options, size_t size);
-iso_optimizer iso_adamw_with(const iso_adam_options *options, size_t size);
+ISO_API iso_optimizer iso_adam_with(const iso_adam_options *options, size_t size);
+ISO_API iso_optimizer iso_adamw_with(const iso_adam_options *options, size_t size);
 #define iso_adam(...) iso_adam_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
 #define iso_adamw(...) iso_adamw_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
 
@@ -67,7 +67,7 @@ typedef struct iso_adagrad_options {
     double epsilon;             /* 1e-7 */
     ISO_OPTIMIZER_OPTIONS;
 } iso_adagrad_options;
-iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
+ISO_API iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
 #define iso_adagrad(...)                                                                                     \
     iso_adagrad_with(&(iso_adagrad_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adagrad_options))
 
@@ -79,7 +79,7 @@ typedef struct iso_exponential_decay_options {
     double decay_rate;
     bool staircase;
 } iso_exponential_decay_options;
-iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *options, size_t size);
+ISO_API iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *options, size_t size);
 #define iso_exponential_decay(...)                                                                           \
     iso_exponential_decay_with(&(iso_exponential_decay_options){.begin_ = 0, __VA_ARGS__},                   \
                                sizeof(iso_exponential_decay_options))
@@ -94,24 +94,24 @@ typedef struct iso_cosine_decay_options {
     double warmup_target;
     int64_t warmup_steps;
 } iso_cosine_decay_options;
-iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
+ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
 #define iso_cosine_decay(...)                                                                                \
     iso_cosine_decay_with(&(iso_cosine_decay_options){.begin_ = 0, __VA_ARGS__},                             \
                           sizeof(iso_cosine_decay_options))
 
 /* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most
  * ISO_MAX_PIECES. */
-iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
+ISO_API iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
 
 /* "sgd", "rmsprop", "adam", "adamw", "adagrad" with Keras's defaults; ISO_INVALID names those that there are.
  */
-iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
-int iso_optimizer_count(void);
+ISO_API iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
+ISO_API int iso_optimizer_count(void);
 /* NULL outside [0, count). */
-const char *iso_optimizer_name(int index);
+ISO_API const char *iso_optimizer_name(int index);
 /* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its
  * value. */
-iso_status iso_optimizer_check(const iso_optimizer *optimizer);
+ISO_API iso_status iso_optimizer_check(const iso_optimizer *optimizer);
 
 #ifdef __cplusplus
 }

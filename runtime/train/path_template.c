@@ -1,3 +1,4 @@
+#include "runtime/base/text.h"
 #include "runtime/train/path_template_impl.h"
 
 #include <ctype.h>

@@ -2,6 +2,7 @@
 #ifndef ISO_TRAIN_PATH_TEMPLATE_IMPL_H
 #define ISO_TRAIN_PATH_TEMPLATE_IMPL_H
 
+#include "runtime/base/text.h"
 #include "runtime/train/callbacks.h"
 
 /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5" with epoch, batch and the values of the logs put in; {{ and }}

@@ -4,6 +4,8 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/log.h"
+#include "runtime/checkpoint/saver.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/state_impl.h"

@@ -1,4 +1,5 @@
 #include "runtime/train/snapshot.h"
+#include "runtime/exec/inspect.h"
 
 #include <stdio.h>
 #include <string.h>

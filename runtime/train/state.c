@@ -5,7 +5,9 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
+#include "runtime/base/hash.h"
 #include "runtime/exec/value.h"
+#include "runtime/graph/layer.h"
 #include "runtime/train/loss.h"
 #include "runtime/train/state_impl.h"
 

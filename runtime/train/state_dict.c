@@ -5,6 +5,8 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/saver.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/train/keras/weight_paths.h"
 #include "runtime/train/snapshot.h"

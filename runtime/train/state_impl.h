@@ -5,6 +5,7 @@
 
 #include "runtime/base/json.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/train/training_impl.h"
 
 /* Adds the state of a model, and of its training (NULL: of the model alone). Local; alike on all ranks but

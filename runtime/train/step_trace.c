@@ -1,4 +1,5 @@
 #include "runtime/train/step_trace.h"
+#include "runtime/exec/inspect.h"
 
 #include "runtime/train/training_impl.h"
 

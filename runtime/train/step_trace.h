@@ -2,6 +2,7 @@
 #ifndef ISO_TRAIN_STEP_TRACE_H
 #define ISO_TRAIN_STEP_TRACE_H
 
+#include "runtime/base/text.h"
 #include "runtime/train/callbacks.h"
 
 typedef struct iso_step_trace {

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "runtime/checkpoint/saver.h"
 #include "runtime/isogrid.h"
 #include "tests/support/run_tests.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/isogrid_extend.h"
 #include "runtime/isogrid_mpi.h"
 #include "tests/support/folder.h"
 #include "tests/support/run_tests.h"
@@ -32,7 +33,6 @@ typedef struct made_things {
     const iso_batch *batch; /* lent */
     iso_progress *progress;
     iso_callback *callback;
-    iso_saver *saver;
     iso_saved_file *file;
     char *characters;
     int *integers;
@@ -68,9 +68,7 @@ typedef struct fixture {
     iso_logs logs;
     iso_fit_state state;
     iso_progress *progress;
-    iso_saver *saver;
     iso_saved_file *file;
-    iso_file_spec contents;
     iso_keras_unpacked unpacked;
     iso_optimizer optimizer;
     const iso_optimizer_rule *rule;
@@ -88,7 +86,6 @@ typedef struct fixture {
     iso_sliding_window window;
     iso_status status;
     const iso_layout *lent;
-    iso_hash_key keys[1];
     const char *names[2];
     char characters[512];
     double numbers[4096], *outputs[8];
@@ -171,7 +168,6 @@ static void take_back(void)
     iso_dataset_destroy(made->data);
     iso_progress_destroy(made->progress);
     iso_callback_destroy(made->callback);
-    iso_saver_destroy(made->saver);
     iso_saved_file_close(made->file);
     iso_value_destroy(made->value);
     iso_distribution_destroy(made->distribution);
@@ -220,7 +216,6 @@ static iso_status set_up_layouts(void)
     ISO_TRY(iso_data_parallel_create(f.mesh, &f.distribution));
     ISO_TRY(iso_value_create(f.layout, ISO_F32, ISO_SHAPE(12), &f.value));
     f.own_slot = iso_rank(f.ctx);
-    ISO_TRY(iso_saver_create(f.ctx, &f.saver, .waits = true));
     ISO_TRY(iso_progress_create(f.ctx, &f.progress, .verbose = ISO_ZERO));
 done:
     return status;
@@ -268,7 +263,6 @@ static void tear_down(void)
     iso_plan_report_destroy(f.report);
     iso_state_shards_free(&f.shards);
     iso_saved_file_close(f.file);
-    iso_saver_destroy(f.saver);
     iso_progress_destroy(f.progress);
     iso_history_destroy(f.history);
     iso_model_destroy(f.model);

@@ -13,6 +13,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
 
 /* As ck_assert_msg, which writes a file each time, but for loops. */

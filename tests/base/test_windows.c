@@ -3,6 +3,7 @@
 
 #include "runtime/base/random.h"
 #include "runtime/base/types.h"
+#include "runtime/base/window.h"
 #include "tests/support/run_tests.h"
 
 /* Four places of two elements each over nine: the last place covers what is left; no place covers nothing. */

@@ -25,6 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/session/session.h"
 
 enum { TENSORS = 24, MOST_ROUNDS = 101, KINDS = 6, AT_ONCE = 8 << 20 };

@@ -8,6 +8,7 @@
 #include "models/layers.h"
 #include "runtime/base/clock.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/optimizers.h"

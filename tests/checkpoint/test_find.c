@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/checkpoint/commit_record.h"
+#include "runtime/checkpoint/saver.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/run_tests.h"
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/lock.h"
 #include "runtime/checkpoint/commit_record.h"
+#include "runtime/checkpoint/saver.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/dice.h"
 #include "tests/support/run_tests.h"

@@ -9,6 +9,7 @@
 #include "runtime/base/lock.h"
 #include "runtime/checkpoint/commit_record.h"
 #include "runtime/checkpoint/crc.h"
+#include "runtime/checkpoint/saver.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/run_tests.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/exec/function_impl.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/economy.h"

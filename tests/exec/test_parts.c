@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/exec/function.h"
+#include "runtime/graph/layer.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"

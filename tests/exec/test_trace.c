@@ -6,6 +6,7 @@
 
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/trial.h"

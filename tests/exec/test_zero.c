@@ -9,6 +9,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"

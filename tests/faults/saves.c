@@ -24,6 +24,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/saver.h"
 #include "tests/faults/faults.h"
 #include "tests/support/known_state.h"
 

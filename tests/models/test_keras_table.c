@@ -15,6 +15,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/json.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

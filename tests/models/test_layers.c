@@ -7,6 +7,7 @@
 
 #include "models/layers/config.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "tests/support/run_tests.h"
 
 static iso_graph *graph;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 

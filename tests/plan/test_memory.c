@@ -8,6 +8,7 @@
 
 #include "models/models.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

@@ -7,6 +7,7 @@
 
 #include "models/layers.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/optimizers.h"

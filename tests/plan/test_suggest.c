@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/layers.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/exec/suggest.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"

@@ -13,6 +13,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/session/session.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"

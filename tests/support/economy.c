@@ -1,4 +1,5 @@
 #include "tests/support/economy.h"
+#include "runtime/graph/ops/list.h"
 
 #include <check.h>
 #include <stdlib.h>

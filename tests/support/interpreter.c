@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/graph/ops/list.h"
 
 enum { GUARD_BYTES = 64, GUARD = 0xA5, GARBAGE = 0x7F };
 

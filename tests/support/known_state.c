@@ -1,4 +1,5 @@
 #include "tests/support/known_state.h"
+#include "runtime/checkpoint/saver.h"
 
 #include <stdio.h>
 #include <stdlib.h>

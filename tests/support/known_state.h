@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_KNOWN_STATE_H
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/session/session.h"
 
 enum { KNOWN_TENSORS = 6, KNOWN_PIECES = 5 };

@@ -5,6 +5,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
 #include "tests/support/callback_state.h"

@@ -10,6 +10,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/snapshot.h"
 #include "tests/support/callback_state.h"

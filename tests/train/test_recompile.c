@@ -7,6 +7,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"

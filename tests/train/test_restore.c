@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/hash.h"
 #include "runtime/isogrid.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"

@@ -6,6 +6,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/text.h"
 #include "runtime/isogrid.h"
+#include "runtime/isogrid_extend.h"
 #include "runtime/train/keras/weight_paths.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

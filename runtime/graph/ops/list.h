@@ -3,6 +3,15 @@
 #ifndef OP
 #include "runtime/graph/op.h"
 #define OP(name) extern const iso_op_type iso_op_##name;
+
+/* Every op type, those that a program registered after the others; NULL outside [0, count), or where there is
+ * none of the name. */
+int iso_op_type_count(void);
+const iso_op_type *iso_op_type_at(int index);
+const iso_op_type *iso_op_type_find(const char *name);
+/* The planner's ops, which have no kernels. */
+extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
+    iso_op_apply_optimizer;
 #endif
 // clang-format off
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/graph/op.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/train/keras/topology.h"
 
 enum { OUTSIDE = -2, NONE = -1 };

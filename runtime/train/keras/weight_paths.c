@@ -6,6 +6,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/graph/layer.h"
 #include "runtime/graph/pending.h"
 #include "runtime/train/keras/topology.h"
 #include "runtime/train/keras/weight_paths.h"

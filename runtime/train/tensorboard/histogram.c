@@ -1,4 +1,5 @@
 #include "runtime/train/tensorboard/histogram.h"
+#include "runtime/exec/inspect.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,6 @@
+#include "runtime/base/build.h"
+
+const char *iso_version(void)
+{
+    return ISO_VERSION;
+}

@@ -1,0 +1,24 @@
+/* Fingerprints of variables. */
+#ifndef ISO_BASE_FINGERPRINT_H
+#define ISO_BASE_FINGERPRINT_H
+
+#include <stdint.h>
+
+#include "runtime/base/build.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A sum of mixed hashes, one per element: no order of adding and no partition changes it. */
+typedef struct iso_fingerprint {
+    uint64_t word[2];
+} iso_fingerprint;
+
+/* 32 hexadecimal digits. */
+ISO_API void iso_fingerprint_text(const iso_fingerprint *sum, char text[33]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+/* What functions do, as data: plans, traces of a run, and the parts of variables in this process's memory. */
+#ifndef ISO_EXEC_INSPECT_H
+#define ISO_EXEC_INSPECT_H
+
+#include "runtime/base/shards.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/function.h"
+#include "runtime/plan/report.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
+ * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (of
+ * a mesh without a list of ranks: in mesh order); 0: one host has all slots. The graph's distribution must
+ * have a mesh. Local. */
+ISO_API iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
+                                     const iso_function_options *options, iso_plan_report **report);
+
+/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective.
+ */
+ISO_API iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
+/* Records the next run: when each instruction, exchange and wait of each slot begins and ends. Steps that are
+ * not recorded are not slowed. Collective. */
+ISO_API iso_status iso_function_record(iso_function *function);
+/* Adds the run that was recorded last to the text of the chief (rank 0), as a Chrome trace (JSON;
+ * docs/callbacks.md says what is in it). Nothing is added elsewhere. ISO_INVALID where none was recorded.
+ * Collective. */
+ISO_API iso_status iso_function_trace(iso_function *function, iso_text *json);
+
+/* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
+ * iso_state_shards_free. */
+ISO_API iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *shards);
+ISO_API void iso_state_shards_free(iso_state_shards *shards);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,17 @@
+/* Isogrid for those who extend it in a source tree of their own: ops with their kernels (op.h says how they
+ * are registered), layers, losses and callbacks that keep state in checkpoints; plans and files as data. */
+#ifndef ISOGRID_EXTEND_H
+#define ISOGRID_EXTEND_H
+
+#include "runtime/backend/kernel.h"
+#include "runtime/base/log.h"
+#include "runtime/base/shards.h"
+#include "runtime/base/text.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/exec/inspect.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/op.h"
+#include "runtime/isogrid.h"
+#include "runtime/plan/report.h"
+
+#endif
