@@ -17,6 +17,9 @@ ISO_API iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pre
 ISO_API iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred);
 /* delta 0: 1 */
 ISO_API iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta);
+/* Kullback-Leibler: sum(y_true * log(y_true / y_pred)) over the last dimension; both are clipped to [1e-7, 1].
+ * y_true: distributions, as y_pred */
+ISO_API iso_tensor *iso_kl_divergence(iso_tensor *y_true, iso_tensor *y_pred);
 
 typedef struct iso_crossentropy_options {
     char begin_;

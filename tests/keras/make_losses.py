@@ -21,10 +21,13 @@ LOSSES = {
     "sparse_crossentropy": keras.losses.SparseCategoricalCrossentropy,
     "crossentropy": keras.losses.CategoricalCrossentropy,
     "binary_crossentropy": keras.losses.BinaryCrossentropy,
+    "kl_divergence": keras.losses.KLDivergence,
 }
 METRICS = {
     "mse": keras.metrics.MeanSquaredError,
     "mae": keras.metrics.MeanAbsoluteError,
+    "rmse": keras.metrics.RootMeanSquaredError,
+    "kl_divergence": keras.metrics.KLDivergence,
     "sparse_accuracy": keras.metrics.SparseCategoricalAccuracy,
     "accuracy": keras.metrics.CategoricalAccuracy,
     "binary_accuracy": keras.metrics.BinaryAccuracy,
@@ -168,6 +171,21 @@ def binary(file):
               from_logits=True)
 
 
+def divergence(file):
+    for name, shape in (("rank2", (5, 4)), ("rank3", (3, 4, 2))):
+        g = common.rng("kl_divergence/" + name)
+        t, p = (softmax(common.normal(g, shape)) for _ in range(2))
+        loss_case(file, f"kl_divergence/{name}", t, p)
+        loss_case(file, f"kl_divergence/{name}_weighted", t, p,
+                  weights("kl_divergence/" + name, shape[:-1], True))
+    # Keras does not divide by the sum, and clips both to [1e-7, 1].
+    rough = np.abs(common.normal(g, (5, 4), 0.4)) + np.float32(0.1)
+    loss_case(file, "kl_divergence/not_normalised", softmax(rough), rough)
+    loss_case(file, "kl_divergence/clipped",
+              np.array([[0, 1, 0], [0.5, 0.5, 0], [2, -1, 0]], np.float32),
+              np.array([[0, 0.75, 0.25], [2, -1, 0], [0.5, 0, 3]], np.float32))
+
+
 def metric_case(file, name, batches, **given):
     """`batches`: of (y_true, y_pred, sample_weight or None)."""
     kind = name.split("/")[0]
@@ -212,9 +230,14 @@ def metrics(file):
         return (g.integers(0, 2, shape).astype(np.float32),
                 g.random(shape).astype(np.float32))
 
-    for kind in ("mse", "mae"):
+    def distributions(g, shape):
+        return softmax(common.normal(g, shape)), softmax(common.normal(g, shape))
+
+    for kind in ("mse", "mae", "rmse"):
         both(f"{kind}/rank2", values, (4,))
         both(f"{kind}/rank3", values, (3, 2))
+    both("kl_divergence/rank2", distributions, (4,))
+    both("kl_divergence/rank3", distributions, (3, 2))
     for rank, shape in ((2, (8,)), (3, (3, 8))):
         both(f"sparse_accuracy/rank{rank}", classes, shape)
         both(f"accuracy/rank{rank}", dense_classes, shape)
@@ -245,5 +268,6 @@ with common.File("losses.h5") as file:
     regression(file)
     crossentropy(file)
     binary(file)
+    divergence(file)
 with common.File("metrics.h5") as file:
     metrics(file)

@@ -85,6 +85,12 @@ def operations(k, L):
     return k.Model(x, L.Dense(2)(-z * z), name="operations")
 
 
+def distribution(k, L):
+    """Probabilities that learn from probabilities."""
+    return k.Sequential([k.Input((4,)), L.Dense(5, activation="tanh"), L.Dense(3, activation="softmax")],
+                        name="distribution")
+
+
 def table(k):
     o, s, l = k.optimizers, k.optimizers.schedules, k.losses
     logits = l.SparseCategoricalCrossentropy(from_logits=True)
@@ -103,6 +109,9 @@ def table(k):
         "operations": (operations, dict(optimizer="sgd", loss="mse")),
         "frozen": (frozen, dict(optimizer=o.Adagrad(0.1),
                                 loss="sparse_categorical_crossentropy")),
+        "distribution": (distribution, dict(optimizer=o.Adam(0.02), loss=l.KLDivergence(),
+                                            metrics=[k.metrics.RootMeanSquaredError(),
+                                                     k.metrics.KLDivergence(name="far")])),
     }
 
 
@@ -133,6 +142,9 @@ def targets(model, compiled, generator):
             rows.append(generator.integers(0, shape[-1], shape[:-1]).astype(np.int32))
         elif "inary" in str(own) + type(own).__name__:
             rows.append(generator.integers(0, 2, shape).astype(np.float32))
+        elif "Divergence" in type(own).__name__:
+            share = np.exp(common.normal(generator, shape))
+            rows.append(share / share.sum(-1, keepdims=True))
         else:
             rows.append(common.normal(generator, shape))
     return rows

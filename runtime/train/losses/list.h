@@ -18,6 +18,7 @@ LOSS(crossentropy, CROSSENTROPY)
 LOSS(crossentropy_logits, CROSSENTROPY_LOGITS)
 LOSS(binary_crossentropy, BINARY_CROSSENTROPY)
 LOSS(binary_crossentropy_logits, BINARY_CROSSENTROPY_LOGITS)
+LOSS(kl_divergence, KL_DIVERGENCE)
 
 METRIC(accuracy, ACCURACY)
 METRIC(sparse_accuracy, SPARSE_ACCURACY)
@@ -27,6 +28,8 @@ METRIC(sparse_top_k, SPARSE_TOP_K)
 METRIC(top_k, TOP_K)
 METRIC(mse, MSE)
 METRIC(mae, MAE)
+METRIC(rmse, RMSE)
+METRIC(kl_divergence, KL_DIVERGENCE)
 
 // clang-format on
 #undef LOSS
