@@ -1,14 +1,15 @@
 /* Every loss against Keras: values, reduction, sample weights and gradients, in float64 and float32, for all
- * cases of tests/keras/losses.h5. Ranks: 1 */
+ * cases of tests/keras/losses.h5; and its gradient against finite differences. Ranks: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/session/session.h"
-#include "runtime/train/losses.h"
+#include "runtime/train/losses_impl.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
+#include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
 
 static iso_context *ctx;
@@ -49,6 +50,8 @@ static iso_tensor *loss_of(const char *name, iso_tensor *t, iso_tensor *p)
         return iso_sparse_crossentropy(t, p, .from_logits = logits);
     if (strcmp(kind, "crossentropy") == 0)
         return iso_categorical_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
+    if (strcmp(kind, "kl_divergence") == 0)
+        return iso_kl_divergence(t, p);
     ck_assert_str_eq(kind, "binary_crossentropy");
     return iso_binary_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
 }
@@ -121,6 +124,46 @@ START_TEST(wrong_shapes_are_named)
 }
 END_TEST
 
+/* Of logits where it is the loss of logits. */
+static iso_loss loss_of_case(const char *name)
+{
+    iso_loss loss;
+    check_ok(iso_loss_find(oracle_text(file, name, "kind"), &loss));
+    return iso_loss_from_logits(loss, oracle_number(file, name, "from_logits", 0) != 0);
+}
+
+START_TEST(every_loss_has_a_case)
+{
+    for (int loss = 1; loss < ISO_LOSS_COUNT; loss++) {
+        int found = 0;
+        for (int i = 0; i < oracle_cases(file); i++)
+            found += loss_of_case(oracle_case(file, i)) == (iso_loss)loss;
+        ck_assert_msg(found > 0, "losses.h5 has no case of %s", iso_loss_name((iso_loss)loss));
+    }
+}
+END_TEST
+
+/* Predictions within (0, 1), which are as good as logits; targets as the loss wants them. */
+START_TEST(gradients_are_finite_differences)
+{
+    enum { ROWS = 5, CLASSES = 4 };
+    double labels[ROWS];
+    for (int row = 0; row < ROWS; row++)
+        labels[row] = row % CLASSES;
+    for (int loss = 1; loss < ISO_LOSS_COUNT; loss++) {
+        probe p;
+        probe_begin(&p, ROWS, ISO_F64);
+        iso_tensor *predictions = iso_sigmoid(probe_input(&p, "p", ISO_SHAPE(CLASSES)));
+        bool classes = iso_loss_targets((iso_loss)loss) == ISO_TARGET_CLASSES;
+        iso_tensor *targets = classes ? probe_given(&p, "t", ISO_I32, ISO_SCALAR, labels)
+                                      : iso_sigmoid(probe_input(&p, "t", ISO_SHAPE(CLASSES)));
+        const iso_output_options settings = {.huber_delta = 0.1};
+        probe_check_gradients(&p, iso_loss_values((iso_loss)loss, targets, predictions, &settings));
+        probe_end(&p);
+    }
+}
+END_TEST
+
 START_TEST(names_are_found)
 {
     iso_loss loss;
@@ -128,6 +171,8 @@ START_TEST(names_are_found)
         check_ok(iso_loss_find(iso_loss_name((iso_loss)i), &loss));
         ck_assert_int_eq(loss, i);
     }
+    check_ok(iso_loss_find("kld", &loss));
+    ck_assert_int_eq(loss, ISO_LOSS_KL_DIVERGENCE);
     check_ok(iso_loss_find("sparse_categorical_crossentropy", &loss));
     ck_assert_int_eq(loss, ISO_LOSS_SPARSE_CROSSENTROPY);
     ck_assert_int_eq(iso_loss_find("hubr", &loss), ISO_INVALID);
@@ -141,8 +186,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     file = oracle_open("losses.h5");
-    int failed =
-        RUN_TESTS("losses against Keras", 0, in_float64, in_float32, wrong_shapes_are_named, names_are_found);
+    int failed = RUN_TESTS("losses against Keras", 0, every_loss_has_a_case, in_float64, in_float32,
+                           gradients_are_finite_differences, wrong_shapes_are_named, names_are_found);
     oracle_close(file);
     return iso_finish(ctx, ISO_OK) || failed;
 }

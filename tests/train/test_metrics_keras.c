@@ -93,7 +93,7 @@ static uint64_t run_batches(const metric_case *c, iso_function *function, const 
         hash = iso_hash_bytes(hash, results, (sums->weight ? 2 : 1) * sizeof *results);
         total += results[0];
         weight += sums->weight ? results[1] : sums->per_row * (double)batch.batch.rows;
-        double result = weight == 0 ? 0 : total / weight;
+        double result = iso_metric_result(metric_of(c->name), total, weight);
         check_near(c->name, &result, &expected[number], 1, tolerance);
     }
     return hash;
