@@ -1,10 +1,9 @@
 /* Fusing a ReLU into the batch normalisation in front of it, forward and backward: the arrays between them
  * are never written. In the gradients the normalisation's kernels find out again where the ReLU let values
  * pass, from what they read anyway. */
-#include <string.h>
-
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/attrs.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
 #include "runtime/spmd/program.h"
 
@@ -18,15 +17,15 @@ typedef struct fusion {
 
 enum { X, DY }; /* inputs of the gradients */
 
-static bool is(const iso_program_step *step, const char *name)
+static bool is(const iso_program_step *step, const iso_op_type *type)
 {
-    return step->op && strcmp(step->op->type->name, name) == 0;
+    return step->op && step->op->type == type;
 }
 
 static bool is_relu(const iso_program_step *step)
 {
-    return is(step, "relu") ||
-           (is(step, "unary_gradient") && ((const iso_unary_attrs *)step->op->attrs)->kind == ISO_UNARY_RELU);
+    return is(step, &iso_op_relu) || (is(step, &iso_op_unary_gradient) &&
+                                      ((const iso_unary_attrs *)step->op->attrs)->kind == ISO_UNARY_RELU);
 }
 
 static int inputs_of(const iso_program_step *step)
@@ -108,7 +107,7 @@ static void set_input(const fusion *f, iso_program_step *step, int k, int value)
 /* Whether a step is a gradient of this normalisation that takes `value` as its dy and nothing else of it. */
 static bool takes_slope(const iso_program_step *step, const iso_program_step *norm, int value)
 {
-    if (!is(step, "batch_norm_grad_sums") && !is(step, "batch_norm_grad"))
+    if (!is(step, &iso_op_batch_norm_grad_sums) && !is(step, &iso_op_batch_norm_grad))
         return false;
     return step->input[DY] == value && step->input[X] == norm->input[0] && step->input[2] == norm->input[1] &&
            step->input[3] == norm->input[2];
@@ -125,7 +124,7 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
     set_input(f, step, DY, dy);
     int next = 3;
     if (attrs->has_gamma) {
-        if (is(step, "batch_norm_grad_sums"))
+        if (is(step, &iso_op_batch_norm_grad_sums))
             set_input(f, step, op->inputs++, norm->input[next]);
         next++;
     }
@@ -168,7 +167,7 @@ static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
     for (int i = f->first_read[y]; i < f->first_read[y + 1] && status == ISO_OK; i++) {
         int number = f->reader[i];
         const iso_program_step *slope = &f->program->step[number];
-        if (!f->dead[number] && is_relu(slope) && is(slope, "unary_gradient") && slope->input[0] == y &&
+        if (!f->dead[number] && is_relu(slope) && is(slope, &iso_op_unary_gradient) && slope->input[0] == y &&
             one_layout(f, slope->input[1], slope->output[0]))
             status = fuse_slope(f, norm, number);
     }
@@ -181,7 +180,7 @@ static iso_status fuse_relu(fusion *f, int relu_index)
     iso_program *program = f->program;
     iso_program_step *relu = &program->step[relu_index];
     int x = relu->input[0], y = relu->output[0], made = program->value[x].step;
-    if (made < 0 || !is(&program->step[made], "batch_norm") || f->uses[x] != 1 || !one_layout(f, x, y))
+    if (made < 0 || !is(&program->step[made], &iso_op_batch_norm) || f->uses[x] != 1 || !one_layout(f, x, y))
         return ISO_OK;
     iso_program_step *norm = &program->step[made];
     iso_op *op;
@@ -225,7 +224,7 @@ iso_status iso_program_fuse(iso_program *program)
     ISO_TRY(list_readers(&f));
     count_uses(&f);
     for (int i = 0; i < program->steps; i++)
-        if (is(&program->step[i], "relu"))
+        if (is(&program->step[i], &iso_op_relu))
             ISO_TRY(fuse_relu(&f, i));
     close_gaps(&f);
 done:

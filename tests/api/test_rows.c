@@ -1,0 +1,194 @@
+/* The rows of losses, metrics, activations and initializers: each name and each class of Keras stands in one source
+ * file of the product. Ranks: 1 */
+#include <check.h>
+#include <ftw.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/layers/config.h"
+#include "runtime/base/text.h"
+#include "runtime/graph/initializers.h"
+#include "runtime/train/loss.h"
+#include "tests/support/run_tests.h"
+
+enum { MAX_FILES = 2000 };
+
+/* ---- families ---- */
+
+typedef struct family {
+    const char *title;
+    const iso_row *row[ISO_MAX_ROWS];
+    int count;
+} family;
+
+static family families[] = {
+    {.title = "Losses"}, {.title = "Metrics"}, {.title = "Activations"}, {.title = "Initializers"}};
+enum { LOSSES, METRICS, ACTIVATIONS, INITIALIZERS, FAMILIES };
+
+static void add_row(int which, const iso_row *row)
+{
+    family *f = &families[which];
+    if (f->count < ISO_MAX_ROWS)
+        f->row[f->count++] = row;
+}
+
+static void add_rows(int which, const iso_row *const *rows)
+{
+    for (; *rows; rows++)
+        add_row(which, *rows);
+}
+
+static void list_families(void)
+{
+    for (int i = 1; iso_loss_type_of((iso_loss)i); i++)
+        add_row(LOSSES, &iso_loss_type_of((iso_loss)i)->row);
+    for (int i = 1; iso_metric_type_of((iso_metric)i); i++)
+        add_row(METRICS, &iso_metric_type_of((iso_metric)i)->row);
+    add_rows(ACTIVATIONS, iso_activations);
+    add_rows(INITIALIZERS, iso_initializers);
+}
+
+/* ---- names in sources ---- */
+
+/* Names that are also an op's own, which stands in the files of ops and of kernels. */
+static const char *const ops[] = {
+#define OP(name) #name,
+#include "runtime/graph/ops/list.h"
+};
+
+/* Names that mean something else in one more file. */
+static const struct {
+    const char *name, *file;
+} exceptions[] = {
+    {"constant", "runtime/graph/planner_ops.c"}, /* the op */
+    {"constant", "launch/lr_schedule.c"},        /* schedules, which have no rows yet */
+    {"constant", "runtime/train/state.c"},       {"exponential", "launch/lr_schedule.c"},
+    {"exponential", "runtime/train/state.c"},    {"exponential", "runtime/train/tensorboard/parameters.c"},
+};
+
+static char *source[MAX_FILES], *path[MAX_FILES];
+static int sources;
+
+static char *read_text(const char *name)
+{
+    FILE *file = fopen(name, "r");
+    if (!file)
+        return NULL;
+    fseek(file, 0, SEEK_END);
+    size_t size = (size_t)ftell(file);
+    char *text = calloc(size + 1, 1);
+    rewind(file);
+    ck_assert_uint_eq(fread(text, 1, size, file), size);
+    fclose(file);
+    return text;
+}
+
+/* The end of a comment, text or character constant that begins at p; p itself where none does. */
+static char *end_of_token(char *p)
+{
+    char *end = p;
+    if (p[0] == '/' && p[1] == '/')
+        return p + strcspn(p, "\n");
+    if (p[0] == '/' && p[1] == '*')
+        return (end = strstr(p + 2, "*/")) ? end + 2 : p + strlen(p);
+    if (*p != '"' && *p != '\'')
+        return p;
+    for (end = p + 1; *end && *end != *p; end++)
+        end += *end == '\\' && end[1];
+    return *end ? end + 1 : end;
+}
+
+/* Comments become blanks. */
+static void blank_comments(char *text)
+{
+    for (char *p = text, *end; *p; p = end > p ? end : p + 1) {
+        end = end_of_token(p);
+        if (*p == '/')
+            memset(p, ' ', (size_t)(end - p));
+    }
+}
+
+static int take_source(const char *name, const struct stat *info, int type, struct FTW *at)
+{
+    const char *dot = strrchr(name, '.');
+    (void)info, (void)at;
+    if (type != FTW_F || !dot || (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0))
+        return 0;
+    ck_assert_int_lt(sources, MAX_FILES);
+    path[sources] = strdup(name);
+    source[sources] = read_text(name);
+    blank_comments(source[sources++]);
+    return 0;
+}
+
+static bool is_exception(const char *name, const char *file)
+{
+    for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
+        if (strcmp(exceptions[i].name, name) == 0 && strcmp(exceptions[i].file, file) == 0)
+            return true;
+    if (strncmp(file, "runtime/graph/ops/", 18) != 0 && strncmp(file, "runtime/backend/", 16) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(ops[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* How many families have a row of this name or class. */
+static int owners(const char *name)
+{
+    int count = 0;
+    for (int f = 0; f < FAMILIES; f++) {
+        bool has = false;
+        for (int i = 0; i < families[f].count; i++)
+            has = has || strcmp(families[f].row[i]->name, name) == 0 ||
+                  (families[f].row[i]->keras && strcmp(families[f].row[i]->keras, name) == 0);
+        count += has;
+    }
+    return count;
+}
+
+/* Adds where the name stands if that is not in one file of each family that has it. */
+static void check_name(const char *name, iso_text *wrong)
+{
+    char quoted[80];
+    iso_text where = {0};
+    int count = 0;
+    snprintf(quoted, sizeof quoted, "\"%s\"", name);
+    for (int i = 0; i < sources; i++)
+        if (strstr(source[i], quoted) && !is_exception(name, path[i])) {
+            iso_text_add(&where, " %s", path[i]);
+            count++;
+        }
+    if (count < 1 || count > owners(name))
+        iso_text_add(wrong, "\n  %s in %d files:%s", quoted, count, iso_text_get(&where));
+    iso_text_free(&where);
+}
+
+START_TEST(a_name_stands_in_one_file)
+{
+    static const char *const folders[] = {"collectives", "launch", "models", "runtime"};
+    iso_text wrong = {0};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        ck_assert_int_eq(nftw(folders[i], take_source, 16, FTW_PHYS), 0);
+    ck_assert_int_gt(sources, 200);
+    for (int f = 0; f < FAMILIES; f++) {
+        ck_assert(families[f].count > 3 && families[f].count < ISO_MAX_ROWS);
+        for (int i = 0; i < families[f].count; i++) {
+            check_name(families[f].row[i]->name, &wrong);
+            if (families[f].row[i]->keras)
+                check_name(families[f].row[i]->keras, &wrong);
+        }
+    }
+    ck_assert_msg(!wrong.length, "names that stand in no file or in more files than one:%s",
+                  iso_text_get(&wrong));
+}
+END_TEST
+
+int main(void)
+{
+    list_families();
+    return RUN_TESTS("rows", 0, a_name_stands_in_one_file);
+}
