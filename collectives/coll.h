@@ -24,10 +24,10 @@ typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
 /* Where each slot lives. */
 typedef struct iso_topology {
-    int slots, ranks, rank;  /* this process's rank */
-    const int *rank_of_slot; /* [slots] */
-    const int *host_of_rank; /* [ranks], hosts numbered from 0 in order of their lowest rank */
-    int threads;             /* of this rank that run slots, at least 1 */
+    int n_slots, n_ranks, rank; /* this process's rank */
+    const int *rank_of_slot;    /* [n_slots] */
+    const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
+    int n_threads;              /* of this rank that run slots, at least 1 */
 } iso_topology;
 
 /* The sum routines of the backend in use. */

@@ -23,12 +23,12 @@ struct iso_fabric {
     iso_combine combine[2];           /* by iso_reduce */
     iso_channel channel;              /* all ranks; MPI_COMM_NULL where there is no MPI */
     MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL where there is no MPI */
-    int host_number, host_slots;
-    int *place; /* [slots] number of the slot's area on this host; -1: on another */
-    int *local; /* [slots] number among this rank's slots; -1: on another rank */
-    int local_slots;
-    int *by_host;                        /* [slots] slot numbers, host by host */
-    int *host_begin;                     /* [hosts + 1] where a host's begin in it */
+    int host_number, n_host_slots;
+    int *place; /* [n_slots] number of the slot's area on this host; -1: on another */
+    int *local; /* [n_slots] number among this rank's slots; -1: on another rank */
+    int n_local_slots;
+    int *by_host;                        /* [n_slots] slot numbers, host by host */
+    int *host_begin;                     /* [n_hosts + 1] where a host's begin in it */
     iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
     int first_flag; /* of this rank's threads in the host's barrier */
@@ -55,8 +55,8 @@ typedef struct iso_pull {
 } iso_pull;
 
 typedef struct iso_slot_pulls {
-    iso_pull *pull;
-    int pulls, room;
+    iso_pull *pulls;
+    int n_pulls, room;
 } iso_slot_pulls;
 
 /* What this rank combines for a part of a message. */
@@ -75,7 +75,7 @@ struct iso_exchange {
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
     iso_pack *packs; /* of this rank, message by message once committed */
-    int pack_count, pack_room;
+    int n_packs, pack_room;
     bool settled; /* nobody writes to its sources while slots run */
     bool shared;  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;

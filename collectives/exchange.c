@@ -28,7 +28,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     exchange->fabric = fabric;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
-    exchange->slots = iso_new(((size_t)fabric->local_slots + 1) * sizeof *exchange->slots);
+    exchange->slots = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *exchange->slots);
     exchange->next = fabric->exchanges;
     fabric->exchanges = exchange;
     if (!exchange->what || !exchange->slots) {
@@ -41,9 +41,9 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
 
 static void free_slot(iso_slot_pulls *slot)
 {
-    for (int i = 0; i < slot->pulls; i++)
-        iso_gather_free(&slot->pull[i].gather);
-    iso_free(slot->pull);
+    for (int i = 0; i < slot->n_pulls; i++)
+        iso_gather_free(&slot->pulls[i].gather);
+    iso_free(slot->pulls);
 }
 
 void iso_exchange_destroy(iso_exchange *exchange)
@@ -54,9 +54,9 @@ void iso_exchange_destroy(iso_exchange *exchange)
     while (*link != exchange)
         link = &(*link)->next;
     *link = exchange->next;
-    for (int i = 0; exchange->slots && i < exchange->fabric->local_slots; i++)
+    for (int i = 0; exchange->slots && i < exchange->fabric->n_local_slots; i++)
         free_slot(&exchange->slots[i]);
-    for (int i = 0; i < exchange->pack_count; i++)
+    for (int i = 0; i < exchange->n_packs; i++)
         iso_gather_free(&exchange->packs[i].gather);
     iso_messages_free(&exchange->messages);
     iso_free(exchange->packs);
@@ -78,7 +78,7 @@ typedef struct request {
     int count;
     int *host;            /* [count] of each source */
     iso_tree_node *nodes; /* [count] */
-    int operands;         /* of the slot, and so nodes */
+    int n_operands;       /* of the slot, and so nodes */
     int *part;            /* [count] the message part in which a node travels; -1: in none of this host */
     bool *fresh;          /* [count] it is the first request for it */
 } request;
@@ -97,7 +97,7 @@ static bool contains(const iso_box *box, const iso_box *region)
 static iso_status check_request(const request *r, const iso_box *target_box)
 {
     const iso_exchange *exchange = r->exchange;
-    int slots = exchange->fabric->topology.slots;
+    int slots = exchange->fabric->topology.n_slots;
     const char *what = exchange->what;
     if (exchange->committed)
         return iso_error(ISO_INVALID, "exchange '%s': a pull after the commit", what);
@@ -172,9 +172,9 @@ static iso_operand operand_in_window(const request *r, const iso_source *source)
 static iso_status begin_gather(const request *r, int operands, iso_gather *gather)
 {
     *gather = (iso_gather){
-        .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .operands = operands};
-    gather->operand = iso_new((size_t)operands * sizeof *gather->operand);
-    return gather->operand ? ISO_OK : no_memory(r->exchange);
+        .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .n_operands = operands};
+    gather->operands = iso_new((size_t)operands * sizeof *gather->operands);
+    return gather->operands ? ISO_OK : no_memory(r->exchange);
 }
 
 /* boxes: room for the operands' and, last, the target's. */
@@ -224,28 +224,28 @@ static iso_status place_part(const request *r, int i)
 static void take_operand(const request *r, int i, iso_pull *pull, const iso_box **box)
 {
     const iso_source *first = &r->sources[r->nodes[i].begin];
-    iso_operand *operand = &pull->gather.operand[i];
+    iso_operand *operand = &pull->gather.operands[i];
     if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
-        const iso_fragment *part = &r->exchange->messages.in.fragment[r->part[i]];
+        const iso_fragment *part = &r->exchange->messages.in.fragments[r->part[i]];
         *operand = (iso_operand){.area = ISO_AREA_MESSAGE, .number = part->message, .offset = part->offset};
         *box = r->region; /* packed */
         pull->crossed += r->fresh[i];
     }
-    operand->folds = r->nodes[i].folds;
+    operand->n_folds = r->nodes[i].n_folds;
 }
 
 static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
 {
     const iso_box **boxes;
-    iso_status status = begin_gather(r, r->operands, &pull->gather);
+    iso_status status = begin_gather(r, r->n_operands, &pull->gather);
     if (status == ISO_OK)
-        status = new_boxes(r, r->operands, target_box, &boxes);
+        status = new_boxes(r, r->n_operands, target_box, &boxes);
     if (status != ISO_OK)
         return status;
-    for (int i = 0; i < r->operands; i++)
+    for (int i = 0; i < r->n_operands; i++)
         take_operand(r, i, pull, &boxes[i]);
     status = iso_gather_plan(&pull->gather, r->region, boxes);
     iso_free(boxes);
@@ -259,12 +259,12 @@ static iso_status make_pull(const request *r, const iso_box *target_box, iso_pul
 /* Room for one more pull. */
 static iso_status grow_slot(iso_exchange *exchange, iso_slot_pulls *slot)
 {
-    if (slot->pulls == slot->room) {
+    if (slot->n_pulls == slot->room) {
         int room = slot->room ? 2 * slot->room : 4;
-        iso_pull *pull = iso_grow(slot->pull, (size_t)slot->pulls, (size_t)room, sizeof *pull);
+        iso_pull *pull = iso_grow(slot->pulls, (size_t)slot->n_pulls, (size_t)room, sizeof *pull);
         if (!pull)
             return no_memory(exchange);
-        slot->pull = pull;
+        slot->pulls = pull;
         slot->room = room;
     }
     return ISO_OK;
@@ -276,11 +276,11 @@ static iso_status add_pull(const request *r, int target, const iso_box *target_b
     iso_status status = grow_slot(r->exchange, slot);
     if (status != ISO_OK)
         return status;
-    iso_pull *pull = &slot->pull[slot->pulls];
+    iso_pull *pull = &slot->pulls[slot->n_pulls];
     *pull = (iso_pull){.target = target};
     if (number)
-        *number = slot->pulls;
-    slot->pulls++; /* destroy frees what it has got so far */
+        *number = slot->n_pulls;
+    slot->n_pulls++; /* destroy frees what it has got so far */
     return make_pull(r, target_box, pull);
 }
 
@@ -302,8 +302,8 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
         iso_tree_cut(part.host, node->count, part.host[0], leaves); /* seen from here: single sources */
         for (int i = 0; i < node->count; i++) {
             const iso_source *source = &r->sources[node->begin + i];
-            gather->operand[i] = operand_in_window(r, source);
-            gather->operand[i].folds = leaves[i].folds;
+            gather->operands[i] = operand_in_window(r, source);
+            gather->operands[i].n_folds = leaves[i].n_folds;
             boxes[i] = &source->box;
         }
     }
@@ -316,17 +316,16 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
 static iso_status add_pack(const request *r, int i)
 {
     iso_exchange *exchange = r->exchange;
-    if (exchange->pack_count == exchange->pack_room) {
+    if (exchange->n_packs == exchange->pack_room) {
         int room = exchange->pack_room ? 2 * exchange->pack_room : 8;
-        iso_pack *packs =
-            iso_grow(exchange->packs, (size_t)exchange->pack_count, (size_t)room, sizeof *packs);
+        iso_pack *packs = iso_grow(exchange->packs, (size_t)exchange->n_packs, (size_t)room, sizeof *packs);
         if (!packs)
             return no_memory(exchange);
         exchange->packs = packs;
         exchange->pack_room = room;
     }
-    const iso_fragment *part = &exchange->messages.out.fragment[r->part[i]];
-    iso_pack *pack = &exchange->packs[exchange->pack_count++];
+    const iso_fragment *part = &exchange->messages.out.fragments[r->part[i]];
+    iso_pack *pack = &exchange->packs[exchange->n_packs++];
     *pack = (iso_pack){.message = part->message, .offset = part->offset};
     return make_pack(r, &r->nodes[i], &pack->gather);
 }
@@ -334,7 +333,7 @@ static iso_status add_pack(const request *r, int i)
 /* What this rank sends to the host of a slot that has not been sent there already. */
 static iso_status add_packs(const request *r)
 {
-    for (int i = 0; i < r->operands; i++) {
+    for (int i = 0; i < r->n_operands; i++) {
         if (r->part[i] < 0 || !r->fresh[i] ||
             rank_that_sends(r, &r->nodes[i]) != r->exchange->fabric->topology.rank)
             continue;
@@ -363,8 +362,8 @@ static iso_status add(request *r, int target, const iso_box *target_box, int *nu
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
         r->host[i] = empty ? slot_host : iso_fabric_host_of_slot(fabric, r->sources[i].slot);
-    r->operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
-    for (int i = 0; i < r->operands; i++) {
+    r->n_operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
+    for (int i = 0; i < r->n_operands; i++) {
         iso_status status = place_part(r, i);
         if (status != ISO_OK)
             return status;

@@ -16,15 +16,16 @@ int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot)
 
 static iso_status check_topology(const iso_topology *topology)
 {
-    if (topology->slots < 1 || topology->ranks < 1 || topology->rank < 0 || topology->rank >= topology->ranks)
-        return iso_error(ISO_INVALID, "a topology of %d slots, rank %d of %d", topology->slots,
-                         topology->rank, topology->ranks);
-    if (topology->threads < 1)
-        return iso_error(ISO_INVALID, "a topology with %d threads", topology->threads);
-    for (int slot = 0; slot < topology->slots; slot++)
-        if (topology->rank_of_slot[slot] < 0 || topology->rank_of_slot[slot] >= topology->ranks)
+    if (topology->n_slots < 1 || topology->n_ranks < 1 || topology->rank < 0 ||
+        topology->rank >= topology->n_ranks)
+        return iso_error(ISO_INVALID, "a topology of %d slots, rank %d of %d", topology->n_slots,
+                         topology->rank, topology->n_ranks);
+    if (topology->n_threads < 1)
+        return iso_error(ISO_INVALID, "a topology with %d threads", topology->n_threads);
+    for (int slot = 0; slot < topology->n_slots; slot++)
+        if (topology->rank_of_slot[slot] < 0 || topology->rank_of_slot[slot] >= topology->n_ranks)
             return iso_error(ISO_INVALID, "slot %d is on rank %d of %d", slot, topology->rank_of_slot[slot],
-                             topology->ranks);
+                             topology->n_ranks);
     return ISO_OK;
 }
 
@@ -40,12 +41,12 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     if (status != ISO_OK)
         return status;
     fabric->topology = *topology;
-    fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->slots);
-    fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->ranks);
-    fabric->place = iso_new((size_t)topology->slots * sizeof *fabric->place);
-    fabric->local = iso_new((size_t)topology->slots * sizeof *fabric->local);
+    fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->n_slots);
+    fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->n_ranks);
+    fabric->place = iso_new((size_t)topology->n_slots * sizeof *fabric->place);
+    fabric->local = iso_new((size_t)topology->n_slots * sizeof *fabric->local);
     if (!fabric->rank_of_slot || !fabric->host_of_rank || !fabric->place || !fabric->local)
-        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", topology->slots);
+        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", topology->n_slots);
     fabric->topology.rank_of_slot = fabric->rank_of_slot;
     fabric->topology.host_of_rank = fabric->host_of_rank;
     return ISO_OK;
@@ -55,36 +56,36 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
 static iso_status list_slots(iso_fabric *fabric)
 {
     int hosts = 0;
-    for (int rank = 0; rank < fabric->topology.ranks; rank++)
+    for (int rank = 0; rank < fabric->topology.n_ranks; rank++)
         hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
-    fabric->by_host = iso_new((size_t)fabric->topology.slots * sizeof *fabric->by_host);
+    fabric->by_host = iso_new((size_t)fabric->topology.n_slots * sizeof *fabric->by_host);
     fabric->host_begin = iso_new(((size_t)hosts + 1) * sizeof *fabric->host_begin);
     if (!fabric->by_host || !fabric->host_begin)
-        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.slots);
-    for (int slot = 0; slot < fabric->topology.slots; slot++)
+        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.n_slots);
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
         fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]++;
     for (int host = 0; host < hosts; host++) /* first where those of the host before begin */
         fabric->host_begin[host + 1] += fabric->host_begin[host];
-    for (int slot = fabric->topology.slots - 1; slot >= 0; slot--)
+    for (int slot = fabric->topology.n_slots - 1; slot >= 0; slot--)
         fabric->by_host[--fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]] = slot;
     memmove(fabric->host_begin, fabric->host_begin + 1, (size_t)hosts * sizeof *fabric->host_begin);
-    fabric->host_begin[hosts] = fabric->topology.slots;
+    fabric->host_begin[hosts] = fabric->topology.n_slots;
     return ISO_OK;
 }
 
 static iso_status number_slots(iso_fabric *fabric)
 {
     fabric->host_number = fabric->host_of_rank[fabric->topology.rank];
-    for (int slot = 0; slot < fabric->topology.slots; slot++) {
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
         bool here = iso_fabric_host_of_slot(fabric, slot) == fabric->host_number;
         bool mine = fabric->rank_of_slot[slot] == fabric->topology.rank;
-        fabric->place[slot] = here ? fabric->host_slots++ : -1;
-        fabric->local[slot] = mine ? fabric->local_slots++ : -1;
+        fabric->place[slot] = here ? fabric->n_host_slots++ : -1;
+        fabric->local[slot] = mine ? fabric->n_local_slots++ : -1;
     }
-    fabric->counters = iso_new(((size_t)fabric->local_slots + 1) * sizeof *fabric->counters);
+    fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
     return fabric->counters
                ? list_slots(fabric)
-               : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->local_slots);
+               : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
 }
 
 /* ---- barriers ---- */
@@ -92,7 +93,7 @@ static iso_status number_slots(iso_fabric *fabric)
 /* Threads of this rank that take part in barriers: none where it has no slot. */
 static int taking_part(const iso_fabric *fabric)
 {
-    return fabric->local_slots > 0 ? fabric->topology.threads : 0;
+    return fabric->n_local_slots > 0 ? fabric->topology.n_threads : 0;
 }
 
 /* Whether the threads of the whole machine (pretended hosts share one) are more than its cores, or those of
@@ -141,13 +142,13 @@ done:
 
 void iso_fabric_barrier(iso_fabric *fabric, int thread)
 {
-    if (fabric->local_slots > 0)
+    if (fabric->n_local_slots > 0)
         iso_barrier_wait(&fabric->host_barrier, fabric->first_flag + thread);
 }
 
 void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
 {
-    if (fabric->local_slots > 0)
+    if (fabric->n_local_slots > 0)
         iso_barrier_wait(&fabric->rank_barrier, thread);
 }
 
@@ -159,7 +160,7 @@ static iso_status join_communicators(iso_fabric *fabric, MPI_Comm communicator)
     iso_status status = ISO_OK;
     ISO_TRY(iso_mpi_dup(communicator, &channel->communicator));
     ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->ranks)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
 done:
     return status;
 }
@@ -167,9 +168,9 @@ done:
 static iso_status build(iso_fabric *fabric, const iso_topology *topology)
 {
     iso_status status = copy_topology(fabric, topology);
-    if (status == ISO_OK && fabric->channel.ranks != topology->ranks)
-        status = iso_error(ISO_INVALID, "a topology of %d ranks on a communicator of %d", topology->ranks,
-                           fabric->channel.ranks);
+    if (status == ISO_OK && fabric->channel.n_ranks != topology->n_ranks)
+        status = iso_error(ISO_INVALID, "a topology of %d ranks on a communicator of %d", topology->n_ranks,
+                           fabric->channel.n_ranks);
     status = iso_channel_agree(&fabric->channel, status);
     if (status != ISO_OK)
         return status;
@@ -193,7 +194,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
     fabric->host = MPI_COMM_NULL;
-    fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .ranks = 1};
+    fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
     if (status == ISO_OK)
         status = build(fabric, topology);
@@ -243,7 +244,8 @@ static iso_status window_bytes(const iso_fabric *fabric, const uint64_t bytes[2]
                          (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
     *stride = ((size_t)bytes[0] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
     *host = ((size_t)bytes[1] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    iso_status status = iso_size_mul(*stride, (size_t)fabric->host_slots, "the slots' shared memory", total);
+    iso_status status =
+        iso_size_mul(*stride, (size_t)fabric->n_host_slots, "the slots' shared memory", total);
     if (status == ISO_OK && __builtin_add_overflow(*total, *host, total))
         status = iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot overflows", *stride);
     return status;

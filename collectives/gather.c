@@ -67,7 +67,7 @@ static int nest_loops(const iso_box *region, const iso_box *const *boxes, int co
 
 iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes)
 {
-    int dims[ISO_MAX_RANK + 1], all = gather->operands + 1;
+    int dims[ISO_MAX_RANK + 1], all = gather->n_operands + 1;
     int64_t extents[ISO_MAX_RANK + 1];
     gather->size = iso_dtype_size(gather->dtype);
     gather->count = iso_box_count(region);
@@ -75,7 +75,7 @@ iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_
     gather->stride = iso_new((size_t)gather->rank * (size_t)all * sizeof *gather->stride);
     gather->cursor = iso_new((size_t)all * sizeof *gather->cursor);
     if (!gather->stride || !gather->cursor)
-        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d sources", gather->operands);
+        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d sources", gather->n_operands);
     for (int loop = 0; loop < gather->rank; loop++) {
         int from = gather->rank - 1 - loop;
         gather->extent[loop] = extents[from];
@@ -87,7 +87,7 @@ iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_
 
 void iso_gather_free(iso_gather *gather)
 {
-    iso_free(gather->operand);
+    iso_free(gather->operands);
     iso_free(gather->stride);
     iso_free(gather->cursor);
 }
@@ -100,10 +100,10 @@ static void fold_block(const iso_gather *gather, const char *const *at, size_t s
 {
     _Alignas(64) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
     const char *stack[ISO_TREE_DEPTH];
-    int depth = 0, last = gather->operands - 1;
+    int depth = 0, last = gather->n_operands - 1;
     for (int i = 0; i <= last; i++) {
         stack[depth++] = at[i] + skip;
-        for (int fold = gather->operand[i].folds; fold > 0; fold--) {
+        for (int fold = gather->operands[i].n_folds; fold > 0; fold--) {
             depth--;
             char *into = i == last && fold == 1 ? out : partial[depth - 1];
             gather->combine(gather->dtype, n, stack[depth - 1], stack[depth], into);
@@ -116,12 +116,12 @@ static void fold_block(const iso_gather *gather, const char *const *at, size_t s
 static void combine_run(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
 {
     size_t bytes = (size_t)n * gather->size;
-    if (gather->operands == 1) {
+    if (gather->n_operands == 1) {
         if (out != at[0] + skip)
             memcpy(out, at[0] + skip, bytes);
         return;
     }
-    if (gather->operands == 2) {
+    if (gather->n_operands == 2) {
         gather->combine(gather->dtype, n, at[0] + skip, at[1] + skip, out);
         return;
     }
@@ -148,18 +148,18 @@ static void copy_rows(char *out, int64_t out_stride, const char *in, int64_t in_
 
 static void move_cursors(const iso_gather *gather, int loop, int64_t steps, char **out)
 {
-    const int64_t *stride = gather->stride + loop * (gather->operands + 1);
-    for (int i = 0; i < gather->operands; i++)
+    const int64_t *stride = gather->stride + loop * (gather->n_operands + 1);
+    for (int i = 0; i < gather->n_operands; i++)
         gather->cursor[i] += stride[i] * steps;
-    *out += stride[gather->operands] * steps;
+    *out += stride[gather->n_operands] * steps;
 }
 
 /* The innermost loop over runs, at the cursors. */
 static void walk_rows(const iso_gather *gather, char *out)
 {
-    int loop = gather->rank - 2, all = gather->operands + 1;
+    int loop = gather->rank - 2, all = gather->n_operands + 1;
     int64_t rows = gather->extent[loop], run = gather->extent[loop + 1];
-    if (gather->operands == 1) {
+    if (gather->n_operands == 1) {
         const int64_t *stride = gather->stride + loop * all;
         copy_rows(out, stride[1], gather->cursor[0], stride[0], rows, (size_t)run * gather->size);
         return;
@@ -178,8 +178,8 @@ void iso_gather_run(const iso_gather *gather)
     char *out = gather->out;
     if (gather->count == 0 || !out)
         return;
-    for (int i = 0; i < gather->operands; i++)
-        gather->cursor[i] = gather->operand[i].address;
+    for (int i = 0; i < gather->n_operands; i++)
+        gather->cursor[i] = gather->operands[i].address;
     if (gather->rank == 1) {
         combine_run(gather, gather->cursor, 0, gather->extent[0], out);
         return;
@@ -204,13 +204,13 @@ bool iso_gather_is_run(const iso_gather *gather)
 
 void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *out)
 {
-    const iso_operand *operand = gather->operand;
+    const iso_operand *operand = gather->operands;
     size_t skip = (size_t)begin * gather->size;
-    if (gather->operands == 2) {
+    if (gather->n_operands == 2) {
         gather->combine(gather->dtype, n, operand[0].address + skip, operand[1].address + skip, out);
         return;
     }
-    for (int i = 0; i < gather->operands; i++)
+    for (int i = 0; i < gather->n_operands; i++)
         gather->cursor[i] = operand[i].address;
     combine_run(gather, gather->cursor, skip, n, out);
 }

@@ -13,7 +13,7 @@ typedef struct iso_operand {
     int number;          /* of the slot, or of the incoming message */
     size_t offset;       /* bytes from the area's begin to the region's first element */
     const char *address; /* of the region's first element; found when areas are placed */
-    int folds; /* combinations to make once this operand has been taken: the tree in postfix order */
+    int n_folds; /* combinations to make once this operand has been taken: the tree in postfix order */
 } iso_operand;
 
 typedef struct iso_gather {
@@ -21,13 +21,13 @@ typedef struct iso_gather {
     size_t size; /* of an element */
     iso_combine combine;
     int64_t count; /* elements of the region */
-    int operands;
-    iso_operand *operand;
+    int n_operands;
+    iso_operand *operands;
     int rank;                     /* of the loop nest */
     int64_t extent[ISO_MAX_RANK]; /* outermost first; the last is a run without gaps in all operands and the
                                      target */
-    int64_t *stride;              /* [rank - 1][operands + 1] bytes; the target's is the last */
-    const char **cursor;          /* [operands] for the walk */
+    int64_t *stride;              /* [rank - 1][n_operands + 1] bytes; the target's is the last */
+    const char **cursor;          /* [n_operands] for the walk */
     char *out;                    /* the region's first element in the target; NULL: not bound */
 } iso_gather;
 
@@ -36,7 +36,7 @@ enum { ISO_TREE_DEPTH = 24, ISO_BLOCK_BYTES = 4096 };
 /* Bytes from the first element of `box` to the first of `region` in it. */
 size_t iso_box_offset(const iso_box *box, const iso_box *region, size_t size);
 
-/* boxes: [operands + 1], those of the operands and, last, of the target, which hold them densely. The
+/* boxes: [n_operands + 1], those of the operands and, last, of the target, which hold them densely. The
  * operands are set already; they, and what this allocates, belong to the gather. */
 iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes);
 void iso_gather_free(iso_gather *gather);

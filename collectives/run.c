@@ -24,27 +24,27 @@ static const char *area_address(const iso_exchange *exchange, const iso_operand 
     case ISO_AREA_HOST:
         return iso_fabric_host_area(exchange->fabric);
     default:
-        return exchange->messages.in.message[operand->number].data;
+        return exchange->messages.in.messages[operand->number].data;
     }
 }
 
 static void resolve_gather(const iso_exchange *exchange, iso_gather *gather)
 {
-    for (int i = 0; i < gather->operands; i++) {
-        const char *area = area_address(exchange, &gather->operand[i]);
-        gather->operand[i].address = area ? area + gather->operand[i].offset : NULL;
+    for (int i = 0; i < gather->n_operands; i++) {
+        const char *area = area_address(exchange, &gather->operands[i]);
+        gather->operands[i].address = area ? area + gather->operands[i].offset : NULL;
     }
 }
 
 void iso_exchange_resolve(iso_exchange *exchange)
 {
-    for (int s = 0; s < exchange->fabric->local_slots; s++)
-        for (int i = 0; i < exchange->slots[s].pulls; i++)
-            resolve_gather(exchange, &exchange->slots[s].pull[i].gather);
-    for (int i = 0; i < exchange->pack_count; i++) {
+    for (int s = 0; s < exchange->fabric->n_local_slots; s++)
+        for (int i = 0; i < exchange->slots[s].n_pulls; i++)
+            resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
+    for (int i = 0; i < exchange->n_packs; i++) {
         iso_pack *pack = &exchange->packs[i];
         resolve_gather(exchange, &pack->gather);
-        pack->gather.out = exchange->messages.out.message[pack->message].data + pack->offset;
+        pack->gather.out = exchange->messages.out.messages[pack->message].data + pack->offset;
     }
 }
 
@@ -94,8 +94,8 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     status = iso_channel_agree(&fabric->channel, status);
     if (status != ISO_OK)
         return status;
-    if (exchange->pack_count > 1)
-        qsort(exchange->packs, (size_t)exchange->pack_count, sizeof *exchange->packs, by_message);
+    if (exchange->n_packs > 1)
+        qsort(exchange->packs, (size_t)exchange->n_packs, sizeof *exchange->packs, by_message);
     iso_exchange_resolve(exchange);
     exchange->committed = true;
     return ISO_OK;
@@ -104,9 +104,9 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 {
     iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
-    for (int i = 0; i < pulls->pulls; i++)
-        if (pulls->pull[i].target == target)
-            pulls->pull[i].gather.out = data ? (char *)data + pulls->pull[i].target_offset : NULL;
+    for (int i = 0; i < pulls->n_pulls; i++)
+        if (pulls->pulls[i].target == target)
+            pulls->pulls[i].gather.out = data ? (char *)data + pulls->pulls[i].target_offset : NULL;
 }
 
 /* ---- a run ---- */
@@ -143,10 +143,10 @@ static void send_messages(iso_exchange *exchange)
     iso_messages *messages = &exchange->messages;
     check(exchange->fabric, iso_messages_start_receiving(messages));
     int pack = 0;
-    for (int i = 0; i < messages->out.messages; i++) {
-        for (; pack < exchange->pack_count && exchange->packs[pack].message == i; pack++)
+    for (int i = 0; i < messages->out.n_messages; i++) {
+        for (; pack < exchange->n_packs && exchange->packs[pack].message == i; pack++)
             iso_gather_run(&exchange->packs[pack].gather);
-        if (messages->out.message[i].requests > 0)
+        if (messages->out.messages[i].n_requests > 0)
             check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
@@ -158,7 +158,7 @@ void iso_exchange_start(iso_exchange *exchange, int thread)
         return;
     if (!exchange->settled)
         iso_fabric_barrier(fabric, thread);
-    if (thread == 0 && exchange->messages.request_count > 0) {
+    if (thread == 0 && exchange->messages.n_requests > 0) {
         send_messages(exchange);
         exchange->next_under_way = fabric->under_way;
         fabric->under_way = exchange;
@@ -178,12 +178,12 @@ void iso_exchange_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
-    if (thread == 0 && exchange->messages.request_count > 0) {
+    if (thread == 0 && exchange->messages.n_requests > 0) {
         check(exchange->fabric,
               iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
         take_from_under_way(exchange);
     }
-    if (exchange->messages.in.messages > 0)
+    if (exchange->messages.in.n_messages > 0)
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
@@ -202,7 +202,7 @@ void iso_fabric_progress(iso_fabric *fabric)
 /* Buffers of messages are used again, so all must have read them, even where sources are settled. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
-    if (exchange->active && (!exchange->settled || exchange->messages.in.messages > 0))
+    if (exchange->active && (!exchange->settled || exchange->messages.in.n_messages > 0))
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
@@ -218,8 +218,8 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
 {
     int local = exchange->fabric->local[slot];
     const iso_slot_pulls *pulls = &exchange->slots[local];
-    for (int i = 0; i < pulls->pulls; i++) {
-        const iso_pull *pull = &pulls->pull[i];
+    for (int i = 0; i < pulls->n_pulls; i++) {
+        const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
         iso_gather_run(&pull->gather);
@@ -232,17 +232,17 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
 int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
                               int capacity)
 {
-    const iso_gather *gather = &exchange->slots[exchange->fabric->local[slot]].pull[pull].gather;
-    for (int i = 0; i < gather->operands && i < capacity; i++)
-        address[i] = gather->operand[i].address;
-    return gather->operands;
+    const iso_gather *gather = &exchange->slots[exchange->fabric->local[slot]].pulls[pull].gather;
+    for (int i = 0; i < gather->n_operands && i < capacity; i++)
+        address[i] = gather->operands[i].address;
+    return gather->n_operands;
 }
 
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out)
 {
     int local = exchange->fabric->local[slot];
-    const iso_pull *p = &exchange->slots[local].pull[pull];
+    const iso_pull *p = &exchange->slots[local].pulls[pull];
     iso_gather_part(&p->gather, begin, n, out);
     count(exchange, local, p, n);
 }
@@ -250,16 +250,16 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)
 {
     int local = exchange->fabric->local[slot];
-    const iso_pull *p = &exchange->slots[local].pull[pull];
-    if (p->gather.operands != 1)
+    const iso_pull *p = &exchange->slots[local].pulls[pull];
+    if (p->gather.n_operands != 1)
         return NULL;
     count(exchange, local, p, n);
-    return p->gather.operand[0].address + (size_t)begin * p->gather.size;
+    return p->gather.operands[0].address + (size_t)begin * p->gather.size;
 }
 
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull)
 {
-    return iso_gather_is_run(&exchange->slots[exchange->fabric->local[slot]].pull[pull].gather);
+    return iso_gather_is_run(&exchange->slots[exchange->fabric->local[slot]].pulls[pull].gather);
 }
 
 /* ---- what is planned ---- */
@@ -271,10 +271,10 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
     if (local < 0)
         return planned;
     const iso_slot_pulls *pulls = &exchange->slots[local];
-    for (int i = 0; i < pulls->pulls; i++) {
-        uint64_t bytes = (uint64_t)pulls->pull[i].gather.count * pulls->pull[i].gather.size;
-        planned.pulled += bytes * (uint64_t)pulls->pull[i].foreign;
-        planned.crossed += bytes * (uint64_t)pulls->pull[i].crossed;
+    for (int i = 0; i < pulls->n_pulls; i++) {
+        uint64_t bytes = (uint64_t)pulls->pulls[i].gather.count * pulls->pulls[i].gather.size;
+        planned.pulled += bytes * (uint64_t)pulls->pulls[i].foreign;
+        planned.crossed += bytes * (uint64_t)pulls->pulls[i].crossed;
     }
     return planned;
 }

@@ -30,19 +30,19 @@ typedef struct answer {
 
 struct iso_shares {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank */
-    int rank, ranks, tag;
+    int rank, n_ranks, tag;
     int64_t *first;
     size_t row_bytes;
     MPI_Datatype row;
     iso_pack_row pack;
     const void *share;
-    MPI_Request *request; /* [2 * requests]: what is asked, and the rows that come */
+    MPI_Request *requests; /* [2 * requests]: what is asked, and the rows that come */
     MPI_Status *status;
-    int requests, request_room;
+    int n_requests, request_room;
     int64_t *asked; /* the request that is being answered */
     size_t asked_room;
-    answer *answer;
-    int answers;
+    answer *answers;
+    int n_answers;
     iso_status failed; /* the first call of MPI that failed in this round, and its message */
     char failure[256];
 };
@@ -66,7 +66,7 @@ static bool succeeds(iso_shares *s, iso_status status)
 
 static iso_status count_rows(iso_shares *s)
 {
-    for (int r = 0; r < s->ranks; r++)
+    for (int r = 0; r < s->n_ranks; r++)
         if (__builtin_add_overflow(s->first[r], s->first[r + 1], &s->first[r + 1]))
             return iso_error(ISO_INVALID, "the rows of ranks 0 to %d overflow: more than %" PRId64, r,
                              INT64_MAX);
@@ -116,7 +116,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
     iso_status status = s ? ISO_OK : no_memory();
     if (s) {
         *s = (iso_shares){.communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
-                          .ranks = 1,
+                          .n_ranks = 1,
                           .row_bytes = row_bytes,
                           .row = MPI_DATATYPE_NULL,
                           .pack = pack,
@@ -124,8 +124,8 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
         if (communicator)
             status = ISO_MPI(MPI_Comm_rank(s->communicator, &s->rank));
         if (communicator && status == ISO_OK)
-            status = ISO_MPI(MPI_Comm_size(s->communicator, &s->ranks));
-        s->first = iso_new((size_t)(s->ranks + 1) * sizeof *s->first);
+            status = ISO_MPI(MPI_Comm_size(s->communicator, &s->n_ranks));
+        s->first = iso_new((size_t)(s->n_ranks + 1) * sizeof *s->first);
         if (status == ISO_OK && !s->first)
             status = no_memory();
     }
@@ -145,11 +145,11 @@ void iso_shares_destroy(iso_shares *s)
         return;
     if (s->row != MPI_DATATYPE_NULL && !iso_mpi_ended())
         ISO_MPI_IGNORE(MPI_Type_free(&s->row));
-    for (int i = 0; i < s->answers; i++)
-        iso_free(s->answer[i].data);
-    iso_free(s->answer);
+    for (int i = 0; i < s->n_answers; i++)
+        iso_free(s->answers[i].data);
+    iso_free(s->answers);
     iso_free(s->asked);
-    iso_free(s->request);
+    iso_free(s->requests);
     iso_free(s->status);
     iso_free(s->first);
     iso_free(s);
@@ -162,7 +162,7 @@ const int64_t *iso_shares_first(const iso_shares *s)
 
 int iso_shares_rank_of(const iso_shares *s, int64_t row)
 {
-    int low = 0, high = s->ranks;
+    int low = 0, high = s->n_ranks;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         if (s->first[middle] <= row)
@@ -188,12 +188,12 @@ static iso_status reserve_requests(iso_shares *s, int count)
 {
     if (count <= s->request_room)
         return ISO_OK;
-    iso_free(s->request);
+    iso_free(s->requests);
     iso_free(s->status);
     s->request_room = 0;
-    s->request = iso_new(2 * (size_t)count * sizeof *s->request);
+    s->requests = iso_new(2 * (size_t)count * sizeof *s->requests);
     s->status = iso_new((size_t)count * sizeof *s->status);
-    if (!s->request || !s->status)
+    if (!s->requests || !s->status)
         return no_memory();
     s->request_room = count;
     return ISO_OK;
@@ -214,7 +214,7 @@ static void ask_rank(iso_shares *s, int rank, const int64_t *rows, int n, char *
 static iso_status ask(iso_shares *s, const int64_t *rows, int64_t count, char *out)
 {
     int rank, owners = 0, number = 0;
-    s->requests = 0;
+    s->n_requests = 0;
     if (count > INT_MAX)
         return iso_error(ISO_INVALID, "%" PRId64 " rows of other ranks at once: at most %d", count, INT_MAX);
     for (int64_t i = 0; i < count; owners++)
@@ -224,11 +224,11 @@ static iso_status ask(iso_shares *s, const int64_t *rows, int64_t count, char *o
         return status;
     for (int64_t i = 0, n; i < count; i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
-        s->request[number] = s->request[owners + number] = MPI_REQUEST_NULL;
-        ask_rank(s, rank, rows + i, (int)n, out + (size_t)i * s->row_bytes, &s->request[number],
-                 &s->request[owners + number]);
+        s->requests[number] = s->requests[owners + number] = MPI_REQUEST_NULL;
+        ask_rank(s, rank, rows + i, (int)n, out + (size_t)i * s->row_bytes, &s->requests[number],
+                 &s->requests[owners + number]);
     }
-    s->requests = owners;
+    s->n_requests = owners;
     return ISO_OK;
 }
 
@@ -237,9 +237,9 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
 {
     int rank, got;
     iso_status status = ISO_OK;
-    if (s->requests == 0)
+    if (s->n_requests == 0)
         return ISO_OK;
-    succeeds(s, ISO_MPI(MPI_Waitall(s->requests, s->request + s->requests, s->status)));
+    succeeds(s, ISO_MPI(MPI_Waitall(s->n_requests, s->requests + s->n_requests, s->status)));
     for (int64_t i = 0, n, number = 0; i < count && s->failed == ISO_OK && status == ISO_OK;
          i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
@@ -266,17 +266,17 @@ static bool reserve_bytes(void **memory, size_t *room, size_t bytes)
 /* One that is not on its way; NULL where there is no memory. */
 static answer *idle_answer(iso_shares *s)
 {
-    for (int i = 0; i < s->answers; i++) {
+    for (int i = 0; i < s->n_answers; i++) {
         int done = 0;
-        if (succeeds(s, ISO_MPI(MPI_Test(&s->answer[i].request, &done, MPI_STATUS_IGNORE))) && done)
-            return &s->answer[i];
+        if (succeeds(s, ISO_MPI(MPI_Test(&s->answers[i].request, &done, MPI_STATUS_IGNORE))) && done)
+            return &s->answers[i];
     }
-    answer *grown = iso_grow(s->answer, (size_t)s->answers, (size_t)s->answers + 1, sizeof *grown);
+    answer *grown = iso_grow(s->answers, (size_t)s->n_answers, (size_t)s->n_answers + 1, sizeof *grown);
     if (!grown)
         return NULL;
-    s->answer = grown;
-    grown[s->answers] = (answer){.request = MPI_REQUEST_NULL};
-    return &grown[s->answers++];
+    s->answers = grown;
+    grown[s->n_answers] = (answer){.request = MPI_REQUEST_NULL};
+    return &grown[s->n_answers++];
 }
 
 /* False where there is no memory, or the rows cannot be sent. */
@@ -324,8 +324,8 @@ done:
 
 static void wait_for_answers(iso_shares *s)
 {
-    for (int i = 0; i < s->answers; i++)
-        succeeds(s, ISO_MPI(MPI_Wait(&s->answer[i].request, MPI_STATUS_IGNORE)));
+    for (int i = 0; i < s->n_answers; i++)
+        succeeds(s, ISO_MPI(MPI_Wait(&s->answers[i].request, MPI_STATUS_IGNORE)));
 }
 
 /* Whether all requests of this rank have been received; then, whether those of all ranks have: *waiting says
@@ -339,7 +339,7 @@ static iso_status test_round(iso_shares *s, MPI_Request *barrier, bool *waiting,
         *over = done;
         return ISO_OK;
     }
-    ISO_TRY(ISO_MPI(MPI_Testall(s->requests, s->request, &done, MPI_STATUSES_IGNORE)));
+    ISO_TRY(ISO_MPI(MPI_Testall(s->n_requests, s->requests, &done, MPI_STATUSES_IGNORE)));
     if (done) {
         ISO_TRY(ISO_MPI(MPI_Ibarrier(s->communicator, barrier)));
         *waiting = true;
@@ -370,7 +370,7 @@ static void serve_all(iso_shares *s)
 
 iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, void *out)
 {
-    if (s->communicator == MPI_COMM_NULL || s->ranks == 1)
+    if (s->communicator == MPI_COMM_NULL || s->n_ranks == 1)
         return ISO_OK;
     s->failed = ISO_OK;
     iso_status status = ask(s, rows, count, out);

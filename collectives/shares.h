@@ -23,7 +23,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
                              iso_pack_row pack, const void *share, iso_shares **shares);
 /* Local. NULL is nothing. */
 void iso_shares_destroy(iso_shares *shares);
-/* [ranks + 1]: rank r has the rows [first[r], first[r + 1]). Lent. */
+/* [n_ranks + 1]: rank r has the rows [first[r], first[r + 1]). Lent. */
 const int64_t *iso_shares_first(const iso_shares *shares);
 int iso_shares_rank_of(const iso_shares *shares, int64_t row);
 

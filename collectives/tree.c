@@ -38,7 +38,7 @@ static void cut(cutter *c, int begin, int count)
     int left = iso_tree_left(count);
     cut(c, begin, left);
     cut(c, begin + left, count - left);
-    c->nodes[c->made - 1].folds++;
+    c->nodes[c->made - 1].n_folds++;
 }
 
 int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes)

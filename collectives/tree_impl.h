@@ -12,7 +12,7 @@ int iso_tree_left(int count);
 /* A complete node of the tree whose value is one operand: sources [begin, begin + count). */
 typedef struct iso_tree_node {
     int begin, count;
-    int folds; /* combinations to make after this operand, in postfix order */
+    int n_folds; /* combinations to make after this operand, in postfix order */
 } iso_tree_node;
 
 /* Cuts the tree over `count` sources, whose hosts are given, into as few operands as host `here` can have:

@@ -32,18 +32,18 @@ static iso_status read_piecewise(const char *whole, const char *rest, iso_schedu
     iso_status status = ISO_OK;
     schedule->kind = ISO_SCHEDULE_PIECEWISE;
     while (*rest) {
-        int n = schedule->boundaries;
+        int n = schedule->n_boundaries;
         if (n == ISO_MAX_PIECES)
             return iso_error(ISO_INVALID, "--schedule '%s': more than %d boundaries", whole, ISO_MAX_PIECES);
         ISO_TRY(iso_settings_take(option, whole, &rest, boundary, value));
-        ISO_TRY(iso_argument_count("--schedule: boundary", boundary, 0, 0x1p40, &schedule->boundary[n]));
+        ISO_TRY(iso_argument_count("--schedule: boundary", boundary, 0, 0x1p40, &schedule->boundaries[n]));
         ISO_TRY(iso_argument_real("--schedule: rate", value, 0, 1e9, &schedule->value[n + 1]));
-        if (n && schedule->boundary[n] <= schedule->boundary[n - 1])
+        if (n && schedule->boundaries[n] <= schedule->boundaries[n - 1])
             return iso_error(ISO_INVALID, "--schedule '%s': boundary %s does not come after the one before",
                              whole, boundary);
-        schedule->boundaries++;
+        schedule->n_boundaries++;
     }
-    if (!schedule->boundaries)
+    if (!schedule->n_boundaries)
         return iso_error(ISO_INVALID, "--schedule '%s': needs a boundary, such as 1000=0.01", whole);
 done:
     return status;

@@ -45,7 +45,7 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
                          options->model);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
-    named->outputs = options->classes ? (int)options->classes : 10;
+    named->n_outputs = options->classes ? (int)options->classes : 10;
     named->compile.optimizer = named->builtin->optimizer();
     named->compile.loss = named->builtin->loss;
     memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
@@ -72,7 +72,7 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
 {
     if (!named->model)
         named->model =
-            iso_builtin_model_create(ctx, named->builtin, *row, named->outputs, precision_of(options));
+            iso_builtin_model_create(ctx, named->builtin, *row, named->n_outputs, precision_of(options));
 }
 
 /* The state of the file's optimizer goes on, unless options have put another in its place. */

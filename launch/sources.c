@@ -53,10 +53,10 @@ static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t se
 {
     iso_loss loss = named->compile.loss;
     iso_random_rows x = {.shape = ISO_SHAPE(28, 28, 1), .normal = normal},
-                    y = {.shape = ISO_SHAPE(named->outputs),
+                    y = {.shape = ISO_SHAPE(named->n_outputs),
                          .normal = normal && iso_loss_targets(loss) == ISO_TARGET_VALUES};
     if (is_sparse(loss))
-        y = (iso_random_rows){.classes = named->outputs};
+        y = (iso_random_rows){.classes = named->n_outputs};
     return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},
                               .seed = seed);
 }

@@ -48,8 +48,8 @@ static json_t *tuple(const char *layout)
 static iso_status print_file(const iso_suggestion *suggestion)
 {
     iso_text text = {0};
-    for (int i = 0; i < suggestion->layouts; i++) {
-        json_t *key = json_string(suggestion->layout[i].path), *value = tuple(suggestion->layout[i].layout);
+    for (int i = 0; i < suggestion->n_layouts; i++) {
+        json_t *key = json_string(suggestion->layouts[i].path), *value = tuple(suggestion->layouts[i].layout);
         iso_text_add(&text, "%s\n    ", i ? "," : "");
         iso_json_add(&text, key, 0);
         iso_text_add(&text, ": ");
@@ -59,7 +59,7 @@ static iso_status print_file(const iso_suggestion *suggestion)
     }
     bool failed = text.failed;
     if (!failed)
-        printf("{%s%s}\n", iso_text_get(&text), suggestion->layouts ? "\n" : "");
+        printf("{%s%s}\n", iso_text_get(&text), suggestion->n_layouts ? "\n" : "");
     iso_text_free(&text);
     return failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout file") : ISO_OK;
 }

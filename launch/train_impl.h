@@ -36,7 +36,7 @@ iso_status iso_compile_options_check_optimizer(const iso_compile_options *compil
 /* What --model names: a built-in network, or a file of Keras's, its .keras or its config.json. */
 typedef struct iso_named_model {
     const iso_builtin_model *builtin; /* NULL: a file */
-    int outputs;                      /* of a built-in one: --classes */
+    int n_outputs;                    /* of a built-in one: --classes */
     bool weights;                     /* the file has weights too */
     iso_model *model;                 /* NULL: not made yet */
     iso_compile_options compile; /* the model's own choices, where options do not say otherwise; without a

@@ -16,15 +16,15 @@ enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
 static bool is_alone(const iso_channel *channel)
 {
-    return !channel || channel->communicator == MPI_COMM_NULL || channel->ranks == 1;
+    return !channel || channel->communicator == MPI_COMM_NULL || channel->n_ranks == 1;
 }
 
 /* The lowest rank for which `mine` is true; -1 where it is on none. */
 static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 {
-    int64_t key = mine ? channel->ranks - channel->rank : 0, most = 0;
+    int64_t key = mine ? channel->n_ranks - channel->rank : 0, most = 0;
     iso_status status = ISO_MPI(MPI_Allreduce(&key, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
-    *rank = most == 0 ? -1 : (int)(channel->ranks - most);
+    *rank = most == 0 ? -1 : (int)(channel->n_ranks - most);
     return status;
 }
 
@@ -108,7 +108,7 @@ static int list_different(const uint64_t *values, int ranks, iso_text *list)
 static iso_status report_difference(const iso_channel *channel, const char *what, uint64_t value,
                                     const char *text)
 {
-    uint64_t *values = iso_new((size_t)channel->ranks * sizeof *values);
+    uint64_t *values = iso_new((size_t)channel->n_ranks * sizeof *values);
     int lacking = -1;
     iso_text list = {0};
     char first[MESSAGE_BYTES], second[MESSAGE_BYTES];
@@ -117,7 +117,7 @@ static iso_status report_difference(const iso_channel *channel, const char *what
     if (lacking >= 0)
         ISO_TRY(iso_error(ISO_INVALID, "the ranks differ in %s", what));
     ISO_TRY(ISO_MPI(MPI_Allgather(&value, 1, MPI_UINT64_T, values, 1, MPI_UINT64_T, channel->communicator)));
-    int other = list_different(values, channel->ranks, &list);
+    int other = list_different(values, channel->n_ranks, &list);
     ISO_TRY(share_text(channel, 0, text ? text : "", first));
     ISO_TRY(share_text(channel, other, text ? text : "", second));
     const char *ranks = iso_text_get(&list);

@@ -10,7 +10,7 @@
 
 typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
-    int rank, ranks;
+    int rank, n_ranks;
     iso_status failed; /* of iso_agree_later, and its message */
     char failure[256];
 } iso_channel;

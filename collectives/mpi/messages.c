@@ -27,20 +27,20 @@ static bool keys_equal(const iso_fragment_key *a, const iso_fragment_key *b)
 static int *find_place(const iso_mailbox *box, const iso_fragment_key *key)
 {
     size_t mask = (size_t)box->table_size - 1, at = (size_t)key->word[0] & mask;
-    while (box->table[at] && !keys_equal(&box->fragment[box->table[at] - 1].key, key))
+    while (box->table[at] && !keys_equal(&box->fragments[box->table[at] - 1].key, key))
         at = (at + 1) & mask;
     return &box->table[at];
 }
 
 static iso_status make_room(iso_mailbox *box)
 {
-    if (box->fragments < box->room)
+    if (box->n_fragments < box->room)
         return ISO_OK;
     int room = box->room ? 2 * box->room : 16;
-    iso_fragment *part = iso_grow(box->fragment, (size_t)box->fragments, (size_t)room, sizeof *part);
+    iso_fragment *part = iso_grow(box->fragments, (size_t)box->n_fragments, (size_t)room, sizeof *part);
     if (!part)
         return no_memory();
-    box->fragment = part;
+    box->fragments = part;
     int *table = iso_new((size_t)room * 2 * sizeof *table);
     if (!table)
         return no_memory();
@@ -48,7 +48,7 @@ static iso_status make_room(iso_mailbox *box)
     box->table = table;
     box->table_size = 2 * room;
     box->room = room;
-    for (int i = 0; i < box->fragments; i++)
+    for (int i = 0; i < box->n_fragments; i++)
         *find_place(box, &part[i].key) = i + 1;
     return ISO_OK;
 }
@@ -56,16 +56,16 @@ static iso_status make_room(iso_mailbox *box)
 static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
 {
     int i = 0;
-    while (i < box->messages && (box->message[i].from != from || box->message[i].to != to))
+    while (i < box->n_messages && (box->messages[i].from != from || box->messages[i].to != to))
         i++;
     *number = i;
-    if (i < box->messages)
+    if (i < box->n_messages)
         return ISO_OK;
-    iso_message *message = iso_grow(box->message, (size_t)i, (size_t)i + 1, sizeof *message);
+    iso_message *message = iso_grow(box->messages, (size_t)i, (size_t)i + 1, sizeof *message);
     if (!message)
         return no_memory();
-    box->message = message;
-    message[box->messages++] = (iso_message){.from = from, .to = to};
+    box->messages = message;
+    message[box->n_messages++] = (iso_message){.from = from, .to = to};
     return ISO_OK;
 }
 
@@ -81,10 +81,10 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment
         status = find_message(box, from, to, &message);
         if (status != ISO_OK)
             return status;
-        iso_message *in = &box->message[message];
-        box->fragment[box->fragments] = (iso_fragment){message, in->bytes, key};
+        iso_message *in = &box->messages[message];
+        box->fragments[box->n_fragments] = (iso_fragment){message, in->bytes, key};
         in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-        *place = ++box->fragments;
+        *place = ++box->n_fragments;
     }
     *number = *place - 1;
     return ISO_OK;
@@ -95,8 +95,8 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment
 static void number_requests(iso_message *message, int *requests)
 {
     message->first_request = *requests;
-    message->requests = (int)((message->bytes + SLICE - 1) / SLICE);
-    *requests += message->requests;
+    message->n_requests = (int)((message->bytes + SLICE - 1) / SLICE);
+    *requests += message->n_requests;
 }
 
 void iso_messages_close(iso_messages *messages, int rank)
@@ -104,26 +104,26 @@ void iso_messages_close(iso_messages *messages, int rank)
     iso_mailbox *in = &messages->in, *out = &messages->out;
     int requests = 0;
     messages->bytes_in = messages->bytes_out = 0;
-    for (int i = 0; i < in->messages; i++) {
-        messages->bytes_in += in->message[i].bytes;
-        if (in->message[i].to == rank)
-            number_requests(&in->message[i], &requests);
+    for (int i = 0; i < in->n_messages; i++) {
+        messages->bytes_in += in->messages[i].bytes;
+        if (in->messages[i].to == rank)
+            number_requests(&in->messages[i], &requests);
     }
-    messages->incoming_requests = requests;
-    for (int i = 0; i < out->messages; i++)
-        if (out->message[i].from == rank) {
-            messages->bytes_out += out->message[i].bytes;
-            number_requests(&out->message[i], &requests);
+    messages->n_incoming_requests = requests;
+    for (int i = 0; i < out->n_messages; i++)
+        if (out->messages[i].from == rank) {
+            messages->bytes_out += out->messages[i].bytes;
+            number_requests(&out->messages[i], &requests);
         }
-    messages->request_count = requests;
+    messages->n_requests = requests;
 }
 
 iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank)
 {
     iso_status status = ISO_OK;
     messages->bytes = messages->bytes_out;
-    for (int i = 0; i < messages->in.messages; i++)
-        messages->bytes += messages->in.message[i].to == rank ? messages->in.message[i].bytes : 0;
+    for (int i = 0; i < messages->in.n_messages; i++)
+        messages->bytes += messages->in.messages[i].to == rank ? messages->in.messages[i].bytes : 0;
     if (messages->bytes_in > 0)
         status = iso_window_create(host, messages->bytes_in, "what an exchange receives", &messages->landing);
     if (status == ISO_OK)
@@ -135,9 +135,9 @@ static iso_status make_requests(const iso_messages *messages, const iso_mailbox 
                                 int tag)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < box->messages; i++) {
-        const iso_message *message = &box->message[i];
-        for (int k = 0; k < message->requests; k++) {
+    for (int i = 0; i < box->n_messages; i++) {
+        const iso_message *message = &box->messages[i];
+        for (int k = 0; k < message->n_requests; k++) {
             size_t at = (size_t)k * SLICE, left = message->bytes - at;
             int count = left < SLICE ? (int)left : SLICE;
             MPI_Request *request = &messages->requests[message->first_request + k];
@@ -155,7 +155,7 @@ done:
 
 static void free_requests(iso_messages *messages)
 {
-    for (int i = 0; messages->requests && i < messages->request_count; i++)
+    for (int i = 0; messages->requests && i < messages->n_requests; i++)
         if (messages->requests[i] != MPI_REQUEST_NULL && !iso_mpi_ended())
             ISO_MPI_IGNORE(MPI_Request_free(&messages->requests[i]));
     iso_free(messages->requests);
@@ -169,21 +169,21 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
     free_requests(messages);
-    for (int i = 0; i < in->messages; i++) {
-        in->message[i].data = landing;
-        landing += in->message[i].bytes;
+    for (int i = 0; i < in->n_messages; i++) {
+        in->messages[i].data = landing;
+        landing += in->messages[i].bytes;
     }
-    for (int i = 0; i < out->messages; i++)
-        if (out->message[i].from == rank) {
-            out->message[i].data = outgoing;
-            outgoing += out->message[i].bytes;
+    for (int i = 0; i < out->n_messages; i++)
+        if (out->messages[i].from == rank) {
+            out->messages[i].data = outgoing;
+            outgoing += out->messages[i].bytes;
         }
-    if (messages->request_count == 0)
+    if (messages->n_requests == 0)
         return ISO_OK;
-    messages->requests = iso_new((size_t)messages->request_count * sizeof *messages->requests);
+    messages->requests = iso_new((size_t)messages->n_requests * sizeof *messages->requests);
     if (!messages->requests)
         return no_memory();
-    for (int i = 0; i < messages->request_count; i++)
+    for (int i = 0; i < messages->n_requests; i++)
         messages->requests[i] = MPI_REQUEST_NULL;
     iso_status status = make_requests(messages, in, communicator, tag);
     return status != ISO_OK ? status : make_requests(messages, out, communicator, tag);
@@ -191,8 +191,8 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
 
 static void free_mailbox(iso_mailbox *box)
 {
-    iso_free(box->message);
-    iso_free(box->fragment);
+    iso_free(box->messages);
+    iso_free(box->fragments);
     iso_free(box->table);
 }
 
@@ -207,20 +207,20 @@ void iso_messages_free(iso_messages *messages)
 
 iso_status iso_messages_start_receiving(iso_messages *messages)
 {
-    if (messages->incoming_requests == 0)
+    if (messages->n_incoming_requests == 0)
         return ISO_OK;
-    return ISO_MPI(MPI_Startall(messages->incoming_requests, messages->requests));
+    return ISO_MPI(MPI_Startall(messages->n_incoming_requests, messages->requests));
 }
 
 iso_status iso_messages_start_sending(iso_messages *messages, int number)
 {
-    const iso_message *message = &messages->out.message[number];
-    return ISO_MPI(MPI_Startall(message->requests, messages->requests + message->first_request));
+    const iso_message *message = &messages->out.messages[number];
+    return ISO_MPI(MPI_Startall(message->n_requests, messages->requests + message->first_request));
 }
 
 static iso_status test(iso_messages *messages, int *done)
 {
-    return ISO_MPI(MPI_Testall(messages->request_count, messages->requests, done, MPI_STATUSES_IGNORE));
+    return ISO_MPI(MPI_Testall(messages->n_requests, messages->requests, done, MPI_STATUSES_IGNORE));
 }
 
 iso_status iso_messages_progress(iso_messages *messages)

@@ -27,16 +27,16 @@ typedef struct iso_fragment {
 typedef struct iso_message {
     int from, to; /* ranks */
     size_t bytes;
-    char *data;                  /* NULL: not this rank's to send */
-    int requests, first_request; /* long messages travel in several; of this rank's only */
+    char *data;                    /* NULL: not this rank's to send */
+    int n_requests, first_request; /* long messages travel in several; of this rank's only */
 } iso_message;
 
 /* The messages of one direction, and their parts by key. */
 typedef struct iso_mailbox {
-    iso_message *message;
-    int messages;
-    iso_fragment *fragment;
-    int fragments, room;
+    iso_message *messages;
+    int n_messages;
+    iso_fragment *fragments;
+    int n_fragments, room;
     int *table; /* hash table of part numbers + 1 */
     int table_size;
 } iso_mailbox;
@@ -49,7 +49,7 @@ typedef struct iso_messages {
     char *outgoing;        /* of this rank, likewise */
     size_t bytes;          /* of what this rank takes and sends, in buffers of its own */
     MPI_Request *requests; /* of this rank, the incoming ones first; persistent */
-    int request_count, incoming_requests;
+    int n_requests, n_incoming_requests;
 } iso_messages;
 
 /* Finds the part of this key or makes one of so many bytes at the end of the message of these ranks (*fresh).

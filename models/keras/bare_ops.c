@@ -41,7 +41,7 @@ static json_t *activation_layer(const iso_op *op, const char **type)
 /* A reshape that keeps the batch. */
 static json_t *target_shape(const iso_op *op)
 {
-    const iso_shape *shape = iso_tensor_shape(op->output[0]);
+    const iso_shape *shape = iso_tensor_shape(op->outputs[0]);
     json_t *list = json_array();
     if (shape->rank == 0 || shape->dim[0] != ISO_BATCH) {
         json_decref(list);
@@ -56,7 +56,7 @@ static json_t *dims(const iso_op *op)
 {
     const iso_transpose_attrs *attrs = op->attrs;
     json_t *list = json_array();
-    for (int i = 1; i < iso_tensor_shape(op->output[0])->rank; i++)
+    for (int i = 1; i < iso_tensor_shape(op->outputs[0])->rank; i++)
         json_array_append_new(list, json_integer(attrs->permutation[i]));
     return json_pack("{s: o}", "dims", list);
 }
@@ -110,5 +110,5 @@ iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const ch
                    : iso_error(ISO_INVALID,
                                "the network uses the op '%s' (its result is '%s') outside of layers, and no "
                                "layer of Keras does the same",
-                               op->type->name, iso_tensor_name(op->output[0]));
+                               op->type->name, iso_tensor_name(op->outputs[0]));
 }

@@ -16,9 +16,9 @@ static json_t *number_or_null(double value)
 static json_t *piecewise(const iso_schedule *schedule)
 {
     json_t *boundaries = json_array(), *values = json_array();
-    for (int i = 0; i < schedule->boundaries; i++)
-        json_array_append_new(boundaries, json_integer(schedule->boundary[i]));
-    for (int i = 0; i <= schedule->boundaries; i++)
+    for (int i = 0; i < schedule->n_boundaries; i++)
+        json_array_append_new(boundaries, json_integer(schedule->boundaries[i]));
+    for (int i = 0; i <= schedule->n_boundaries; i++)
         json_array_append_new(values, json_real(schedule->value[i]));
     return json_pack("{s: o, s: o, s: s}", "boundaries", boundaries, "values", values, "name",
                      "PiecewiseConstant");

@@ -35,7 +35,7 @@ static const char *last_part(const char *path)
 
 static bool is_used(const writer *w, const char *name)
 {
-    for (int i = 0; i < w->net->operations; i++)
+    for (int i = 0; i < w->net->n_operations; i++)
         if (w->name[i] && strcmp(w->name[i], name) == 0)
             return true;
     return false;
@@ -61,7 +61,7 @@ static iso_status bare_op(const iso_operation *operation, const iso_topology *ne
 {
     json_t *found = NULL;
     iso_status status =
-        iso_keras_layer_of_op(net->call[operation->call[0]].output[0]->producer, module, type, &found);
+        iso_keras_layer_of_op(net->calls[operation->calls[0]].outputs[0]->producer, module, type, &found);
     if (status == ISO_OK && config)
         *config = found;
     else
@@ -74,14 +74,14 @@ static iso_status choose_names(writer *w)
 {
     iso_status status = ISO_OK;
     char snake[64];
-    for (int i = 0; i < w->net->operations; i++) {
-        const iso_operation *o = &w->net->operation[i];
+    for (int i = 0; i < w->net->n_operations; i++) {
+        const iso_operation *o = &w->net->operations[i];
         if ((o->kind == ISO_OPERATION_LAYER || o->kind == ISO_OPERATION_BLOCK) &&
             !(w->name[i] = iso_strdup(last_part(o->name))))
             return no_memory();
     }
-    for (int i = 0; i < w->net->operations; i++) {
-        const iso_operation *o = &w->net->operation[i];
+    for (int i = 0; i < w->net->n_operations; i++) {
+        const iso_operation *o = &w->net->operations[i];
         const char *base = o->name, *module, *type;
         if (o->kind == ISO_OPERATION_OP) {
             ISO_TRY(bare_op(o, w->net, &module, &type, NULL));
@@ -129,17 +129,17 @@ static json_t *policy(const iso_graph *graph)
 /* The number of a call among those of its operation. */
 static int node_of(const writer *w, int call)
 {
-    const iso_operation *operation = &w->net->operation[w->net->call[call].operation];
+    const iso_operation *operation = &w->net->operations[w->net->calls[call].operation];
     int node = 0;
-    while (operation->call[node] != call)
+    while (operation->calls[node] != call)
         node++;
     return node;
 }
 
 static json_t *history(const writer *w, const iso_layer_call_output *from, int first)
 {
-    return json_pack("[s, i, i]", w->name[w->net->call[from->call].operation], node_of(w, from->call) + first,
-                     from->output);
+    return json_pack("[s, i, i]", w->name[w->net->calls[from->call].operation],
+                     node_of(w, from->call) + first, from->output);
 }
 
 static json_t *tensor_json(const writer *w, const iso_tensor *tensor, const iso_layer_call_output *from)
@@ -211,21 +211,21 @@ static json_t *call_arguments(const iso_attribute *call, json_t *list)
 static iso_status describe_call(const writer *w, const iso_layer_call *call, bool apart,
                                 const iso_attribute *arguments, json_t **out)
 {
-    const iso_operation *operation = &w->net->operation[call->operation];
+    const iso_operation *operation = &w->net->operations[call->operation];
     json_t *list = json_array();
-    for (int i = 0; i < call->inputs; i++) {
+    for (int i = 0; i < call->n_inputs; i++) {
         if (call->from[i].call < 0) {
             json_decref(list);
             return iso_error(ISO_INVALID,
                              "input %d of %s '%s' is the tensor '%s', which no layer made; Keras's files do "
                              "not have such",
                              i, operation->kind == ISO_OPERATION_OP ? "the op" : "layer", operation->name,
-                             iso_tensor_name(call->input[i]));
+                             iso_tensor_name(call->inputs[i]));
         }
-        json_array_append_new(list, tensor_json(w, call->input[i], &call->from[i]));
+        json_array_append_new(list, tensor_json(w, call->inputs[i], &call->from[i]));
     }
     json_t *named = call_arguments(arguments, list);
-    if (!apart && call->inputs > 1)
+    if (!apart && call->n_inputs > 1)
         list = json_pack("[o]", list);
     *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
     return *out ? ISO_OK : no_memory();
@@ -240,9 +240,9 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
     const iso_attribute *arguments =
         operation->kind == ISO_OPERATION_LAYER ? iso_graph_layer(w->graph, operation->record)->call : NULL;
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
-    for (int i = 0; status == ISO_OK && i < operation->calls; i++) {
+    for (int i = 0; status == ISO_OK && i < operation->n_calls; i++) {
         json_t *node = NULL;
-        const iso_layer_call *call = &w->net->call[operation->call[i]];
+        const iso_layer_call *call = &w->net->calls[operation->calls[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
         status = describe_call(w, call, apart, arguments, &node);
@@ -256,7 +256,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
 
 static json_t *describe_input(const writer *w, int number)
 {
-    const iso_tensor *tensor = w->net->call[w->net->operation[number].call[0]].output[0];
+    const iso_tensor *tensor = w->net->calls[w->net->operations[number].calls[0]].outputs[0];
     return iso_keras_object("keras.layers", "InputLayer",
                             json_pack("{s: o, s: s, s: b, s: b, s: s, s: b}", "batch_shape",
                                       shape_json(iso_tensor_shape(tensor)), "dtype",
@@ -278,7 +278,7 @@ static iso_status check_activation(const char *layer, const json_t *config)
 static iso_status layer_config(const writer *w, int number, const char **module, const char **type,
                                json_t **out)
 {
-    const iso_operation *operation = &w->net->operation[number];
+    const iso_operation *operation = &w->net->operations[number];
     *module = "keras.layers";
     *type = operation->type;
     if (operation->kind == ISO_OPERATION_OP)
@@ -290,7 +290,7 @@ static iso_status layer_config(const writer *w, int number, const char **module,
 
 static iso_status describe_layer(const writer *w, int number, const char **type, json_t **out)
 {
-    const iso_operation *operation = &w->net->operation[number];
+    const iso_operation *operation = &w->net->operations[number];
     bool trainable =
         operation->kind == ISO_OPERATION_OP || !iso_graph_layer(w->graph, operation->record)->frozen;
     const char *module;
@@ -316,8 +316,8 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
 static iso_status describe_block(const writer *w, int number, json_t **out)
 {
     iso_topology inside;
-    const iso_operation *operation = &w->net->operation[number];
-    iso_status status = iso_topology_create_block(w->graph, &w->net->call[operation->call[0]], &inside);
+    const iso_operation *operation = &w->net->operations[number];
+    iso_status status = iso_topology_create_block(w->graph, &w->net->calls[operation->calls[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = describe_network(w->graph, &inside, w->name[number], out);
@@ -327,7 +327,7 @@ static iso_status describe_block(const writer *w, int number, json_t **out)
 
 static iso_status describe_operation(const writer *w, int number, json_t **out)
 {
-    const iso_operation *operation = &w->net->operation[number];
+    const iso_operation *operation = &w->net->operations[number];
     const char *type = operation->type;
     iso_status status = ISO_OK;
     *out = NULL;
@@ -359,7 +359,7 @@ static json_t *ends(const writer *w, const iso_layer_call_output *list, int coun
 {
     json_t *out = json_array();
     for (int i = 0; i < count; i++) {
-        const iso_operation *operation = &w->net->operation[w->net->call[list[i].call].operation];
+        const iso_operation *operation = &w->net->operations[w->net->calls[list[i].call].operation];
         /* Keras counts the calls of a functional model from 1 here: it had one when it was built. */
         bool functional =
             operation->kind == ISO_OPERATION_BLOCK && strcmp(operation->type, "Functional") == 0;
@@ -375,15 +375,15 @@ static json_t *ends(const writer *w, const iso_layer_call_output *list, int coun
 /* Whether each operation takes the result of the one before and nothing else, as in a Sequential. */
 static bool is_chain(const iso_topology *net)
 {
-    int outer = net->inputs == 1 && net->outputs == 1 ? net->output[0].call : -1;
-    for (int i = net->operations - 1; i >= 0; i--) {
-        const iso_operation *operation = &net->operation[i];
-        if (outer < 0 || operation->calls != 1 || operation->call[0] != outer)
+    int outer = net->n_inputs == 1 && net->n_outputs == 1 ? net->outputs[0].call : -1;
+    for (int i = net->n_operations - 1; i >= 0; i--) {
+        const iso_operation *operation = &net->operations[i];
+        if (outer < 0 || operation->n_calls != 1 || operation->calls[0] != outer)
             return false;
-        const iso_layer_call *call = &net->call[outer];
+        const iso_layer_call *call = &net->calls[outer];
         if (i == 0)
             return operation->kind == ISO_OPERATION_INPUT;
-        if (call->inputs != 1 || call->outputs != 1)
+        if (call->n_inputs != 1 || call->n_outputs != 1)
             return false;
         outer = call->from[0].call;
     }
@@ -392,8 +392,8 @@ static bool is_chain(const iso_topology *net)
 
 static iso_status check_ends(const iso_topology *net)
 {
-    for (int i = 0; i < net->outputs; i++)
-        if (net->output[i].call < 0)
+    for (int i = 0; i < net->n_outputs; i++)
+        if (net->outputs[i].call < 0)
             return iso_error(ISO_INVALID, "output %d of the network is a constant or a variable's value", i);
     return ISO_OK;
 }
@@ -403,15 +403,15 @@ static json_t *finish(const writer *w, const char *name, json_t *layers)
     const iso_topology *net = w->net;
     json_t *out;
     if (strcmp(w->type, "Sequential") == 0) {
-        const iso_tensor *x = net->call[net->input[0].call].output[0];
+        const iso_tensor *x = net->calls[net->inputs[0].call].outputs[0];
         json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "dtype",
                                    policy(w->graph), "layers", layers, "build_input_shape",
                                    shape_json(iso_tensor_shape(x)));
         return iso_keras_object("keras", "Sequential", config);
     }
     json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "layers",
-                               layers, "input_layers", ends(w, net->input, net->inputs), "output_layers",
-                               ends(w, net->output, net->outputs));
+                               layers, "input_layers", ends(w, net->inputs, net->n_inputs), "output_layers",
+                               ends(w, net->outputs, net->n_outputs));
     out = iso_keras_object("keras.src.models.functional", "Functional", config);
     if (out)
         json_object_set_new(out, "registered_name", json_string("Functional"));
@@ -424,7 +424,7 @@ static iso_status describe(writer *w, const char *name, json_t **out)
     iso_status status = ISO_OK;
     ISO_TRY(check_ends(w->net));
     ISO_TRY(choose_names(w));
-    for (int i = 0; i < w->net->operations; i++) {
+    for (int i = 0; i < w->net->n_operations; i++) {
         json_t *layer;
         ISO_TRY(describe_operation(w, i, &layer));
         if (json_array_append_new(layers, layer))
@@ -447,9 +447,9 @@ static iso_status describe_network(const iso_graph *graph, const iso_topology *n
     writer w = {.graph = graph,
                 .net = net,
                 .type = sequential ? "Sequential" : "Functional",
-                .name = iso_new((size_t)(net->operations + 1) * sizeof *w.name)};
+                .name = iso_new((size_t)(net->n_operations + 1) * sizeof *w.name)};
     iso_status status = w.name ? describe(&w, name, out) : no_memory();
-    for (int i = 0; w.name && i < net->operations; i++)
+    for (int i = 0; w.name && i < net->n_operations; i++)
         iso_free(w.name[i]);
     iso_free(w.name);
     return status;

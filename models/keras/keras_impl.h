@@ -15,7 +15,7 @@ typedef struct iso_keras_reader {
     iso_context *ctx;            /* the chief warns; NULL: nobody does */
     const char *file;            /* "net.keras: config.json" */
     char place[ISO_KERAS_PLACE]; /* "layers[3] (Conv2D 'conv')", "" at the top */
-    int calls;                   /* of layers, so far */
+    int n_calls;                 /* of layers, so far */
     int quiet;                   /* no warnings: a layer's later calls */
 } iso_keras_reader;
 

@@ -156,7 +156,7 @@ static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const is
     iso_keras_list out = {0};
     iso_status status;
     bool again = l->node > 0, frozen = is_frozen(l);
-    if (++net->reader->calls > MOST_CALLS)
+    if (++net->reader->n_calls > MOST_CALLS)
         return iso_keras_refuse(net->reader, "more than %d calls of layers", MOST_CALLS);
     net->reader->quiet += again;
     if (again)
@@ -184,14 +184,14 @@ static bool is_input(const iso_keras_layer *l)
 
 static size_t enter_layer(const iso_keras_network *net, const iso_keras_layer *l)
 {
-    return iso_keras_enter(net->reader, "layers[%d] (%.60s '%.80s')", (int)(l - net->layer), l->type,
+    return iso_keras_enter(net->reader, "layers[%d] (%.60s '%.80s')", (int)(l - net->layers), l->type,
                            l->name);
 }
 
 /* A layer without the members that every Keras layer has: custom layers may have been saved like that. */
 static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras_layer *l)
 {
-    int number = (int)(l - net->layer);
+    int number = (int)(l - net->layers);
     bool custom = false;
     if (!l->type)
         return iso_keras_refuse(net->reader, "layers[%d] has no class_name, or no config with a name",
@@ -207,15 +207,15 @@ static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras
 
 static iso_status read_layer(iso_keras_network *net, const json_t *entry, int number)
 {
-    iso_keras_layer *l = &net->layer[number];
+    iso_keras_layer *l = &net->layers[number];
     *l = (iso_keras_layer){.entry = entry, .config = json_object_get(entry, "config")};
     l->type = iso_keras_text(entry, "class_name");
     l->name = iso_keras_text(l->config, "name");
     if (!l->type || !json_is_object(l->config) || !l->name)
         return incomplete_layer(net, l);
     const json_t *nodes = json_object_get(entry, "inbound_nodes");
-    l->nodes = is_input(l) || !nodes ? 1 : (int)json_array_size(nodes);
-    l->calls = iso_new((size_t)l->nodes * sizeof *l->calls + 1);
+    l->n_nodes = is_input(l) || !nodes ? 1 : (int)json_array_size(nodes);
+    l->calls = iso_new((size_t)l->n_nodes * sizeof *l->calls + 1);
     if (!l->calls || json_object_set_new_nocheck(net->index, l->name, json_integer(number)) != 0)
         return iso_error(ISO_NO_MEMORY, "no memory for the layers of a network");
     return ISO_OK;
@@ -228,15 +228,15 @@ static iso_status read_layers(iso_keras_network *net)
     size_t count = json_array_size(list);
     if (count == 0 || count > MOST_LAYERS)
         return iso_keras_refuse(net->reader, "it has %zu layers, 1 to %d are possible", count, MOST_LAYERS);
-    net->layer = iso_new(count * sizeof *net->layer);
+    net->layers = iso_new(count * sizeof *net->layers);
     net->index = json_object();
-    if (!net->layer || !net->index)
+    if (!net->layers || !net->index)
         return iso_error(ISO_NO_MEMORY, "no memory for the layers of a network");
-    while (net->layers < (int)count) {
-        int number = net->layers++; /* from here on it is freed */
+    while (net->n_layers < (int)count) {
+        int number = net->n_layers++; /* from here on it is freed */
         ISO_TRY(read_layer(net, json_array_get(list, (size_t)number), number));
-        if (json_object_size(net->index) != (size_t)net->layers)
-            ISO_TRY(iso_keras_refuse(net->reader, "two layers are named '%.80s'", net->layer[number].name));
+        if (json_object_size(net->index) != (size_t)net->n_layers)
+            ISO_TRY(iso_keras_refuse(net->reader, "two layers are named '%.80s'", net->layers[number].name));
     }
 done:
     return status;
@@ -244,12 +244,12 @@ done:
 
 static void free_layers(iso_keras_network *net)
 {
-    for (int i = 0; i < net->layers; i++) {
-        for (int k = 0; k < net->layer[i].node; k++)
-            iso_free(net->layer[i].calls[k].output);
-        iso_free(net->layer[i].calls);
+    for (int i = 0; i < net->n_layers; i++) {
+        for (int k = 0; k < net->layers[i].node; k++)
+            iso_free(net->layers[i].calls[k].output);
+        iso_free(net->layers[i].calls);
     }
-    iso_free(net->layer);
+    iso_free(net->layers);
     json_decref(net->index);
 }
 
@@ -258,12 +258,12 @@ static void free_layers(iso_keras_network *net)
 /* The input of a Sequential: its InputLayer, or what it was built with. */
 static iso_status begin_sequential(iso_keras_network *net, iso_tensor **x)
 {
-    if (is_input(&net->layer[0])) {
-        size_t place = enter_layer(net, &net->layer[0]);
-        iso_status status = iso_keras_call_input(net, &net->layer[0], 0);
+    if (is_input(&net->layers[0])) {
+        size_t place = enter_layer(net, &net->layers[0]);
+        iso_status status = iso_keras_call_input(net, &net->layers[0], 0);
         iso_keras_leave(net->reader, place);
         if (status == ISO_OK)
-            *x = net->layer[0].calls[0].output[0];
+            *x = net->layers[0].calls[0].output[0];
         return status;
     }
     if (net->given)
@@ -280,9 +280,9 @@ static iso_status build_sequential(iso_keras_network *net, iso_keras_list *outpu
     iso_status status;
     iso_tensor *x = NULL;
     ISO_TRY(begin_sequential(net, &x));
-    for (int i = is_input(&net->layer[0]); i < net->layers; i++) {
+    for (int i = is_input(&net->layers[0]); i < net->n_layers; i++) {
         iso_keras_node in = {.inputs = {.count = 1, .tensor = &x}};
-        iso_keras_layer *l = &net->layer[i];
+        iso_keras_layer *l = &net->layers[i];
         size_t place = enter_layer(net, l);
         ISO_TRY(make_call(net, l, &in));
         if (l->calls[0].count != 1)
@@ -307,8 +307,8 @@ static iso_status call_inputs(iso_keras_network *net)
     if (net->given && (int)json_object_size(numbers) != net->given->count)
         ISO_TRY(iso_keras_refuse(net->reader, "the model has %d inputs and is called with %d tensors",
                                  (int)json_object_size(numbers), net->given->count));
-    for (int i = 0; i < net->layers; i++) {
-        iso_keras_layer *l = &net->layer[i];
+    for (int i = 0; i < net->n_layers; i++) {
+        iso_keras_layer *l = &net->layers[i];
         if (!is_input(l))
             continue;
         const json_t *number = json_object_get(numbers, l->name);
@@ -328,7 +328,7 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
     const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
     bool ready = true;
     size_t place = enter_layer(net, l);
-    while (ready && l->node < l->nodes) {
+    while (ready && l->node < l->n_nodes) {
         iso_keras_node node = {.ready = false};
         status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), iso_keras_is_operation(l),
                                      &node);
@@ -348,21 +348,21 @@ done:
 static iso_status call_layers(iso_keras_network *net)
 {
     iso_status status = ISO_OK;
-    int left = net->layers;
+    int left = net->n_layers;
     for (bool progress = true; progress && left > 0;) {
         progress = false;
         left = 0;
-        for (int i = 0; i < net->layers; i++) {
-            iso_keras_layer *l = &net->layer[i];
-            if (l->node < l->nodes)
+        for (int i = 0; i < net->n_layers; i++) {
+            iso_keras_layer *l = &net->layers[i];
+            if (l->node < l->n_nodes)
                 ISO_TRY(call_what_is_ready(net, l, &progress));
-            left += l->node < l->nodes;
+            left += l->node < l->n_nodes;
         }
     }
-    for (int i = 0; i < net->layers && left > 0; i++)
-        if (net->layer[i].node < net->layer[i].nodes)
+    for (int i = 0; i < net->n_layers && left > 0; i++)
+        if (net->layers[i].node < net->layers[i].n_nodes)
             return iso_keras_refuse(net->reader, "layers[%d] ('%.80s') waits for its own output, or for none",
-                                    i, net->layer[i].name);
+                                    i, net->layers[i].name);
 done:
     return status;
 }
@@ -371,10 +371,10 @@ static iso_status build_functional(iso_keras_network *net, iso_keras_list *outpu
 {
     iso_status status;
     bool ready = true;
-    for (int i = 0; i < net->layers; i++)
-        if (!json_is_array(json_object_get(net->layer[i].entry, "inbound_nodes")))
+    for (int i = 0; i < net->n_layers; i++)
+        if (!json_is_array(json_object_get(net->layers[i].entry, "inbound_nodes")))
             return iso_keras_refuse(net->reader, "layers[%d] ('%.80s') has no inbound_nodes", i,
-                                    net->layer[i].name);
+                                    net->layers[i].name);
     ISO_TRY(call_inputs(net));
     ISO_TRY(call_layers(net));
     ISO_TRY(iso_keras_add_end(net, json_object_get(net->config, "output_layers"), NULL, outputs, &ready));

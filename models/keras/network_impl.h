@@ -13,8 +13,8 @@ typedef struct iso_keras_call {
 typedef struct iso_keras_layer {
     const json_t *entry, *config; /* {"class_name", "config", "inbound_nodes"}; its "config" */
     const char *type, *name;
-    int node, nodes;       /* of its calls in the file, so many are done */
-    iso_keras_call *calls; /* [nodes]; of a Sequential's layer one */
+    int node, n_nodes;     /* of its calls in the file, so many are done */
+    iso_keras_call *calls; /* [n_nodes]; of a Sequential's layer one */
 } iso_keras_layer;
 
 typedef struct iso_keras_network {
@@ -23,8 +23,8 @@ typedef struct iso_keras_network {
     const json_t *config;
     const iso_keras_list *given; /* the tensors that a model within is called with; NULL: the whole model */
     iso_keras_list *made;        /* the whole model: its inputs go here as they are made */
-    int layers;
-    iso_keras_layer *layer;
+    int n_layers;
+    iso_keras_layer *layers;
     json_t *index; /* name -> number of the layer */
 } iso_keras_network;
 

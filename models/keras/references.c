@@ -47,12 +47,12 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
     const json_t *number = json_object_get(net->index, name);
     if (!number)
         return iso_keras_refuse(net->reader, "there is no layer '%.80s', whose output is wanted here", name);
-    const iso_keras_layer *from = &net->layer[json_integer_value(number)];
+    const iso_keras_layer *from = &net->layers[json_integer_value(number)];
     json_int_t at = json_integer_value(node) - (ends && iso_keras_is_model(from->type)),
                of = json_integer_value(output);
-    if (at < 0 || at >= from->nodes)
+    if (at < 0 || at >= from->n_nodes)
         return iso_keras_refuse(net->reader, "%s: the layer is called %d times",
-                                iso_keras_value(history, text, sizeof text), from->nodes);
+                                iso_keras_value(history, text, sizeof text), from->n_nodes);
     if (at >= from->node)
         return ISO_OK;
     if (of < 0 || of >= from->calls[at].count)

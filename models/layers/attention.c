@@ -287,10 +287,10 @@ static int list_inputs(const iso_multi_head_attention_options *o, iso_tensor *in
 
 static bool inputs_fit(const iso_layer *layer)
 {
-    for (int i = 0; i < layer->inputs; i++) {
-        if (!layer->input[i])
+    for (int i = 0; i < layer->n_inputs; i++) {
+        if (!layer->inputs[i])
             iso_layer_fail(layer, "its input %d is NULL", i);
-        else if (iso_tensor_graph(layer->input[i]) != layer->graph)
+        else if (iso_tensor_graph(layer->inputs[i]) != layer->graph)
             iso_layer_fail(layer, "its input %d belongs to another graph", i);
     }
     return iso_graph_error(layer->graph) == ISO_OK;

@@ -17,14 +17,14 @@ bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const ch
 {
     bool good = iso_layer_begin_several(layer, &x, 1, type, base, name);
     layer->single = x;
-    layer->input = &layer->single;
+    layer->inputs = &layer->single;
     return good;
 }
 
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
                              const char *base, const char *name)
 {
-    *layer = (iso_layer){.type = type, .input = x, .inputs = count};
+    *layer = (iso_layer){.type = type, .inputs = x, .n_inputs = count};
     if (!x[0] || !iso_tensor_good(x[0]))
         return false;
     layer->graph = iso_tensor_graph(x[0]);
@@ -135,8 +135,8 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
                                                           .name = layer->name,
                                                           .config = layer->config,
                                                           .call = layer->call,
+                                                          .n_inputs = layer->n_inputs,
                                                           .inputs = layer->inputs,
-                                                          .input = layer->input,
                                                           .output = y,
                                                           .again = first_call(layer)});
     return y;

@@ -12,8 +12,8 @@ typedef struct iso_layer {
     iso_graph *graph;
     const char *type; /* Keras's class */
     const char *name;
-    iso_tensor *const *input; /* of the call */
-    int inputs;
+    iso_tensor *const *inputs; /* of the call */
+    int n_inputs;
     iso_tensor *single;           /* where `input` points for a layer of one input */
     iso_attribute *config, *call; /* objects: what the notes below have added; call NULL: nothing */
 } iso_layer;

@@ -34,7 +34,7 @@ typedef struct iso_step_info {
 
 typedef struct iso_kernel_call {
     const void *attrs; /* of the op */
-    int inputs, outputs;
+    int n_inputs, n_outputs;
     const iso_array *in;
     iso_array *out;
     void *scratch; /* as many bytes as the kernel's scratch() said, aligned to 64 */

@@ -12,8 +12,8 @@ typedef struct iso_row_range {
 
 typedef struct iso_batch iso_batch;
 struct iso_batch {
-    int64_t rows;   /* of the global batch; the same on every rank */
-    int components; /* the inputs, the targets, the sample weights, for data sets that have these */
+    int64_t rows;     /* of the global batch; the same on every rank */
+    int n_components; /* the inputs, the targets, the sample weights, for data sets that have these */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row; of an iso_input_unbatched(): the whole shape */
     iso_dtype dtype[ISO_MAX_COMPONENTS]; /* as stored */
     /* Writes rows [begin, begin + count) of a component into `out`, dense, converted to `dtype` (integral

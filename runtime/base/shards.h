@@ -19,7 +19,7 @@ typedef struct iso_state_shard {
 
 typedef struct iso_state_shards {
     int count;
-    iso_state_shard *shard;
+    iso_state_shard *shards;
 } iso_state_shards;
 
 #endif

@@ -103,7 +103,7 @@ uint32_t iso_count_add(iso_count *count)
 /* What a thread knows about others that want its core. */
 static _Thread_local struct {
     uint64_t checked; /* ns */
-    long losses;      /* of the core, so far */
+    long n_losses;    /* of the core, so far */
     double lately;
 } mine;
 
@@ -113,8 +113,8 @@ static bool is_busy(uint64_t now)
     uint64_t since = now - mine.checked;
     if (since > CHECK_NS && getrusage(RUSAGE_THREAD, &usage) == 0) {
         mine.lately *= FORGOTTEN_NS / (FORGOTTEN_NS + (double)since);
-        mine.lately += (double)(usage.ru_nivcsw - mine.losses);
-        mine.losses = usage.ru_nivcsw;
+        mine.lately += (double)(usage.ru_nivcsw - mine.n_losses);
+        mine.n_losses = usage.ru_nivcsw;
         mine.checked = now;
     }
     return mine.lately >= BUSY_LOSSES;

@@ -22,7 +22,7 @@ static iso_status reserve(const iso_saver *saver)
 {
     const iso_commit_record *record = &saver->layout.record;
     return iso_file_reserve(saver->file, saver->path.temporary,
-                            record->hdf5_bytes + iso_commit_record_bytes(record->tensors));
+                            record->hdf5_bytes + iso_commit_record_bytes(record->n_tensors));
 }
 
 iso_status iso_save_begin_file(iso_saver *saver)
@@ -65,8 +65,8 @@ static iso_status write_own(iso_saver *saver)
     if (saver->rank == 0)
         ISO_TRY(reserve(saver));
     for (int i = 0; i < saver->parts.count; i++)
-        if (!saver->parts.part[i].leaves)
-            ISO_TRY(write_part(saver, &saver->parts.part[i]));
+        if (!saver->parts.parts[i].leaves)
+            ISO_TRY(write_part(saver, &saver->parts.parts[i]));
 done:
     return status;
 }
@@ -99,8 +99,8 @@ static iso_status commit(iso_saver *saver)
 {
     iso_commit_record *record = &saver->layout.record;
     iso_status status = ISO_OK;
-    for (int t = 0; t < record->tensors; t++)
-        record->tensor[t].crc = saver->all->crc[t];
+    for (int t = 0; t < record->n_tensors; t++)
+        record->tensors[t].crc = saver->all->crc[t];
     iso_file_layout_set_crcs(&saver->layout);
     ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
     ISO_TRY(iso_commit_record_write(saver->file, saver->path.temporary, record));

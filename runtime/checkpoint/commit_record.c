@@ -35,18 +35,18 @@ uint64_t iso_commit_record_bytes(int tensors)
 
 iso_status iso_commit_record_write(int file, const char *name, const iso_commit_record *record)
 {
-    size_t bytes = (size_t)iso_commit_record_bytes(record->tensors);
+    size_t bytes = (size_t)iso_commit_record_bytes(record->n_tensors);
     unsigned char *all = iso_new(bytes), *entry = all, *tail = all + bytes - ISO_COMMIT_TAIL;
     if (!all)
         return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
-    for (int t = 0; t < record->tensors; t++, entry += ISO_COMMIT_ENTRY) {
-        put(entry, 8, record->tensor[t].offset);
-        put(entry + 8, 8, record->tensor[t].bytes);
-        put(entry + 16, 4, record->tensor[t].crc);
+    for (int t = 0; t < record->n_tensors; t++, entry += ISO_COMMIT_ENTRY) {
+        put(entry, 8, record->tensors[t].offset);
+        put(entry + 8, 8, record->tensors[t].bytes);
+        put(entry + 16, 4, record->tensors[t].crc);
     }
     memcpy(tail, magic, sizeof magic);
     put(tail + 8, 4, ISO_COMMIT_VERSION);
-    put(tail + 12, 4, (uint64_t)record->tensors);
+    put(tail + 12, 4, (uint64_t)record->n_tensors);
     put(tail + 16, 8, record->number);
     put(tail + 24, 8, record->hdf5_bytes);
     put(tail + 32, 4, record->others);
@@ -73,13 +73,13 @@ static int by_offset(const void *a, const void *b)
 /* Those that have bytes, in the file's order; freed by iso_free. */
 static iso_status sort_tensors(const iso_commit_record *record, const iso_commit_tensor ***sorted, int *count)
 {
-    const iso_commit_tensor **all = iso_new(((size_t)record->tensors + 1) * sizeof(void *));
+    const iso_commit_tensor **all = iso_new(((size_t)record->n_tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", record->tensors);
+        return iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", record->n_tensors);
     *count = 0;
-    for (int t = 0; t < record->tensors; t++)
-        if (record->tensor[t].bytes)
-            all[(*count)++] = &record->tensor[t];
+    for (int t = 0; t < record->n_tensors; t++)
+        if (record->tensors[t].bytes)
+            all[(*count)++] = &record->tensors[t];
     qsort(all, (size_t)*count, sizeof *all, by_offset);
     *sorted = all;
     return ISO_OK;
@@ -117,7 +117,7 @@ static iso_status take_tail(const unsigned char *tail, const char *name, uint64_
     *record = (iso_commit_record){.number = get(tail + 16, 8),
                                   .hdf5_bytes = get(tail + 24, 8),
                                   .others = (uint32_t)get(tail + 32, 4),
-                                  .tensors = (int)tensors};
+                                  .n_tensors = (int)tensors};
     if (record->hdf5_bytes != size - iso_commit_record_bytes((int)tensors))
         return damaged(name, "does not fit the file's size");
     return ISO_OK;
@@ -125,15 +125,15 @@ static iso_status take_tail(const unsigned char *tail, const char *name, uint64_
 
 static iso_status take_table(const unsigned char *all, const char *name, iso_commit_record *record)
 {
-    size_t bytes = (size_t)iso_commit_record_bytes(record->tensors);
+    size_t bytes = (size_t)iso_commit_record_bytes(record->n_tensors);
     if (iso_crc(0, all, bytes - 4) != get(all + bytes - 4, 4))
         return damaged(name, "is not what was written (checksum)");
-    record->tensor = iso_new(((size_t)record->tensors + 1) * sizeof *record->tensor);
-    if (!record->tensor)
+    record->tensors = iso_new(((size_t)record->n_tensors + 1) * sizeof *record->tensors);
+    if (!record->tensors)
         return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
-    for (int t = 0; t < record->tensors; t++) {
+    for (int t = 0; t < record->n_tensors; t++) {
         const unsigned char *entry = all + (size_t)t * ISO_COMMIT_ENTRY;
-        record->tensor[t] =
+        record->tensors[t] =
             (iso_commit_tensor){get(entry, 8), get(entry + 8, 8), (uint32_t)get(entry + 16, 4)};
     }
     return check_extents(name, record);
@@ -141,7 +141,7 @@ static iso_status take_table(const unsigned char *all, const char *name, iso_com
 
 static iso_status read_table(int file, const char *name, iso_commit_record *record)
 {
-    size_t bytes = (size_t)iso_commit_record_bytes(record->tensors);
+    size_t bytes = (size_t)iso_commit_record_bytes(record->n_tensors);
     unsigned char *all = iso_new(bytes);
     if (!all)
         return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
@@ -179,7 +179,7 @@ done:
 
 void iso_commit_record_free(iso_commit_record *record)
 {
-    iso_free(record->tensor);
+    iso_free(record->tensors);
     *record = (iso_commit_record){0};
 }
 

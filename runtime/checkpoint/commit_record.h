@@ -43,8 +43,8 @@ typedef struct iso_commit_record {
     uint64_t number;
     uint64_t hdf5_bytes;
     uint32_t others; /* CRC-32 of the HDF5 file's bytes that belong to no tensor */
-    int tensors;
-    iso_commit_tensor *tensor;
+    int n_tensors;
+    iso_commit_tensor *tensors;
 } iso_commit_record;
 
 uint64_t iso_commit_record_bytes(int tensors);

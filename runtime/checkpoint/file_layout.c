@@ -27,7 +27,7 @@ enum {
 /* A file that is being laid out. */
 typedef struct maker {
     iso_memory_file *memory; /* the file */
-    hid_t file, links, text, scalar, create;
+    hid_t file, n_links, text, scalar, create;
     const iso_file_spec *spec;
     iso_file_layout *layout;
     uint64_t state, crcs; /* places of these datasets */
@@ -57,7 +57,7 @@ static iso_status make_group(const maker *m, const iso_saved_group *about)
     H5E_BEGIN_TRY group = H5Gopen2(m->file, about->place, H5P_DEFAULT);
     H5E_END_TRY
     if (group < 0)
-        group = H5Gcreate2(m->file, about->place, m->links, H5P_DEFAULT, H5P_DEFAULT);
+        group = H5Gcreate2(m->file, about->place, m->n_links, H5P_DEFAULT, H5P_DEFAULT);
     iso_status status = group < 0 ? hdf5_failed(about->place) : ISO_OK;
     if (status == ISO_OK && about->name)
         status = put_name(m, group, about);
@@ -115,7 +115,7 @@ static iso_status make_dataset(const maker *m, const char *place, hid_t type, hi
     hid_t dataset = -1;
     haddr_t at = HADDR_UNDEF;
     if (type >= 0 && space >= 0)
-        dataset = H5Dcreate2(m->file, place, type, space, m->links, m->create, H5P_DEFAULT);
+        dataset = H5Dcreate2(m->file, place, type, space, m->n_links, m->create, H5P_DEFAULT);
     bool empty = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 0;
     if (dataset >= 0 && !empty)
         at = H5Dget_offset(dataset);
@@ -145,10 +145,10 @@ static iso_status make_text(const maker *m, const char *place, size_t bytes, uin
 static char *index_text(const iso_file_spec *spec)
 {
     json_t *all = json_array();
-    for (int t = 0; t < spec->tensors; t++)
+    for (int t = 0; t < spec->n_tensors; t++)
         json_array_append_new(
-            all, json_pack("{s:s, s:s?}", "place", spec->tensor[t].place, "path", spec->tensor[t].path));
-    bool whole = json_array_size(all) == (size_t)spec->tensors;
+            all, json_pack("{s:s, s:s?}", "place", spec->tensors[t].place, "path", spec->tensors[t].path));
+    bool whole = json_array_size(all) == (size_t)spec->n_tensors;
     char *text = whole ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
@@ -175,7 +175,7 @@ static iso_status make_index(const maker *m)
 
 static iso_status make_own(maker *m)
 {
-    iso_shape shape = ISO_SHAPE(m->spec->tensors);
+    iso_shape shape = ISO_SHAPE(m->spec->n_tensors);
     iso_status status = make_text(m, "/isogrid/state", m->layout->state_capacity, &m->state);
     if (status == ISO_OK)
         status = make_dataset(m, "/isogrid/crc32", H5Tcopy(H5T_STD_U32LE), space_of(&shape), &m->crcs);
@@ -185,10 +185,10 @@ static iso_status make_own(maker *m)
 static iso_status make_tensors(const maker *m)
 {
     iso_status status = ISO_OK;
-    for (int t = 0; t < m->spec->tensors && status == ISO_OK; t++) {
-        const iso_saved_tensor *tensor = &m->spec->tensor[t];
+    for (int t = 0; t < m->spec->n_tensors && status == ISO_OK; t++) {
+        const iso_saved_tensor *tensor = &m->spec->tensors[t];
         int64_t count = 0;
-        iso_commit_tensor *to = &m->layout->record.tensor[t];
+        iso_commit_tensor *to = &m->layout->record.tensors[t];
         ISO_TRY(iso_shape_count(&tensor->shape, &count));
         to->bytes = (uint64_t)count * iso_dtype_size(tensor->dtype);
         ISO_TRY(
@@ -202,7 +202,7 @@ done:
 
 static size_t block_of(const iso_file_spec *spec)
 {
-    size_t bytes = (size_t)spec->tensors * BYTES_A_TENSOR + (size_t)spec->groups * BYTES_A_GROUP;
+    size_t bytes = (size_t)spec->n_tensors * BYTES_A_TENSOR + (size_t)spec->n_groups * BYTES_A_GROUP;
     return bytes < LEAST_BLOCK ? LEAST_BLOCK : bytes > MOST_BLOCK ? MOST_BLOCK : bytes;
 }
 
@@ -220,24 +220,25 @@ static iso_status create_file(maker *m)
 
 static iso_status create_properties(maker *m)
 {
-    m->links = H5Pcreate(H5P_LINK_CREATE);
+    m->n_links = H5Pcreate(H5P_LINK_CREATE);
     m->create = H5Pcreate(H5P_DATASET_CREATE);
     m->text = H5Tcopy(H5T_C_S1);
     m->scalar = H5Screate(H5S_SCALAR);
-    bool good =
-        m->links >= 0 && m->create >= 0 && m->text >= 0 && m->scalar >= 0 &&
-        H5Pset_create_intermediate_group(m->links, 1) >= 0 &&
-        H5Pset_char_encoding(m->links, H5T_CSET_UTF8) >= 0 && H5Pset_layout(m->create, H5D_CONTIGUOUS) >= 0 &&
-        H5Pset_alloc_time(m->create, H5D_ALLOC_TIME_EARLY) >= 0 &&
-        H5Pset_fill_time(m->create, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(m->create, 0) >= 0 &&
-        H5Tset_size(m->text, H5T_VARIABLE) >= 0 && H5Tset_cset(m->text, H5T_CSET_UTF8) >= 0;
+    bool good = m->n_links >= 0 && m->create >= 0 && m->text >= 0 && m->scalar >= 0 &&
+                H5Pset_create_intermediate_group(m->n_links, 1) >= 0 &&
+                H5Pset_char_encoding(m->n_links, H5T_CSET_UTF8) >= 0 &&
+                H5Pset_layout(m->create, H5D_CONTIGUOUS) >= 0 &&
+                H5Pset_alloc_time(m->create, H5D_ALLOC_TIME_EARLY) >= 0 &&
+                H5Pset_fill_time(m->create, H5D_FILL_TIME_NEVER) >= 0 &&
+                H5Pset_obj_track_times(m->create, 0) >= 0 && H5Tset_size(m->text, H5T_VARIABLE) >= 0 &&
+                H5Tset_cset(m->text, H5T_CSET_UTF8) >= 0;
     return good ? ISO_OK : hdf5_failed("/");
 }
 
 static void close_properties(const maker *m)
 {
-    if (m->links >= 0)
-        H5Pclose(m->links);
+    if (m->n_links >= 0)
+        H5Pclose(m->n_links);
     if (m->create >= 0)
         H5Pclose(m->create);
     if (m->text >= 0)
@@ -253,8 +254,8 @@ static iso_status make_all(maker *m)
     iso_hdf5_quiet_begin(&quiet);
     ISO_TRY(create_properties(m));
     ISO_TRY(create_file(m));
-    for (int g = 0; g < m->spec->groups; g++)
-        ISO_TRY(make_group(m, &m->spec->group[g]));
+    for (int g = 0; g < m->spec->n_groups; g++)
+        ISO_TRY(make_group(m, &m->spec->groups[g]));
     ISO_TRY(make_own(m));
     ISO_TRY(make_index(m));
     ISO_TRY(make_tensors(m));
@@ -320,17 +321,17 @@ done:
 iso_status iso_file_layout_make(const iso_file_spec *spec, iso_file_layout *layout)
 {
     iso_file_layout fresh = {.structure = iso_file_spec_structure(spec),
-                             .record.tensors = spec->tensors,
-                             .record.tensor =
-                                 iso_new(((size_t)spec->tensors + 1) * sizeof(iso_commit_tensor)),
+                             .record.n_tensors = spec->n_tensors,
+                             .record.tensors =
+                                 iso_new(((size_t)spec->n_tensors + 1) * sizeof(iso_commit_tensor)),
                              .state_capacity = strlen(spec->state) * 2};
     iso_memory_file memory = {0};
     maker m = {&memory, -1, -1, -1, -1, -1, spec, &fresh, 0, 0};
     iso_status status = ISO_OK;
     if (fresh.state_capacity < LEAST_STATE)
         fresh.state_capacity = LEAST_STATE;
-    if (!fresh.record.tensor)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->tensors);
+    if (!fresh.record.tensors)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->n_tensors);
     if (status == ISO_OK)
         status = make_all(&m);
     if (status == ISO_OK)
@@ -365,8 +366,8 @@ void iso_file_layout_set_state(iso_file_layout *layout, const char *state)
 
 void iso_file_layout_set_crcs(iso_file_layout *layout)
 {
-    for (int t = 0; t < layout->record.tensors; t++)
-        memcpy(layout->crcs + (size_t)t * 4, &layout->record.tensor[t].crc, 4);
+    for (int t = 0; t < layout->record.n_tensors; t++)
+        memcpy(layout->crcs + (size_t)t * 4, &layout->record.tensors[t].crc, 4);
     layout->record.others = iso_crc(0, layout->skeleton, layout->skeleton_bytes);
 }
 

@@ -14,17 +14,17 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 
 uint64_t iso_file_spec_structure(const iso_file_spec *spec)
 {
-    uint64_t hash = iso_hash_mix((uint64_t)spec->tensors + 1);
-    for (int t = 0; t < spec->tensors; t++) {
-        const iso_saved_tensor *tensor = &spec->tensor[t];
+    uint64_t hash = iso_hash_mix((uint64_t)spec->n_tensors + 1);
+    for (int t = 0; t < spec->n_tensors; t++) {
+        const iso_saved_tensor *tensor = &spec->tensors[t];
         int head[2] = {(int)tensor->dtype, tensor->shape.rank};
         hash = hash_text(hash_text(hash, tensor->place), tensor->path);
         hash = iso_hash_bytes(hash, head, sizeof head);
         hash =
             iso_hash_bytes(hash, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof *tensor->shape.dim);
     }
-    for (int g = 0; g < spec->groups; g++)
-        hash = hash_text(hash_text(hash, spec->group[g].place), spec->group[g].name);
+    for (int g = 0; g < spec->n_groups; g++)
+        hash = hash_text(hash_text(hash, spec->groups[g].place), spec->groups[g].name);
     return hash ? hash : 1;
 }
 
@@ -63,7 +63,7 @@ static iso_status check_place(const char *place)
 
 static iso_status check_tensor(const iso_file_spec *spec, int t)
 {
-    const iso_saved_tensor *tensor = &spec->tensor[t];
+    const iso_saved_tensor *tensor = &spec->tensors[t];
     int64_t count = 0, bytes;
     iso_status status = check_place(tensor->place);
     if (status != ISO_OK)
@@ -82,15 +82,15 @@ static iso_status check_tensor(const iso_file_spec *spec, int t)
 iso_status iso_file_spec_check(const iso_file_spec *spec)
 {
     iso_status status = ISO_OK;
-    if (spec->tensors < 0 || spec->tensors > ISO_COMMIT_MOST_TENSORS)
+    if (spec->n_tensors < 0 || spec->n_tensors > ISO_COMMIT_MOST_TENSORS)
         return iso_error(ISO_INVALID, "a checkpoint holds 0 to %d tensors, not %d", ISO_COMMIT_MOST_TENSORS,
-                         spec->tensors);
+                         spec->n_tensors);
     if (!spec->state)
         return iso_error(ISO_INVALID, "a checkpoint's state is a JSON text, not NULL");
-    for (int t = 0; t < spec->tensors; t++)
+    for (int t = 0; t < spec->n_tensors; t++)
         ISO_TRY(check_tensor(spec, t));
-    for (int g = 0; g < spec->groups; g++)
-        ISO_TRY(check_place(spec->group[g].place));
+    for (int g = 0; g < spec->n_groups; g++)
+        ISO_TRY(check_place(spec->groups[g].place));
 done:
     return status;
 }

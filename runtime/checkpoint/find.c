@@ -54,7 +54,7 @@ static iso_status first_whole(iso_context *ctx, const iso_listing *list, iso_sav
         iso_broadcast(ctx, &count, sizeof count);
     for (int i = count - 1; i >= 0; i--) {
         char *path = NULL;
-        ISO_TRY(share_text(ctx, i < list->count ? list->item[i].path : NULL, &path));
+        ISO_TRY(share_text(ctx, i < list->count ? list->items[i].path : NULL, &path));
         status = open_whole(ctx, path, file);
         iso_free(path);
         if (status != ISO_INVALID && status != ISO_IO)

@@ -43,7 +43,7 @@ iso_status iso_folder_pointed(const char *folder, const char *pointer, char **na
 /* Checkpoints of which so many are kept, oldest first. */
 typedef struct iso_kept {
     int count;
-    char **path;     /* [count] "FOLDER/NAME" */
+    char **paths;    /* [count] "FOLDER/NAME" */
     uint64_t newest; /* the greatest number of those that were there already */
 } iso_kept;
 /* Adds the newest, or makes it so. ISO_NO_MEMORY. */

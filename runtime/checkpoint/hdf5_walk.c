@@ -11,7 +11,7 @@ typedef struct walk {
     uint64_t file_bytes;
     iso_manifest *manifest;
     haddr_t above[ISO_DEEPEST]; /* addresses of the groups that we are in */
-    int depth, objects;
+    int depth, n_objects;
     char place[ISO_DEEPEST * (ISO_LONGEST_NAME + 1) + 1]; /* of the group that we are in; "" for the root */
     iso_status status;
 } walk;
@@ -52,7 +52,7 @@ static iso_status enter(walk *w, const char *name, size_t *end)
                          w->path, w->place);
     if (w->depth == ISO_DEEPEST)
         return iso_error(ISO_INVALID, "'%s': groups are nested deeper than %d", w->path, ISO_DEEPEST);
-    if (++w->objects > ISO_MOST_OBJECTS)
+    if (++w->n_objects > ISO_MOST_OBJECTS)
         return iso_error(ISO_INVALID, "'%s' has more than %d objects", w->path, ISO_MOST_OBJECTS);
     snprintf(w->place + *end, sizeof w->place - *end, "/%s", name);
     return ISO_OK;

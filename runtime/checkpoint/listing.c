@@ -23,18 +23,18 @@ static iso_status add(iso_listing *list, const char *folder, char *path)
 {
     if (path && list->count == list->capacity) {
         int more = list->capacity ? 2 * list->capacity : 16;
-        iso_listed *grown = iso_grow(list->item, (size_t)list->count, (size_t)more, sizeof *grown);
+        iso_listed *grown = iso_grow(list->items, (size_t)list->count, (size_t)more, sizeof *grown);
         if (!grown) {
             iso_free(path);
             path = NULL;
         } else {
-            list->item = grown;
+            list->items = grown;
             list->capacity = more;
         }
     }
     if (!path)
         return no_memory(folder);
-    list->item[list->count++] = (iso_listed){.path = path};
+    list->items[list->count++] = (iso_listed){.path = path};
     return ISO_OK;
 }
 
@@ -96,10 +96,10 @@ static iso_status look_at_all(iso_listing *list, iso_listing_pass pass_over, voi
     iso_status status = ISO_OK;
     list->count = 0;
     for (int i = 0; i < all; i++) {
-        iso_listed one = list->item[i];
+        iso_listed one = list->items[i];
         iso_status found = status == ISO_OK ? look_at(&one) : status;
         if (found == ISO_OK) {
-            list->item[list->count++] = one;
+            list->items[list->count++] = one;
             continue;
         }
         if (found == ISO_NO_MEMORY)
@@ -126,7 +126,7 @@ static int by_age(const void *a, const void *b)
 static void sort(iso_listing *list, int (*order)(const void *, const void *))
 {
     if (list->count > 0)
-        qsort(list->item, (size_t)list->count, sizeof *list->item, order);
+        qsort(list->items, (size_t)list->count, sizeof *list->items, order);
 }
 
 iso_status iso_listing_make(const char *folder, const char *pattern, iso_listing *list,
@@ -144,7 +144,7 @@ iso_status iso_listing_make(const char *folder, const char *pattern, iso_listing
 void iso_listing_free(iso_listing *list)
 {
     for (int i = 0; i < list->count; i++)
-        iso_free(list->item[i].path);
-    iso_free(list->item);
+        iso_free(list->items[i].path);
+    iso_free(list->items);
     *list = (iso_listing){0};
 }

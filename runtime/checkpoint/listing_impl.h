@@ -15,7 +15,7 @@ typedef struct iso_listed {
 
 typedef struct iso_listing {
     int count, capacity;
-    iso_listed *item; /* oldest first: by number, then time, then name, so that it is always the same */
+    iso_listed *items; /* oldest first: by number, then time, then name, so that it is always the same */
 } iso_listing;
 
 /* What becomes of a file that is none: ISO_INVALID where it is no checkpoint, ISO_IO where it cannot be read;

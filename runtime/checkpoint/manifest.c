@@ -11,16 +11,16 @@ static void free_text(const char *text)
 
 void iso_manifest_free(iso_manifest *m)
 {
-    for (int i = 0; i < m->tensors; i++) {
-        free_text(m->tensor[i].tensor.place);
-        free_text(m->tensor[i].tensor.path);
+    for (int i = 0; i < m->n_tensors; i++) {
+        free_text(m->tensors[i].tensor.place);
+        free_text(m->tensors[i].tensor.path);
     }
-    for (int i = 0; i < m->groups; i++) {
-        free_text(m->group[i].place);
-        free_text(m->group[i].name);
+    for (int i = 0; i < m->n_groups; i++) {
+        free_text(m->groups[i].place);
+        free_text(m->groups[i].name);
     }
-    iso_free(m->tensor);
-    iso_free(m->group);
+    iso_free(m->tensors);
+    iso_free(m->groups);
     iso_free(m->state);
     iso_free(m->index);
     iso_free(m->by_place);
@@ -57,20 +57,20 @@ static bool copy_text(const char *text, const char **copy)
 
 iso_status iso_manifest_add_group(iso_manifest *m, const char *place, const char *name)
 {
-    iso_status status = reserve((void **)&m->group, m->groups, &m->group_capacity, sizeof *m->group);
+    iso_status status = reserve((void **)&m->groups, m->n_groups, &m->group_capacity, sizeof *m->groups);
     if (status != ISO_OK)
         return status;
-    iso_saved_group *group = &m->group[m->groups++];
+    iso_saved_group *group = &m->groups[m->n_groups++];
     *group = (iso_saved_group){0};
     return copy_text(place, &group->place) && copy_text(name, &group->name) ? ISO_OK : no_memory();
 }
 
 iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *from)
 {
-    iso_status status = reserve((void **)&m->tensor, m->tensors, &m->tensor_capacity, sizeof *m->tensor);
+    iso_status status = reserve((void **)&m->tensors, m->n_tensors, &m->tensor_capacity, sizeof *m->tensors);
     if (status != ISO_OK)
         return status;
-    iso_manifest_tensor *tensor = &m->tensor[m->tensors++];
+    iso_manifest_tensor *tensor = &m->tensors[m->n_tensors++];
     *tensor = *from;
     tensor->tensor.place = tensor->tensor.path = NULL;
     return copy_text(from->tensor.place, &tensor->tensor.place) &&
@@ -128,14 +128,14 @@ static void put_tensor(packer *p, const iso_manifest_tensor *t)
 
 static void put_manifest(packer *p, const iso_manifest *m)
 {
-    put_number(p, m->groups);
-    for (int i = 0; i < m->groups; i++) {
-        put_text(p, m->group[i].place);
-        put_text(p, m->group[i].name);
+    put_number(p, m->n_groups);
+    for (int i = 0; i < m->n_groups; i++) {
+        put_text(p, m->groups[i].place);
+        put_text(p, m->groups[i].name);
     }
-    put_number(p, m->tensors);
-    for (int i = 0; i < m->tensors; i++)
-        put_tensor(p, &m->tensor[i]);
+    put_number(p, m->n_tensors);
+    for (int i = 0; i < m->n_tensors; i++)
+        put_tensor(p, &m->tensors[i]);
     put_text(p, m->state);
     put_text(p, m->index);
 }

@@ -18,14 +18,14 @@ typedef struct iso_manifest_tensor {
 } iso_manifest_tensor;
 
 typedef struct iso_manifest {
-    iso_manifest_tensor *tensor;
-    iso_saved_group *group; /* texts are the manifest's */
-    int tensors, groups, tensor_capacity, group_capacity;
+    iso_manifest_tensor *tensors;
+    iso_saved_group *groups; /* texts are the manifest's */
+    int n_tensors, n_groups, tensor_capacity, group_capacity;
     char *state, *index; /* texts of /isogrid; NULL: there is none */
     /* Made by iso_manifest_index(): */
-    int *by_place, *by_path; /* [tensors], [paths]: numbers of tensors, sorted */
+    int *by_place, *by_path; /* [n_tensors], [n_paths]: numbers of tensors, sorted */
     int *order;              /* [ordered]: the tensors in the order of /isogrid/index */
-    int paths, ordered;
+    int n_paths, ordered;
 } iso_manifest;
 
 void iso_manifest_free(iso_manifest *manifest);

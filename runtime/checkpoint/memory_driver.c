@@ -13,7 +13,7 @@ static int find(const iso_memory_file *memory, uint64_t number)
     int low = 0, high = memory->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (memory->page[middle].number < number)
+        if (memory->pages[middle].number < number)
             low = middle + 1;
         else
             high = middle;
@@ -24,7 +24,7 @@ static int find(const iso_memory_file *memory, uint64_t number)
 static char *look_up(const iso_memory_file *memory, uint64_t number)
 {
     int at = find(memory, number);
-    return at < memory->count && memory->page[at].number == number ? memory->page[at].data : NULL;
+    return at < memory->count && memory->pages[at].number == number ? memory->pages[at].data : NULL;
 }
 
 static char *add(iso_memory_file *memory, uint64_t number)
@@ -33,17 +33,17 @@ static char *add(iso_memory_file *memory, uint64_t number)
     char *data = iso_new(ISO_MEMORY_PAGE);
     if (data && (memory->count & (memory->count - 1)) == 0) {
         size_t wanted = memory->count ? (size_t)memory->count * 2 : 1;
-        iso_memory_page *grown = iso_grow(memory->page, (size_t)memory->count, wanted, sizeof *grown);
+        iso_memory_page *grown = iso_grow(memory->pages, (size_t)memory->count, wanted, sizeof *grown);
         if (!grown) {
             iso_free(data);
             return NULL;
         }
-        memory->page = grown;
+        memory->pages = grown;
     }
     if (!data)
         return NULL;
-    memmove(memory->page + at + 1, memory->page + at, (size_t)(memory->count - at) * sizeof *memory->page);
-    memory->page[at] = (iso_memory_page){number, data};
+    memmove(memory->pages + at + 1, memory->pages + at, (size_t)(memory->count - at) * sizeof *memory->pages);
+    memory->pages[at] = (iso_memory_page){number, data};
     memory->count++;
     return data;
 }
@@ -87,8 +87,8 @@ void iso_memory_file_read(const iso_memory_file *memory, void *data, size_t byte
 void iso_memory_file_free(iso_memory_file *memory)
 {
     for (int i = 0; i < memory->count; i++)
-        iso_free(memory->page[i].data);
-    iso_free(memory->page);
+        iso_free(memory->pages[i].data);
+    iso_free(memory->pages);
     *memory = (iso_memory_file){0};
 }
 

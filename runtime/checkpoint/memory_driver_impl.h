@@ -17,7 +17,7 @@ typedef struct iso_memory_page {
 typedef struct iso_memory_file {
     uint64_t bytes; /* the file ends there */
     int count;
-    iso_memory_page *page; /* [count] sorted */
+    iso_memory_page *pages; /* [count] sorted */
 } iso_memory_file;
 
 /* False: memory ended. */

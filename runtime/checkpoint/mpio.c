@@ -89,7 +89,7 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
 static iso_status write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
                              const iso_save_part *part)
 {
-    const char *place = spec->tensor[part->tensor].place;
+    const char *place = spec->tensors[part->tensor].place;
     const iso_state_shard *shard = &part->shard;
     hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     int64_t end = shard->begin + shard->count;
@@ -113,8 +113,8 @@ static iso_status write_all(iso_saver *saver, const iso_file_spec *spec)
     iso_hdf5_quiet_begin(&quiet);
     iso_status closed = ISO_OK, status = open_file(saver, &file, &closed);
     for (int i = 0; i < saver->parts.count && status == ISO_OK; i++)
-        if (!saver->parts.part[i].leaves)
-            status = write_part(saver, file, spec, &saver->parts.part[i]);
+        if (!saver->parts.parts[i].leaves)
+            status = write_part(saver, file, spec, &saver->parts.parts[i]);
     iso_save_part window;
     while (iso_two_phase_take(&saver->two_phase, true, &window)) /* all, for others wait for this rank */
         if (status == ISO_OK)

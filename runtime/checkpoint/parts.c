@@ -17,7 +17,7 @@ uint64_t iso_shards_structure(const iso_state_shards *shards)
 {
     uint64_t hash = iso_hash_mix((uint64_t)shards->count + 1);
     for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *p = &shards->shard[i];
+        const iso_state_shard *p = &shards->shards[i];
         int64_t head[5] = {p->dtype, p->shape.rank, p->begin, p->count, p->writer};
         size_t dims = (size_t)p->shape.rank * sizeof *p->shape.dim;
         hash = iso_hash_bytes(iso_hash_text(hash, p->path), head, sizeof head);
@@ -37,13 +37,13 @@ static int by_path(const void *a, const void *b)
 /* Those with a path, sorted by it; iso_free. */
 static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor ***sorted, int *count)
 {
-    const iso_saved_tensor **all = iso_new(((size_t)spec->tensors + 1) * sizeof(void *));
+    const iso_saved_tensor **all = iso_new(((size_t)spec->n_tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", spec->tensors);
+        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", spec->n_tensors);
     *count = 0;
-    for (int t = 0; t < spec->tensors; t++)
-        if (spec->tensor[t].path)
-            all[(*count)++] = &spec->tensor[t];
+    for (int t = 0; t < spec->n_tensors; t++)
+        if (spec->tensors[t].path)
+            all[(*count)++] = &spec->tensors[t];
     qsort(all, (size_t)*count, sizeof *all, by_path);
     for (int i = 1; i < *count; i++)
         if (!strcmp(all[i]->path, all[i - 1]->path)) {
@@ -81,13 +81,13 @@ static iso_status add(iso_save_parts *parts, iso_save_part fresh)
 {
     if ((parts->count & (parts->count - 1)) == 0) {
         size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
-        iso_save_part *grown = iso_grow(parts->part, (size_t)parts->count, wanted, sizeof *grown);
+        iso_save_part *grown = iso_grow(parts->parts, (size_t)parts->count, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        parts->part = grown;
+        parts->parts = grown;
     }
     fresh.bytes = (size_t)fresh.shard.count * iso_dtype_size(fresh.shard.dtype);
-    parts->part[parts->count++] = fresh;
+    parts->parts[parts->count++] = fresh;
     return ISO_OK;
 }
 
@@ -97,15 +97,15 @@ static iso_status add_shards(const iso_file_spec *spec, const iso_state_shards *
     int count = 0;
     iso_status status = sort_paths(spec, &sorted, &count);
     for (int i = 0; i < shards->count && status == ISO_OK; i++) {
-        iso_saved_tensor wanted = {.path = shards->shard[i].path}, *key = &wanted;
+        iso_saved_tensor wanted = {.path = shards->shards[i].path}, *key = &wanted;
         const iso_saved_tensor **found = bsearch(&key, sorted, (size_t)count, sizeof *sorted, by_path);
         if (!found)
             continue;
-        status = check_shard(&shards->shard[i], *found);
-        if (status == ISO_OK && shards->shard[i].writer && shards->shard[i].count > 0)
-            status = add(parts, (iso_save_part){.tensor = (int)(*found - spec->tensor),
+        status = check_shard(&shards->shards[i], *found);
+        if (status == ISO_OK && shards->shards[i].writer && shards->shards[i].count > 0)
+            status = add(parts, (iso_save_part){.tensor = (int)(*found - spec->tensors),
                                                 .source = i,
-                                                .shard = shards->shard[i]});
+                                                .shard = shards->shards[i]});
     }
     iso_free(sorted);
     return status;
@@ -114,8 +114,8 @@ static iso_status add_shards(const iso_file_spec *spec, const iso_state_shards *
 static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts)
 {
     iso_status status = ISO_OK;
-    for (int t = 0; t < spec->tensors && status == ISO_OK; t++) {
-        const iso_saved_tensor *tensor = &spec->tensor[t];
+    for (int t = 0; t < spec->n_tensors && status == ISO_OK; t++) {
+        const iso_saved_tensor *tensor = &spec->tensors[t];
         iso_box box = iso_box_whole(&tensor->shape);
         iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                                  iso_box_count(&box), NULL,          true};
@@ -139,7 +139,7 @@ static int by_place(const void *a, const void *b)
 static void sort(iso_save_parts *parts)
 {
     if (parts->count)
-        qsort(parts->part, (size_t)parts->count, sizeof *parts->part, by_place);
+        qsort(parts->parts, (size_t)parts->count, sizeof *parts->parts, by_place);
 }
 
 iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards *shards, bool constants,
@@ -154,16 +154,16 @@ iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards
         return status;
     }
     sort(&fresh);
-    memset(covered, 0, (size_t)spec->tensors * sizeof *covered);
+    memset(covered, 0, (size_t)spec->n_tensors * sizeof *covered);
     for (int i = 0; i < fresh.count; i++)
-        covered[fresh.part[i].tensor] += fresh.part[i].shard.count;
+        covered[fresh.parts[i].tensor] += fresh.parts[i].shard.count;
     *parts = fresh;
     return ISO_OK;
 }
 
 void iso_save_parts_free(iso_save_parts *parts)
 {
-    iso_free(parts->part);
+    iso_free(parts->parts);
     *parts = (iso_save_parts){0};
 }
 
@@ -173,7 +173,7 @@ size_t iso_save_parts_bytes(const iso_save_parts *parts)
 {
     size_t bytes = 0;
     for (int i = 0; i < parts->count; i++)
-        bytes += parts->part[i].bytes;
+        bytes += parts->parts[i].bytes;
     return bytes;
 }
 
@@ -181,7 +181,7 @@ static const void *data_of(const iso_save_part *part, const iso_file_spec *spec,
                            const iso_state_shards *shards)
 {
     return part->source == ISO_SAVE_CONSTANT ? spec->constant[part->tensor]
-                                             : shards->shard[part->source].data;
+                                             : shards->shards[part->source].data;
 }
 
 void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
@@ -189,7 +189,7 @@ void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const
 {
     char *to = room;
     for (int i = 0; i < parts->count; i++) {
-        iso_save_part *part = &parts->part[i];
+        iso_save_part *part = &parts->parts[i];
         const void *data = data_of(part, spec, shards);
         part->shard.data = to ? to : (void *)(uintptr_t)data;
         if (!to)
@@ -221,7 +221,7 @@ static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint
 iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_record *record, int file,
                                const char *name, uint32_t *crc)
 {
-    const iso_commit_tensor *tensor = &record->tensor[part->tensor];
+    const iso_commit_tensor *tensor = &record->tensors[part->tensor];
     size_t element = iso_dtype_size(part->shard.dtype);
     const char *data = part->shard.data;
     int64_t own, global, count;

@@ -18,12 +18,12 @@ typedef struct iso_save_part {
 typedef struct iso_save_parts {
     uint64_t made_for; /* iso_shards_structure; 0: not made */
     int count;
-    iso_save_part *part;
+    iso_save_part *parts;
 } iso_save_parts;
 
 /* A hash of all that is known of the shards but where they are. Never 0. */
 uint64_t iso_shards_structure(const iso_state_shards *shards);
-/* Finds this rank's parts. constants: whether it writes those that no shard has. covered: [tensors] the
+/* Finds this rank's parts. constants: whether it writes those that no shard has. covered: [n_tensors] the
  * elements of each that this rank writes. ISO_INVALID: a shard that does not fit its tensor. Shards whose
  * path the contents do not have are none of the file's. */
 iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards *shards, bool constants,
@@ -36,7 +36,7 @@ size_t iso_save_parts_bytes(const iso_save_parts *parts);
 void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
                          void *room);
 /* Writes a part's data where the record has its tensor, and adds what it has of the tensor's checksum to crc:
- * [tensors]. file -1: the checksum alone. ISO_IO. */
+ * [n_tensors]. file -1: the checksum alone. ISO_IO. */
 iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_record *record, int file,
                                const char *name, uint32_t *crc);
 

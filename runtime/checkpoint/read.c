@@ -245,7 +245,7 @@ static iso_status read_by_hdf5(reader *r)
 static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, int64_t begin, int64_t count,
                              iso_dtype dtype, void *out)
 {
-    const iso_manifest_tensor *t = &f->manifest.tensor[tensor];
+    const iso_manifest_tensor *t = &f->manifest.tensors[tensor];
     reader r = {
         .file = f, .tensor = t, .box = box, .dtype = dtype, .out = out, .next = begin, .end = begin + count};
     iso_status status = check_box(f, t, box);
@@ -265,9 +265,9 @@ static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, 
 
 static iso_status check_tensor(const iso_saved_file *f, int tensor)
 {
-    if (tensor >= 0 && tensor < f->manifest.tensors)
+    if (tensor >= 0 && tensor < f->manifest.n_tensors)
         return ISO_OK;
-    return iso_error(ISO_INVALID, "'%s' has no tensor %d; it has %d", f->path, tensor, f->manifest.tensors);
+    return iso_error(ISO_INVALID, "'%s' has no tensor %d; it has %d", f->path, tensor, f->manifest.n_tensors);
 }
 
 iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box, iso_dtype dtype, void *out)
@@ -284,7 +284,7 @@ iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_st
     iso_status status = check_tensor(f, tensor);
     if (status != ISO_OK)
         return status;
-    const iso_saved_tensor *t = &f->manifest.tensor[tensor].tensor;
+    const iso_saved_tensor *t = &f->manifest.tensors[tensor].tensor;
     if (!iso_shape_equal(&t->shape, &shard->shape))
         return iso_error(ISO_INVALID, "'%s': '%s' is %s, but '%s' is %s", f->path, t->place,
                          iso_shape_text(&t->shape, theirs, sizeof theirs), shard->path ? shard->path : "?",

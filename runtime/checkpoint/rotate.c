@@ -12,32 +12,32 @@
 
 static void take_out(iso_kept *kept, int at)
 {
-    iso_free(kept->path[at]);
-    memmove(kept->path + at, kept->path + at + 1, (size_t)(--kept->count - at) * sizeof *kept->path);
+    iso_free(kept->paths[at]);
+    memmove(kept->paths + at, kept->paths + at + 1, (size_t)(--kept->count - at) * sizeof *kept->paths);
 }
 
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name)
 {
     char *copy = iso_file_join(folder, name);
-    char **grown = iso_grow(kept->path, (size_t)kept->count, (size_t)kept->count + 1, sizeof *grown);
+    char **grown = iso_grow(kept->paths, (size_t)kept->count, (size_t)kept->count + 1, sizeof *grown);
     if (grown)
-        kept->path = grown;
+        kept->paths = grown;
     if (!copy || !grown) {
         iso_free(copy);
         return iso_error(ISO_NO_MEMORY, "no memory for the names of %d checkpoints", kept->count + 1);
     }
     for (int i = kept->count - 1; i >= 0; i--)
-        if (!strcmp(kept->path[i], copy))
+        if (!strcmp(kept->paths[i], copy))
             take_out(kept, i);
-    kept->path[kept->count++] = copy;
+    kept->paths[kept->count++] = copy;
     return ISO_OK;
 }
 
 void iso_kept_free(iso_kept *kept)
 {
     for (int i = 0; i < kept->count; i++)
-        iso_free(kept->path[i]);
-    iso_free(kept->path);
+        iso_free(kept->paths[i]);
+    iso_free(kept->paths);
     *kept = (iso_kept){0};
 }
 
@@ -61,11 +61,11 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
     iso_listing list = {0};
     iso_status status = iso_listing_make(folder, pattern, &list, pass_over, NULL);
     for (int i = 0; i < list.count && status == ISO_OK; i++) {
-        if (is_link(list.item[i].path))
+        if (is_link(list.items[i].path))
             continue;
-        status = iso_kept_add(kept, folder, strrchr(list.item[i].path, '/') + 1);
-        if (list.item[i].number > kept->newest)
-            kept->newest = list.item[i].number;
+        status = iso_kept_add(kept, folder, strrchr(list.items[i].path, '/') + 1);
+        if (list.items[i].number > kept->newest)
+            kept->newest = list.items[i].number;
     }
     iso_listing_free(&list);
     return status;
@@ -101,10 +101,10 @@ iso_status iso_kept_rotate(iso_kept *kept, int keep)
     iso_status status;
     int surplus = keep > 0 ? kept->count - keep : 0;
     for (int i = 0; surplus > 0; surplus--) {
-        if ((status = is_spared(kept->path[i], &spared)) != ISO_OK)
+        if ((status = is_spared(kept->paths[i], &spared)) != ISO_OK)
             return status;
-        if (!spared && unlink(kept->path[i]) && errno != ENOENT)
-            return iso_file_failed(kept->path[i], "the old checkpoint cannot be removed");
+        if (!spared && unlink(kept->paths[i]) && errno != ENOENT)
+            return iso_file_failed(kept->paths[i], "the old checkpoint cannot be removed");
         if (spared)
             i++;
         else

@@ -131,9 +131,9 @@ static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < memory->count && status == ISO_OK; i++) {
-        uint64_t begin = memory->page[i].number * ISO_MEMORY_PAGE, left = memory->bytes - begin;
+        uint64_t begin = memory->pages[i].number * ISO_MEMORY_PAGE, left = memory->bytes - begin;
         if (begin < memory->bytes)
-            status = iso_file_write_at(file->fd, file->path.whole, memory->page[i].data,
+            status = iso_file_write_at(file->fd, file->path.whole, memory->pages[i].data,
                                        left < ISO_MEMORY_PAGE ? left : ISO_MEMORY_PAGE, begin);
     }
     return status;

@@ -59,9 +59,9 @@ static iso_status go_through(void *data, void **answer, size_t *bytes)
         return iso_error(ISO_INVALID, "'%s' is no HDF5 file", s->path);
     ISO_TRY(iso_hdf5_open_to_read(s->path, &file));
     ISO_TRY(iso_hdf5_walk(file, s->path, s->file_bytes, &manifest));
-    for (int i = 0; i < manifest.tensors && !s->trusted; i++)
-        if (!manifest.tensor[i].direct)
-            ISO_TRY(try_tensor(file, s->path, &manifest.tensor[i]));
+    for (int i = 0; i < manifest.n_tensors && !s->trusted; i++)
+        if (!manifest.tensors[i].direct)
+            ISO_TRY(try_tensor(file, s->path, &manifest.tensors[i]));
     ISO_TRY(iso_manifest_pack(&manifest, answer, bytes));
 done:
     iso_manifest_free(&manifest);
@@ -176,14 +176,14 @@ static iso_status disagrees(const iso_saved_file *f, const char *place)
 static iso_status check_mark(const iso_saved_file *f)
 {
     const iso_manifest *m = &f->manifest;
-    if (m->ordered != f->record.tensors || m->tensors != f->record.tensors)
+    if (m->ordered != f->record.n_tensors || m->n_tensors != f->record.n_tensors)
         return iso_error(ISO_INVALID, "'%s' holds %d tensors, %d in its index and %d in its commit record",
-                         f->path, m->tensors, m->ordered, f->record.tensors);
+                         f->path, m->n_tensors, m->ordered, f->record.n_tensors);
     for (int i = 0; i < m->ordered; i++) {
-        const iso_manifest_tensor *t = &m->tensor[m->order[i]];
+        const iso_manifest_tensor *t = &m->tensors[m->order[i]];
         uint64_t bytes = iso_manifest_bytes(t);
-        if (!t->direct || bytes != f->record.tensor[i].bytes ||
-            (bytes > 0 && t->offset != f->record.tensor[i].offset))
+        if (!t->direct || bytes != f->record.tensors[i].bytes ||
+            (bytes > 0 && t->offset != f->record.tensors[i].offset))
             return disagrees(f, t->tensor.place);
     }
     return ISO_OK;
@@ -277,14 +277,14 @@ int iso_saved_file_tensors(const iso_saved_file *f)
 {
     if (ISO_ANY_NULL_AS("file", f))
         return 0;
-    return f->manifest.tensors;
+    return f->manifest.n_tensors;
 }
 
 const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *f, int index)
 {
     if (ISO_ANY_NULL_AS("file", f))
         return NULL;
-    return index >= 0 && index < iso_saved_file_tensors(f) ? &f->manifest.tensor[index].tensor : NULL;
+    return index >= 0 && index < iso_saved_file_tensors(f) ? &f->manifest.tensors[index].tensor : NULL;
 }
 
 const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *bytes)
@@ -293,7 +293,7 @@ const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *
         return NULL;
     if (index < 0 || index >= iso_saved_file_tensors(f))
         return NULL;
-    iso_storage_type element = f->manifest.tensor[index].element;
+    iso_storage_type element = f->manifest.tensors[index].element;
     if (bytes)
         *bytes = iso_storage_type_size(element);
     return iso_storage_type_name(element);
@@ -317,9 +317,9 @@ const char *iso_saved_file_name(const iso_saved_file *f, const char *group)
 {
     if (ISO_ANY_NULL_AS("file, group", f, group))
         return NULL;
-    for (int i = 0; i < f->manifest.groups; i++)
-        if (!strcmp(f->manifest.group[i].place, group))
-            return f->manifest.group[i].name;
+    for (int i = 0; i < f->manifest.n_groups; i++)
+        if (!strcmp(f->manifest.groups[i].place, group))
+            return f->manifest.groups[i].name;
     return NULL;
 }
 
@@ -327,12 +327,12 @@ int iso_saved_file_groups(const iso_saved_file *f)
 {
     if (ISO_ANY_NULL_AS("file", f))
         return 0;
-    return f->manifest.groups;
+    return f->manifest.n_groups;
 }
 
 const iso_saved_group *iso_saved_file_group(const iso_saved_file *f, int index)
 {
     if (ISO_ANY_NULL_AS("file", f))
         return NULL;
-    return index >= 0 && index < iso_saved_file_groups(f) ? &f->manifest.group[index] : NULL;
+    return index >= 0 && index < iso_saved_file_groups(f) ? &f->manifest.groups[index] : NULL;
 }

@@ -92,7 +92,7 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
     fresh->options.waits |= fresh->options.mpio;
     fresh->ctx = ctx;
     fresh->rank = iso_rank(ctx);
-    fresh->ranks = iso_ranks(ctx);
+    fresh->n_ranks = iso_ranks(ctx);
     fresh->file = -1;
     fresh->id = some_number();
     fresh->request = MPI_REQUEST_NULL;
@@ -214,7 +214,7 @@ static void finish(iso_saver *saver)
 {
     const iso_save_outcome *o = saver->failed.status == ISO_OK ? &saver->outcome : &saver->failed;
     char who[32] = "";
-    if (o->status != ISO_OK && saver->ranks > 1)
+    if (o->status != ISO_OK && saver->n_ranks > 1)
         snprintf(who, sizeof who, "rank %d: ", o->rank);
     saver->message[0] = 0;
     if (o->text[0])
@@ -232,8 +232,8 @@ static bool has_arrived(iso_saver *saver)
 {
     int done = 0;
     bool good = succeeds(saver, ISO_MPI(MPI_Test(&saver->request, &done, MPI_STATUS_IGNORE)));
-    saver->failures = good ? 0 : saver->failures + 1;
-    return good ? done : saver->failures >= ISO_MPI_TRIES;
+    saver->n_failures = good ? 0 : saver->n_failures + 1;
+    return good ? done : saver->n_failures >= ISO_MPI_TRIES;
 }
 
 /* Goes on to the next phase; false where this one has not ended. */
@@ -344,7 +344,7 @@ static iso_status begin_here(iso_saver *saver, const char *path, const iso_file_
     ISO_TRY(check_path(path));
     ISO_TRY(iso_file_spec_check(spec));
     ISO_TRY(iso_path_split(path, saver->id, &saver->path));
-    ISO_TRY(make_reports(saver, spec->tensors));
+    ISO_TRY(make_reports(saver, spec->n_tensors));
     if (is_chief(saver))
         ISO_TRY(iso_folder_make(saver->path.folder));
 done:
@@ -387,11 +387,11 @@ static iso_status make_layout(iso_saver *saver, const iso_file_spec *spec)
     iso_file_layout_free(layout);
     if (is_chief(saver))
         return iso_file_layout_make(spec, layout);
-    layout->record.tensors = spec->tensors;
-    layout->record.tensor = iso_new(((size_t)spec->tensors + 1) * sizeof *layout->record.tensor);
-    return layout->record.tensor
+    layout->record.n_tensors = spec->n_tensors;
+    layout->record.tensors = iso_new(((size_t)spec->n_tensors + 1) * sizeof *layout->record.tensors);
+    return layout->record.tensors
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->tensors);
+               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->n_tensors);
 }
 
 static iso_status share_layout(iso_saver *saver, const iso_file_spec *spec)
@@ -400,8 +400,8 @@ static iso_status share_layout(iso_saver *saver, const iso_file_spec *spec)
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(saver->ctx, make_layout(saver, spec)));
     ISO_TRY(iso_broadcast(saver->ctx, &layout->record.hdf5_bytes, sizeof layout->record.hdf5_bytes));
-    ISO_TRY(iso_broadcast(saver->ctx, layout->record.tensor,
-                          (size_t)spec->tensors * sizeof *layout->record.tensor));
+    ISO_TRY(iso_broadcast(saver->ctx, layout->record.tensors,
+                          (size_t)spec->n_tensors * sizeof *layout->record.tensors));
     layout->structure = iso_file_spec_structure(spec);
 done:
     return status;
@@ -410,8 +410,8 @@ done:
 /* covered: [tensors] elements that all ranks write. */
 static iso_status check_covered(const iso_file_spec *spec, const int64_t *covered)
 {
-    for (int t = 0; t < spec->tensors; t++) {
-        const iso_saved_tensor *tensor = &spec->tensor[t];
+    for (int t = 0; t < spec->n_tensors; t++) {
+        const iso_saved_tensor *tensor = &spec->tensors[t];
         int64_t count = 0;
         iso_shape_count(&tensor->shape, &count);
         if (covered[t] != count)
@@ -424,18 +424,18 @@ static iso_status check_covered(const iso_file_spec *spec, const int64_t *covere
 
 static iso_status share_out(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
-    int64_t *covered = iso_new(((size_t)spec->tensors + 1) * sizeof *covered);
+    int64_t *covered = iso_new(((size_t)spec->n_tensors + 1) * sizeof *covered);
     iso_status status =
         covered ? ISO_OK
-                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", spec->tensors);
+                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", spec->n_tensors);
     iso_save_parts_free(&saver->parts);
     iso_two_phase_free(&saver->two_phase);
     if (status == ISO_OK)
         status = iso_save_parts_make(spec, shards, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
-        ISO_TRY(ISO_MPI(
-            MPI_Allreduce(MPI_IN_PLACE, covered, spec->tensors, MPI_INT64_T, MPI_SUM, saver->communicator)));
+        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, covered, spec->n_tensors, MPI_INT64_T, MPI_SUM,
+                                      saver->communicator)));
     ISO_TRY(check_covered(spec, covered));
     status = iso_two_phase_make(saver->ctx, saver->communicator, spec, &saver->parts, &saver->two_phase);
 done:
@@ -497,7 +497,7 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
     iso_save_parts_take(&saver->parts, spec, shards, saver->copy);
     iso_two_phase_begin(&saver->two_phase, &saver->parts);
     saver->failed = (iso_save_outcome){0};
-    saver->failures = 0;
+    saver->n_failures = 0;
     if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
         ISO_TRY(ISO_MPI(MPI_Barrier(saver->communicator)));
     saver->phase = ISO_SAVE_WRITING;

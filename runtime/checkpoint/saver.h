@@ -7,10 +7,10 @@
 /* What a file is to hold. Lent for the time of a call. Tensors that no shard has (`path` NULL) are given by
  * `constant`, dense; else that is NULL. */
 typedef struct iso_file_spec {
-    int tensors, groups;
-    const iso_saved_tensor *tensor;
-    const void *const *constant; /* [tensors]; NULL: none */
-    const iso_saved_group *group;
+    int n_tensors, n_groups;
+    const iso_saved_tensor *tensors;
+    const void *const *constant; /* [n_tensors]; NULL: none */
+    const iso_saved_group *groups;
     const char *state; /* JSON */
     uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above all that the saver
                           wrote or   adopted */

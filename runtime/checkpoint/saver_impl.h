@@ -31,7 +31,7 @@ typedef struct iso_save_outcome {
  */
 typedef struct iso_save_report {
     iso_save_outcome outcome;
-    uint32_t crc[]; /* [tensors] */
+    uint32_t crc[]; /* [n_tensors] */
 } iso_save_report;
 
 struct iso_saver {
@@ -39,7 +39,7 @@ struct iso_saver {
     iso_saver_options options;
     MPI_Comm communicator; /* its own; MPI_COMM_NULL where there is no MPI */
     MPI_Op join;           /* of two reports */
-    int rank, ranks;
+    int rank, n_ranks;
     uint32_t id; /* of its temporary files; the same on all ranks */
     iso_file_layout layout;
     iso_save_parts parts;
@@ -57,7 +57,7 @@ struct iso_saver {
     iso_save_report *mine, *all; /* all: the chief's */
     MPI_Datatype report;         /* their type */
     MPI_Request request;
-    int failures; /* of its tests in a row */
+    int n_failures; /* of its tests in a row */
     pthread_t thread;
     bool has_thread;
     void (*work)(struct iso_saver *); /* what the thread does */

@@ -7,12 +7,12 @@
 
 static const char *place_of(const iso_manifest *m, int i)
 {
-    return m->tensor[i].tensor.place;
+    return m->tensors[i].tensor.place;
 }
 
 static const char *path_of(const iso_manifest *m, int i)
 {
-    return m->tensor[i].tensor.path;
+    return m->tensors[i].tensor.path;
 }
 
 static int compare_places(const void *a, const void *b, void *m)
@@ -43,20 +43,20 @@ static int find(const iso_manifest *m, const int *sorted, int count,
 
 int iso_manifest_at(const iso_manifest *m, const char *place)
 {
-    return find(m, m->by_place, m->tensors, place_of, place);
+    return find(m, m->by_place, m->n_tensors, place_of, place);
 }
 
 int iso_manifest_of(const iso_manifest *m, const char *path)
 {
-    return find(m, m->by_path, m->paths, path_of, path);
+    return find(m, m->by_path, m->n_paths, path_of, path);
 }
 
 static iso_status sort_places(iso_manifest *m)
 {
-    for (int i = 0; i < m->tensors; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         m->by_place[i] = i;
-    qsort_r(m->by_place, (size_t)m->tensors, sizeof(int), compare_places, m);
-    for (int i = 1; i < m->tensors; i++)
+    qsort_r(m->by_place, (size_t)m->n_tensors, sizeof(int), compare_places, m);
+    for (int i = 1; i < m->n_tensors; i++)
         if (!strcmp(place_of(m, m->by_place[i - 1]), place_of(m, m->by_place[i])))
             return iso_error(ISO_INVALID, "'%s' is there twice", place_of(m, m->by_place[i]));
     return ISO_OK;
@@ -64,11 +64,11 @@ static iso_status sort_places(iso_manifest *m)
 
 static iso_status sort_paths(iso_manifest *m)
 {
-    for (int i = 0; i < m->tensors; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         if (path_of(m, i))
-            m->by_path[m->paths++] = i;
-    qsort_r(m->by_path, (size_t)m->paths, sizeof(int), compare_paths, m);
-    for (int i = 1; i < m->paths; i++)
+            m->by_path[m->n_paths++] = i;
+    qsort_r(m->by_path, (size_t)m->n_paths, sizeof(int), compare_paths, m);
+    for (int i = 1; i < m->n_paths; i++)
         if (!strcmp(path_of(m, m->by_path[i - 1]), path_of(m, m->by_path[i])))
             return iso_error(ISO_INVALID, "/isogrid/index has the path '%s' twice",
                              path_of(m, m->by_path[i]));
@@ -91,9 +91,9 @@ static iso_status take_entry(iso_manifest *m, const json_t *entry, bool *seen)
     m->order[m->ordered++] = i;
     if (json_is_null(path))
         return ISO_OK;
-    m->tensor[i].tensor.path = iso_strdup(json_string_value(path));
-    return m->tensor[i].tensor.path ? ISO_OK
-                                    : iso_error(ISO_NO_MEMORY, "no memory for the path of '%s'", place);
+    m->tensors[i].tensor.path = iso_strdup(json_string_value(path));
+    return m->tensors[i].tensor.path ? ISO_OK
+                                     : iso_error(ISO_NO_MEMORY, "no memory for the path of '%s'", place);
 }
 
 static iso_status take_index(iso_manifest *m, bool *seen)
@@ -112,14 +112,14 @@ done:
 
 iso_status iso_manifest_index(iso_manifest *m)
 {
-    size_t count = (size_t)m->tensors + 1;
+    size_t count = (size_t)m->n_tensors + 1;
     bool *seen = iso_new(count * sizeof *seen);
     iso_status status = ISO_OK;
     m->by_place = iso_new(count * sizeof *m->by_place);
     m->by_path = iso_new(count * sizeof *m->by_path);
     m->order = iso_new(count * sizeof *m->order);
     if (!seen || !m->by_place || !m->by_path || !m->order)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the names of %d tensors", m->tensors));
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the names of %d tensors", m->n_tensors));
     ISO_TRY(sort_places(m));
     if (m->index)
         ISO_TRY(take_index(m, seen));

@@ -29,7 +29,7 @@ typedef struct planner {
 
 static size_t element_of(const planner *p, int tensor)
 {
-    return iso_dtype_size(p->spec->tensor[tensor].dtype);
+    return iso_dtype_size(p->spec->tensors[tensor].dtype);
 }
 
 /* ---- which tensors ---- */
@@ -42,7 +42,7 @@ static bool is_short(const iso_state_shard *shard)
 
 static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_parts *parts)
 {
-    size_t tensors = (size_t)p->spec->tensors, ranks = (size_t)p->x->ranks;
+    size_t tensors = (size_t)p->spec->n_tensors, ranks = (size_t)p->x->n_ranks;
     unsigned char *mine = iso_new(tensors + 1);
     p->flags = iso_new(tensors * ranks + 1);
     p->changes = iso_new((tensors + 1) * sizeof *p->changes);
@@ -51,7 +51,7 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     iso_status status = iso_agree(
         ctx, good ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share out %zu tensors", tensors));
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
-        mine[parts->part[i].tensor] |= is_short(&parts->part[i].shard) ? HAS | HAS_SHORT : HAS;
+        mine[parts->parts[i].tensor] |= is_short(&parts->parts[i].shard) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
         status = ISO_MPI(MPI_Allgather(mine, (int)tensors, MPI_BYTE, p->flags, (int)tensors, MPI_BYTE,
                                        p->x->communicator));
@@ -68,8 +68,8 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
 static int find_holders(const planner *p, int tensor)
 {
     int count = 0;
-    for (int r = 0; r < p->x->ranks; r++)
-        if (p->flags[(size_t)r * (size_t)p->spec->tensors + (size_t)tensor])
+    for (int r = 0; r < p->x->n_ranks; r++)
+        if (p->flags[(size_t)r * (size_t)p->spec->n_tensors + (size_t)tensor])
             p->holder[count++] = r;
     return count;
 }
@@ -79,7 +79,7 @@ static int find_holders(const planner *p, int tensor)
 static void stretch_of(const planner *p, int tensor, int holders, int k, int64_t *begin, int64_t *end)
 {
     int64_t n = 0, unit = UNIT / (int64_t)element_of(p, tensor);
-    iso_shape_count(&p->spec->tensor[tensor].shape, &n);
+    iso_shape_count(&p->spec->tensors[tensor].shape, &n);
     int64_t units = (n + unit - 1) / unit;
     *begin = units * k / holders * unit;
     *end = units * (k + 1) / holders * unit;
@@ -98,13 +98,13 @@ static iso_status add_item(iso_two_phase_items *items, iso_two_phase_item fresh)
 {
     if ((items->count & (items->count - 1)) == 0) {
         size_t wanted = items->count ? (size_t)items->count * 2 : 1;
-        iso_two_phase_item *grown = iso_grow(items->item, (size_t)items->count, wanted, sizeof *grown);
+        iso_two_phase_item *grown = iso_grow(items->items, (size_t)items->count, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        items->item = grown;
+        items->items = grown;
     }
     fresh.order = items->count;
-    items->item[items->count++] = fresh;
+    items->items[items->count++] = fresh;
     return ISO_OK;
 }
 
@@ -126,8 +126,8 @@ static int64_t first_from(const iso_state_shard *shard, int64_t global)
 static iso_status cut_for(planner *p, iso_two_phase_items *items, const iso_save_parts *parts, int part,
                           int rank, int64_t begin, int64_t end)
 {
-    const iso_state_shard *shard = &parts->part[part].shard;
-    int tensor = parts->part[part].tensor;
+    const iso_state_shard *shard = &parts->parts[part].shard;
+    int tensor = parts->parts[part].tensor;
     int64_t window = ISO_TWO_PHASE_WINDOW / (int64_t)element_of(p, tensor);
     iso_status status = ISO_OK;
     for (int64_t at = begin; at < end && status == ISO_OK; at += window) {
@@ -145,7 +145,7 @@ static iso_status cut_for(planner *p, iso_two_phase_items *items, const iso_save
 static iso_status cut_part(planner *p, const iso_save_parts *parts, int part)
 {
     int64_t begin, end;
-    int tensor = parts->part[part].tensor, holders = find_holders(p, tensor);
+    int tensor = parts->parts[part].tensor, holders = find_holders(p, tensor);
     iso_two_phase_items *items = holders == 1 ? &p->x->here : &p->x->out;
     iso_status status = ISO_OK;
     for (int k = 0; k < holders && status == ISO_OK; k++) {
@@ -159,8 +159,8 @@ static iso_status cut_parts(planner *p, iso_save_parts *parts)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < parts->count && status == ISO_OK; i++) {
-        parts->part[i].leaves = p->changes[parts->part[i].tensor];
-        if (parts->part[i].leaves)
+        parts->parts[i].leaves = p->changes[parts->parts[i].tensor];
+        if (parts->parts[i].leaves)
             status = cut_part(p, parts, i);
     }
     return status;
@@ -168,7 +168,7 @@ static iso_status cut_parts(planner *p, iso_save_parts *parts)
 
 static iso_status find_stretches(planner *p)
 {
-    int tensors = p->spec->tensors;
+    int tensors = p->spec->n_tensors;
     p->x->stretch = iso_new(((size_t)tensors + 1) * sizeof *p->x->stretch);
     if (!p->x->stretch)
         return iso_error(ISO_NO_MEMORY, "no memory for the parts of %d tensors", tensors);
@@ -206,14 +206,14 @@ static int by_round(const void *a, const void *b)
 static void sort_items(iso_two_phase_items *items)
 {
     if (items->count)
-        qsort(items->item, (size_t)items->count, sizeof *items->item, by_round);
+        qsort(items->items, (size_t)items->count, sizeof *items->items, by_round);
 }
 
 /* Bytes to and from each rank, and where they begin. */
 typedef struct traffic {
     int *out, *out_at, *in, *in_at; /* [ranks] */
     notice *told, *heard;
-    int heard_count;
+    int n_heard;
 } traffic;
 
 static void free_traffic(traffic *t)
@@ -225,23 +225,23 @@ static void free_traffic(traffic *t)
 
 static iso_status make_traffic(const iso_two_phase *x, traffic *t)
 {
-    size_t ranks = (size_t)x->ranks;
+    size_t ranks = (size_t)x->n_ranks;
     *t = (traffic){.out = iso_new(4 * ranks * sizeof *t->out),
                    .told = iso_new(((size_t)x->out.count + 1) * sizeof *t->told)};
     if (!t->out || !t->told)
-        return iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->ranks);
+        return iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
     if ((size_t)x->out.count > INT_MAX / sizeof *t->told)
         return iso_error(ISO_INVALID, "%d parts of tensors are too many to be shared out", x->out.count);
     t->out_at = t->out + ranks;
     t->in = t->out_at + ranks;
     t->in_at = t->in + ranks;
     for (int i = 0; i < x->out.count; i++)
-        t->out[x->out.item[i].rank] += x->out.item[i].rank == x->rank ? 0 : (int)sizeof *t->told;
-    for (int r = 1; r < x->ranks; r++)
+        t->out[x->out.items[i].rank] += x->out.items[i].rank == x->rank ? 0 : (int)sizeof *t->told;
+    for (int r = 1; r < x->n_ranks; r++)
         t->out_at[r] = t->out_at[r - 1] + t->out[r - 1];
     int *next = t->in; /* room, so far */
     for (int i = 0; i < x->out.count; i++) {
-        const iso_two_phase_item *item = &x->out.item[i];
+        const iso_two_phase_item *item = &x->out.items[i];
         if (item->rank != x->rank)
             t->told[(size_t)t->out_at[item->rank] / sizeof *t->told + (size_t)next[item->rank]++] =
                 (notice){item->tensor, item->round, item->shard.begin, item->shard.count, item->shard.box};
@@ -256,27 +256,27 @@ static iso_status hear_counts(const iso_two_phase *x, traffic *t)
     iso_status status = ISO_MPI(MPI_Alltoall(t->out, 1, MPI_INT, t->in, 1, MPI_INT, x->communicator));
     if (status != ISO_OK)
         return status;
-    for (int r = 0; r < x->ranks; r++) {
+    for (int r = 0; r < x->n_ranks; r++) {
         t->in_at[r] = bytes;
         fits = fits && !__builtin_add_overflow(bytes, t->in[r], &bytes);
     }
     if (!fits)
         return iso_error(ISO_INVALID, "the parts of tensors that rank %d is to write are too many", x->rank);
-    t->heard_count = bytes / (int)sizeof *t->heard;
+    t->n_heard = bytes / (int)sizeof *t->heard;
     t->heard = iso_new((size_t)bytes + 1);
     return t->heard ? ISO_OK
-                    : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->ranks);
+                    : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
 }
 
 static iso_status take_notices(planner *p, const traffic *t)
 {
     int rank = 0;
     iso_status status = ISO_OK;
-    for (int i = 0; i < t->heard_count && status == ISO_OK; i++) {
+    for (int i = 0; i < t->n_heard && status == ISO_OK; i++) {
         const notice *n = &t->heard[i];
-        while (rank + 1 < p->x->ranks && i * (int)sizeof *n >= t->in_at[rank + 1])
+        while (rank + 1 < p->x->n_ranks && i * (int)sizeof *n >= t->in_at[rank + 1])
             rank++;
-        const iso_saved_tensor *tensor = &p->spec->tensor[n->tensor];
+        const iso_saved_tensor *tensor = &p->spec->tensors[n->tensor];
         iso_state_shard shard = {tensor->path, tensor->dtype, tensor->shape, n->box,
                                  n->begin,     n->count,      NULL,          true};
         status = add_item(&p->x->in, (iso_two_phase_item){n->tensor, n->round, rank, 0, 0, shard});
@@ -286,20 +286,20 @@ static iso_status take_notices(planner *p, const traffic *t)
 
 /* Of all rounds: how many there are, and what the greatest needs. */
 typedef struct needs {
-    size_t rounds, fresh, requests;
+    size_t n_rounds, fresh, n_requests;
     size_t bytes; /* that come in in all */
 } needs;
 
 static needs find_needs(const iso_two_phase *x)
 {
     needs n = {0};
-    for (iso_two_phase_round round = {0}; iso_two_phase_round_next(&x->out, &x->in, &round); n.rounds++) {
+    for (iso_two_phase_round round = {0}; iso_two_phase_round_next(&x->out, &x->in, &round); n.n_rounds++) {
         size_t bytes = 0, requests = (size_t)(round.out_end - round.out) + (size_t)(round.in_end - round.in);
         for (int i = round.in; i < round.in_end; i++)
-            bytes += (size_t)x->in.item[i].shard.count * iso_dtype_size(x->in.item[i].shard.dtype);
+            bytes += (size_t)x->in.items[i].shard.count * iso_dtype_size(x->in.items[i].shard.dtype);
         n.bytes += bytes;
         n.fresh = bytes > n.fresh ? bytes : n.fresh;
-        n.requests = requests > n.requests ? requests : n.requests;
+        n.n_requests = requests > n.n_requests ? requests : n.n_requests;
     }
     return n;
 }
@@ -310,24 +310,24 @@ static size_t depth_for(const needs *n)
 {
     size_t depth = n->fresh ? n->bytes / 8 / n->fresh : 0;
     depth = depth < 2 ? 2 : depth > ISO_TWO_PHASE_DEPTH ? ISO_TWO_PHASE_DEPTH : depth;
-    return depth < n->rounds ? depth : n->rounds;
+    return depth < n->n_rounds ? depth : n->n_rounds;
 }
 
 static iso_status make_room(iso_two_phase *x)
 {
     needs n = find_needs(x);
     size_t depth = depth_for(&n);
-    bool any = x->here.count > 0 || n.rounds > 0;
+    bool any = x->here.count > 0 || n.n_rounds > 0;
     x->depth = (int)depth;
     x->fresh = iso_new(depth * n.fresh + 1);
-    x->request = iso_new((depth * n.requests + 1) * sizeof *x->request);
+    x->request = iso_new((depth * n.n_requests + 1) * sizeof *x->request);
     x->window = any ? iso_new(ISO_TWO_PHASE_WINDOW) : NULL;
     if (!x->fresh || !x->request || (any && !x->window))
         return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save",
                          depth * n.fresh + ISO_TWO_PHASE_WINDOW);
     for (size_t i = 0; i < depth; i++)
-        x->buffer[i] =
-            (iso_two_phase_buffer){.fresh = x->fresh + i * n.fresh, .request = x->request + i * n.requests};
+        x->buffer[i] = (iso_two_phase_buffer){.fresh = x->fresh + i * n.fresh,
+                                              .requests = x->request + i * n.n_requests};
     return ISO_OK;
 }
 
@@ -359,7 +359,7 @@ done:
 iso_status iso_two_phase_make(iso_context *ctx, MPI_Comm communicator, const iso_file_spec *spec,
                               iso_save_parts *parts, iso_two_phase *two_phase)
 {
-    iso_two_phase fresh = {.communicator = communicator, .rank = iso_rank(ctx), .ranks = iso_ranks(ctx)};
+    iso_two_phase fresh = {.communicator = communicator, .rank = iso_rank(ctx), .n_ranks = iso_ranks(ctx)};
     planner p = {.x = &fresh, .spec = spec};
     iso_status status = find_tensors(ctx, &p, parts);
     if (status == ISO_OK) {
@@ -382,9 +382,9 @@ iso_status iso_two_phase_make(iso_context *ctx, MPI_Comm communicator, const iso
 
 void iso_two_phase_free(iso_two_phase *two_phase)
 {
-    iso_free(two_phase->here.item);
-    iso_free(two_phase->out.item);
-    iso_free(two_phase->in.item);
+    iso_free(two_phase->here.items);
+    iso_free(two_phase->out.items);
+    iso_free(two_phase->in.items);
     iso_free(two_phase->stretch);
     iso_free(two_phase->window);
     iso_free(two_phase->fresh);

@@ -30,7 +30,7 @@ typedef struct iso_two_phase_item {
 
 typedef struct iso_two_phase_items {
     int count;
-    iso_two_phase_item *item;
+    iso_two_phase_item *items;
 } iso_two_phase_items;
 
 /* The items [out, out_end) of what goes out and [in, in_end) of what comes in. */
@@ -43,18 +43,18 @@ typedef struct iso_two_phase_round {
 typedef struct iso_two_phase_buffer {
     iso_two_phase_round round;
     char *fresh; /* what comes in, item by item */
-    MPI_Request *request;
-    int requests;
+    MPI_Request *requests;
+    int n_requests;
 } iso_two_phase_buffer;
 
 typedef struct iso_two_phase {
     MPI_Comm communicator; /* MPI_COMM_NULL: this rank is alone */
-    int rank, ranks;
+    int rank, n_ranks;
     iso_two_phase_items here; /* of tensors that this rank alone has */
     iso_two_phase_items out, in;
     struct {
         int64_t begin, end;
-    } * stretch; /* [tensors] elements that this rank gets */
+    } * stretch; /* [n_tensors] elements that this rank gets */
     char *window, *fresh;
     MPI_Request *request;
     int depth;

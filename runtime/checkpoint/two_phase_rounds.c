@@ -15,13 +15,13 @@ static const iso_two_phase_items none;
 
 static const iso_two_phase_item *item_at(const iso_two_phase_items *items, int at)
 {
-    return at < items->count ? &items->item[at] : NULL;
+    return at < items->count ? &items->items[at] : NULL;
 }
 
 static int end_of(const iso_two_phase_items *items, int at, const iso_two_phase_round *round)
 {
-    while (at < items->count && items->item[at].tensor == round->tensor &&
-           items->item[at].round == round->number)
+    while (at < items->count && items->items[at].tensor == round->tensor &&
+           items->items[at].round == round->number)
         at++;
     return at;
 }
@@ -51,7 +51,7 @@ static size_t bytes_of(const iso_two_phase_item *item)
 
 static const char *data_of(const iso_two_phase *x, const iso_two_phase_item *item)
 {
-    const iso_state_shard *shard = &x->parts->part[item->part].shard;
+    const iso_state_shard *shard = &x->parts->parts[item->part].shard;
     return (const char *)shard->data +
            (size_t)(item->shard.begin - shard->begin) * iso_dtype_size(shard->dtype);
 }
@@ -86,20 +86,20 @@ static void post(iso_two_phase *x, iso_two_phase_buffer *buffer)
 {
     char *to = buffer->fresh;
     buffer->round = x->last;
-    buffer->requests = 0;
+    buffer->n_requests = 0;
     for (int i = buffer->round.in; i < buffer->round.in_end; i++) {
-        const iso_two_phase_item *item = &x->in.item[i];
-        buffer->requests +=
+        const iso_two_phase_item *item = &x->in.items[i];
+        buffer->n_requests +=
             succeeds(x, ISO_MPI(MPI_Irecv(to, (int)bytes_of(item), MPI_BYTE, item->rank, TAG, x->communicator,
-                                          &buffer->request[buffer->requests])));
+                                          &buffer->requests[buffer->n_requests])));
         to += bytes_of(item);
     }
     for (int i = buffer->round.out; i < buffer->round.out_end; i++) {
-        const iso_two_phase_item *item = &x->out.item[i];
+        const iso_two_phase_item *item = &x->out.items[i];
         if (item->rank != x->rank)
-            buffer->requests +=
+            buffer->n_requests +=
                 succeeds(x, ISO_MPI(MPI_Isend(data_of(x, item), (int)bytes_of(item), MPI_BYTE, item->rank,
-                                              TAG, x->communicator, &buffer->request[buffer->requests])));
+                                              TAG, x->communicator, &buffer->requests[buffer->n_requests])));
     }
 }
 
@@ -116,7 +116,7 @@ static bool post_next(iso_two_phase *x)
 static bool is_over(iso_two_phase *x, iso_two_phase_buffer *buffer)
 {
     int done = 0;
-    if (succeeds(x, ISO_MPI(MPI_Testall(buffer->requests, buffer->request, &done, MPI_STATUSES_IGNORE)))) {
+    if (succeeds(x, ISO_MPI(MPI_Testall(buffer->n_requests, buffer->requests, &done, MPI_STATUSES_IGNORE)))) {
         x->failures = 0;
         return done;
     }
@@ -181,15 +181,15 @@ static bool fill(const iso_two_phase *x, const iso_two_phase_items *out, const i
                  const iso_two_phase_round *round, const char *fresh, iso_save_part *window)
 {
     const iso_two_phase_item *any =
-        round->out < round->out_end ? &out->item[round->out] : &in->item[round->in];
+        round->out < round->out_end ? &out->items[round->out] : &in->items[round->in];
     if (!find_window(x, round, &any->shard, window))
         return false;
     for (int i = round->out; i < round->out_end; i++)
-        if (out->item[i].rank == x->rank)
-            put(&window->shard, &out->item[i], data_of(x, &out->item[i]));
+        if (out->items[i].rank == x->rank)
+            put(&window->shard, &out->items[i], data_of(x, &out->items[i]));
     for (int i = round->in; i < round->in_end; i++) {
-        put(&window->shard, &in->item[i], fresh);
-        fresh += bytes_of(&in->item[i]);
+        put(&window->shard, &in->items[i], fresh);
+        fresh += bytes_of(&in->items[i]);
     }
     return true;
 }

@@ -41,13 +41,13 @@ static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32
 {
     uint64_t all = 0, before = 0;
     void *window = NULL;
-    for (int i = 0; i < f->record.tensors; i++)
-        all += f->record.tensor[i].bytes;
+    for (int i = 0; i < f->record.n_tensors; i++)
+        all += f->record.tensors[i].bytes;
     uint64_t each = all / (uint64_t)ranks + 1, begin = least(all, each * (uint64_t)rank);
     uint64_t end = least(all, begin + each);
     iso_status status = iso_alloc(WINDOW, "a part of a checkpoint", &window);
-    for (int i = 0; i < f->record.tensors && status == ISO_OK; i++) {
-        const iso_commit_tensor *t = &f->record.tensor[i];
+    for (int i = 0; i < f->record.n_tensors && status == ISO_OK; i++) {
+        const iso_commit_tensor *t = &f->record.tensors[i];
         uint64_t from = begin > before ? least(begin - before, t->bytes) : 0;
         uint64_t to = end > before ? least(end - before, t->bytes) : 0;
         if (from < to)
@@ -60,14 +60,14 @@ static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32
 
 static iso_status compare(const iso_saved_file *f, const uint32_t *sums)
 {
-    for (int i = 0; i < f->record.tensors; i++) {
-        const iso_saved_tensor *t = &f->manifest.tensor[f->manifest.order[i]].tensor;
-        if (sums[i] != f->record.tensor[i].crc)
+    for (int i = 0; i < f->record.n_tensors; i++) {
+        const iso_saved_tensor *t = &f->manifest.tensors[f->manifest.order[i]].tensor;
+        if (sums[i] != f->record.tensors[i].crc)
             return iso_error(ISO_INVALID,
                              "'%s': tensor '%s'%s%s%s is not what was written: its checksum is %08" PRIx32
                              ", not %08" PRIx32,
                              f->path, t->place, t->path ? " (" : "", t->path ? t->path : "",
-                             t->path ? ")" : "", sums[i], f->record.tensor[i].crc);
+                             t->path ? ")" : "", sums[i], f->record.tensors[i].crc);
     }
     return ISO_OK;
 }
@@ -109,14 +109,14 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
     f->verified = false;
     if (fstat(f->file, &f->facts))
         status = iso_file_failed(f->path, "it cannot be looked at");
-    sums = iso_new(((size_t)f->record.tensors + 1) * sizeof *sums);
+    sums = iso_new(((size_t)f->record.n_tensors + 1) * sizeof *sums);
     if (status == ISO_OK && !sums)
         status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);
     if (status == ISO_OK)
         status = sum_share(f, f->ctx ? iso_rank(f->ctx) : 0, ranks, sums);
     ISO_TRY(iso_agree(f->ctx, status));
     if (ranks > 1)
-        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, sums, f->record.tensors, MPI_UINT32_T, MPI_BXOR,
+        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, sums, f->record.n_tensors, MPI_UINT32_T, MPI_BXOR,
                                       *(MPI_Comm *)iso_communicator(f->ctx))));
     status = compare(f, sums);
     f->verified = status == ISO_OK;

@@ -45,14 +45,14 @@ static iso_status add_array(const iso_data_array *array, const char *name, bool 
                             iso_spec *spec, iso_memory_rows *memory)
 {
     int64_t own = 0;
-    iso_status status = take_shape(array, name, local, &own, &spec->shape[spec->components]);
+    iso_status status = take_shape(array, name, local, &own, &spec->shape[spec->n_components]);
     if (status != ISO_OK)
         return status;
-    if (spec->components > 0 && own != *rows)
+    if (spec->n_components > 0 && own != *rows)
         return iso_error(ISO_INVALID, "arrays: %s has %" PRId64 " rows, x has %" PRId64, name, own, *rows);
     *rows = own;
-    memory->data[spec->components] = array->data;
-    spec->dtype[spec->components++] = array->dtype;
+    memory->data[spec->n_components] = array->data;
+    spec->dtype[spec->n_components++] = array->dtype;
     return ISO_OK;
 }
 
@@ -86,18 +86,18 @@ static iso_status add_all(const iso_dataset_arrays_options *o, int64_t *rows, is
     int weights;
     iso_status status = ISO_OK;
     ISO_TRY(
-        add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", o->local, rows, spec, memory, &spec->inputs));
-    if (spec->inputs == 0) /* says what is wrong with it */
+        add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", o->local, rows, spec, memory, &spec->n_inputs));
+    if (spec->n_inputs == 0) /* says what is wrong with it */
         return add_array(&o->x, "x", o->local, rows, spec, memory);
     ISO_TRY(add_list(&o->y, o->targets, ISO_MAX_MODEL_OUTPUTS, "y", o->local, rows, spec, memory,
-                     &spec->targets));
+                     &spec->n_targets));
     ISO_TRY(add_list(&o->sample_weight, o->weights, ISO_MAX_MODEL_OUTPUTS, "sample_weight", o->local, rows,
                      spec, memory, &weights));
-    if (weights > 0 && spec->targets == 0)
+    if (weights > 0 && spec->n_targets == 0)
         return iso_error(ISO_INVALID, "arrays: sample_weight without y");
-    if (weights > 1 && weights != spec->targets)
+    if (weights > 1 && weights != spec->n_targets)
         return iso_error(ISO_INVALID, "arrays: %d sample_weights for %d targets; one, or one for each",
-                         weights, spec->targets);
+                         weights, spec->n_targets);
 done:
     return status;
 }
@@ -105,7 +105,7 @@ done:
 static iso_status copy_all(const iso_spec *spec, int64_t rows, bool lend, iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < spec->components && !lend && status == ISO_OK; i++)
+    for (int i = 0; i < spec->n_components && !lend && status == ISO_OK; i++)
         status = copy_component(spec, i, rows, memory);
     return status;
 }
@@ -134,7 +134,7 @@ done:
 static void name_component(const iso_spec *spec, int component, char *name, size_t size)
 {
     static const char *const names[] = {"x", "y", "sample_weight"};
-    int first[] = {0, spec->inputs, spec->inputs + spec->targets}, kind = 2;
+    int first[] = {0, spec->n_inputs, spec->n_inputs + spec->n_targets}, kind = 2;
     while (component < first[kind])
         kind--;
     int number = component - first[kind];
@@ -147,7 +147,7 @@ static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
     iso_node *node = ds->top;
     const iso_spec *spec = &node->spec;
     iso_status status = ISO_OK;
-    for (int i = 0; i < spec->components && status == ISO_OK && iso_data_ranks(ctx) > 1; i++) {
+    for (int i = 0; i < spec->n_components && status == ISO_OK && iso_data_ranks(ctx) > 1; i++) {
         char name[32], what[160];
         name_component(spec, i, name, sizeof name);
         snprintf(

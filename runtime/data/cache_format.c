@@ -31,7 +31,7 @@ iso_status iso_cache_layout_of(const iso_node *top, const iso_order *order, iso_
     size_t at = HEADER;
     *layout = (iso_cache_layout){
         .identity = iso_order_hash(order, iso_node_hash(top, 0)), .spec = top->spec, .spans = order->spans};
-    for (int i = 0; i < top->spec.components; i++) {
+    for (int i = 0; i < top->spec.n_components; i++) {
         size_t bytes = 0;
         iso_status status = iso_size_mul((size_t)order->spans.rows, top->spec.bytes[i], "the cache", &bytes);
         if (status != ISO_OK)
@@ -89,7 +89,7 @@ static iso_status make_node(const iso_cache_layout *layout, const char *name, vo
     header h;
     memcpy(&h, mapping, sizeof h);
     spans.short_at = h.short_at;
-    for (int i = 0; i < layout->spec.components; i++)
+    for (int i = 0; i < layout->spec.n_components; i++)
         memory.data[i] = (const char *)mapping + layout->offset[i];
     iso_status status = iso_memory_node(name, &layout->spec, &spans, &memory, node);
     if (status == ISO_OK)
@@ -150,7 +150,7 @@ static iso_status write_block(const writer *w, int64_t first)
             end = iso_span_begin(spans, last - 1) + iso_span_rows(spans, last - 1);
     iso_rows rows = iso_order_rows(w->order, begin, end - begin, 0);
     void *out[ISO_MAX_COMPONENTS];
-    for (int i = 0; i < w->layout->spec.components; i++)
+    for (int i = 0; i < w->layout->spec.n_components; i++)
         out[i] = w->mapping + w->layout->offset[i] + (size_t)begin * w->layout->spec.bytes[i];
     return iso_node_fetch(w->top, &rows, out);
 }
@@ -183,7 +183,7 @@ static void *write_blocks(void *argument)
 static int64_t block_elements(const iso_cache_layout *layout)
 {
     size_t bytes = 1;
-    for (int i = 0; i < layout->spec.components; i++)
+    for (int i = 0; i < layout->spec.n_components; i++)
         bytes += layout->spec.bytes[i] * (layout->spans.batch ? (size_t)layout->spans.batch : 1);
     return bytes < BLOCK_BYTES ? (int64_t)(BLOCK_BYTES / bytes) : 1;
 }
@@ -194,7 +194,7 @@ enum { MOST_THREADS = 64 };
 static void write_part(writer *w)
 {
     pthread_t thread[MOST_THREADS];
-    int threads = 0, wanted = w->top->threads < MOST_THREADS ? w->top->threads : MOST_THREADS;
+    int threads = 0, wanted = w->top->n_threads < MOST_THREADS ? w->top->n_threads : MOST_THREADS;
     while (threads < wanted - 1 && pthread_create(&thread[threads], NULL, write_blocks, w) == 0)
         threads++;
     write_blocks(w);
@@ -205,7 +205,7 @@ static void write_part(writer *w)
 iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
                                      iso_row_window *window)
 {
-    int64_t threads = top->threads < 1 ? 1 : top->threads < MOST_THREADS ? top->threads : MOST_THREADS;
+    int64_t threads = top->n_threads < 1 ? 1 : top->n_threads < MOST_THREADS ? top->n_threads : MOST_THREADS;
     iso_cache_rounds rounds = {.window = window, .elements = threads * block_elements(layout)};
     rounds.left = (layout->spans.elements + rounds.elements - 1) / rounds.elements;
     return rounds;

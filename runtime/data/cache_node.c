@@ -20,7 +20,7 @@ static iso_status fill(iso_node *node, int64_t element)
     int64_t begin = iso_span_begin(&node->spans, element);
     iso_rows rows = iso_order_rows(&node->in, begin, iso_span_rows(&node->spans, element), 0);
     void *out[ISO_MAX_COMPONENTS];
-    for (int i = 0; i < node->spec.components; i++)
+    for (int i = 0; i < node->spec.n_components; i++)
         out[i] = (char *)c->memory.owned[i] + (size_t)begin * node->spec.bytes[i];
     return iso_node_fetch(node->up, &rows, out);
 }
@@ -116,7 +116,7 @@ static iso_status cache_create(const iso_spec *spec, const iso_spans *spans, cac
         return iso_error(ISO_NO_MEMORY, "no memory for a cache");
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
-    for (int i = 0; i < spec->components; i++) {
+    for (int i = 0; i < spec->n_components; i++) {
         ISO_TRY(iso_size_mul((size_t)spans->rows, spec->bytes[i], "the cache", &bytes));
         ISO_TRY(iso_alloc(bytes, "the cache of a data set", &c->memory.owned[i]));
     }

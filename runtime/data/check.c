@@ -21,7 +21,7 @@ static bool is_bad(iso_dtype dtype, const void *values, int64_t i)
 static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
 {
     const iso_spec *spec = &ds->top->spec;
-    for (int k = 0; k < spec->components; k++) {
+    for (int k = 0; k < spec->n_components; k++) {
         iso_dtype dtype = spec->dtype[k];
         for (int64_t i = 0; iso_dtype_is_float(dtype) && i < c->rows * spec->elements[k]; i++) {
             if (!is_bad(dtype, c->out[k], i))
@@ -31,9 +31,9 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
             iso_element_text(dtype, (const char *)c->out[k] + (size_t)i * iso_dtype_size(dtype), text,
                              sizeof text);
             return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s", ds->top->name, k,
-                             k < spec->inputs                   ? "inputs"
-                             : k < spec->inputs + spec->targets ? "targets"
-                                                                : "further",
+                             k < spec->n_inputs                     ? "inputs"
+                             : k < spec->n_inputs + spec->n_targets ? "targets"
+                                                                    : "further",
                              iso_rows_at(&rows, i / spec->elements[k]), text);
         }
     }
@@ -43,7 +43,7 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
 /* Elements [first, end) of the order, in rounds that all ranks make alike: rows that lie on other ranks are
  * fetched in each. */
 typedef struct part {
-    int64_t first, end, each, rounds;
+    int64_t first, end, each, n_rounds;
     iso_row_window *window; /* NULL: rows are all here */
 } part;
 
@@ -56,7 +56,7 @@ static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
     iso_cut(elements, ranks, iso_data_rank(ds->ctx), &p->first, &count);
     p->end = p->first + count;
     p->each = ahead / iso_dataset_batch_size(ds) > 0 ? ahead / iso_dataset_batch_size(ds) : 1;
-    p->rounds = (most + p->each - 1) / p->each;
+    p->n_rounds = (most + p->each - 1) / p->each;
     return source ? iso_row_window_create(source, &p->window) : ISO_OK;
 }
 
@@ -85,7 +85,7 @@ static iso_status check_part(iso_dataset *ds, part *p, chunk *c)
 {
     iso_status status = ISO_OK;
     char message[1024] = "";
-    for (int64_t round = 0; round < p->rounds && (status == ISO_OK || p->window); round++) {
+    for (int64_t round = 0; round < p->n_rounds && (status == ISO_OK || p->window); round++) {
         iso_status now = check_round(ds, p, c, status);
         if (status == ISO_OK && now != ISO_OK)
             snprintf(message, sizeof message, "%s", iso_error_message());
@@ -99,7 +99,7 @@ static iso_status make_room(const iso_dataset *ds, int64_t rows, chunk *c)
     const iso_spec *spec = &ds->top->spec;
     iso_status status = ISO_OK;
     size_t bytes = 0;
-    for (int i = 0; i < spec->components; i++) {
+    for (int i = 0; i < spec->n_components; i++) {
         ISO_TRY(iso_size_mul((size_t)rows, spec->bytes[i], "rows to check", &bytes));
         ISO_TRY(iso_alloc(bytes, "rows to check", &c->out[i]));
     }

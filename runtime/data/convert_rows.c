@@ -98,20 +98,20 @@ static inline void ask_for(const char *row, size_t bytes)
 
 /* How a row, or a part of one, is converted: `runs` stretches of `length` elements that follow each other. */
 typedef struct stretches {
-    int64_t length, runs;
+    int64_t length, n_runs;
     int rank; /* of the dimensions that the runs go through, from the first */
     const iso_row_part *part;
 } stretches;
 
 static stretches whole_row(int64_t elements)
 {
-    return (stretches){.length = elements, .runs = 1};
+    return (stretches){.length = elements, .n_runs = 1};
 }
 
 /* Dimensions that the part has whole, from the last on, and one more are a stretch. */
 static stretches part_of_row(const iso_row_part *part)
 {
-    stretches s = {.length = 1, .runs = 1, .rank = part->shape->rank, .part = part};
+    stretches s = {.length = 1, .n_runs = 1, .rank = part->shape->rank, .part = part};
     bool whole = true;
     while (s.rank > 0 && whole) {
         s.rank--;
@@ -119,7 +119,7 @@ static stretches part_of_row(const iso_row_part *part)
         whole = part->box->extent[s.rank] == part->shape->dim[s.rank];
     }
     for (int d = 0; d < s.rank; d++)
-        s.runs *= part->box->extent[d];
+        s.n_runs *= part->box->extent[d];
     return s;
 }
 
@@ -145,7 +145,7 @@ static int64_t begin_of(const stretches *s, int64_t run)
 static int64_t convert_row(const stretches *s, convert_fn convert, const char *from, size_t from_element,
                            char *to, size_t to_element)
 {
-    for (int64_t run = 0; run < s->runs; run++) {
+    for (int64_t run = 0; run < s->n_runs; run++) {
         int64_t begin = begin_of(s, run);
         int64_t bad = convert(from + (size_t)begin * from_element, to, s->length);
         if (bad >= 0)
@@ -163,7 +163,7 @@ int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso
 {
     stretches s = rows->part ? part_of_row(rows->part) : whole_row(elements);
     size_t from_bytes = (size_t)elements * iso_dtype_size(from);
-    size_t to_bytes = (size_t)(s.length * s.runs) * iso_dtype_size(to);
+    size_t to_bytes = (size_t)(s.length * s.n_runs) * iso_dtype_size(to);
     size_t asked = rows->part ? 0 : from_bytes;
     for (int64_t i = 0; i < rows->count && i < ROWS_AHEAD; i++)
         ask_for((const char *)base + (size_t)iso_rows_at(rows, i) * from_bytes, asked);

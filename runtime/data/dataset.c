@@ -60,9 +60,9 @@ void iso_dataset_destroy(iso_dataset *ds)
 static void describe(const iso_dataset *ds, iso_text *text)
 {
     char shape[128];
-    iso_text_add(text, "%" PRId64 " rows of %d + %d components:", ds->top->spans.rows, ds->top->spec.inputs,
-                 ds->top->spec.targets);
-    for (int i = 0; i < ds->top->spec.components; i++)
+    iso_text_add(text, "%" PRId64 " rows of %d + %d components:", ds->top->spans.rows, ds->top->spec.n_inputs,
+                 ds->top->spec.n_targets);
+    for (int i = 0; i < ds->top->spec.n_components; i++)
         iso_text_add(text, "%s %s %s", i ? "," : "", iso_dtype_name(ds->top->spec.dtype[i]),
                      iso_shape_text(&ds->top->spec.shape[i], shape, sizeof shape));
 }
@@ -152,36 +152,36 @@ int iso_dataset_components(const iso_dataset *ds)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return 0;
-    return ds->top->spec.components;
+    return ds->top->spec.n_components;
 }
 
 int iso_dataset_inputs(const iso_dataset *ds)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return 0;
-    return ds->top->spec.inputs;
+    return ds->top->spec.n_inputs;
 }
 
 int iso_dataset_targets(const iso_dataset *ds)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return 0;
-    return ds->top->spec.targets;
+    return ds->top->spec.n_targets;
 }
 
 const iso_shape *iso_dataset_shape(const iso_dataset *ds, int component)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return NULL;
-    return component >= 0 && component < ds->top->spec.components ? &ds->top->spec.shape[component] : NULL;
+    return component >= 0 && component < ds->top->spec.n_components ? &ds->top->spec.shape[component] : NULL;
 }
 
 iso_dtype iso_dataset_dtype(const iso_dataset *ds, int component)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return ISO_DTYPE_NONE;
-    return component >= 0 && component < ds->top->spec.components ? ds->top->spec.dtype[component]
-                                                                  : ISO_DTYPE_NONE;
+    return component >= 0 && component < ds->top->spec.n_components ? ds->top->spec.dtype[component]
+                                                                    : ISO_DTYPE_NONE;
 }
 
 const char *iso_dataset_source(const iso_dataset *ds)

@@ -32,8 +32,8 @@ bool iso_generator_knows_rows(const iso_generator *g)
 
 static iso_batch empty_batch(const iso_generator *g, int64_t rows)
 {
-    iso_batch batch = {.rows = rows, .components = g->spec.components};
-    for (int i = 0; i < g->spec.components; i++) {
+    iso_batch batch = {.rows = rows, .n_components = g->spec.n_components};
+    for (int i = 0; i < g->spec.n_components; i++) {
         batch.shape[i] = g->spec.shape[i];
         batch.dtype[i] = g->spec.dtype[i];
     }
@@ -58,9 +58,9 @@ static iso_status check_components(const iso_generator *g)
 {
     const iso_spec *spec = &g->spec;
     char have[128], want[128];
-    if (g->batch.components != spec->components)
-        return iso_error(ISO_INVALID, "%d components, not %d", g->batch.components, spec->components);
-    for (int i = 0; i < spec->components; i++)
+    if (g->batch.n_components != spec->n_components)
+        return iso_error(ISO_INVALID, "%d components, not %d", g->batch.n_components, spec->n_components);
+    for (int i = 0; i < spec->n_components; i++)
         if (!iso_shape_equal(&g->batch.shape[i], &spec->shape[i]) || g->batch.dtype[i] != spec->dtype[i])
             return iso_error(
                 ISO_INVALID, "component %d is %s %s a row; the data set was made with %s %s", i,
@@ -211,15 +211,15 @@ static iso_status check_options(iso_dataset_generator_options *o)
 
 static iso_status make_spec(const iso_dataset_generator_options *o, iso_spec *spec)
 {
-    *spec = (iso_spec){.inputs = o->inputs, .targets = o->targets};
-    while (spec->components < ISO_MAX_COMPONENTS && o->dtype[spec->components] != ISO_DTYPE_NONE) {
-        spec->shape[spec->components] = o->shape[spec->components];
-        spec->dtype[spec->components] = o->dtype[spec->components];
-        spec->components++;
+    *spec = (iso_spec){.n_inputs = o->inputs, .n_targets = o->targets};
+    while (spec->n_components < ISO_MAX_COMPONENTS && o->dtype[spec->n_components] != ISO_DTYPE_NONE) {
+        spec->shape[spec->n_components] = o->shape[spec->n_components];
+        spec->dtype[spec->n_components] = o->dtype[spec->n_components];
+        spec->n_components++;
     }
-    if (spec->inputs < 0 || spec->targets < 0 || spec->inputs + spec->targets > spec->components)
-        return iso_error(ISO_INVALID, "generator: %d inputs and %d targets of %d components", spec->inputs,
-                         spec->targets, spec->components);
+    if (spec->n_inputs < 0 || spec->n_targets < 0 || spec->n_inputs + spec->n_targets > spec->n_components)
+        return iso_error(ISO_INVALID, "generator: %d inputs and %d targets of %d components", spec->n_inputs,
+                         spec->n_targets, spec->n_components);
     return iso_spec_finish(spec, o->batch_size, "generator");
 }
 

@@ -16,7 +16,7 @@ typedef struct source {
     char *path;
     hid_t file;
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
-    int components, inputs, targets;
+    int n_components, n_inputs, n_targets;
     char first[ISO_HDF5_NAME];       /* of component 0 */
     void *piece[ISO_MAX_COMPONENTS]; /* rows as stored, on their way; used with the lock held */
     int64_t piece_rows[ISO_MAX_COMPONENTS];
@@ -26,7 +26,7 @@ static void source_free(source *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < s->components; i++) {
+    for (int i = 0; i < s->n_components; i++) {
         iso_hdf5_array_close(&s->array[i]);
         iso_free(s->piece[i]);
     }
@@ -103,15 +103,15 @@ static const iso_node_ops hdf5_ops = {.gather = gather, .destroy = destroy};
 
 static iso_status open_array(source *s, const char *name, size_t limit)
 {
-    iso_hdf5_array *array = &s->array[s->components];
+    iso_hdf5_array *array = &s->array[s->n_components];
     iso_status status = iso_hdf5_array_open(s->file, s->path, name, limit, array);
     if (status != ISO_OK)
         return status;
     int64_t rows = array->rows;
-    if (s->components == 0)
+    if (s->n_components == 0)
         snprintf(s->first, sizeof s->first, "%s", name);
     if (rows == s->array[0].rows) {
-        s->components++;
+        s->n_components++;
         return ISO_OK;
     }
     iso_hdf5_array_close(array);
@@ -150,17 +150,17 @@ static iso_status open_arrays(source *s, const iso_dataset_open_options *options
     const char *weights = options->sample_weight;
     int count = 0;
     iso_status status = ISO_OK;
-    ISO_TRY(open_list(s, options->x ? options->x : "x", ISO_MAX_MODEL_INPUTS, limit, &s->inputs));
+    ISO_TRY(open_list(s, options->x ? options->x : "x", ISO_MAX_MODEL_INPUTS, limit, &s->n_inputs));
     if (options->no_targets)
         return ISO_OK;
-    ISO_TRY(open_list(s, options->y ? options->y : "y", ISO_MAX_MODEL_OUTPUTS, limit, &s->targets));
+    ISO_TRY(open_list(s, options->y ? options->y : "y", ISO_MAX_MODEL_OUTPUTS, limit, &s->n_targets));
     if (!weights && iso_hdf5_has(s->file, "sample_weight"))
         weights = "sample_weight";
     if (weights)
         ISO_TRY(open_list(s, weights, ISO_MAX_MODEL_OUTPUTS, limit, &count));
-    if (count > 1 && count != s->targets)
+    if (count > 1 && count != s->n_targets)
         return iso_error(ISO_INVALID, "'%s': %d sample weights for %d targets; one, or one for each", s->path,
-                         count, s->targets);
+                         count, s->n_targets);
 done:
     return status;
 }
@@ -186,8 +186,8 @@ done:
 
 static iso_status make_spec(const source *s, iso_spec *spec)
 {
-    *spec = (iso_spec){.components = s->components, .inputs = s->inputs, .targets = s->targets};
-    for (int i = 0; i < s->components; i++) {
+    *spec = (iso_spec){.n_components = s->n_components, .n_inputs = s->n_inputs, .n_targets = s->n_targets};
+    for (int i = 0; i < s->n_components; i++) {
         spec->shape[i] = s->array[i].row;
         spec->dtype[i] = s->array[i].dtype;
     }
@@ -197,7 +197,7 @@ static iso_status make_spec(const source *s, iso_spec *spec)
 static size_t total_bytes(const source *s)
 {
     size_t total = 0;
-    for (int i = 0; i < s->components; i++)
+    for (int i = 0; i < s->n_components; i++)
         if (__builtin_add_overflow(total, (size_t)s->array[i].rows * s->array[i].row_bytes, &total))
             return SIZE_MAX;
     return total;
@@ -209,7 +209,7 @@ static iso_status load(const source *s, const iso_spec *spec, iso_node **node)
     int64_t rows = s->array[0].rows;
     iso_spans spans = iso_spans_of_rows(rows);
     iso_status status = ISO_OK;
-    for (int i = 0; i < s->components; i++) {
+    for (int i = 0; i < s->n_components; i++) {
         ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], s->path, &memory.owned[i]));
         memory.data[i] = memory.owned[i];
         ISO_TRY(iso_hdf5_array_read(&s->array[i], s->path, 0, rows, NULL, memory.owned[i]));
@@ -225,7 +225,7 @@ done:
 static iso_status make_node(source *s, const iso_spec *spec, iso_node **node)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < s->components; i++) {
+    for (int i = 0; i < s->n_components; i++) {
         size_t rows = piece_bytes / s->array[i].row_bytes;
         s->piece_rows[i] = rows > 1 ? (int64_t)rows : 1;
         ISO_TRY(iso_alloc((size_t)s->piece_rows[i] * s->array[i].row_bytes, s->path, &s->piece[i]));

@@ -84,7 +84,7 @@ static iso_status load(const char *const path[2], iso_spec *spec, iso_memory_row
         ISO_TRY(iso_idx_load(path[i], &idx));
         count[i] = take(&idx, i, i == 0, spec, memory);
     }
-    spec->components = 2;
+    spec->n_components = 2;
     if (count[0] != count[1])
         return iso_error(ISO_INVALID, "'%s' has %" PRId64 " rows, '%s' has %" PRId64, path[0], count[0],
                          path[1], count[1]);

@@ -8,8 +8,8 @@
 static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count,
                               iso_dtype dtype)
 {
-    if (component < 0 || component >= batch->components)
-        return iso_error(ISO_INVALID, "component %d of a batch that has %d", component, batch->components);
+    if (component < 0 || component >= batch->n_components)
+        return iso_error(ISO_INVALID, "component %d of a batch that has %d", component, batch->n_components);
     if (begin < 0 || count < 0 || begin > batch->rows || count > batch->rows - begin)
         return iso_error(ISO_INVALID, "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") of a batch of %" PRId64,
                          begin, begin, count, batch->rows);
@@ -131,7 +131,7 @@ static iso_status start_window(iso_dataset *ds)
 static iso_status start_prefetcher(iso_dataset *ds)
 {
     const iso_node *top = ds->top;
-    int threads = top->threads > 0 || ds->prefetch == 0 ? top->threads : 1;
+    int threads = top->n_threads > 0 || ds->prefetch == 0 ? top->n_threads : 1;
     if (top->cheap || (top->ops->gather && threads == 0))
         return ISO_OK;
     return iso_prefetcher_create(ds->top, &ds->order, ds->prefetch, threads, &ds->prefetcher);
@@ -141,8 +141,8 @@ static void describe_batch(iso_dataset *ds)
 {
     const iso_spec *spec = &ds->top->spec;
     iso_batch *batch = &ds->batch;
-    *batch = (iso_batch){.components = spec->components, .impl = ds};
-    for (int i = 0; i < spec->components; i++) {
+    *batch = (iso_batch){.n_components = spec->n_components, .impl = ds};
+    for (int i = 0; i < spec->n_components; i++) {
         batch->shape[i] = spec->shape[i];
         batch->dtype[i] = spec->dtype[i];
     }

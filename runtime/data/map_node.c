@@ -34,7 +34,7 @@ static iso_status scratch_create(const iso_node *node, scratch **made)
     scratch *s = iso_new(sizeof *s);
     if (!s)
         return iso_error(ISO_NO_MEMORY, "no memory for the map of data set '%s'", node->name);
-    for (int i = 0; i < up->spec.components; i++) {
+    for (int i = 0; i < up->spec.n_components; i++) {
         ISO_TRY(iso_size_mul(rows, up->spec.bytes[i], "an element", &bytes));
         ISO_TRY(iso_alloc(bytes, "an element of a map's input", &s->data[i]));
     }
@@ -72,7 +72,7 @@ static void scratch_put(const iso_node *node, scratch *s)
 static iso_status prepare_scratch(iso_node *node)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i <= node->threads && status == ISO_OK; i++) {
+    for (int i = 0; i <= node->n_threads && status == ISO_OK; i++) {
         scratch *s = NULL;
         status = scratch_create(node, &s);
         if (status == ISO_OK)
@@ -86,7 +86,7 @@ static bool lend(const iso_node *up, const iso_rows *rows, iso_element *in)
 {
     if (!up->ops->peek || (rows->count > 1 && rows->index))
         return false;
-    for (int i = 0; i < up->spec.components; i++)
+    for (int i = 0; i < up->spec.n_components; i++)
         in->data[i] = up->ops->peek(up, i, iso_rows_at(rows, 0));
     return true;
 }
@@ -97,7 +97,7 @@ static iso_status compute(iso_node *node, int64_t element, int64_t epoch, scratc
     iso_node *up = node->up;
     int64_t begin = iso_span_begin(&node->spans, element), count = iso_span_rows(&node->spans, element);
     iso_rows rows = iso_order_rows(&node->in, begin, count, epoch);
-    iso_element in = {.index = element, .epoch = epoch, .rows = count, .components = up->spec.components};
+    iso_element in = {.index = element, .epoch = epoch, .rows = count, .components = up->spec.n_components};
     for (int i = 0; i < in.components; i++) {
         in.data[i] = s->data[i];
         in.shape[i] = up->spec.shape[i];
@@ -123,7 +123,7 @@ static iso_status fetch(iso_node *node, const iso_rows *rows, void *const *out)
     for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
         int64_t element = iso_span_of_row(&node->spans, iso_rows_at(rows, i));
         void *to[ISO_MAX_COMPONENTS];
-        for (int c = 0; c < node->spec.components; c++)
+        for (int c = 0; c < node->spec.n_components; c++)
             to[c] = (char *)out[c] + (size_t)i * node->spec.bytes[c];
         status = compute(node, element, rows->epoch, s, to);
         i += iso_span_rows(&node->spans, element);
@@ -149,24 +149,24 @@ static const iso_node_ops map_ops = {.fetch = fetch, .destroy = destroy};
 static iso_status output_spec(const iso_node *up, const iso_order *in, const iso_dataset_map_options *options,
                               iso_spec *spec)
 {
-    spec->components = options->components ? options->components : up->spec.components;
-    if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
-        return iso_error(ISO_INVALID, "map: %d components; 1 to %d", spec->components, ISO_MAX_COMPONENTS);
-    spec->inputs = options->inputs;
-    spec->targets = options->targets;
-    if (spec->inputs == 0 && spec->components == up->spec.components) {
-        spec->inputs = up->spec.inputs;
-        spec->targets = up->spec.targets;
+    spec->n_components = options->components ? options->components : up->spec.n_components;
+    if (spec->n_components < 1 || spec->n_components > ISO_MAX_COMPONENTS)
+        return iso_error(ISO_INVALID, "map: %d components; 1 to %d", spec->n_components, ISO_MAX_COMPONENTS);
+    spec->n_inputs = options->inputs;
+    spec->n_targets = options->targets;
+    if (spec->n_inputs == 0 && spec->n_components == up->spec.n_components) {
+        spec->n_inputs = up->spec.n_inputs;
+        spec->n_targets = up->spec.n_targets;
     }
-    if (spec->inputs < 0 || spec->targets < 0 || spec->inputs + spec->targets > spec->components)
-        return iso_error(ISO_INVALID, "map: %d inputs and %d targets of %d components", spec->inputs,
-                         spec->targets, spec->components);
-    for (int i = 0; i < spec->components; i++) {
+    if (spec->n_inputs < 0 || spec->n_targets < 0 || spec->n_inputs + spec->n_targets > spec->n_components)
+        return iso_error(ISO_INVALID, "map: %d inputs and %d targets of %d components", spec->n_inputs,
+                         spec->n_targets, spec->n_components);
+    for (int i = 0; i < spec->n_components; i++) {
         bool given = options->dtype[i] != ISO_DTYPE_NONE;
-        if (!given && i >= up->spec.components)
+        if (!given && i >= up->spec.n_components)
             return iso_error(ISO_INVALID,
                              "map: component %d needs a shape and a type: the input has %d components", i,
-                             up->spec.components);
+                             up->spec.n_components);
         spec->shape[i] = given ? options->shape[i] : up->spec.shape[i];
         spec->dtype[i] = given ? options->dtype[i] : up->spec.dtype[i];
     }
@@ -194,8 +194,8 @@ iso_status iso_map_node(iso_node *up, iso_order *in, const iso_dataset_map_optio
     m->function = options->function;
     m->user = options->user;
     pthread_mutex_init(&m->lock, NULL);
-    if (options->threads > (*node)->threads)
-        (*node)->threads = options->threads;
+    if (options->threads > (*node)->n_threads)
+        (*node)->n_threads = options->threads;
     status = prepare_scratch(*node);
     if (status != ISO_OK) {
         iso_node_release(*node);

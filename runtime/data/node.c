@@ -33,14 +33,14 @@ iso_status iso_spec_finish(iso_spec *spec, int64_t rows, const char *what)
 {
     if (rows < 1)
         return iso_error(ISO_INVALID, "%s: %" PRId64 " rows; at least 1", what, rows);
-    if (spec->components < 1 || spec->components > ISO_MAX_COMPONENTS)
-        return iso_error(ISO_INVALID, "%s: %d components; 1 to %d", what, spec->components,
+    if (spec->n_components < 1 || spec->n_components > ISO_MAX_COMPONENTS)
+        return iso_error(ISO_INVALID, "%s: %d components; 1 to %d", what, spec->n_components,
                          ISO_MAX_COMPONENTS);
-    if (spec->inputs == 0) {
-        spec->inputs = 1;
-        spec->targets = spec->components > 1;
+    if (spec->n_inputs == 0) {
+        spec->n_inputs = 1;
+        spec->n_targets = spec->n_components > 1;
     }
-    for (int i = 0; i < spec->components; i++) {
+    for (int i = 0; i < spec->n_components; i++) {
         iso_status status = finish_component(spec, i, rows, what);
         if (status != ISO_OK)
             return status;
@@ -61,7 +61,7 @@ iso_status iso_node_create(const iso_node_ops *ops, const char *name, const iso_
     }
     *fresh = (iso_node){.ops = ops, .references = 1, .name = copy, .spec = *spec};
     if (up) {
-        fresh->threads = up->threads;
+        fresh->n_threads = up->n_threads;
         fresh->in = *in;
         ISO_TRY(iso_order_build(&fresh->in, &up->spans, up->epoch));
         fresh->spans = fresh->in.spans;
@@ -102,7 +102,7 @@ iso_status iso_node_fetch(iso_node *node, const iso_rows *rows, void *const *out
     iso_status status = ISO_OK;
     if (node->ops->fetch)
         return node->ops->fetch(node, rows, out);
-    for (int i = 0; i < node->spec.components && status == ISO_OK; i++)
+    for (int i = 0; i < node->spec.n_components && status == ISO_OK; i++)
         status = node->ops->gather(node, i, rows, node->spec.dtype[i], out[i]);
     return status;
 }
@@ -145,8 +145,8 @@ done:
 
 uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
 {
-    for (int i = 0; i < order->ops; i++) {
-        const iso_order_op *op = &order->op[i];
+    for (int i = 0; i < order->n_ops; i++) {
+        const iso_order_op *op = &order->ops[i];
         uint64_t words[] = {op->kind, (uint64_t)op->n, (uint64_t)op->count, op->key, op->drop};
         hash = iso_hash_bytes(hash, words, sizeof words);
     }
@@ -156,7 +156,7 @@ uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
 /* A source in memory that came from no file is what its bytes are. */
 static uint64_t hash_content(const iso_node *node, uint64_t hash)
 {
-    for (int i = 0; i < node->spec.components; i++)
+    for (int i = 0; i < node->spec.n_components; i++)
         hash =
             iso_hash_bytes(hash, node->ops->peek(node, i, 0), (size_t)node->spans.rows * node->spec.bytes[i]);
     return hash;
@@ -172,7 +172,7 @@ uint64_t iso_node_hash(const iso_node *node, uint64_t hash)
         hash = hash_content(node, hash);
     hash = iso_hash_bytes(hash, &node->identity, sizeof node->identity);
     hash = iso_hash_bytes(hash, &node->spans.rows, sizeof node->spans.rows);
-    for (int i = 0; i < node->spec.components; i++) {
+    for (int i = 0; i < node->spec.n_components; i++) {
         const iso_shape *shape = &node->spec.shape[i];
         uint64_t type = node->spec.dtype[i];
         hash = iso_hash_bytes(hash, &type, sizeof type);

@@ -11,8 +11,8 @@
 
 /* What a row is. */
 typedef struct iso_spec {
-    int components;      /* of which the first `inputs` are inputs, */
-    int inputs, targets; /* the next `targets` targets, and the others sample weights */
+    int n_components;        /* of which the first n_inputs are inputs, */
+    int n_inputs, n_targets; /* the next n_targets targets, and the others sample weights */
     iso_shape shape[ISO_MAX_COMPONENTS];
     iso_dtype dtype[ISO_MAX_COMPONENTS];
     int64_t elements[ISO_MAX_COMPONENTS];
@@ -46,7 +46,7 @@ struct iso_node {
     iso_node *up;      /* NULL for a source; held */
     iso_order in;      /* from up's rows to this node's */
     int64_t epoch;     /* of `in` */
-    int threads;       /* that the maps in and above it may have in the background */
+    int n_threads;     /* that the maps in and above it may have in the background */
     bool cheap;        /* a gather costs no more than a copy */
     uint64_t identity; /* of a source: changes when its content may have changed; 0: ask the content */
     void *impl;

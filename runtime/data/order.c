@@ -65,7 +65,7 @@ static iso_spans batched(const iso_spans *from, int64_t batch, bool drop)
 static iso_status check_op(const iso_order *order, const iso_order_op *op)
 {
     const iso_spans *spans = &order->spans;
-    if (order->ops == ISO_ORDER_OPS)
+    if (order->n_ops == ISO_ORDER_OPS)
         return iso_error(ISO_INVALID, "more than %d stages of shuffle, batch and split in a row",
                          ISO_ORDER_OPS);
     switch (op->kind) {
@@ -95,7 +95,7 @@ iso_status iso_order_add(iso_order *order, const iso_order_op *op)
     iso_status status = check_op(order, op);
     if (status != ISO_OK)
         return status;
-    order->op[order->ops++] = *op;
+    order->ops[order->n_ops++] = *op;
     if (op->kind == ISO_ORDER_BATCH)
         order->spans = batched(&order->spans, op->n, op->drop);
     if (op->kind == ISO_ORDER_TAKE)
@@ -105,16 +105,16 @@ iso_status iso_order_add(iso_order *order, const iso_order_op *op)
 
 bool iso_order_is_live(const iso_order *order)
 {
-    for (int i = 0; i < order->ops; i++)
-        if (order->op[i].kind == ISO_ORDER_SHUFFLE && !order->op[i].once)
+    for (int i = 0; i < order->n_ops; i++)
+        if (order->ops[i].kind == ISO_ORDER_SHUFFLE && !order->ops[i].once)
             return true;
     return false;
 }
 
 void iso_order_freeze(iso_order *order)
 {
-    for (int i = 0; i < order->ops; i++)
-        order->op[i].once = true;
+    for (int i = 0; i < order->n_ops; i++)
+        order->ops[i].once = true;
 }
 
 void iso_order_copy(const iso_order *order, iso_order *copy)
@@ -246,8 +246,8 @@ iso_status iso_order_build(iso_order *order, const iso_spans *from, int64_t epoc
     order->capacity = from->rows;
     order->from = order->spans = *from;
     order->begin = 0;
-    for (int i = 0; i < order->ops && status == ISO_OK; i++) {
-        const iso_order_op *op = &order->op[i];
+    for (int i = 0; i < order->n_ops && status == ISO_OK; i++) {
+        const iso_order_op *op = &order->ops[i];
         if (op->kind == ISO_ORDER_SHUFFLE)
             status = shuffle(order, op, epoch, &had);
         else if (op->kind == ISO_ORDER_BATCH)

@@ -29,8 +29,8 @@ typedef struct iso_spans {
 } iso_spans;
 
 typedef struct iso_order {
-    iso_order_op op[ISO_ORDER_OPS];
-    int ops;
+    iso_order_op ops[ISO_ORDER_OPS];
+    int n_ops;
     iso_spans from;  /* the elements that come in */
     iso_spans spans; /* the elements that go out, in the epoch that was built */
     int64_t begin;   /* row i going out is row begin + i coming in, */

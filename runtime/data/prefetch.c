@@ -23,16 +23,16 @@ struct iso_prefetcher {
     int64_t unit_rows, units; /* rows of a unit; units of a full batch */
     bool keeps;               /* buffers hold the rows; else top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
-    int64_t buffers;
-    buffer *buffer; /* batch b is in buffer[b % buffers] */
-    int64_t at;     /* the batch that is being read; -1: none */
-    int64_t limit;  /* threads make batches below it */
+    int64_t n_buffers;
+    buffer *buffers; /* batch b is in buffer[b % buffers] */
+    int64_t at;      /* the batch that is being read; -1: none */
+    int64_t limit;   /* threads make batches below it */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     int64_t busy; /* units that are being made */
     bool ending;
-    int threads;
-    pthread_t *thread;
+    int n_threads;
+    pthread_t *threads;
 };
 
 static int64_t unit_count(const iso_prefetcher *f, int64_t rows)
@@ -48,7 +48,7 @@ static iso_status make(iso_prefetcher *f, buffer *s, int64_t unit)
     if (!f->keeps)
         return f->top->ops->ensure(f->top, &rows);
     void *out[ISO_MAX_COMPONENTS];
-    for (int i = 0; i < f->top->spec.components; i++)
+    for (int i = 0; i < f->top->spec.n_components; i++)
         out[i] = (char *)s->data[i] + (size_t)first * f->top->spec.bytes[i];
     return iso_node_fetch(f->top, &rows, out);
 }
@@ -72,8 +72,8 @@ static bool find_work(iso_prefetcher *f, buffer **found, int64_t *unit)
 {
     if (f->at < 0)
         return false;
-    for (int64_t b = f->at; b < f->at + f->buffers && b < f->order->spans.elements && b < f->limit; b++) {
-        buffer *s = &f->buffer[b % f->buffers];
+    for (int64_t b = f->at; b < f->at + f->n_buffers && b < f->order->spans.elements && b < f->limit; b++) {
+        buffer *s = &f->buffers[b % f->n_buffers];
         int64_t units = s->number == b ? unit_count(f, s->rows) : 0;
         for (int64_t u = 0; u < units; u++)
             if (f->wanted[u] && s->state[u] == UNIT_EMPTY) {
@@ -106,15 +106,15 @@ static iso_status start_threads(iso_prefetcher *f, int threads)
 {
     sigset_t all, before;
     iso_status status = ISO_OK;
-    f->thread = iso_new((size_t)threads * sizeof *f->thread);
-    if (!f->thread)
+    f->threads = iso_new((size_t)threads * sizeof *f->threads);
+    if (!f->threads)
         return iso_error(ISO_NO_MEMORY, "no memory for %d threads of a data set", threads);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (; f->threads < threads && status == ISO_OK; f->threads++) {
-        int error = pthread_create(&f->thread[f->threads], NULL, worker, f);
+    for (; f->n_threads < threads && status == ISO_OK; f->n_threads++) {
+        int error = pthread_create(&f->threads[f->n_threads], NULL, worker, f);
         if (error) {
-            status = iso_error(ISO_FAILED, "cannot start thread %d of a data set: %s", f->threads,
+            status = iso_error(ISO_FAILED, "cannot start thread %d of a data set: %s", f->n_threads,
                                strerror(error));
             break;
         }
@@ -129,7 +129,7 @@ static iso_status allocate_buffer(iso_prefetcher *f, buffer *s, int64_t rows)
     size_t bytes = 0;
     s->number = -1;
     ISO_TRY(iso_alloc((size_t)f->units, "a prefetched batch", (void **)&s->state));
-    for (int i = 0; f->keeps && i < f->top->spec.components; i++) {
+    for (int i = 0; f->keeps && i < f->top->spec.n_components; i++) {
         ISO_TRY(iso_size_mul((size_t)rows, f->top->spec.bytes[i], "a prefetched batch", &bytes));
         ISO_TRY(iso_alloc(bytes, "a prefetched batch", &s->data[i]));
     }
@@ -141,11 +141,11 @@ static iso_status allocate(iso_prefetcher *f, int64_t rows)
 {
     iso_status status = ISO_OK;
     size_t bytes = 0;
-    ISO_TRY(iso_size_mul((size_t)f->buffers, sizeof *f->buffer, "prefetched batches", &bytes));
-    ISO_TRY(iso_alloc(bytes, "prefetched batches", (void **)&f->buffer));
+    ISO_TRY(iso_size_mul((size_t)f->n_buffers, sizeof *f->buffers, "prefetched batches", &bytes));
+    ISO_TRY(iso_alloc(bytes, "prefetched batches", (void **)&f->buffers));
     ISO_TRY(iso_alloc((size_t)f->units, "prefetched batches", (void **)&f->wanted));
-    for (int64_t i = 0; i < f->buffers; i++)
-        ISO_TRY(allocate_buffer(f, &f->buffer[i], rows));
+    for (int64_t i = 0; i < f->n_buffers; i++)
+        ISO_TRY(allocate_buffer(f, &f->buffers[i], rows));
 done:
     return status;
 }
@@ -165,7 +165,7 @@ iso_status iso_prefetcher_create(iso_node *top, const iso_order *order, int64_t 
     pthread_cond_init(&f->work, NULL);
     pthread_cond_init(&f->done, NULL);
     f->keeps = !top->ops->ensure;
-    f->buffers = ahead + 1 < order->spans.elements ? ahead + 1 : order->spans.elements;
+    f->n_buffers = ahead + 1 < order->spans.elements ? ahead + 1 : order->spans.elements;
     f->unit_rows = top->spans.batch ? rows : top->ops->gather && f->keeps ? UNIT_ROWS : 1;
     f->units = unit_count(f, rows);
     ISO_TRY(allocate(f, rows));
@@ -184,9 +184,9 @@ static void join_threads(iso_prefetcher *f)
     f->ending = true;
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
-    for (int i = 0; i < f->threads; i++)
-        pthread_join(f->thread[i], NULL);
-    iso_free(f->thread);
+    for (int i = 0; i < f->n_threads; i++)
+        pthread_join(f->threads[i], NULL);
+    iso_free(f->threads);
 }
 
 void iso_prefetcher_destroy(iso_prefetcher *f)
@@ -194,12 +194,12 @@ void iso_prefetcher_destroy(iso_prefetcher *f)
     if (!f)
         return;
     join_threads(f);
-    for (int64_t i = 0; f->buffer && i < f->buffers; i++) {
-        iso_free(f->buffer[i].state);
+    for (int64_t i = 0; f->buffers && i < f->n_buffers; i++) {
+        iso_free(f->buffers[i].state);
         for (int c = 0; c < ISO_MAX_COMPONENTS; c++)
-            iso_free(f->buffer[i].data[c]);
+            iso_free(f->buffers[i].data[c]);
     }
-    iso_free(f->buffer);
+    iso_free(f->buffers);
     iso_free(f->wanted);
     pthread_mutex_destroy(&f->lock);
     pthread_cond_destroy(&f->work);
@@ -213,8 +213,8 @@ void iso_prefetcher_stop(iso_prefetcher *f)
     f->at = -1;
     while (f->busy)
         pthread_cond_wait(&f->done, &f->lock);
-    for (int64_t i = 0; i < f->buffers; i++)
-        f->buffer[i].number = -1;
+    for (int64_t i = 0; i < f->n_buffers; i++)
+        f->buffers[i].number = -1;
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -241,8 +241,8 @@ void iso_prefetcher_advance(iso_prefetcher *f, int64_t batch, int64_t epoch)
 {
     pthread_mutex_lock(&f->lock);
     f->at = batch;
-    for (int64_t b = batch; b < batch + f->buffers && b < f->order->spans.elements; b++)
-        assign(f, &f->buffer[b % f->buffers], b, epoch);
+    for (int64_t b = batch; b < batch + f->n_buffers && b < f->order->spans.elements; b++)
+        assign(f, &f->buffers[b % f->n_buffers], b, epoch);
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
 }
@@ -257,7 +257,7 @@ void iso_prefetcher_limit(iso_prefetcher *f, int64_t limit)
 
 int64_t iso_prefetcher_ahead(const iso_prefetcher *f)
 {
-    return f->buffers - 1;
+    return f->n_buffers - 1;
 }
 
 /* First makes what nobody has begun, then waits for what others are making, and makes what they failed at. */
@@ -266,7 +266,7 @@ static iso_status ensure(iso_prefetcher *f, buffer *s, int64_t first, int64_t la
     iso_status status = ISO_OK;
     pthread_mutex_lock(&f->lock);
     for (int64_t u = first; u <= last && status == ISO_OK; u++) {
-        if (f->threads && !f->wanted[u]) {
+        if (f->n_threads && !f->wanted[u]) {
             f->wanted[u] = 1;
             pthread_cond_broadcast(&f->work);
         }
@@ -286,7 +286,7 @@ static iso_status ensure(iso_prefetcher *f, buffer *s, int64_t first, int64_t la
 iso_status iso_prefetcher_read(iso_prefetcher *f, int component, int64_t begin, int64_t count,
                                const iso_row_part *part, iso_dtype dtype, void *out)
 {
-    buffer *s = &f->buffer[f->at % f->buffers];
+    buffer *s = &f->buffers[f->at % f->n_buffers];
     const iso_spec *spec = &f->top->spec;
     iso_rows rows = iso_order_rows(f->order, s->begin + begin, count, s->epoch);
     int64_t element = 0;

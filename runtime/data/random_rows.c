@@ -45,8 +45,8 @@ static void fill_classes(uint64_t key, int64_t classes, int32_t *values, int64_t
 static uint64_t key_of(const iso_spec *spec, int component, uint64_t seed)
 {
     char path[32];
-    bool input = component < spec->inputs;
-    int number = input ? component : component - spec->inputs;
+    bool input = component < spec->n_inputs;
+    int number = input ? component : component - spec->n_inputs;
     snprintf(path, sizeof path, number ? "random/%c%d" : "random/%c", input ? 'x' : 'y', number);
     return iso_random_key(seed, path);
 }
@@ -55,7 +55,7 @@ static iso_status make(const iso_random_rows *kind, uint64_t seed, const iso_spe
                        iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < spec->components; i++) {
+    for (int i = 0; i < spec->n_components; i++) {
         uint64_t key = key_of(spec, i, seed);
         ISO_TRY(iso_alloc((size_t)rows * spec->bytes[i], "a random data set", &memory->owned[i]));
         memory->data[i] = memory->owned[i];
@@ -80,9 +80,9 @@ static iso_status add(const iso_random_rows *list, int count, int most, const ch
         int64_t n = list[i].classes;
         if (n < 0 || n > INT32_MAX)
             return iso_error(ISO_INVALID, "random: %" PRId64 " classes; 1 to %d", n, INT32_MAX);
-        kind[spec->components] = list[i];
-        spec->shape[spec->components] = list[i].shape;
-        spec->dtype[spec->components++] = n ? ISO_I32 : ISO_F32;
+        kind[spec->n_components] = list[i];
+        spec->shape[spec->n_components] = list[i].shape;
+        spec->dtype[spec->n_components++] = n ? ISO_I32 : ISO_F32;
     }
     return ISO_OK;
 }
@@ -98,8 +98,8 @@ static iso_status describe(const iso_dataset_random_options *options, iso_spec *
         return iso_error(ISO_INVALID, "random: %d inputs; at least 1", inputs);
     ISO_TRY(add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, kind));
     ISO_TRY(add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec, kind));
-    spec->inputs = inputs;
-    spec->targets = targets;
+    spec->n_inputs = inputs;
+    spec->n_targets = targets;
 done:
     return status;
 }

@@ -34,7 +34,7 @@ static head make_head(const iso_node *node)
 {
     head h = {.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
     size_t at = sizeof h;
-    for (int i = 0; i < node->spec.components; i++) {
+    for (int i = 0; i < node->spec.n_components; i++) {
         at = (at + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
         h.offset[i] = at;
         at += (size_t)h.rows * node->spec.bytes[i];
@@ -64,7 +64,7 @@ static int copy_out(const iso_node *node)
     head h = make_head(node);
     int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
     bool good = fd >= 0 && write_all(fd, (const char *)&h, sizeof h, 0);
-    for (int i = 0; i < node->spec.components && good; i++)
+    for (int i = 0; i < node->spec.n_components && good; i++)
         good = write_all(fd, node->ops->peek(node, i, 0), (size_t)h.rows * node->spec.bytes[i], h.offset[i]);
     if (!good && fd >= 0)
         close(fd);

@@ -16,16 +16,16 @@
 /* Rows that came in one round. */
 typedef struct piece {
     int64_t newest; /* for batches up to this one; -1: nothing in it is needed any more */
-    int64_t rows, room;
-    int64_t *row; /* their numbers, increasing */
-    char *data;   /* [rows][row_bytes], as iso_pack_row writes them */
+    int64_t n_rows, room;
+    int64_t *rows; /* their numbers, increasing */
+    char *data;    /* [rows][row_bytes], as iso_pack_row writes them */
 } piece;
 
 struct iso_row_window {
     iso_row_window *next; /* of the source */
     iso_node *source;
-    piece *piece;
-    int pieces;
+    piece *pieces;
+    int n_pieces;
     int64_t *wanted;
     int64_t count, room;
     iso_status status; /* of the wants */
@@ -49,23 +49,23 @@ static bool is_own(const shares *s, int64_t row)
 
 static int64_t find_in_piece(const piece *p, int64_t row)
 {
-    int64_t low = 0, high = p->newest < 0 ? 0 : p->rows;
+    int64_t low = 0, high = p->newest < 0 ? 0 : p->n_rows;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (p->row[middle] < row)
+        if (p->rows[middle] < row)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < p->rows && p->newest >= 0 && p->row[low] == row ? low : -1;
+    return low < p->n_rows && p->newest >= 0 && p->rows[low] == row ? low : -1;
 }
 
 static const char *find_in_window(const iso_row_window *w, int64_t row, size_t row_bytes)
 {
-    for (int i = 0; i < w->pieces; i++) {
-        int64_t at = find_in_piece(&w->piece[i], row);
+    for (int i = 0; i < w->n_pieces; i++) {
+        int64_t at = find_in_piece(&w->pieces[i], row);
         if (at >= 0)
-            return w->piece[i].data + (size_t)at * row_bytes;
+            return w->pieces[i].data + (size_t)at * row_bytes;
     }
     return NULL;
 }
@@ -150,7 +150,7 @@ static void pack(const void *share, int64_t row, void *out)
 {
     const iso_node *node = share;
     const shares *s = node->impl;
-    for (int i = 0; i < node->spec.components; i++)
+    for (int i = 0; i < node->spec.n_components; i++)
         memcpy((char *)out + s->offset[i], own_row(node, i, s->begin + row), node->spec.bytes[i]);
 }
 
@@ -179,7 +179,7 @@ iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows,
     }
     s->memory = *memory;
     s->rows = rows;
-    for (int i = 0; i < spec->components; i++) {
+    for (int i = 0; i < spec->n_components; i++) {
         s->offset[i] = s->row_bytes;
         s->row_bytes += (spec->bytes[i] + ALIGN - 1) / ALIGN * ALIGN;
     }
@@ -213,7 +213,7 @@ static uint64_t hash_share(const iso_node *source)
     uint64_t sum = 0;
     for (int64_t row = s->begin; row < s->begin + s->rows; row++) {
         uint64_t hash = (uint64_t)row;
-        for (int i = 0; i < source->spec.components; i++)
+        for (int i = 0; i < source->spec.n_components; i++)
             hash = iso_hash_bytes(hash, own_row(source, i, row), source->spec.bytes[i]);
         sum += iso_hash_mix(hash);
     }
@@ -264,11 +264,11 @@ void iso_row_window_destroy(iso_row_window *w)
         at = &(*at)->next;
     *at = w->next;
     pthread_rwlock_unlock(&s->lock);
-    for (int i = 0; i < w->pieces; i++) {
-        iso_free(w->piece[i].row);
-        iso_free(w->piece[i].data);
+    for (int i = 0; i < w->n_pieces; i++) {
+        iso_free(w->pieces[i].rows);
+        iso_free(w->pieces[i].data);
     }
-    iso_free(w->piece);
+    iso_free(w->pieces);
     iso_free(w->wanted);
     iso_node_release(w->source);
     iso_free(w);
@@ -278,9 +278,9 @@ static void forget(iso_row_window *w, int64_t oldest)
 {
     shares *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
-    for (int i = 0; i < w->pieces; i++)
-        if (w->piece[i].newest < oldest)
-            w->piece[i].newest = -1;
+    for (int i = 0; i < w->n_pieces; i++)
+        if (w->pieces[i].newest < oldest)
+            w->pieces[i].newest = -1;
     pthread_rwlock_unlock(&s->lock);
 }
 
@@ -345,18 +345,18 @@ static void sort_wanted(iso_row_window *w)
 
 static piece *idle_piece(iso_row_window *w)
 {
-    for (int i = 0; i < w->pieces; i++)
-        if (w->piece[i].newest < 0)
-            return &w->piece[i];
+    for (int i = 0; i < w->n_pieces; i++)
+        if (w->pieces[i].newest < 0)
+            return &w->pieces[i];
     shares *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
-    piece *grown = iso_grow(w->piece, (size_t)w->pieces, (size_t)w->pieces + 1, sizeof *grown);
+    piece *grown = iso_grow(w->pieces, (size_t)w->n_pieces, (size_t)w->n_pieces + 1, sizeof *grown);
     if (grown) {
-        w->piece = grown;
-        grown[w->pieces++] = (piece){.newest = -1};
+        w->pieces = grown;
+        grown[w->n_pieces++] = (piece){.newest = -1};
     }
     pthread_rwlock_unlock(&s->lock);
-    return grown ? &grown[w->pieces - 1] : NULL;
+    return grown ? &grown[w->n_pieces - 1] : NULL;
 }
 
 static iso_status reserve_piece(iso_row_window *w, piece **room)
@@ -366,12 +366,12 @@ static iso_status reserve_piece(iso_row_window *w, piece **room)
     piece *p = idle_piece(w);
     iso_status status = p ? w->status : ISO_NO_MEMORY;
     if (status == ISO_OK && p->room < w->count) {
-        iso_free(p->row);
+        iso_free(p->rows);
         iso_free(p->data);
         *p = (piece){.newest = -1};
         status = iso_size_mul((size_t)w->count, s->row_bytes, "rows of other ranks", &bytes);
-        p->row = status == ISO_OK ? iso_new((size_t)w->count * sizeof *p->row) : NULL;
-        p->data = p->row ? iso_new(bytes) : NULL;
+        p->rows = status == ISO_OK ? iso_new((size_t)w->count * sizeof *p->rows) : NULL;
+        p->data = p->rows ? iso_new(bytes) : NULL;
         p->room = p->data ? w->count : 0;
         status = status == ISO_OK && !p->data ? ISO_NO_MEMORY : status;
     }
@@ -391,12 +391,12 @@ iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newes
         status = reserve_piece(w, &p);
     bool asks = status == ISO_OK && p;
     if (asks)
-        memcpy(p->row, w->wanted, (size_t)w->count * sizeof *p->row);
+        memcpy(p->rows, w->wanted, (size_t)w->count * sizeof *p->rows);
     iso_status fetched =
-        iso_shares_fetch(s->exchange, asks ? p->row : NULL, asks ? w->count : 0, asks ? p->data : NULL);
+        iso_shares_fetch(s->exchange, asks ? p->rows : NULL, asks ? w->count : 0, asks ? p->data : NULL);
     if (asks && fetched == ISO_OK) {
         pthread_rwlock_wrlock(&s->lock);
-        p->rows = w->count;
+        p->n_rows = w->count;
         p->newest = newest;
         pthread_rwlock_unlock(&s->lock);
     }

@@ -14,9 +14,9 @@ static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, 
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int slot, iso_rates *rates)
 {
-    const iso_op *apply = program->change[bucket->member[0].change].apply;
-    int64_t iteration = *(const int64_t *)scalar(runtime, apply->input[2], slot);
-    double rate = *(const double *)scalar(runtime, apply->input[3], slot);
+    const iso_op *apply = program->changes[bucket->members[0].change].apply;
+    int64_t iteration = *(const int64_t *)scalar(runtime, apply->inputs[2], slot);
+    double rate = *(const double *)scalar(runtime, apply->inputs[3], slot);
     rates->apply =
         iso_optimizer_prepare(state->rule, bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
 }
@@ -38,8 +38,8 @@ static void update(const updater *u, const iso_weight_run *run, int64_t at, int6
 {
     int64_t in_part = run->begin + at - u->part_begin;
     void *slots[ISO_MAX_OPTIMIZER_SLOTS];
-    for (int k = 0; k < u->state->slots; k++)
-        slots[k] = (char *)u->state->data[u->local * u->state->slots + k] + (size_t)in_part * u->element;
+    for (int k = 0; k < u->state->n_slots; k++)
+        slots[k] = (char *)u->state->data[u->local * u->state->n_slots + k] + (size_t)in_part * u->element;
     u->state->run(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
 }
 
@@ -139,9 +139,9 @@ void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const 
     const iso_slot_plan *sp = &ready->slot[local];
     /* Every other step goes backwards: what the last one touched last is in the cache still. */
     bool backwards = runtime->steps % 2;
-    for (int i = 0; i < sp->runs; i++) {
-        const iso_weight_run *run = &sp->run[backwards ? sp->runs - 1 - i : i];
-        const iso_bucket *bucket = &plan->buckets->bucket[run->bucket];
+    for (int i = 0; i < sp->n_runs; i++) {
+        const iso_weight_run *run = &sp->runs[backwards ? sp->n_runs - 1 - i : i];
+        const iso_bucket *bucket = &plan->buckets->buckets[run->bucket];
         int64_t begin, count;
         if (!rates[run->bucket].apply)
             continue;
@@ -152,7 +152,7 @@ void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const 
                      .hyper = rates[run->bucket].hyper,
                      .local = local,
                      .slot = sp->local->slot,
-                     .pull = plan->bucket_pull[run->bucket * runtime->mesh->slots + sp->local->slot],
+                     .pull = plan->bucket_pull[run->bucket * runtime->mesh->n_slots + sp->local->slot],
                      .part_begin = begin,
                      .element = iso_dtype_size(bucket->dtype),
                      .dtype = bucket->dtype,
@@ -160,7 +160,7 @@ void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const 
         if (run->product < 0)
             update_from_bucket(&u, run);
         else
-            update_from_product(&u, &sp->product[run->product], run);
+            update_from_product(&u, &sp->products[run->product], run);
         sp->local->flops += run->flops;
         sp->local->taken += run->taken;
     }

@@ -9,26 +9,26 @@
 static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const iso_kernel_call *call)
 {
     char shape[160];
-    iso_shape first = {.rank = call->inputs ? call->in[0].rank : 0};
+    iso_shape first = {.rank = call->n_inputs ? call->in[0].rank : 0};
     for (int d = 0; d < first.rank; d++)
         first.dim[d] = call->in[0].dim[d];
     return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s",
                      runtime->backend->name, op->type->name, iso_shape_text(&first, shape, sizeof shape),
-                     call->inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
+                     call->n_inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
 }
 
 static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = ready->plan;
-    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
     iso_slot_instruction *bound = &sp->instruction[i];
-    iso_plan_call(plan, plan->instruction[i].step, sp->local->slot, bound->array,
-                  bound->array + step->op->inputs, &bound->call);
+    iso_plan_call(plan, plan->instructions[i].step, sp->local->slot, bound->array,
+                  bound->array + step->op->n_inputs, &bound->call);
     bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
     if (!bound->kernel)
         return no_kernel(runtime, step->op, &bound->call);
     int root = plan->root[step->output[0]];
-    for (int k = 0; k < step->op->inputs; k++)
+    for (int k = 0; k < step->op->n_inputs; k++)
         if (plan->location[step->input[k]].kind == ISO_LOCATION_ARENA && root != step->output[0] &&
             !bound->kernel->in_place &&
             plan->location[step->input[k]].offset == plan->location[step->output[0]].offset)
@@ -50,9 +50,9 @@ static iso_status note_region(void *arg, const iso_region *region)
 static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = ready->plan;
-    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
-    const iso_program_value *from = &plan->program->value[step->input[0]],
-                            *to = &plan->program->value[step->output[0]];
+    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+    const iso_program_value *from = &plan->program->values[step->input[0]],
+                            *to = &plan->program->values[step->output[0]];
     iso_shape shape = iso_plan_shape(plan, step->input[0]);
     iso_slot_copy *copy = sp->instruction[i].copy;
     copy->empty = true;
@@ -71,14 +71,14 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
     const iso_plan *plan = ready->plan;
     iso_status status = ISO_OK;
     iso_array *array = sp->arrays;
-    for (int i = 0; i < plan->instructions; i++) {
-        const iso_instruction *instruction = &plan->instruction[i];
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_instruction *instruction = &plan->instructions[i];
         iso_slot_instruction *bound = &sp->instruction[i];
         bound->kind = instruction->kind;
         bound->array = array;
         if (instruction->kind == ISO_KERNEL) {
-            array += plan->program->step[instruction->step].op->inputs +
-                     plan->program->step[instruction->step].op->outputs;
+            array += plan->program->steps[instruction->step].op->n_inputs +
+                     plan->program->steps[instruction->step].op->n_outputs;
             ISO_TRY(bind_kernel(runtime, ready, sp, i));
         } else if (instruction->kind == ISO_READ) {
             bound->input = instruction->input;
@@ -98,8 +98,8 @@ static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
     iso_status status = iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants);
-    for (int v = 0; v < plan->program->values && status == ISO_OK; v++) {
-        const iso_program_value *value = &plan->program->value[v];
+    for (int v = 0; v < plan->program->n_values && status == ISO_OK; v++) {
+        const iso_program_value *value = &plan->program->values[v];
         if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
             continue;
         const iso_constant_attrs *attrs = value->tensor->producer->attrs;
@@ -116,16 +116,17 @@ static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
 static size_t count_arrays(const iso_plan *plan)
 {
     size_t count = 1;
-    for (int i = 0; i < plan->instructions; i++) {
-        const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
-        count += plan->instruction[i].kind == ISO_KERNEL ? (size_t)(step->op->inputs + step->op->outputs) : 1;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+        count +=
+            plan->instructions[i].kind == ISO_KERNEL ? (size_t)(step->op->n_inputs + step->op->n_outputs) : 1;
     }
     return count;
 }
 
 size_t iso_executable_table_bytes(const iso_plan *plan)
 {
-    size_t instructions = (size_t)plan->instructions + 1, changes = (size_t)plan->program->changes + 1;
+    size_t instructions = (size_t)plan->n_instructions + 1, changes = (size_t)plan->program->n_changes + 1;
     return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_slot_copy)) +
            count_arrays(plan) * sizeof(iso_array) +
            changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_slot_assign));
@@ -135,8 +136,8 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
 {
     iso_status status = ISO_OK;
     iso_slot_plan *sp = &ready->slot[i];
-    size_t instructions = (size_t)ready->plan->instructions + 1;
-    sp->local = &runtime->local[i];
+    size_t instructions = (size_t)ready->plan->n_instructions + 1;
+    sp->local = &runtime->locals[i];
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
     sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
     sp->copies = iso_new(instructions * sizeof *sp->copies);
@@ -154,12 +155,12 @@ iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_execu
 {
     iso_status status = ISO_OK;
     iso_executable *ready = iso_new(sizeof *ready);
-    if (!ready || !(ready->slot = iso_new(((size_t)runtime->locals + 1) * sizeof *ready->slot))) {
+    if (!ready || !(ready->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *ready->slot))) {
         iso_free(ready);
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
     }
     ready->plan = plan;
-    for (int i = 0; i < runtime->locals; i++)
+    for (int i = 0; i < runtime->n_locals; i++)
         ISO_TRY(make_slot(runtime, ready, i));
     *out = ready;
     return ISO_OK;
@@ -173,7 +174,7 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
 {
     if (!ready)
         return;
-    for (int i = 0; i < runtime->locals; i++) {
+    for (int i = 0; i < runtime->n_locals; i++) {
         iso_free(ready->slot[i].instruction);
         iso_free(ready->slot[i].arrays);
         iso_free(ready->slot[i].copies);
@@ -190,17 +191,18 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready)
 {
     size_t most = 0;
-    for (int s = 0; s < runtime->locals; s++)
-        for (int i = 0; i < ready->plan->instructions; i++) {
+    for (int s = 0; s < runtime->n_locals; s++)
+        for (int i = 0; i < ready->plan->n_instructions; i++) {
             const iso_slot_instruction *bound = &ready->slot[s].instruction[i];
             size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
                                ? bound->kernel->scratch(&bound->call)
                                : 0;
             most = bytes > most ? bytes : most;
         }
-    for (int s = 0; s < runtime->locals; s++)
-        for (int i = 0; i < ready->slot[s].products; i++)
-            most = ready->slot[s].product[i].room.bytes > most ? ready->slot[s].product[i].room.bytes : most;
+    for (int s = 0; s < runtime->n_locals; s++)
+        for (int i = 0; i < ready->slot[s].n_products; i++)
+            most =
+                ready->slot[s].products[i].room.bytes > most ? ready->slot[s].products[i].room.bytes : most;
     return most;
 }
 
@@ -211,11 +213,11 @@ void *iso_executable_value(const iso_runtime *runtime, const iso_executable *rea
     const iso_location *place = &ready->plan->location[value];
     switch (place->kind) {
     case ISO_LOCATION_ARENA:
-        return (char *)runtime->local[local].arena + place->offset;
+        return (char *)runtime->locals[local].arena + place->offset;
     case ISO_LOCATION_SHARED:
-        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->local[local].slot) + place->offset;
+        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->locals[local].slot) + place->offset;
     case ISO_LOCATION_VARIABLE:
-        return iso_runtime_variable(runtime, place->variable, runtime->local[local].slot);
+        return iso_runtime_variable(runtime, place->variable, runtime->locals[local].slot);
     case ISO_LOCATION_CONSTANT:
         return (char *)ready->slot[local].constants + place->offset;
     default:
@@ -226,14 +228,14 @@ void *iso_executable_value(const iso_runtime *runtime, const iso_executable *rea
 static void address_instruction(iso_runtime *runtime, iso_executable *ready, int local, int i)
 {
     const iso_plan *plan = ready->plan;
-    const iso_program_step *step = &plan->program->step[plan->instruction[i].step];
+    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
     iso_slot_instruction *bound = &ready->slot[local].instruction[i];
-    iso_local_slot *slot = &runtime->local[local];
+    iso_local_slot *slot = &runtime->locals[local];
     if (bound->kind == ISO_KERNEL) {
-        for (int k = 0; k < step->op->inputs; k++)
+        for (int k = 0; k < step->op->n_inputs; k++)
             bound->array[k].data = iso_executable_value(runtime, ready, local, step->input[k]);
-        for (int k = 0; k < step->op->outputs; k++)
-            bound->array[step->op->inputs + k].data =
+        for (int k = 0; k < step->op->n_outputs; k++)
+            bound->array[step->op->n_inputs + k].data =
                 iso_executable_value(runtime, ready, local, step->output[k]);
         bound->call.scratch = runtime->scratch[slot->thread];
         bound->call.fault = &slot->fault;
@@ -249,11 +251,11 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
 static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
                        int count)
 {
-    for (int l = 0; l < runtime->locals; l++)
+    for (int l = 0; l < runtime->n_locals; l++)
         for (int i = first; i < first + count; i++) {
-            const iso_move *move = &ready->plan->move[i];
+            const iso_move *move = &ready->plan->moves[i];
             int target = move->kind == ISO_MOVE_SCATTER ? move->from : move->to;
-            iso_exchange_bind(exchange, runtime->local[l].slot, target,
+            iso_exchange_bind(exchange, runtime->locals[l].slot, target,
                               iso_executable_value(runtime, ready, l, target));
         }
 }
@@ -262,34 +264,34 @@ static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange
 static void bind_weight_gather(iso_runtime *runtime, iso_executable *ready)
 {
     const iso_plan *plan = ready->plan;
-    for (int l = 0; l < runtime->locals; l++)
-        for (int i = 0; i < plan->program->changes; i++) {
-            const iso_variable *variable = plan->program->change[i].variable;
-            if (plan->program->change[i].apply &&
-                iso_runtime_first_on_host(runtime, variable, runtime->local[l].slot))
-                iso_exchange_bind(plan->weight_gather, runtime->local[l].slot, variable->id,
-                                  iso_runtime_variable(runtime, variable, runtime->local[l].slot));
+    for (int l = 0; l < runtime->n_locals; l++)
+        for (int i = 0; i < plan->program->n_changes; i++) {
+            const iso_variable *variable = plan->program->changes[i].variable;
+            if (plan->program->changes[i].apply &&
+                iso_runtime_first_on_host(runtime, variable, runtime->locals[l].slot))
+                iso_exchange_bind(plan->weight_gather, runtime->locals[l].slot, variable->id,
+                                  iso_runtime_variable(runtime, variable, runtime->locals[l].slot));
         }
 }
 
 void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
 {
     iso_plan *plan = ready->plan;
-    for (int l = 0; l < runtime->locals; l++) {
-        for (int i = 0; i < plan->instructions; i++)
+    for (int l = 0; l < runtime->n_locals; l++) {
+        for (int i = 0; i < plan->n_instructions; i++)
             address_instruction(runtime, ready, l, i);
         iso_executable_bind_updates(runtime, ready, l);
-        iso_exchange_bind(plan->epilogue, runtime->local[l].slot, plan->fault_target,
+        iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
         if (plan->faults)
-            iso_exchange_bind(plan->faults, runtime->local[l].slot, plan->fault_target,
+            iso_exchange_bind(plan->faults, runtime->locals[l].slot, plan->fault_target,
                               ready->slot[l].fault + 1);
     }
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
-            bind_moves(runtime, ready, plan->instruction[i].exchange, plan->instruction[i].first_move,
-                       plan->instruction[i].moves);
-    bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->epilogue_moves);
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
+            bind_moves(runtime, ready, plan->instructions[i].exchange, plan->instructions[i].first_move,
+                       plan->instructions[i].n_moves);
+    bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
     if (plan->weight_gather)
         bind_weight_gather(runtime, ready);
     ready->generation = runtime->generation;

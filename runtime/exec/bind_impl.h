@@ -44,7 +44,7 @@ typedef struct iso_slot_product {
     char *blocks;              /* in the thread's scratch memory, as room says */
     const iso_kernel **kernel; /* [group] */
     iso_kernel_call *call;     /* [group] */
-    iso_array *array;          /* [group * (inputs + 1)] */
+    iso_array *array;          /* [group * (n_inputs + 1)] */
 } iso_slot_product;
 
 /* Bytes that a slot copies at the end of a step: an assigned variable's new value, a gradient into its
@@ -57,27 +57,27 @@ typedef struct iso_slot_assign {
 
 typedef struct iso_slot_plan {
     iso_local_slot *local;
-    iso_slot_instruction *instruction; /* [instructions] */
+    iso_slot_instruction *instruction; /* [n_instructions] */
     iso_array *arrays;                 /* of all kernels */
     iso_slot_copy *copies;
     void *constants;
     double *fault; /* in the shared area: 1 where this slot met a fault; behind it the sum, where slot 0 makes
                       it */
     double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
-    int runs, assigns, gradients, products;
-    iso_weight_run *run;
-    iso_slot_product *product; /* [fused_updates] */
-    iso_slot_assign *assign, *gradient;
+    int n_runs, n_assigns, n_gradients, n_products;
+    iso_weight_run *runs;
+    iso_slot_product *products; /* [n_fused_updates] */
+    iso_slot_assign *assigns, *gradients;
 } iso_slot_plan;
 
 /* A function's plan for one batch size. */
 typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
-    iso_slot_plan *slot;  /* [locals] */
+    iso_slot_plan *slot;  /* [n_locals] */
     unsigned generation;  /* of the memory that it is bound to */
     iso_row_range *reads; /* the rows of a batch that local slots read: made when first needed */
-    int read_count;
+    int n_reads;
 } iso_executable;
 
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */

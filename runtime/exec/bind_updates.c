@@ -7,7 +7,7 @@
 static size_t value_bytes(const iso_plan *plan, int value, int slot)
 {
     iso_box box = iso_plan_box(plan, value, slot);
-    return (size_t)iso_box_count(&box) * iso_dtype_size(plan->program->value[value].tensor->dtype);
+    return (size_t)iso_box_count(&box) * iso_dtype_size(plan->program->values[value].tensor->dtype);
 }
 
 /* ---- fused products ---- */
@@ -15,10 +15,10 @@ static size_t value_bytes(const iso_plan *plan, int value, int slot)
 static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
                                const iso_fused_update *fused, iso_slot_plan *sp)
 {
-    const iso_bucket *bucket = &plan->buckets->bucket[fused->bucket];
-    const iso_op *op = plan->program->step[fused->step].op;
-    iso_slot_product *product = &sp->product[sp->products++];
-    size_t group = (size_t)bucket->group, arrays = (size_t)op->inputs + 1;
+    const iso_bucket *bucket = &plan->buckets->buckets[fused->bucket];
+    const iso_op *op = plan->program->steps[fused->step].op;
+    iso_slot_product *product = &sp->products[sp->n_products++];
+    size_t group = (size_t)bucket->group, arrays = (size_t)op->n_inputs + 1;
     product->kernel = iso_new(group * sizeof *product->kernel);
     product->call = iso_new(group * sizeof *product->call);
     product->array = iso_new(group * arrays * sizeof *product->array);
@@ -28,7 +28,7 @@ static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
     for (int i = 0; i < product->group; i++) {
         iso_array *array = product->array + (size_t)i * arrays;
         int slot = iso_group_slot(plan->program->mesh, bucket->axes, sp->local->slot, i);
-        iso_plan_call(plan, fused->step, slot, array, array + op->inputs, &product->call[i]);
+        iso_plan_call(plan, fused->step, slot, array, array + op->n_inputs, &product->call[i]);
         product->kernel[i] = runtime->backend->find(op->type->name, &product->call[i]);
     }
     product->columns = product->call[0].out[0].dim[1];
@@ -39,17 +39,17 @@ static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
 static void address_product(const iso_runtime *runtime, iso_executable *ready, int local, int number)
 {
     const iso_plan *plan = ready->plan;
-    const iso_fused_update *fused = &plan->fused[number];
-    const iso_program_step *step = &plan->program->step[fused->step];
-    iso_slot_product *product = &ready->slot[local].product[number];
-    uint32_t axes = plan->buckets->bucket[fused->bucket].axes;
-    product->blocks = runtime->scratch[runtime->local[local].thread];
+    const iso_fused_update *fused = &plan->fused_updates[number];
+    const iso_program_step *step = &plan->program->steps[fused->step];
+    iso_slot_product *product = &ready->slot[local].products[number];
+    uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
+    product->blocks = runtime->scratch[runtime->locals[local].thread];
     char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
     for (int g = 0; g < product->group; g++) {
         product->call[g].scratch = scratch + (size_t)g * product->room.call;
-        int slot = iso_group_slot(plan->program->mesh, axes, runtime->local[local].slot, g);
-        iso_array *array = product->array + g * (step->op->inputs + 1);
-        for (int i = 0; i < step->op->inputs; i++)
+        int slot = iso_group_slot(plan->program->mesh, axes, runtime->locals[local].slot, g);
+        iso_array *array = product->array + g * (step->op->n_inputs + 1);
+        for (int i = 0; i < step->op->n_inputs; i++)
             array[i].data = product->group == 1 ? iso_executable_value(runtime, ready, local, step->input[i])
                                                 : (char *)iso_fabric_slot_area(runtime->fabric, slot) +
                                                       plan->location[step->input[i]].offset;
@@ -58,8 +58,8 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
 
 static int product_of(const iso_plan *plan, int bucket, int member)
 {
-    for (int i = 0; i < plan->fused_updates; i++)
-        if (plan->fused[i].bucket == bucket && plan->fused[i].member == member)
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        if (plan->fused_updates[i].bucket == bucket && plan->fused_updates[i].member == member)
             return i;
     return -1;
 }
@@ -69,10 +69,10 @@ static int product_of(const iso_plan *plan, int bucket, int member)
 static void count_product(const iso_runtime *runtime, const iso_plan *plan, const iso_slot_plan *sp,
                           iso_weight_run *run)
 {
-    const iso_slot_product *product = &sp->product[run->product];
-    const iso_fused_update *fused = &plan->fused[run->product];
-    const iso_program_step *step = &plan->program->step[fused->step];
-    uint32_t axes = plan->buckets->bucket[fused->bucket].axes;
+    const iso_slot_product *product = &sp->products[run->product];
+    const iso_fused_update *fused = &plan->fused_updates[run->product];
+    const iso_program_step *step = &plan->program->steps[fused->step];
+    uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
     int64_t columns = product->columns,
             rows = (run->first + run->count - 1) / columns - run->first / columns + 1;
     for (int i = 0; i < product->group; i++) {
@@ -99,38 +99,38 @@ static size_t count_runs(const iso_plan *plan, int slot)
 {
     size_t count = 0;
     for (int b = 0; b < plan->buckets->count; b++)
-        for (int m = 0; m < plan->buckets->bucket[b].members; m++)
-            iso_bucket_visit_runs(&plan->buckets->bucket[b], &plan->buckets->bucket[b].member[m],
+        for (int m = 0; m < plan->buckets->buckets[b].n_members; m++)
+            iso_bucket_visit_runs(&plan->buckets->buckets[b], &plan->buckets->buckets[b].members[m],
                                   plan->program->mesh, slot, count_run, &count);
     return count;
 }
 
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
 {
-    size_t changes = (size_t)plan->program->changes + 1;
+    size_t changes = (size_t)plan->program->n_changes + 1;
     iso_status status = ISO_OK;
-    sp->run = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->run);
-    sp->assign = iso_new(changes * sizeof *sp->assign);
-    sp->gradient = iso_new(changes * sizeof *sp->gradient);
-    sp->product = iso_new(changes * sizeof *sp->product);
-    if (!sp->run || !sp->assign || !sp->gradient || !sp->product)
+    sp->runs = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->runs);
+    sp->assigns = iso_new(changes * sizeof *sp->assigns);
+    sp->gradients = iso_new(changes * sizeof *sp->gradients);
+    sp->products = iso_new(changes * sizeof *sp->products);
+    if (!sp->runs || !sp->assigns || !sp->gradients || !sp->products)
         return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
-    for (int i = 0; i < plan->fused_updates && status == ISO_OK; i++)
-        status = make_product(runtime, plan, &plan->fused[i], sp);
+    for (int i = 0; i < plan->n_fused_updates && status == ISO_OK; i++)
+        status = make_product(runtime, plan, &plan->fused_updates[i], sp);
     return status;
 }
 
 void iso_executable_free_updates(iso_slot_plan *sp)
 {
-    for (int i = 0; i < sp->products; i++) {
-        iso_free(sp->product[i].kernel);
-        iso_free(sp->product[i].call);
-        iso_free(sp->product[i].array);
+    for (int i = 0; i < sp->n_products; i++) {
+        iso_free(sp->products[i].kernel);
+        iso_free(sp->products[i].call);
+        iso_free(sp->products[i].array);
     }
-    iso_free(sp->product);
-    iso_free(sp->run);
-    iso_free(sp->assign);
-    iso_free(sp->gradient);
+    iso_free(sp->products);
+    iso_free(sp->runs);
+    iso_free(sp->assigns);
+    iso_free(sp->gradients);
 }
 
 typedef struct run_finder {
@@ -144,13 +144,14 @@ typedef struct run_finder {
 static iso_status note_run(void *arg, const iso_bucket_run *found)
 {
     const run_finder *f = arg;
-    iso_weight_run *run = &f->sp->run[f->sp->runs++];
+    iso_weight_run *run = &f->sp->runs[f->sp->n_runs++];
     *run = (iso_weight_run){.bucket = f->bucket,
                             .begin = found->begin,
                             .count = found->count,
                             .product = f->product,
                             .first = found->first};
-    run->weights = f->weights + (size_t)found->at * iso_dtype_size(f->plan->buckets->bucket[f->bucket].dtype);
+    run->weights =
+        f->weights + (size_t)found->at * iso_dtype_size(f->plan->buckets->buckets[f->bucket].dtype);
     if (run->product >= 0)
         count_product(f->runtime, f->plan, f->sp, run);
     return ISO_OK;
@@ -158,31 +159,31 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
 
 static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
 {
-    const iso_bucket *bucket = &plan->buckets->bucket[b];
-    for (int m = 0; m < bucket->members; m++) {
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    for (int m = 0; m < bucket->n_members; m++) {
         run_finder f = {.runtime = runtime,
                         .plan = plan,
                         .sp = sp,
                         .bucket = b,
                         .product = product_of(plan, b, m),
                         .weights =
-                            iso_runtime_variable(runtime, bucket->member[m].variable, sp->local->slot)};
-        iso_bucket_visit_runs(bucket, &bucket->member[m], runtime->mesh, sp->local->slot, note_run, &f);
+                            iso_runtime_variable(runtime, bucket->members[m].variable, sp->local->slot)};
+        iso_bucket_visit_runs(bucket, &bucket->members[m], runtime->mesh, sp->local->slot, note_run, &f);
     }
 }
 
 static void find_gradients(const iso_runtime *runtime, iso_executable *ready, int b, int local)
 {
     const iso_plan *plan = ready->plan;
-    const iso_bucket *bucket = &plan->buckets->bucket[b];
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
     iso_slot_plan *sp = &ready->slot[local];
     char *area = (char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) + plan->bucket_offset[b];
-    for (int m = 0; m < bucket->members; m++) {
-        int value = plan->program->change[bucket->member[m].change].value;
+    for (int m = 0; m < bucket->n_members; m++) {
+        int value = plan->program->changes[bucket->members[m].change].value;
         if (plan->member_copied[b][m])
-            sp->gradient[sp->gradients++] = (iso_slot_assign){
+            sp->gradients[sp->n_gradients++] = (iso_slot_assign){
                 .from = iso_executable_value(runtime, ready, local, value),
-                .to = area + (size_t)bucket->member[m].offset * iso_dtype_size(bucket->dtype),
+                .to = area + (size_t)bucket->members[m].offset * iso_dtype_size(bucket->dtype),
                 .bytes = value_bytes(plan, value, sp->local->slot)};
     }
 }
@@ -192,11 +193,11 @@ static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int 
 {
     const iso_program *program = ready->plan->program;
     iso_slot_plan *sp = &ready->slot[local];
-    for (int i = 0; i < program->changes; i++) {
-        const iso_program_change *change = &program->change[i];
+    for (int i = 0; i < program->n_changes; i++) {
+        const iso_program_change *change = &program->changes[i];
         if (change->apply || !iso_runtime_first_on_host(runtime, change->variable, sp->local->slot))
             continue;
-        sp->assign[sp->assigns++] =
+        sp->assigns[sp->n_assigns++] =
             (iso_slot_assign){.from = iso_executable_value(runtime, ready, local, change->value),
                               .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
                               .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
@@ -206,10 +207,10 @@ static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int 
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local)
 {
     iso_slot_plan *sp = &ready->slot[local];
-    sp->runs = sp->assigns = sp->gradients = 0;
+    sp->n_runs = sp->n_assigns = sp->n_gradients = 0;
     sp->fault = (double *)(void *)((char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) +
                                    ready->plan->fault_offset);
-    for (int i = 0; i < sp->products; i++)
+    for (int i = 0; i < sp->n_products; i++)
         address_product(runtime, ready, local, i);
     for (int b = 0; b < ready->plan->buckets->count; b++) {
         find_runs(runtime, ready->plan, b, sp);

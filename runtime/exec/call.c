@@ -24,21 +24,21 @@ typedef struct call {
 static iso_status check_lists(const call *c)
 {
     const iso_program *program = c->function->program;
-    for (int i = program->inputs; i < ISO_MAX_FUNCTION_INPUTS; i++)
+    for (int i = program->n_inputs; i < ISO_MAX_FUNCTION_INPUTS; i++)
         if (c->options.inputs[i])
             return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given a value for input %d",
-                             c->function->name, program->inputs, i);
-    for (int i = program->outputs; i < ISO_MAX_FUNCTION_OUTPUTS; i++)
+                             c->function->name, program->n_inputs, i);
+    for (int i = program->n_outputs; i < ISO_MAX_FUNCTION_OUTPUTS; i++)
         if (c->options.outputs[i])
             return iso_error(ISO_INVALID, "function '%s' has %d outputs and was asked for output %d",
-                             c->function->name, program->outputs, i);
+                             c->function->name, program->n_outputs, i);
     return ISO_OK;
 }
 
 /* *rows: of the previous inputs; -1: none had rows. */
 static iso_status check_rows(const call *c, int i, int64_t rows_of_input, int64_t *rows)
 {
-    const char *name = iso_tensor_name(c->function->program->input[i]);
+    const char *name = iso_tensor_name(c->function->program->inputs[i]);
     if (rows_of_input < 1)
         return iso_error(ISO_INVALID, "input '%s' of function '%s' was given %" PRId64 " rows", name,
                          c->function->name, rows_of_input);
@@ -53,7 +53,7 @@ static iso_status check_rows(const call *c, int i, int64_t rows_of_input, int64_
 static iso_status check_value(const call *c, int i, int64_t *rows)
 {
     iso_value *value = c->options.inputs[i];
-    const iso_tensor *input = c->function->program->input[i];
+    const iso_tensor *input = c->function->program->inputs[i];
     iso_shape shape = input->shape;
     iso_text what = {0};
     iso_status status = ISO_OK;
@@ -71,14 +71,14 @@ done:
 static iso_status check_component(const call *c, int i, int64_t *rows)
 {
     const iso_batch *batch = c->options.batch;
-    const iso_tensor *input = c->function->program->input[i];
+    const iso_tensor *input = c->function->program->inputs[i];
     if (!batch)
         return iso_error(ISO_INVALID, "input '%s' of function '%s' was given neither a value nor a batch",
                          iso_tensor_name(input), c->function->name);
-    if (i >= batch->components)
+    if (i >= batch->n_components)
         return iso_error(ISO_INVALID,
                          "input '%s' of function '%s' was given no value, and the batch has %d components",
-                         iso_tensor_name(input), c->function->name, batch->components);
+                         iso_tensor_name(input), c->function->name, batch->n_components);
     return iso_input_has_batch(input) ? check_rows(c, i, batch->rows, rows) : ISO_OK;
 }
 
@@ -87,7 +87,7 @@ static iso_status check(const call *c, int64_t *rows)
     const iso_program *program = c->function->program;
     iso_status status = check_lists(c);
     *rows = -1;
-    for (int i = 0; i < program->inputs && status == ISO_OK; i++)
+    for (int i = 0; i < program->n_inputs && status == ISO_OK; i++)
         status = c->options.inputs[i] ? check_value(c, i, rows) : check_component(c, i, rows);
     return status;
 }
@@ -98,15 +98,15 @@ static iso_status agree_on_values(const call *c, int64_t rows)
     const iso_program *program = c->function->program;
     iso_text text = {0};
     iso_text_add(&text, "%" PRId64 " rows", rows < 0 ? 0 : rows);
-    for (int i = 0; i < program->inputs; i++) {
-        iso_text_add(&text, ", %s: ", iso_tensor_name(program->input[i]));
+    for (int i = 0; i < program->n_inputs; i++) {
+        iso_text_add(&text, ", %s: ", iso_tensor_name(program->inputs[i]));
         if (c->options.inputs[i])
             iso_value_describe(c->options.inputs[i], &text);
         else
             iso_text_add(&text, "of the batch");
     }
     iso_text_add(&text, "; outputs");
-    for (int i = 0; i < program->outputs; i++)
+    for (int i = 0; i < program->n_outputs; i++)
         if (c->options.outputs[i])
             iso_text_add(&text, " %d", i);
     iso_status status =
@@ -124,7 +124,7 @@ static iso_status agree_on_values(const call *c, int64_t rows)
 /* Reads what a slot holds of an input. The value has the input's layout, so one of its parts is just that. */
 static iso_status read_value(const iso_value *value, const iso_box *box, void *out)
 {
-    for (int l = 0; l < value->locals; l++) {
+    for (int l = 0; l < value->n_locals; l++) {
         iso_box held = iso_value_local_box(value, l);
         if (!iso_box_equal(&held, box))
             continue;
@@ -174,15 +174,15 @@ static void make_batch(call *c, int64_t rows)
     if (c->options.batch)
         c->batch = *c->options.batch;
     c->batch.rows = rows < 0 ? 0 : rows;
-    c->batch.components = program->inputs;
+    c->batch.n_components = program->n_inputs;
     c->batch.read = read_rows;
     c->batch.read_part = read_part_of_rows;
     c->batch.prepare = c->options.batch && c->options.batch->prepare ? prepare_rows : NULL;
     c->batch.impl = c;
-    for (int i = 0; i < program->inputs; i++)
+    for (int i = 0; i < program->n_inputs; i++)
         if (c->options.inputs[i]) {
-            c->batch.dtype[i] = program->input[i]->dtype;
-            c->batch.shape[i] = iso_input_row(program->input[i]);
+            c->batch.dtype[i] = program->inputs[i]->dtype;
+            c->batch.shape[i] = iso_input_row(program->inputs[i]);
         }
 }
 
@@ -191,11 +191,11 @@ static iso_status take_inputs(call *c)
 {
     const iso_program *program = c->function->program;
     iso_status status = ISO_OK;
-    for (int i = 0; i < program->inputs && status == ISO_OK; i++) {
+    for (int i = 0; i < program->n_inputs && status == ISO_OK; i++) {
         if (!c->options.inputs[i])
             continue;
         if (program->input_value[i] >= 0)
-            status = iso_value_bring(c->options.inputs[i], &program->value[program->input_value[i]].layout,
+            status = iso_value_bring(c->options.inputs[i], &program->values[program->input_value[i]].layout,
                                      &c->resharded[i]);
         c->input[i] = c->resharded[i] ? c->resharded[i] : c->options.inputs[i];
     }
@@ -210,14 +210,14 @@ static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_s
     const iso_program *program = c->function->program;
     const iso_runtime *runtime = c->function->runtime;
     iso_status status = ISO_OK;
-    for (int o = 0; o < program->outputs && status == ISO_OK; o++) {
+    for (int o = 0; o < program->n_outputs && status == ISO_OK; o++) {
         int number = program->output_value[o];
-        const iso_program_value *of = &program->value[number];
+        const iso_program_value *of = &program->values[number];
         iso_shape shape = iso_plan_shape(ready->plan, number);
         if (!c->options.outputs[o])
             continue;
         status = iso_value_allocate(site, &of->layout, of->tensor->dtype, &shape, &c->output[o]);
-        for (int l = 0; l < runtime->locals && status == ISO_OK; l++) {
+        for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
             if (bytes > 0)
@@ -234,7 +234,7 @@ static iso_status give_outputs(call *c, const iso_executable *ready)
     iso_status status = ISO_OK;
     ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
     ISO_TRY(iso_agree(runtime->ctx, copy_outputs(c, ready, site)));
-    for (int o = 0; o < c->function->program->outputs; o++)
+    for (int o = 0; o < c->function->program->n_outputs; o++)
         if (c->output[o]) {
             *c->options.outputs[o] = c->output[o];
             c->output[o] = NULL;

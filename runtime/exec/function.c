@@ -28,9 +28,9 @@ static int count_list(const void *const *list, int capacity)
 static iso_tensor *before_cast(iso_tensor *tensor)
 {
     const iso_op *op = tensor->producer;
-    bool narrowed = op && strcmp(op->type->name, "cast") == 0 && op->input[0]->dtype == ISO_F64 &&
+    bool narrowed = op && strcmp(op->type->name, "cast") == 0 && op->inputs[0]->dtype == ISO_F64 &&
                     tensor->dtype == ISO_F32;
-    return narrowed ? op->input[0] : tensor;
+    return narrowed ? op->inputs[0] : tensor;
 }
 
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
@@ -39,14 +39,16 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
 {
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
-    iso_program_request request = {
-        .training = options->training, .parts = options->parts, .input = options->inputs, .output = outputs};
-    request.update = options->updates;
-    request.inputs = count_list((const void *const *)options->inputs, ISO_MAX_FUNCTION_INPUTS);
-    request.outputs = count_list((const void *const *)options->outputs, ISO_MAX_FUNCTION_OUTPUTS);
-    for (int i = 0; i < request.outputs; i++)
+    iso_program_request request = {.training = options->training,
+                                   .parts = options->parts,
+                                   .inputs = options->inputs,
+                                   .outputs = outputs};
+    request.updates = options->updates;
+    request.n_inputs = count_list((const void *const *)options->inputs, ISO_MAX_FUNCTION_INPUTS);
+    request.n_outputs = count_list((const void *const *)options->outputs, ISO_MAX_FUNCTION_OUTPUTS);
+    for (int i = 0; i < request.n_outputs; i++)
         outputs[i] = options->parts ? options->outputs[i] : before_cast(options->outputs[i]);
-    request.updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
+    request.n_updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
     ISO_TRY(iso_program_create(graph, distribution, &request, program));
     if (graph->runtime)
         ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
@@ -246,29 +248,29 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     char want[160], have[160];
     const iso_program *program = function->program;
     iso_status status = iso_graph_take_error(function->graph);
-    if (status != ISO_OK || program->inputs == 0)
+    if (status != ISO_OK || program->n_inputs == 0)
         return status;
     if (!batch)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs and was given no batch", function->name,
-                         program->inputs);
+                         program->n_inputs);
     bool has_rows = false;
-    for (int i = 0; i < program->inputs; i++)
-        has_rows |= iso_input_has_batch(program->input[i]);
+    for (int i = 0; i < program->n_inputs; i++)
+        has_rows |= iso_input_has_batch(program->inputs[i]);
     if (batch->rows < has_rows)
         return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows", function->name,
                          batch->rows);
-    if (batch->components < program->inputs)
+    if (batch->n_components < program->n_inputs)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
-                         function->name, program->inputs, batch->components);
-    for (int i = 0; i < program->inputs; i++) {
+                         function->name, program->n_inputs, batch->n_components);
+    for (int i = 0; i < program->n_inputs; i++) {
         if (iso_dtype_size(batch->dtype[i]) == 0)
             return iso_error(ISO_INVALID, "component %d of a batch, for the input '%s', has no element type",
-                             i, iso_tensor_name(program->input[i]));
-        iso_shape row = iso_input_row(program->input[i]);
+                             i, iso_tensor_name(program->inputs[i]));
+        iso_shape row = iso_input_row(program->inputs[i]);
         if (!iso_shape_equal(&row, &batch->shape[i]))
             return iso_error(ISO_INVALID, "input '%s' takes %s of shape %s, the data's are %s",
-                             iso_tensor_name(program->input[i]),
-                             iso_input_has_batch(program->input[i]) ? "rows" : "values",
+                             iso_tensor_name(program->inputs[i]),
+                             iso_input_has_batch(program->inputs[i]) ? "rows" : "values",
                              iso_shape_text(&row, want, sizeof want),
                              iso_shape_text(&batch->shape[i], have, sizeof have));
     }
@@ -293,10 +295,10 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
         status = iso_error(o->refused, "%s", o->message);
     else
         status = iso_fabric_failure(runtime->fabric);
-    for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
-        if (runtime->local[l].fault.raised)
-            status = iso_error(runtime->local[l].read_status ? runtime->local[l].read_status : ISO_INVALID,
-                               "%s", runtime->local[l].fault.message);
+    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
+        if (runtime->locals[l].fault.raised)
+            status = iso_error(runtime->locals[l].read_status ? runtime->locals[l].read_status : ISO_INVALID,
+                               "%s", runtime->locals[l].fault.message);
     return iso_agree(runtime->ctx, status);
 }
 
@@ -399,7 +401,7 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
         return status;
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
-    runtime->steps += function->training && function->program->changes > 0 && o->faults == 0 && !o->lost;
+    runtime->steps += function->training && function->program->n_changes > 0 && o->faults == 0 && !o->lost;
     return ISO_OK;
 }
 
@@ -411,20 +413,20 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
     outcome o = {0};
     double found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
     iso_status status = ISO_OK;
-    for (int i = 0; i < program->outputs; i++)
-        if (program->value[program->output_value[i]].tensor->shape.rank != 0)
+    for (int i = 0; i < program->n_outputs; i++)
+        if (program->values[program->output_value[i]].tensor->shape.rank != 0)
             return iso_error(ISO_INVALID,
                              "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
                              i, function->name);
     ISO_TRY(run(function, batch, &o));
-    for (int i = 0; i < program->outputs && runtime->locals > 0; i++) {
+    for (int i = 0; i < program->n_outputs && runtime->n_locals > 0; i++) {
         int value = program->output_value[i];
         found[i] = iso_element_get(iso_executable_value(runtime, o.ready, 0, value),
-                                   program->value[value].tensor->dtype, 0);
+                                   program->values[value].tensor->dtype, 0);
     }
-    ISO_TRY(conclude(function, &o, found, program->outputs));
+    ISO_TRY(conclude(function, &o, found, program->n_outputs));
     if (results)
-        memcpy(results, found, (size_t)program->outputs * sizeof *results);
+        memcpy(results, found, (size_t)program->n_outputs * sizeof *results);
 done:
     return status;
 }
@@ -459,14 +461,14 @@ int iso_function_part_count(const iso_function *function)
 {
     if (ISO_ANY_NULL(function))
         return 0;
-    return function->stepped ? function->program->outputs * function->runtime->locals : 0;
+    return function->stepped ? function->program->n_outputs * function->runtime->n_locals : 0;
 }
 
 /* Whether a slot is the first of those that hold the same part of a value. */
 static bool is_first_holder(const iso_mesh *mesh, const iso_layout *layout, int slot)
 {
     uint32_t cuts = iso_layout_sharded_axes(layout);
-    for (int axis = 0; axis < mesh->axes; axis++)
+    for (int axis = 0; axis < mesh->n_axes; axis++)
         if (!(cuts & 1u << axis) && iso_mesh_coordinate(mesh, slot, axis) != 0)
             return false;
     return true;
@@ -480,9 +482,9 @@ iso_output_part iso_function_part(const iso_function *function, int index)
         return (iso_output_part){.output = -1};
     const iso_runtime *runtime = function->runtime;
     const iso_executable *ready = function->stepped;
-    int output = index / runtime->locals, local = index % runtime->locals;
-    int value = function->program->output_value[output], slot = runtime->local[local].slot;
-    const iso_program_value *of = &function->program->value[value];
+    int output = index / runtime->n_locals, local = index % runtime->n_locals;
+    int value = function->program->output_value[output], slot = runtime->locals[local].slot;
+    const iso_program_value *of = &function->program->values[value];
     iso_output_part part = {.output = output, .dtype = of->tensor->dtype};
     part.box = iso_plan_box(ready->plan, value, slot);
     if (iso_box_count(&part.box) > 0 && is_first_holder(runtime->mesh, &of->layout, slot))
@@ -518,18 +520,18 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
     iso_status status = ISO_OK;
     if (function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made with .parts", function->name);
-    iso_status refused = program->outputs > 0 && ISO_ANY_NULL(outputs) ? ISO_INVALID : ISO_OK;
-    for (int i = 0; refused == ISO_OK && i < program->outputs; i++)
+    iso_status refused = program->n_outputs > 0 && ISO_ANY_NULL(outputs) ? ISO_INVALID : ISO_OK;
+    for (int i = 0; refused == ISO_OK && i < program->n_outputs; i++)
         if (!outputs[i])
             refused = iso_error(ISO_INVALID, "iso_function_evaluate: outputs[%d] is NULL", i);
     ISO_TRY(iso_function_take_step(function, batch, refused, &ready));
-    for (int o = 0; o < program->outputs; o++) {
+    for (int o = 0; o < program->n_outputs; o++) {
         int value = program->output_value[o];
         iso_shape shape = iso_plan_shape(ready->plan, value);
         iso_box box = iso_box_whole(&shape);
-        const void *data = runtime->locals ? iso_executable_value(runtime, ready, 0, value) : NULL;
+        const void *data = runtime->n_locals ? iso_executable_value(runtime, ready, 0, value) : NULL;
         for (int64_t i = 0; i < iso_box_count(&box); i++)
-            outputs[o][i] = data ? iso_element_get(data, program->value[value].tensor->dtype, i) : 0;
+            outputs[o][i] = data ? iso_element_get(data, program->values[value].tensor->dtype, i) : 0;
         if (runtime->idle_ranks)
             ISO_TRY(give_idle_ranks(runtime, outputs[o], iso_box_count(&box)));
     }
@@ -547,15 +549,15 @@ static double gradient_bytes(const iso_executable *ready, int local)
     const iso_slot_plan *sp = &ready->slot[local];
     double bytes = 0;
     for (int b = 0; b < plan->buckets->count; b++) {
-        const iso_bucket *bucket = &plan->buckets->bucket[b];
+        const iso_bucket *bucket = &plan->buckets->buckets[b];
         int64_t begin, part, elements = 0;
         iso_bucket_part(bucket, plan->program->mesh, sp->local->slot, &begin, &part);
-        for (int r = 0; r < sp->runs; r++)
-            elements += sp->run[r].bucket == b && sp->run[r].product < 0 ? sp->run[r].count : 0;
+        for (int r = 0; r < sp->n_runs; r++)
+            elements += sp->runs[r].bucket == b && sp->runs[r].product < 0 ? sp->runs[r].count : 0;
         bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
     }
-    for (int r = 0; r < sp->runs; r++)
-        bytes += sp->run[r].taken;
+    for (int r = 0; r < sp->n_runs; r++)
+        bytes += sp->runs[r].taken;
     return bytes;
 }
 
@@ -564,11 +566,11 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
 {
     const iso_plan *plan = ready->plan;
     double bytes = 0;
-    for (int l = 0; l < runtime->locals; l++) {
-        int slot = runtime->local[l].slot;
-        for (int i = 0; i < plan->instructions; i++)
-            if (plan->instruction[i].kind == ISO_EXCHANGE)
-                bytes += (double)iso_exchange_planned(plan->instruction[i].exchange, slot).pulled;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
+        for (int i = 0; i < plan->n_instructions; i++)
+            if (plan->instructions[i].kind == ISO_EXCHANGE)
+                bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
         bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled + gradient_bytes(ready, l);
         bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
         bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
@@ -594,9 +596,9 @@ static iso_status sum_over_ranks(iso_context *ctx, double *value)
 static int64_t count_parameters(const iso_graph *graph)
 {
     int64_t total = 0, count;
-    for (int i = 0; i < graph->variables; i++)
-        if (iso_variable_trainable(graph->variable[i]) &&
-            iso_shape_count(&graph->variable[i]->shape, &count) == ISO_OK)
+    for (int i = 0; i < graph->n_variables; i++)
+        if (iso_variable_trainable(graph->variables[i]) &&
+            iso_shape_count(&graph->variables[i]->shape, &count) == ISO_OK)
             total += count;
     return total;
 }
@@ -605,9 +607,9 @@ static int64_t state_bytes(const iso_function *function)
 {
     int64_t bytes = 0;
     for (int b = 0; b < function->buckets.count; b++) {
-        const iso_bucket *bucket = &function->buckets.bucket[b];
+        const iso_bucket *bucket = &function->buckets.buckets[b];
         int64_t part = bucket->part < bucket->total ? bucket->part : bucket->total;
-        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * function->updates->state[b].slots;
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * function->updates->state[b].n_slots;
     }
     return bytes;
 }
@@ -624,12 +626,12 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
     int exchanges = 1 + (ready->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
-    for (int i = 0; i < ready->plan->instructions; i++)
-        exchanges += ready->plan->instruction[i].kind == ISO_EXCHANGE;
-    for (int s = 0; s < runtime->mesh->slots; s++)
+    for (int i = 0; i < ready->plan->n_instructions; i++)
+        exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE;
+    for (int s = 0; s < runtime->mesh->n_slots; s++)
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
     *facts = (iso_plan_facts){
-        .slots = runtime->mesh->slots,
+        .slots = runtime->mesh->n_slots,
         .parameters = count_parameters(function->graph),
         .variables_bytes = (int64_t)runtime->host_bytes[host],
         .state_bytes = state_bytes(function),
@@ -638,7 +640,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         .host_bytes = (int64_t)(runtime->host_bytes[host] + ready->plan->shared_bytes * (size_t)here),
         .flops = ready->plan->flops,
         .exchanged_bytes = bytes,
-        .instructions = ready->plan->instructions,
+        .instructions = ready->plan->n_instructions,
         .exchanges = exchanges};
 done:
     return status;
@@ -650,10 +652,10 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
         return;
     const iso_runtime *runtime = function->runtime;
     *flops = *exchanged_bytes = 0;
-    for (int l = 0; l < runtime->locals; l++) {
-        *flops += runtime->local[l].flops;
-        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->local[l].slot).pulled +
-                            runtime->local[l].taken;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        *flops += runtime->locals[l].flops;
+        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->locals[l].slot).pulled +
+                            runtime->locals[l].taken;
     }
 }
 

@@ -29,10 +29,10 @@ static int merge(iso_row_range *range, int count)
 static int list_reads(const iso_runtime *runtime, const iso_executable *ready, iso_row_range *range)
 {
     int count = 0;
-    for (int l = 0; l < runtime->locals; l++)
-        for (int i = 0; i < ready->plan->instructions; i++) {
+    for (int l = 0; l < runtime->n_locals; l++)
+        for (int i = 0; i < ready->plan->n_instructions; i++) {
             const iso_slot_instruction *bound = &ready->slot[l].instruction[i];
-            if (bound->kind != ISO_READ || !iso_input_has_batch(ready->plan->program->input[bound->input]) ||
+            if (bound->kind != ISO_READ || !iso_input_has_batch(ready->plan->program->inputs[bound->input]) ||
                 bound->array->dim[0] == 0)
                 continue;
             if (range)
@@ -51,7 +51,7 @@ static iso_status make_reads(const iso_runtime *runtime, iso_executable *ready)
     if (!ready->reads)
         return iso_error(ISO_NO_MEMORY, "no memory for the rows that slots read");
     list_reads(runtime, ready, ready->reads);
-    ready->read_count = merge(ready->reads, count);
+    ready->n_reads = merge(ready->reads, count);
     return ISO_OK;
 }
 
@@ -61,6 +61,6 @@ iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, 
     iso_status status = refused ? ISO_OK : make_reads(runtime, ready);
     static const iso_row_range none;
     bool reads = !refused && ready->reads;
-    iso_status prepared = batch->prepare(batch, reads ? ready->reads : &none, reads ? ready->read_count : 0);
+    iso_status prepared = batch->prepare(batch, reads ? ready->reads : &none, reads ? ready->n_reads : 0);
     return status == ISO_OK ? prepared : status;
 }

@@ -13,11 +13,11 @@ enum { OF_INSTRUCTION = 4, AT_END = 16 };
 
 static void free_events(iso_recorder *recorder)
 {
-    for (int l = 0; recorder->slot && l < recorder->locals; l++)
-        iso_free(recorder->slot[l].event);
+    for (int l = 0; recorder->slot && l < recorder->n_locals; l++)
+        iso_free(recorder->slot[l].events);
     iso_free(recorder->slot);
     recorder->slot = NULL;
-    recorder->locals = recorder->capacity = 0;
+    recorder->n_locals = recorder->capacity = 0;
 }
 
 void iso_recorder_destroy(iso_recorder *recorder)
@@ -43,18 +43,18 @@ iso_status iso_function_record(iso_function *function)
 static iso_status make_room(iso_recorder *recorder, const iso_runtime *runtime, const iso_plan *plan)
 {
     free_events(recorder);
-    recorder->capacity = OF_INSTRUCTION * plan->instructions + AT_END;
-    recorder->slot = iso_new(((size_t)runtime->locals + 1) * sizeof *recorder->slot);
-    for (; recorder->slot && recorder->locals < runtime->locals; recorder->locals++) {
-        iso_slot_events *events = &recorder->slot[recorder->locals];
-        events->event = iso_new((size_t)recorder->capacity * sizeof *events->event);
-        if (!events->event)
+    recorder->capacity = OF_INSTRUCTION * plan->n_instructions + AT_END;
+    recorder->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *recorder->slot);
+    for (; recorder->slot && recorder->n_locals < runtime->n_locals; recorder->n_locals++) {
+        iso_slot_events *events = &recorder->slot[recorder->n_locals];
+        events->events = iso_new((size_t)recorder->capacity * sizeof *events->events);
+        if (!events->events)
             break;
     }
-    return recorder->slot && recorder->locals == runtime->locals
+    return recorder->slot && recorder->n_locals == runtime->n_locals
                ? ISO_OK
                : iso_error(ISO_NO_MEMORY, "no memory to record a step of %d instructions",
-                           plan->instructions);
+                           plan->n_instructions);
 }
 
 iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime, const iso_executable *ready)
@@ -86,6 +86,6 @@ void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, i
 {
     iso_slot_events *events = &recorder->slot[local];
     if (events->count < recorder->capacity)
-        events->event[events->count++] =
+        events->events[events->count++] =
             (iso_event){.begin = begin, .end = iso_recorder_now(), .kind = kind, .instruction = instruction};
 }

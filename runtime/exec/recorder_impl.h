@@ -26,7 +26,7 @@ typedef struct iso_event {
 
 typedef struct iso_slot_events {
     int count;
-    iso_event *event; /* [capacity] */
+    iso_event *events; /* [capacity] */
 } iso_slot_events;
 
 typedef enum iso_recorder_state {
@@ -37,12 +37,12 @@ typedef enum iso_recorder_state {
 
 typedef struct iso_recorder {
     iso_recorder_state state;
-    bool recorded;         /* a step */
-    int64_t rows;          /* of the step: they tell the plan */
-    uint64_t step;         /* its number, from 0 */
-    int64_t origin;        /* when all ranks had met before it, in nanoseconds */
-    int locals, capacity;  /* capacity: events of a slot */
-    iso_slot_events *slot; /* [locals] */
+    bool recorded;          /* a step */
+    int64_t rows;           /* of the step: they tell the plan */
+    uint64_t step;          /* its number, from 0 */
+    int64_t origin;         /* when all ranks had met before it, in nanoseconds */
+    int n_locals, capacity; /* capacity: events of a slot */
+    iso_slot_events *slot;  /* [n_locals] */
 } iso_recorder;
 
 void iso_recorder_destroy(iso_recorder *recorder);

@@ -31,7 +31,7 @@ static iso_status find_idle_ranks(iso_runtime *runtime)
     bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
     if (!hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
-    for (int s = 0; s < runtime->mesh->slots; s++) {
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
         bool *its = &hosts[runtime->mesh->rank_of_slot[s]];
         hosting += !*its;
         *its = true;
@@ -46,23 +46,23 @@ static iso_status place_slots(iso_runtime *runtime)
 {
     const iso_mesh *mesh = runtime->mesh;
     int me = iso_rank(runtime->ctx), n = 0;
-    runtime->local = iso_new(((size_t)mesh->slots + 1) * sizeof *runtime->local);
-    if (!runtime->local)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->slots);
-    for (int s = 0; s < mesh->slots; s++)
+    runtime->locals = iso_new(((size_t)mesh->n_slots + 1) * sizeof *runtime->locals);
+    if (!runtime->locals)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->n_slots);
+    for (int s = 0; s < mesh->n_slots; s++)
         if (mesh->rank_of_slot[s] == me)
-            runtime->local[n++].slot = s;
-    runtime->locals = n;
-    runtime->threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
-    runtime->first_local = iso_new(((size_t)runtime->threads + 1) * sizeof *runtime->first_local);
-    runtime->scratch = iso_new((size_t)runtime->threads * sizeof *runtime->scratch);
+            runtime->locals[n++].slot = s;
+    runtime->n_locals = n;
+    runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
+    runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
+    runtime->scratch = iso_new((size_t)runtime->n_threads * sizeof *runtime->scratch);
     if (!runtime->first_local || !runtime->scratch)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->threads);
-    for (int t = 0; t <= runtime->threads; t++)
-        runtime->first_local[t] = (int)((int64_t)t * n / runtime->threads);
-    for (int t = 0; t < runtime->threads; t++)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->n_threads);
+    for (int t = 0; t <= runtime->n_threads; t++)
+        runtime->first_local[t] = (int)((int64_t)t * n / runtime->n_threads);
+    for (int t = 0; t < runtime->n_threads; t++)
         for (int i = runtime->first_local[t]; i < runtime->first_local[t + 1]; i++)
-            runtime->local[i].thread = t;
+            runtime->locals[i].thread = t;
     return find_idle_ranks(runtime);
 }
 
@@ -75,14 +75,14 @@ static iso_status make_fabric(iso_runtime *runtime)
         return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
     for (int r = 0; r < ranks; r++) {
         hosts[r] = iso_host_of_rank(runtime->ctx, r);
-        runtime->hosts = hosts[r] + 1 > runtime->hosts ? hosts[r] + 1 : runtime->hosts;
+        runtime->n_hosts = hosts[r] + 1 > runtime->n_hosts ? hosts[r] + 1 : runtime->n_hosts;
     }
-    iso_topology topology = {.slots = runtime->mesh->slots,
-                             .ranks = ranks,
+    iso_topology topology = {.n_slots = runtime->mesh->n_slots,
+                             .n_ranks = ranks,
                              .rank = iso_rank(runtime->ctx),
                              .rank_of_slot = runtime->mesh->rank_of_slot,
                              .host_of_rank = hosts,
-                             .threads = runtime->threads};
+                             .n_threads = runtime->n_threads};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
 done:
@@ -93,8 +93,8 @@ done:
 static iso_status start_threads(iso_runtime *runtime)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool crowded = (long)runtime->threads * iso_host_ranks(runtime->ctx) > cores;
-    return iso_thread_pool_create(runtime->threads, crowded, &runtime->pool);
+    bool crowded = (long)runtime->n_threads * iso_host_ranks(runtime->ctx) > cores;
+    return iso_thread_pool_create(runtime->n_threads, crowded, &runtime->pool);
 }
 
 /* All ranks use the lowest instruction set among them, so that they give the same bits. */
@@ -116,11 +116,11 @@ static iso_status agree_on_instructions(iso_context *ctx)
 static iso_status find_hosts(iso_runtime *runtime)
 {
     const iso_mesh *mesh = runtime->mesh;
-    runtime->host_of_slot = iso_new((size_t)mesh->slots * sizeof *runtime->host_of_slot);
+    runtime->host_of_slot = iso_new((size_t)mesh->n_slots * sizeof *runtime->host_of_slot);
     if (!runtime->host_of_slot)
-        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->slots);
+        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
     bool one = true;
-    for (int s = 0; s < mesh->slots; s++) {
+    for (int s = 0; s < mesh->n_slots; s++) {
         runtime->host_of_slot[s] = iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]);
         one &= runtime->host_of_slot[s] == runtime->host_of_slot[0];
     }
@@ -137,16 +137,16 @@ static size_t variable_offset(const void *arg, const iso_variable *variable, int
 
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates)
 {
-    for (int b = 0; updates->state && b < updates->buckets; b++) {
-        int count = updates->state[b].slots * runtime->locals;
+    for (int b = 0; updates->state && b < updates->n_buckets; b++) {
+        int count = updates->state[b].n_slots * runtime->n_locals;
         for (int i = 0; updates->state[b].data && i < count; i++)
             iso_free(updates->state[b].data[i]);
         iso_free(updates->state[b].data);
-        iso_free(updates->bucket[b].member);
+        iso_free(updates->buckets[b].members);
     }
-    iso_free(updates->bucket);
+    iso_free(updates->buckets);
     iso_free(updates->state);
-    iso_free(updates->apply);
+    iso_free(updates->applies);
     iso_free(updates);
 }
 
@@ -169,21 +169,21 @@ static void destroy(void *memory)
         iso_free(runtime->variable[i].first_on_host);
         iso_free(runtime->variable[i].first_of_all);
     }
-    for (int i = 0; runtime->local && i < runtime->locals; i++)
-        iso_free(runtime->local[i].arena);
-    for (int t = 0; runtime->scratch && t < runtime->threads; t++)
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++)
+        iso_free(runtime->locals[i].arena);
+    for (int t = 0; runtime->scratch && t < runtime->n_threads; t++)
         iso_free(runtime->scratch[t]);
     iso_fabric_destroy(runtime->fabric);
     iso_distribution_destroy(runtime->own_distribution);
-    iso_free(runtime->local);
+    iso_free(runtime->locals);
     iso_free(runtime->first_local);
     iso_free(runtime->scratch);
     iso_free(runtime->variable);
     iso_free(runtime->host_bytes);
     iso_free(runtime->host_of_slot);
-    for (int i = 0; i < runtime->spares; i++)
-        iso_free(runtime->spare[i].offset);
-    iso_free(runtime->spare);
+    for (int i = 0; i < runtime->n_spares; i++)
+        iso_free(runtime->spares[i].offset);
+    iso_free(runtime->spares);
     iso_free(runtime);
 }
 
@@ -201,7 +201,7 @@ static iso_status set_up(iso_runtime *runtime)
                                .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
     ISO_TRY(iso_agree(runtime->ctx, find_hosts(runtime)));
-    runtime->host_bytes = iso_new((size_t)runtime->hosts * sizeof *runtime->host_bytes);
+    runtime->host_bytes = iso_new((size_t)runtime->n_hosts * sizeof *runtime->host_bytes);
     ISO_TRY(iso_agree(runtime->ctx, runtime->host_bytes
                                         ? start_threads(runtime)
                                         : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
@@ -265,7 +265,7 @@ static size_t round_up(size_t bytes)
 static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_host,
                       iso_hash_key *key)
 {
-    for (int s = 0; s < runtime->mesh->slots; s++) {
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
         for (int i = 0; i < 2; i++) {
             uint64_t hash = by_host ? (uint64_t)host_of_slot(runtime, s) + 2 : 0;
@@ -279,7 +279,7 @@ static void make_keys(const iso_runtime *runtime, const iso_variable *variable, 
 static void place_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
 {
     iso_stored *stored = &runtime->variable[variable->id];
-    for (int s = 0; s < runtime->mesh->slots; s++) {
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
         if (first[s] != s) {
             stored->offset[s] = stored->offset[first[s]];
             continue;
@@ -294,7 +294,7 @@ static void place_copies(iso_runtime *runtime, const iso_variable *variable, con
 static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
 {
     iso_stored *stored = &runtime->variable[variable->id];
-    int slots = runtime->mesh->slots;
+    int slots = runtime->mesh->n_slots;
     size_t count = (size_t)slots;
     stored->layout = *layout;
     stored->offset = iso_new(count * sizeof *stored->offset);
@@ -332,7 +332,7 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
             return iso_error(
                 ISO_INVALID,
                 "variable '%s' lies as '%s' since the graph's first function; its layout is '%s' now",
-                runtime->graph->variable[i]->path, iso_layout_text(runtime->mesh, stored, was, sizeof was),
+                runtime->graph->variables[i]->path, iso_layout_text(runtime->mesh, stored, was, sizeof was),
                 iso_layout_text(runtime->mesh, said, now, sizeof now));
     }
     return ISO_OK;
@@ -341,20 +341,20 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
 static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 {
     iso_graph *graph = runtime->graph;
-    if (graph->variables > runtime->stored) {
+    if (graph->n_variables > runtime->stored) {
         iso_stored *grown =
-            iso_grow(runtime->variable, (size_t)runtime->stored, (size_t)graph->variables, sizeof *grown);
+            iso_grow(runtime->variable, (size_t)runtime->stored, (size_t)graph->n_variables, sizeof *grown);
         if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %d variables", graph->variables);
+            return iso_error(ISO_NO_MEMORY, "no memory for %d variables", graph->n_variables);
         runtime->variable = grown;
     }
     int first = runtime->stored;
-    runtime->stored = graph->variables;
+    runtime->stored = graph->n_variables;
     iso_status status = ISO_OK;
-    for (int i = first; i < graph->variables && status == ISO_OK; i++) {
+    for (int i = first; i < graph->n_variables && status == ISO_OK; i++) {
         runtime->variable[i] = (iso_stored){.placed = false};
-        status = place_variable(runtime, graph->variable[i], &program->variable_layout[i]);
-        graph->variable[i]->placed = true;
+        status = place_variable(runtime, graph->variables[i], &program->variable_layout[i]);
+        graph->variables[i]->placed = true;
     }
     return status;
 }
@@ -364,9 +364,9 @@ static iso_status initialize(iso_runtime *runtime, int first)
 {
     iso_status status = ISO_OK;
     for (int v = first; v < runtime->stored; v++)
-        for (int i = 0; i < runtime->locals && status == ISO_OK; i++) {
-            const iso_variable *variable = runtime->graph->variable[v];
-            int slot = runtime->local[i].slot;
+        for (int i = 0; i < runtime->n_locals && status == ISO_OK; i++) {
+            const iso_variable *variable = runtime->graph->variables[v];
+            int slot = runtime->locals[i].slot;
             if (runtime->variable[v].inherited || !iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
@@ -380,7 +380,7 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
 {
     iso_status status = ISO_OK;
     int first = runtime->stored;
-    if (runtime->graph->variables == first)
+    if (runtime->graph->n_variables == first)
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
     ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
@@ -406,12 +406,12 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
 {
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
-        for (int i = 0; i < runtime->locals; i++)
-            ISO_TRY(grow(&runtime->local[i].arena, arena, "the arena of a slot"));
+        for (int i = 0; i < runtime->n_locals; i++)
+            ISO_TRY(grow(&runtime->locals[i].arena, arena, "the arena of a slot"));
         runtime->arena_bytes = arena;
     }
     if (scratch > runtime->scratch_bytes) {
-        for (int t = 0; t < runtime->threads; t++)
+        for (int t = 0; t < runtime->n_threads; t++)
             ISO_TRY(grow(&runtime->scratch[t], scratch + SCRATCH_GAP, "the scratch memory of a thread"));
         runtime->scratch_bytes = scratch;
     }
@@ -437,11 +437,11 @@ done:
 static int list_applies(const iso_program *program, iso_op **apply)
 {
     int count = 0;
-    for (int i = 0; i < program->changes; i++) {
-        if (!program->change[i].apply)
+    for (int i = 0; i < program->n_changes; i++) {
+        if (!program->changes[i].apply)
             continue;
         if (apply)
-            apply[count] = program->change[i].apply;
+            apply[count] = program->changes[i].apply;
         count++;
     }
     return count;
@@ -450,7 +450,8 @@ static int list_applies(const iso_program *program, iso_op **apply)
 static iso_update_state *find_state(const iso_runtime *runtime, iso_op *const *apply, int applies)
 {
     for (iso_update_state *known = runtime->updates; known; known = known->next)
-        if (known->applies == applies && memcmp(known->apply, apply, (size_t)applies * sizeof(iso_op *)) == 0)
+        if (known->n_applies == applies &&
+            memcmp(known->applies, apply, (size_t)applies * sizeof(iso_op *)) == 0)
             return known;
     return NULL;
 }
@@ -469,19 +470,19 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
     iso_status status = ISO_OK;
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
     state->rule = iso_optimizer_rule_find(bucket->optimizer->rule);
-    state->slots = state->rule->slots(bucket->optimizer, state->name, initial);
+    state->n_slots = state->rule->slots(bucket->optimizer, state->name, initial);
     state->run = runtime->backend->optimizer(bucket->optimizer->rule, bucket->dtype);
     if (!state->run)
         return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",
                          runtime->backend->name, bucket->optimizer->rule, iso_dtype_name(bucket->dtype));
-    state->data = iso_new(((size_t)(state->slots * runtime->locals) + 1) * sizeof *state->data);
+    state->data = iso_new(((size_t)(state->n_slots * runtime->n_locals) + 1) * sizeof *state->data);
     if (!state->data)
         return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");
-    for (int i = 0; i < runtime->locals; i++) {
+    for (int i = 0; i < runtime->n_locals; i++) {
         int64_t begin, count;
-        iso_bucket_part(bucket, runtime->mesh, runtime->local[i].slot, &begin, &count);
-        for (int k = 0; k < state->slots; k++) {
-            void **data = &state->data[i * state->slots + k];
+        iso_bucket_part(bucket, runtime->mesh, runtime->locals[i].slot, &begin, &count);
+        for (int k = 0; k < state->n_slots; k++) {
+            void **data = &state->data[i * state->n_slots + k];
             ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(bucket->dtype), "the optimizer's state", data));
             fill(*data, bucket->dtype, count, initial[k]);
         }
@@ -493,10 +494,10 @@ done:
 static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
 {
     *to = *from;
-    to->member = iso_new((size_t)from->members * sizeof *to->member);
-    if (!to->member)
-        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->members);
-    memcpy(to->member, from->member, (size_t)from->members * sizeof *to->member);
+    to->members = iso_new((size_t)from->n_members * sizeof *to->members);
+    if (!to->members)
+        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->n_members);
+    memcpy(to->members, from->members, (size_t)from->n_members * sizeof *to->members);
     return ISO_OK;
 }
 
@@ -505,13 +506,13 @@ static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list 
 {
     iso_status status = ISO_OK;
     updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
-    updates->bucket = iso_new(((size_t)buckets->count + 1) * sizeof *updates->bucket);
-    if (!updates->state || !updates->bucket)
+    updates->buckets = iso_new(((size_t)buckets->count + 1) * sizeof *updates->buckets);
+    if (!updates->state || !updates->buckets)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
-    updates->buckets = buckets->count;
+    updates->n_buckets = buckets->count;
     for (int b = 0; b < buckets->count; b++) {
-        ISO_TRY(copy_bucket(&buckets->bucket[b], &updates->bucket[b]));
-        ISO_TRY(make_state(runtime, &buckets->bucket[b], &updates->state[b]));
+        ISO_TRY(copy_bucket(&buckets->buckets[b], &updates->buckets[b]));
+        ISO_TRY(make_state(runtime, &buckets->buckets[b], &updates->state[b]));
     }
 done:
     return status;
@@ -522,12 +523,12 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
 {
     iso_status status = ISO_OK;
     iso_update_state *fresh = iso_new(sizeof *fresh);
-    if (!fresh || !(fresh->apply = iso_new(((size_t)program->changes + 1) * sizeof *fresh->apply))) {
+    if (!fresh || !(fresh->applies = iso_new(((size_t)program->n_changes + 1) * sizeof *fresh->applies))) {
         iso_free(fresh);
         return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
     }
-    fresh->applies = list_applies(program, fresh->apply);
-    iso_update_state *known = find_state(runtime, fresh->apply, fresh->applies);
+    fresh->n_applies = list_applies(program, fresh->applies);
+    iso_update_state *known = find_state(runtime, fresh->applies, fresh->n_applies);
     if (!known)
         ISO_TRY(make_states(runtime, buckets, fresh));
     if (!known) {

@@ -13,9 +13,10 @@ typedef struct iso_stored {
     bool placed;
     bool inherited; /* the place and the value are those of a variable that was set aside */
     iso_layout layout;
-    iso_layout *shown;                  /* the same for users, made when one asks for it */
-    size_t *offset;                     /* [slots] */
-    bool *first_on_host, *first_of_all; /* [slots] no slot before, of its host or of any, has the same box */
+    iso_layout *shown; /* the same for users, made when one asks for it */
+    size_t *offset;    /* [n_slots] */
+    bool *first_on_host,
+        *first_of_all; /* [n_slots] no slot before, of its host or of any, has the same box */
 } iso_stored;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
@@ -23,7 +24,7 @@ typedef struct iso_spare {
     iso_dtype dtype;
     iso_shape shape;
     iso_layout layout;
-    size_t *offset; /* [slots] */
+    size_t *offset; /* [n_slots] */
 } iso_spare;
 
 /* A slot that this rank hosts. */
@@ -41,9 +42,9 @@ typedef struct iso_local_slot {
 
 /* An optimizer's state for one bucket: of each local slot, its part. */
 typedef struct iso_bucket_state {
-    int slots; /* kinds of state: momentum, velocity */
+    int n_slots; /* kinds of state: momentum, velocity */
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
-    void **data; /* [local slots * slots] */
+    void **data; /* [local slots * n_slots] */
     const iso_optimizer_rule *rule;
     iso_rule_run run; /* the rule's kernel */
 } iso_bucket_state;
@@ -51,11 +52,11 @@ typedef struct iso_bucket_state {
 /* The state behind one set of updates; functions over the same updates share it. */
 typedef struct iso_update_state {
     struct iso_update_state *next;
-    int applies;
-    iso_op **apply; /* the optimizers' ops, in order: they tell whose state it is */
-    int buckets;
-    iso_bucket *bucket;      /* [buckets] a copy of the first function's, whose members are its own */
-    iso_bucket_state *state; /* [buckets] */
+    int n_applies;
+    iso_op **applies; /* the optimizers' ops, in order: they tell whose state it is */
+    int n_buckets;
+    iso_bucket *buckets;     /* [n_buckets] a copy of the first function's, whose members are its own */
+    iso_bucket_state *state; /* [n_buckets] */
 } iso_update_state;
 
 typedef struct iso_runtime {
@@ -68,16 +69,16 @@ typedef struct iso_runtime {
     const iso_backend *backend;
     iso_site site;
     iso_thread_pool *pool;
-    int threads;
-    int locals;
-    iso_local_slot *local;
-    int *first_local;  /* [threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
-    int *host_of_slot; /* [slots] */
-    int stored, hosts;
+    int n_threads;
+    int n_locals;
+    iso_local_slot *locals;
+    int *first_local;  /* [n_threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
+    int *host_of_slot; /* [n_slots] */
+    int stored, n_hosts;
     iso_stored *variable;
-    size_t *host_bytes; /* [hosts] used in each host's area */
+    size_t *host_bytes; /* [n_hosts] used in each host's area */
     size_t arena_bytes, shared_bytes, scratch_bytes;
-    void **scratch;        /* [threads] */
+    void **scratch;        /* [n_threads] */
     unsigned generation;   /* counts moves of the memory above: plans bind again */
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step told all slots of, as a fault */
@@ -85,8 +86,8 @@ typedef struct iso_runtime {
     iso_update_state *updates;
     struct iso_function *functions; /* that there are */
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
-    int spares, spare_capacity;
-    iso_spare *spare;
+    int n_spares, spare_capacity;
+    iso_spare *spares;
 } iso_runtime;
 
 /* The graph's runtime, made with its first function. Collective. */

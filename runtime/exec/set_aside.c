@@ -34,11 +34,11 @@ static bool is_behind(const iso_graph *graph, const iso_tensor *tensor, int firs
 static bool uses(const iso_function *function, int first_op, int first_variable)
 {
     const iso_program *program = function->program;
-    for (int i = 0; i < program->values; i++)
-        if (is_behind(program->graph, program->value[i].tensor, first_op))
+    for (int i = 0; i < program->n_values; i++)
+        if (is_behind(program->graph, program->values[i].tensor, first_op))
             return true;
-    for (int i = 0; i < program->changes; i++)
-        if (program->change[i].variable->id >= first_variable)
+    for (int i = 0; i < program->n_changes; i++)
+        if (program->changes[i].variable->id >= first_variable)
             return true;
     return false;
 }
@@ -66,8 +66,8 @@ static iso_status check_others(const iso_set_aside *aside, iso_function *const *
 static void forget_variables(const iso_set_aside *aside, iso_function *const *own)
 {
     for (iso_function *f = aside->runtime->functions; f; f = f->next)
-        if (!is_among(own, f) && f->program->variables > aside->first_variable)
-            f->program->variables = aside->first_variable;
+        if (!is_among(own, f) && f->program->n_variables > aside->first_variable)
+            f->program->n_variables = aside->first_variable;
 }
 
 /* ---- setting aside ---- */
@@ -78,7 +78,7 @@ static iso_update_state *take_updates(iso_runtime *runtime, int first_op)
     iso_update_state *taken = NULL, **link = &runtime->updates;
     while (*link) {
         iso_update_state *updates = *link;
-        if (updates->applies == 0 || updates->apply[0]->id < first_op) {
+        if (updates->n_applies == 0 || updates->applies[0]->id < first_op) {
             link = &updates->next;
             continue;
         }
@@ -105,7 +105,7 @@ static iso_status set_variables_aside(iso_set_aside *aside)
         iso_free(rest);
         return iso_error(ISO_NO_MEMORY, "no memory to set %d variables aside", aside->count);
     }
-    memcpy(aside->variable, aside->graph->variable + first, (size_t)aside->count * sizeof *aside->variable);
+    memcpy(aside->variable, aside->graph->variables + first, (size_t)aside->count * sizeof *aside->variable);
     memcpy(rest, runtime->variable, first * sizeof *rest);
     aside->stored = runtime->variable;
     runtime->variable = rest;
@@ -182,21 +182,21 @@ static iso_status take_over(iso_runtime *runtime, int number, const iso_variable
             "variable '%s': compiling again would change its layout, which the first iso_compile "
             "has fixed",
             variable->path);
-    memcpy(stored->offset, had->offset, (size_t)runtime->mesh->slots * sizeof *stored->offset);
+    memcpy(stored->offset, had->offset, (size_t)runtime->mesh->n_slots * sizeof *stored->offset);
     aside->taken[number] = stored->inherited = true;
     return ISO_OK;
 }
 
 static bool take_spare(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored)
 {
-    for (int i = 0; i < runtime->spares; i++) {
-        iso_spare *spare = &runtime->spare[i];
+    for (int i = 0; i < runtime->n_spares; i++) {
+        iso_spare *spare = &runtime->spares[i];
         if (spare->dtype != variable->dtype || !iso_shape_equal(&spare->shape, &variable->shape) ||
             !iso_layout_equal(&spare->layout, &stored->layout))
             continue;
         iso_free(stored->offset);
         stored->offset = spare->offset;
-        *spare = runtime->spare[--runtime->spares];
+        *spare = runtime->spares[--runtime->n_spares];
         return true;
     }
     return false;
@@ -218,16 +218,16 @@ static void leave_place(iso_runtime *runtime, const iso_variable *variable, iso_
     iso_free(stored->shown);
     iso_free(stored->first_on_host);
     iso_free(stored->first_of_all);
-    if (spare && runtime->spares == runtime->spare_capacity) {
+    if (spare && runtime->n_spares == runtime->spare_capacity) {
         int wanted = runtime->spare_capacity ? runtime->spare_capacity * 2 : 8;
         iso_spare *grown =
-            iso_grow(runtime->spare, (size_t)runtime->spares, (size_t)wanted, sizeof *runtime->spare);
+            iso_grow(runtime->spares, (size_t)runtime->n_spares, (size_t)wanted, sizeof *runtime->spares);
         spare = grown != NULL;
-        runtime->spare = grown ? grown : runtime->spare;
+        runtime->spares = grown ? grown : runtime->spares;
         runtime->spare_capacity = grown ? wanted : runtime->spare_capacity;
     }
     if (spare)
-        runtime->spare[runtime->spares++] =
+        runtime->spares[runtime->n_spares++] =
             (iso_spare){variable->dtype, variable->shape, stored->layout, stored->offset};
     else
         iso_free(stored->offset);
@@ -238,7 +238,7 @@ static void leave_place(iso_runtime *runtime, const iso_variable *variable, iso_
 static void place_elements(const iso_state_shards *shards, const char *path, double *values)
 {
     for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *shard = &shards->shard[i];
+        const iso_state_shard *shard = &shards->shards[i];
         if (!shard->writer || strcmp(shard->path, path) != 0)
             continue;
         for (int64_t k = 0; k < shard->count; k++)
@@ -250,7 +250,7 @@ static void place_elements(const iso_state_shards *shards, const char *path, dou
 static void take_elements(const iso_state_shards *shards, const char *path, const double *values)
 {
     for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *shard = &shards->shard[i];
+        const iso_state_shard *shard = &shards->shards[i];
         if (strcmp(shard->path, path) != 0)
             continue;
         for (int64_t k = 0; k < shard->count; k++)
@@ -281,16 +281,16 @@ done:
 static const iso_bucket_state *state_of(const iso_update_state *list, const iso_variable *variable)
 {
     for (const iso_update_state *updates = list; updates; updates = updates->next)
-        for (int b = 0; b < updates->buckets; b++)
-            for (int m = 0; m < updates->bucket[b].members; m++)
-                if (strcmp(updates->bucket[b].member[m].variable->path, variable->path) == 0)
+        for (int b = 0; b < updates->n_buckets; b++)
+            for (int m = 0; m < updates->buckets[b].n_members; m++)
+                if (strcmp(updates->buckets[b].members[m].variable->path, variable->path) == 0)
                     return &updates->state[b];
     return NULL;
 }
 
 static bool has_slot(const iso_bucket_state *state, const char *name)
 {
-    for (int k = 0; state && k < state->slots; k++)
+    for (int k = 0; state && k < state->n_slots; k++)
         if (strcmp(state->name[k], name) == 0)
             return true;
     return false;
@@ -303,10 +303,10 @@ static iso_status give_bucket(const iso_set_aside *aside, const iso_bucket *buck
 {
     char path[ISO_MAX_SLOT_PATH];
     iso_status status = ISO_OK;
-    for (int m = 0; m < bucket->members; m++) {
-        const iso_variable *variable = bucket->member[m].variable;
+    for (int m = 0; m < bucket->n_members; m++) {
+        const iso_variable *variable = bucket->members[m].variable;
         const iso_bucket_state *had = state_of(aside->updates, variable);
-        for (int k = 0; k < state->slots; k++) {
+        for (int k = 0; k < state->n_slots; k++) {
             if (!had || had->rule != state->rule || !has_slot(had, state->name[k]))
                 continue;
             iso_optimizer_slot_path(bucket->optimizer->rule, variable, state->name[k], path);
@@ -327,12 +327,12 @@ iso_status iso_set_aside_give_state(iso_set_aside *aside)
     for (const iso_update_state *u = aside->updates; u && status == ISO_OK; u = u->next)
         status = iso_runtime_add_updates(runtime, u, &from);
     for (const iso_update_state *u = runtime->updates; u && status == ISO_OK; u = u->next)
-        if (u->applies > 0 && u->apply[0]->id >= aside->first_op)
+        if (u->n_applies > 0 && u->applies[0]->id >= aside->first_op)
             status = iso_runtime_add_updates(runtime, u, &to);
     ISO_TRY(iso_agree(runtime->ctx, status));
     for (const iso_update_state *u = runtime->updates; u; u = u->next)
-        for (int b = 0; u->applies > 0 && u->apply[0]->id >= aside->first_op && b < u->buckets; b++)
-            ISO_TRY(give_bucket(aside, &u->bucket[b], &u->state[b], &from, &to));
+        for (int b = 0; u->n_applies > 0 && u->applies[0]->id >= aside->first_op && b < u->n_buckets; b++)
+            ISO_TRY(give_bucket(aside, &u->buckets[b], &u->state[b], &from, &to));
 done:
     iso_state_shards_free(&from);
     iso_state_shards_free(&to);
@@ -361,8 +361,8 @@ static void end_runtime(iso_set_aside *aside)
     graph->distribution = iso_distribution_hold(aside->distribution);
     graph->restore = aside->restore;
     graph->restore_user = aside->restore_user;
-    for (int i = 0; i < graph->variables; i++)
-        graph->variable[i]->placed = false;
+    for (int i = 0; i < graph->n_variables; i++)
+        graph->variables[i]->placed = false;
 }
 
 void iso_set_aside_put_back(iso_set_aside *aside)
@@ -375,7 +375,7 @@ void iso_set_aside_put_back(iso_set_aside *aside)
     }
     free_updates(runtime, take_updates(runtime, aside->first_op));
     for (int i = aside->first_variable; i < runtime->stored; i++)
-        leave_place(runtime, aside->graph->variable[i], &runtime->variable[i],
+        leave_place(runtime, aside->graph->variables[i], &runtime->variable[i],
                     runtime->variable[i].inherited);
     if (runtime->stored > aside->first_variable)
         runtime->stored = aside->first_variable;

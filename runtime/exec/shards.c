@@ -21,12 +21,12 @@ static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 {
     if ((shards->count & (shards->count - 1)) == 0) {
         size_t wanted = shards->count ? (size_t)shards->count * 2 : 1;
-        iso_state_shard *grown = iso_grow(shards->shard, (size_t)shards->count, wanted, sizeof *grown);
+        iso_state_shard *grown = iso_grow(shards->shards, (size_t)shards->count, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        shards->shard = grown;
+        shards->shards = grown;
     }
-    shards->shard[shards->count++] = fresh;
+    shards->shards[shards->count++] = fresh;
     return ISO_OK;
 }
 
@@ -44,7 +44,7 @@ static void find_holders(const iso_runtime *runtime, const iso_variable *variabl
 {
     memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
     h->count = 0;
-    for (int s = 0; s < runtime->mesh->slots; s++) {
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
         int rank = runtime->mesh->rank_of_slot[s];
         if (h->seen[rank])
             continue;
@@ -134,7 +134,7 @@ done:
 static bool held_before(const iso_runtime *runtime, const iso_variable *variable, int l, const iso_box *box)
 {
     for (int k = 0; k < l; k++) {
-        iso_box theirs = iso_runtime_variable_box(runtime, variable, runtime->local[k].slot);
+        iso_box theirs = iso_runtime_variable_box(runtime, variable, runtime->locals[k].slot);
         if (iso_box_equal(box, &theirs))
             return true;
     }
@@ -145,8 +145,8 @@ static iso_status add_variable(const iso_runtime *runtime, const iso_variable *v
                                iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
-    for (int l = 0; l < runtime->locals && status == ISO_OK; l++) {
-        int slot = runtime->local[l].slot;
+    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
+        int slot = runtime->locals[l].slot;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
         if (!held_before(runtime, variable, l, &box))
             status = add_share(runtime, variable, slot, &box, h, shards);
@@ -161,7 +161,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
     iso_status status =
         h.rank && h.seen ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks);
     for (int v = 0; v < runtime->stored && status == ISO_OK; v++)
-        status = add_variable(runtime, runtime->graph->variable[v], &h, shards);
+        status = add_variable(runtime, runtime->graph->variables[v], &h, shards);
     iso_free(h.rank);
     iso_free(h.seen);
     return status;
@@ -180,7 +180,7 @@ static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket
                             const iso_bucket_state *state, const iso_bucket_member *member, int local,
                             iso_state_shards *shards)
 {
-    int slot = runtime->local[local].slot;
+    int slot = runtime->locals[local].slot;
     int64_t begin, count;
     iso_status status = ISO_OK;
     iso_bucket_part(bucket, runtime->mesh, slot, &begin, &count);
@@ -188,11 +188,11 @@ static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket
     int64_t end = member->offset + iso_box_count(&box);
     int64_t from = member->offset > begin ? member->offset : begin,
             to = end < begin + count ? end : begin + count;
-    for (int k = 0; k < state->slots && from < to; k++) {
+    for (int k = 0; k < state->n_slots && from < to; k++) {
         char path[ISO_MAX_SLOT_PATH];
         iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], path);
         const char *kept = iso_graph_keep_text(runtime->graph, path);
-        char *data = state->data[local * state->slots + k];
+        char *data = state->data[local * state->n_slots + k];
         ISO_TRY(add_shard(
             shards, (iso_state_shard){.path = kept,
                                       .dtype = bucket->dtype,
@@ -211,11 +211,11 @@ iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_
                                    iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
-    for (int b = 0; b < updates->buckets; b++)
-        for (int m = 0; m < updates->bucket[b].members; m++)
-            for (int l = 0; l < runtime->locals && status == ISO_OK; l++)
-                status = add_state(runtime, &updates->bucket[b], &updates->state[b],
-                                   &updates->bucket[b].member[m], l, shards);
+    for (int b = 0; b < updates->n_buckets; b++)
+        for (int m = 0; m < updates->buckets[b].n_members; m++)
+            for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
+                status = add_state(runtime, &updates->buckets[b], &updates->state[b],
+                                   &updates->buckets[b].members[m], l, shards);
     return status;
 }
 
@@ -241,6 +241,6 @@ void iso_state_shards_free(iso_state_shards *shards)
 {
     if (!shards)
         return;
-    iso_free(shards->shard);
+    iso_free(shards->shards);
     *shards = (iso_state_shards){0};
 }

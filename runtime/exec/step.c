@@ -106,9 +106,9 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
 {
     const iso_plan *plan = s->ready->plan;
     *sp->fault = sp->local->fault.raised ? 1 : 0;
-    run_assigns(sp->gradient, sp->gradients);
+    run_assigns(sp->gradients, sp->n_gradients);
     for (int b = 0; b < plan->buckets->count; b++)
-        iso_updates_prepare(s->runtime, &plan->buckets->bucket[b], &s->function->updates->state[b],
+        iso_updates_prepare(s->runtime, &plan->buckets->buckets[b], &s->function->updates->state[b],
                             plan->program, sp->local->slot, &rates[b]);
 }
 
@@ -119,7 +119,7 @@ static void tell_failures(const step *s)
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
     if (runtime->failures_reported > 0) {
         iso_fabric_failure(runtime->fabric);
-        iso_fault_raise(&runtime->local[0].fault, "%s", iso_error_message());
+        iso_fault_raise(&runtime->locals[0].fault, "%s", iso_error_message());
     }
 }
 
@@ -130,7 +130,7 @@ static void change_state(const step *s, int local, const iso_rates *rates)
     if (*sp->fault_total != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
     iso_updates_apply(s->runtime, s->ready, s->function->updates, local, rates);
-    run_assigns(sp->assign, sp->assigns);
+    run_assigns(sp->assigns, sp->n_assigns);
 }
 
 /* An exchange of the end of a step: its event holds the waits before and after. */
@@ -151,7 +151,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
-        iso_exchange_pull(weight_gather, s->runtime->local[l].slot);
+        iso_exchange_pull(weight_gather, s->runtime->locals[l].slot);
         note(s, l, ISO_EVENT_PULL, -1, pull);
     }
     end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
@@ -164,7 +164,7 @@ static void run_faults(const step *s, int thread, int first, int end)
     int64_t begin = tick(s);
     iso_exchange_begin(faults, thread);
     for (int l = first; l < end; l++)
-        iso_exchange_pull(faults, s->runtime->local[l].slot);
+        iso_exchange_pull(faults, s->runtime->locals[l].slot);
     iso_exchange_end(faults, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
 }
@@ -188,7 +188,7 @@ static void run_end(const step *s, int thread, int first, int end)
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
-        iso_exchange_pull(plan->epilogue, s->runtime->local[l].slot);
+        iso_exchange_pull(plan->epilogue, s->runtime->locals[l].slot);
         note(s, l, ISO_EVENT_PULL, -1, pull);
         int64_t update = tick(s);
         change_state(s, l, rates);
@@ -204,15 +204,15 @@ static void run_end(const step *s, int thread, int first, int end)
 /* The next instruction for which slots meet. */
 static int next_meeting(const iso_plan *plan, int from)
 {
-    while (from < plan->instructions && plan->instruction[from].kind != ISO_EXCHANGE &&
-           plan->instruction[from].kind != ISO_BEGIN)
+    while (from < plan->n_instructions && plan->instructions[from].kind != ISO_EXCHANGE &&
+           plan->instructions[from].kind != ISO_BEGIN)
         from++;
     return from;
 }
 
 static void run_exchange(const step *s, int number, int thread, int first, int end)
 {
-    const iso_instruction *instruction = &s->ready->plan->instruction[number];
+    const iso_instruction *instruction = &s->ready->plan->instructions[number];
     iso_exchange *exchange = instruction->exchange;
     int64_t begin = tick(s);
     if (instruction->kind == ISO_BEGIN || instruction->begin == number)
@@ -225,7 +225,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     note_all(s, first, end, ISO_EVENT_WAIT, number, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
-        iso_exchange_pull(exchange, s->runtime->local[l].slot);
+        iso_exchange_pull(exchange, s->runtime->locals[l].slot);
         note(s, l, ISO_EVENT_PULL, number, pull);
     }
     int64_t done = tick(s);
@@ -241,7 +241,7 @@ static void run_thread(void *arg, int thread)
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool travels = thread == 0 && !s->runtime->site.one_host;
     int64_t step_begin = tick(s);
-    for (int i = 0; i < plan->instructions;) {
+    for (int i = 0; i < plan->n_instructions;) {
         int stop = next_meeting(plan, i);
         for (int l = first; l < end; l++)
             for (int k = i; k < stop; k++) {
@@ -251,7 +251,7 @@ static void run_thread(void *arg, int thread)
                 if (travels)
                     iso_fabric_progress(s->runtime->fabric);
             }
-        if (stop < plan->instructions)
+        if (stop < plan->n_instructions)
             run_exchange(s, stop++, thread, first, end);
         i = stop;
     }
@@ -266,11 +266,11 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
     s.recorder = iso_recorder_of_step(function->recorder);
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
-    for (int l = 0; l < runtime->locals; l++)
-        runtime->local[l].fault.raised = false, runtime->local[l].read_status = ISO_OK;
-    for (int l = 0; refusal && l < runtime->locals; l++)
-        iso_fault_raise(&runtime->local[l].fault, "%s", refusal);
-    if (runtime->locals == 0)
+    for (int l = 0; l < runtime->n_locals; l++)
+        runtime->locals[l].fault.raised = false, runtime->locals[l].read_status = ISO_OK;
+    for (int l = 0; refusal && l < runtime->n_locals; l++)
+        iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
+    if (runtime->n_locals == 0)
         return 0;
     iso_thread_pool_run(runtime->pool, run_thread, &s);
     return *ready->slot[0].fault_total;

@@ -26,9 +26,9 @@ enum {
  * the rows of all inputs are split. Choice 0 is the layout without a key. */
 typedef struct item {
     int variable; /* the first of them */
-    int members, *member;
-    int choices, chosen;
-    iso_layout *choice;
+    int n_members, *members;
+    int n_choices, chosen;
+    iso_layout *choices;
 } item;
 
 typedef struct outcome {
@@ -47,11 +47,11 @@ typedef struct search {
     iso_mesh *mesh;
     const iso_function_options *function;
     const iso_suggest_options *options;
-    int items, tried;
+    int n_items, tried;
     int64_t work; /* instructions planned so far */
-    int known_count, known_room;
+    int n_known, known_room;
     known *known; /* hash table */
-    item item[MOST_ITEMS + 1];
+    item items[MOST_ITEMS + 1];
 } search;
 
 /* ---- what a step costs ---- */
@@ -77,7 +77,7 @@ static double narrowness(const iso_shape *local)
 
 static double cost_of_op(const iso_plan_report *r, const iso_report_op *op)
 {
-    double elements = 1, flops = op->flops / r->slots;
+    double elements = 1, flops = op->flops / r->n_slots;
     bool computes = op->kind == ISO_REPORT_OP || op->kind == ISO_REPORT_PRODUCT;
     if (!computes && op->kind != ISO_REPORT_COPY)
         return 0;
@@ -90,9 +90,9 @@ static double cost_of_op(const iso_plan_report *r, const iso_report_op *op)
 static double weights_of_others(const iso_plan_report *r)
 {
     double bytes = 0;
-    for (int i = 0; i < r->variables; i++)
-        if (r->variable[i].split > 1)
-            bytes += (double)r->variable[i].bytes * (r->variable[i].split - 1) / r->variable[i].split;
+    for (int i = 0; i < r->n_variables; i++)
+        if (r->variables[i].split > 1)
+            bytes += (double)r->variables[i].bytes * (r->variables[i].split - 1) / r->variables[i].split;
     return bytes;
 }
 
@@ -100,11 +100,11 @@ double iso_suggest_cost(const iso_plan_report *r)
 {
     if (ISO_ANY_NULL_AS("report", r))
         return 0;
-    bool away = r->hosts > 1;
-    double cost = r->bytes / r->slots * (away ? BYTE_AWAY : BYTE_HERE) + WEIGHT_BYTE * weights_of_others(r);
-    for (int i = 0; i < r->ops; i++) {
-        cost += cost_of_op(r, &r->op[i]);
-        if (r->slots > 1 && r->op[i].kind == ISO_REPORT_EXCHANGE)
+    bool away = r->n_hosts > 1;
+    double cost = r->bytes / r->n_slots * (away ? BYTE_AWAY : BYTE_HERE) + WEIGHT_BYTE * weights_of_others(r);
+    for (int i = 0; i < r->n_ops; i++) {
+        cost += cost_of_op(r, &r->ops[i]);
+        if (r->n_slots > 1 && r->ops[i].kind == ISO_REPORT_EXCHANGE)
             cost += away ? MEETING_AWAY : MEETING_HERE;
     }
     return cost;
@@ -114,12 +114,12 @@ double iso_suggest_cost(const iso_plan_report *r)
 
 static bool add_choice(item *it, const iso_layout *layout)
 {
-    for (int i = 0; i < it->choices; i++)
-        if (iso_layout_equal(&it->choice[i], layout))
+    for (int i = 0; i < it->n_choices; i++)
+        if (iso_layout_equal(&it->choices[i], layout))
             return true;
-    if (it->choices == MOST_CHOICES)
+    if (it->n_choices == MOST_CHOICES)
         return false;
-    it->choice[it->choices++] = *layout;
+    it->choices[it->n_choices++] = *layout;
     return true;
 }
 
@@ -138,7 +138,7 @@ static bool divides(const search *s, const iso_shape *shape, int dim, int axis)
 static void list_choices(search *s, item *it, const iso_shape *shape)
 {
     iso_layout whole = iso_layout_whole(shape->rank), layout;
-    int axes = s->mesh->axes, last = shape->rank - 1;
+    int axes = s->mesh->n_axes, last = shape->rank - 1;
     add_choice(it, &whole);
     for (int d = last; d >= 0; d--)
         for (int a = axes - 1; a >= 0; a--) {
@@ -152,7 +152,7 @@ static void list_choices(search *s, item *it, const iso_shape *shape)
         for (int a = 0; a < axes; a++)
             if (s->mesh->size[a] > 1)
                 shard(&layout, d, a);
-        if (shape->dim[d] >= s->mesh->slots)
+        if (shape->dim[d] >= s->mesh->n_slots)
             add_choice(it, &layout);
     }
     for (int a = 0; last > 0 && a < axes; a++)
@@ -171,17 +171,17 @@ static void list_rows(search *s, item *it)
 {
     iso_layout first = iso_layout_whole(1), all = iso_layout_whole(1);
     shard(&first, 0, 0);
-    for (int a = 0; a < s->mesh->axes; a++)
+    for (int a = 0; a < s->mesh->n_axes; a++)
         shard(&all, 0, a);
     add_choice(it, &first);
-    if (s->mesh->axes > 1)
+    if (s->mesh->n_axes > 1)
         add_choice(it, &all);
 }
 
 static int64_t elements(const iso_graph *graph, int variable)
 {
     int64_t count = 0;
-    return iso_shape_count(&graph->variable[variable]->shape, &count) == ISO_OK ? count : 0;
+    return iso_shape_count(&graph->variables[variable]->shape, &count) == ISO_OK ? count : 0;
 }
 
 typedef struct weighed {
@@ -216,44 +216,44 @@ static int place_among_kernels(const search *s, int variable)
 {
     int place = 0;
     for (int i = 0; i < variable; i++)
-        place += iso_variable_trainable(s->graph->variable[i]) && s->graph->variable[i]->shape.rank > 1;
+        place += iso_variable_trainable(s->graph->variables[i]) && s->graph->variables[i]->shape.rank > 1;
     return place;
 }
 
 static item *find_like(search *s, int variable)
 {
-    const iso_variable *v = s->graph->variable[variable];
-    for (int i = 1; i < s->items; i++) {
-        const iso_variable *first = s->graph->variable[s->item[i].variable];
+    const iso_variable *v = s->graph->variables[variable];
+    for (int i = 1; i < s->n_items; i++) {
+        const iso_variable *first = s->graph->variables[s->items[i].variable];
         if (iso_shape_equal(&first->shape, &v->shape) && same_role(first->path, v->path) &&
-            place_among_kernels(s, variable) % 2 == place_among_kernels(s, s->item[i].variable) % 2)
-            return &s->item[i];
+            place_among_kernels(s, variable) % 2 == place_among_kernels(s, s->items[i].variable) % 2)
+            return &s->items[i];
     }
     return NULL;
 }
 
 static iso_status add_member(item *it, int variable)
 {
-    int *grown = iso_grow(it->member, (size_t)it->members, (size_t)it->members + 1, sizeof *grown);
+    int *grown = iso_grow(it->members, (size_t)it->n_members, (size_t)it->n_members + 1, sizeof *grown);
     if (!grown)
         return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
-    it->member = grown;
-    it->member[it->members++] = variable;
+    it->members = grown;
+    it->members[it->n_members++] = variable;
     return ISO_OK;
 }
 
 static iso_status new_item(search *s, int variable)
 {
-    item *it = &s->item[s->items];
-    *it = (item){.variable = variable, .choice = iso_new(MOST_CHOICES * sizeof *it->choice)};
-    if (!it->choice)
+    item *it = &s->items[s->n_items];
+    *it = (item){.variable = variable, .choices = iso_new(MOST_CHOICES * sizeof *it->choices)};
+    if (!it->choices)
         return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
-    s->items++;
+    s->n_items++;
     if (variable == ROWS) {
         list_rows(s, it);
         return ISO_OK;
     }
-    list_choices(s, it, &s->graph->variable[variable]->shape);
+    list_choices(s, it, &s->graph->variables[variable]->shape);
     return add_member(it, variable);
 }
 
@@ -261,8 +261,8 @@ static iso_status new_item(search *s, int variable)
 static int order_variables(const iso_graph *graph, weighed *order)
 {
     int count = 0;
-    for (int i = 0; i < graph->variables; i++)
-        if (iso_variable_trainable(graph->variable[i]) && graph->variable[i]->shape.rank > 0)
+    for (int i = 0; i < graph->n_variables; i++)
+        if (iso_variable_trainable(graph->variables[i]) && graph->variables[i]->shape.rank > 0)
             order[count++] = (weighed){elements(graph, i), i};
     qsort(order, (size_t)count, sizeof *order, heavier);
     return count;
@@ -271,16 +271,16 @@ static int order_variables(const iso_graph *graph, weighed *order)
 static iso_status list_items(search *s)
 {
     iso_status status = ISO_OK;
-    weighed *order = iso_new(((size_t)s->graph->variables + 1) * sizeof *order);
+    weighed *order = iso_new(((size_t)s->graph->n_variables + 1) * sizeof *order);
     if (!order)
-        return iso_error(ISO_NO_MEMORY, "no memory to order %d variables", s->graph->variables);
+        return iso_error(ISO_NO_MEMORY, "no memory to order %d variables", s->graph->n_variables);
     int count = order_variables(s->graph, order);
     ISO_TRY(new_item(s, ROWS));
     for (int i = 0; i < count; i++) {
         item *like = find_like(s, order[i].variable);
         if (like)
             ISO_TRY(add_member(like, order[i].variable));
-        else if (s->items <= MOST_ITEMS)
+        else if (s->n_items <= MOST_ITEMS)
             ISO_TRY(new_item(s, order[i].variable));
     }
 done:
@@ -304,13 +304,13 @@ typedef iso_status (*layout_visit)(void *arg, const char *path, const iso_layout
 static iso_status visit_layouts(const search *s, layout_visit visit, void *arg)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < s->items; i++) {
-        const item *it = &s->item[i];
-        const iso_layout *layout = &it->choice[it->chosen];
+    for (int i = 0; i < s->n_items; i++) {
+        const item *it = &s->items[i];
+        const iso_layout *layout = &it->choices[it->chosen];
         if (it->chosen == 0)
             continue;
-        for (int m = 0; m < it->members; m++)
-            ISO_TRY(visit(arg, s->graph->variable[it->member[m]]->path, layout));
+        for (int m = 0; m < it->n_members; m++)
+            ISO_TRY(visit(arg, s->graph->variables[it->members[m]]->path, layout));
         for (int k = 0; it->variable == ROWS && k < ISO_MAX_FUNCTION_INPUTS && s->function->inputs[k]; k++) {
             char path[512];
             iso_layout input = input_layout(layout, iso_tensor_shape(s->function->inputs[k]));
@@ -338,8 +338,8 @@ static void weigh(const search *s, const iso_plan_report *r, outcome *out)
 {
     const iso_suggest_options *o = s->options;
     *out = (outcome){.cost = iso_suggest_cost(r),
-                     .flops = r->flops / r->slots,
-                     .bytes = r->bytes / r->slots,
+                     .flops = r->flops / r->n_slots,
+                     .bytes = r->bytes / r->n_slots,
                      .slot_bytes = r->slot.total,
                      .host_bytes = r->host.total};
     double needed = (double)(o->memory_of_slot ? out->slot_bytes : out->host_bytes);
@@ -360,7 +360,7 @@ static iso_status plan_it(search *s, outcome *out)
     ISO_TRY(iso_function_plan(s->graph, s->options->rows, s->options->slots_per_host, s->function, &report));
     weigh(s, report, out);
     s->tried++;
-    s->work += report->ops;
+    s->work += report->n_ops;
     if (s->options->progress)
         s->options->progress(s->options->user, s->tried);
 done:
@@ -376,8 +376,8 @@ done:
 static uint64_t key_of_choices(const search *s)
 {
     uint64_t key = 0;
-    for (int i = 0; i < s->items; i++)
-        key = iso_hash_mix(key ^ (uint64_t)s->item[i].chosen);
+    for (int i = 0; i < s->n_items; i++)
+        key = iso_hash_mix(key ^ (uint64_t)s->items[i].chosen);
     return key ? key : 1;
 }
 
@@ -392,7 +392,7 @@ static known *find_known(known *table, int room, uint64_t key)
 static iso_status grow_known(search *s)
 {
     int room = s->known_room ? 2 * s->known_room : 256;
-    if (2 * s->known_count < s->known_room)
+    if (2 * s->n_known < s->known_room)
         return ISO_OK;
     known *table = iso_new((size_t)room * sizeof *table);
     if (!table)
@@ -419,7 +419,7 @@ static iso_status try_it(search *s, outcome *out)
         if (status != ISO_OK)
             return status;
         place->key = key;
-        s->known_count++;
+        s->n_known++;
     }
     *out = place->outcome;
     return ISO_OK;
@@ -446,7 +446,7 @@ static bool better(const outcome *a, const outcome *b)
 static iso_status improve(search *s, item *it, outcome *best, bool *changed)
 {
     int kept = it->chosen;
-    for (int i = 0; i < it->choices; i++) {
+    for (int i = 0; i < it->n_choices; i++) {
         outcome trial = {0};
         if (i == kept || !has_time(s))
             continue;
@@ -471,8 +471,8 @@ static iso_status descend(search *s, outcome *best)
     iso_status status = try_it(s, best);
     for (int sweep = 0; changed && sweep < MOST_SWEEPS; sweep++) {
         changed = false;
-        for (int i = 1; i < s->items && status == ISO_OK && has_time(s); i++)
-            status = improve(s, &s->item[i], best, &changed);
+        for (int i = 1; i < s->n_items && status == ISO_OK && has_time(s); i++)
+            status = improve(s, &s->items[i], best, &changed);
     }
     return status;
 }
@@ -483,12 +483,12 @@ static iso_status descend(search *s, outcome *best)
  */
 static int find_choice(const search *s, const item *it, int dim, uint32_t axes)
 {
-    iso_layout wanted = iso_layout_whole(it->choice[0].rank);
-    for (int a = 0; a < s->mesh->axes; a++)
+    iso_layout wanted = iso_layout_whole(it->choices[0].rank);
+    for (int a = 0; a < s->mesh->n_axes; a++)
         if (axes & 1u << a && s->mesh->size[a] > 1)
             shard(&wanted, dim, a);
-    for (int i = 0; i < it->choices; i++)
-        if (iso_layout_equal(&it->choice[i], &wanted))
+    for (int i = 0; i < it->n_choices; i++)
+        if (iso_layout_equal(&it->choices[i], &wanted))
             return i;
     return 0;
 }
@@ -499,10 +499,10 @@ typedef enum start_pattern { REPLICATED, COLUMNS, PAIRS, PATTERNS } start_patter
 
 static void set_pattern(search *s, int rows, start_pattern pattern, uint32_t axes)
 {
-    s->item[0].chosen = rows;
-    for (int i = 1; i < s->items; i++) {
-        item *it = &s->item[i];
-        int last = it->choice[0].rank - 1;
+    s->items[0].chosen = rows;
+    for (int i = 1; i < s->n_items; i++) {
+        item *it = &s->items[i];
+        int last = it->choices[0].rank - 1;
         bool second = pattern == PAIRS && last > 0 && place_among_kernels(s, it->variable) % 2;
         it->chosen = pattern == REPLICATED || last == 0 ? 0 : find_choice(s, it, last - second, axes);
     }
@@ -535,11 +535,11 @@ static iso_status add_start(search *s, starts *all, int rows, start_pattern patt
 static iso_status list_starts(search *s, starts *all)
 {
     iso_status status = ISO_OK;
-    uint32_t every = (1u << s->mesh->axes) - 1;
-    for (int rows = 0; rows < s->item[0].choices; rows++) {
+    uint32_t every = (1u << s->mesh->n_axes) - 1;
+    for (int rows = 0; rows < s->items[0].n_choices; rows++) {
         ISO_TRY(add_start(s, all, rows, REPLICATED, 0));
         for (int k = COLUMNS; k < PATTERNS; k++) {
-            for (int a = 0; a < s->mesh->axes && s->mesh->axes > 1; a++)
+            for (int a = 0; a < s->mesh->n_axes && s->mesh->n_axes > 1; a++)
                 if (s->mesh->size[a] > 1)
                     ISO_TRY(add_start(s, all, rows, (start_pattern)k, 1u << a));
             ISO_TRY(add_start(s, all, rows, (start_pattern)k, every));
@@ -572,8 +572,8 @@ typedef struct record {
 static void keep(const search *s, const outcome *found, record *best)
 {
     best->outcome = *found;
-    for (int i = 0; i < s->items; i++)
-        best->chosen[i] = s->item[i].chosen;
+    for (int i = 0; i < s->n_items; i++)
+        best->chosen[i] = s->items[i].chosen;
 }
 
 /* Data parallel: replicated variables, and rows split the better way. */
@@ -611,8 +611,8 @@ static iso_status find_best(search *s, outcome *found)
     }
     if (!is_clearly_better(&best.outcome, &plain.outcome))
         best = plain;
-    for (int i = 0; i < s->items; i++)
-        s->item[i].chosen = best.chosen[i];
+    for (int i = 0; i < s->n_items; i++)
+        s->items[i].chosen = best.chosen[i];
     *found = best.outcome;
 done:
     return status;
@@ -637,15 +637,15 @@ static iso_status write_layout(void *arg, const char *path, const iso_layout *la
         iso_free(value);
         return iso_error(ISO_NO_MEMORY, "no memory for a suggestion");
     }
-    out->layout[out->layouts++] = (iso_suggested_layout){key, value};
+    out->layouts[out->n_layouts++] = (iso_suggested_layout){key, value};
     return ISO_OK;
 }
 
 static iso_status make_suggestion(const search *s, const outcome *best, iso_suggestion **out)
 {
     iso_suggestion *made = iso_new(sizeof *made);
-    size_t most = (size_t)s->graph->variables + ISO_MAX_FUNCTION_INPUTS;
-    if (!made || !(made->layout = iso_new(most * sizeof *made->layout))) {
+    size_t most = (size_t)s->graph->n_variables + ISO_MAX_FUNCTION_INPUTS;
+    if (!made || !(made->layouts = iso_new(most * sizeof *made->layouts))) {
         iso_free(made);
         return iso_error(ISO_NO_MEMORY, "no memory for a suggestion");
     }
@@ -666,8 +666,8 @@ static iso_status make_suggestion(const search *s, const outcome *best, iso_sugg
 
 static void free_item(item *it)
 {
-    iso_free(it->choice);
-    iso_free(it->member);
+    iso_free(it->choices);
+    iso_free(it->members);
 }
 
 iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,
@@ -687,8 +687,8 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
     ISO_TRY(find_best(s, &best));
     ISO_TRY(make_suggestion(s, &best, suggestion));
 done:
-    for (int i = 0; i < s->items; i++)
-        free_item(&s->item[i]);
+    for (int i = 0; i < s->n_items; i++)
+        free_item(&s->items[i]);
     iso_free(s->known);
     iso_free(s);
     return status;
@@ -698,10 +698,10 @@ void iso_suggestion_destroy(iso_suggestion *suggestion)
 {
     if (!suggestion)
         return;
-    for (int i = 0; i < suggestion->layouts; i++) {
-        iso_free((char *)suggestion->layout[i].path);
-        iso_free((char *)suggestion->layout[i].layout);
+    for (int i = 0; i < suggestion->n_layouts; i++) {
+        iso_free((char *)suggestion->layouts[i].path);
+        iso_free((char *)suggestion->layouts[i].layout);
     }
-    iso_free(suggestion->layout);
+    iso_free(suggestion->layouts);
     iso_free(suggestion);
 }

@@ -30,8 +30,8 @@ typedef struct iso_suggested_layout {
 /* Layouts of variables and inputs; what is not named is replicated, and rows are split over the mesh's first
  * axis. */
 typedef struct iso_suggestion {
-    int layouts;
-    iso_suggested_layout *layout;
+    int n_layouts;
+    iso_suggested_layout *layouts;
     int tried;                      /* plans that were compared */
     bool fits;                      /* within the memory asked for */
     double flops, bytes;            /* of a slot in a step: the mean */

@@ -13,7 +13,7 @@ typedef struct worker {
 } worker;
 
 struct iso_thread_pool {
-    int threads, started;
+    int n_threads, started;
     bool crowded, stop;
     worker *workers;
     iso_job job;
@@ -25,7 +25,7 @@ struct iso_thread_pool {
 /* The value of `done` when a round is over. */
 static uint32_t ends_of(const iso_thread_pool *pool, uint32_t round)
 {
-    return round * (uint32_t)(pool->threads - 1);
+    return round * (uint32_t)(pool->n_threads - 1);
 }
 
 static void *work(void *arg)
@@ -58,7 +58,7 @@ iso_status iso_thread_pool_create(int threads, bool crowded, iso_thread_pool **o
         iso_free(workers);
         return iso_error(ISO_NO_MEMORY, "no memory for %d threads", threads);
     }
-    pool->threads = threads;
+    pool->n_threads = threads;
     pool->crowded = crowded;
     pool->workers = workers;
     pool->started = 1;
@@ -90,12 +90,12 @@ void iso_thread_pool_destroy(iso_thread_pool *pool)
 void iso_thread_pool_run(iso_thread_pool *pool, iso_job job, void *arg)
 {
     uint32_t round = 0;
-    if (pool->threads > 1) {
+    if (pool->n_threads > 1) {
         pool->job = job;
         pool->arg = arg;
         round = begin_round(pool);
     }
     job(arg, 0);
-    if (pool->threads > 1)
+    if (pool->n_threads > 1)
         iso_count_await(&pool->done, ends_of(pool, round), pool->crowded);
 }

@@ -36,8 +36,8 @@ static const char *move_name(const tracer *t, const iso_move *move)
     if (move->kind == ISO_MOVE_GATHER)
         return "all-gather";
     iso_shape shape = iso_plan_shape(t->plan, move->from);
-    iso_collective what = iso_collective_of(t->runtime->mesh, &t->plan->program->value[move->from].layout,
-                                            &t->plan->program->value[move->to].layout, &shape, false);
+    iso_collective what = iso_collective_of(t->runtime->mesh, &t->plan->program->values[move->from].layout,
+                                            &t->plan->program->values[move->to].layout, &shape, false);
     return iso_collective_name(what.kind);
 }
 
@@ -45,7 +45,7 @@ static const char *move_name(const tracer *t, const iso_move *move)
 static void add_move(const tracer *t, const iso_move *move, iso_text *text)
 {
     iso_text_add(text, "%s %s", move_name(t, move),
-                 iso_tensor_name(t->plan->program->value[move->from].tensor));
+                 iso_tensor_name(t->plan->program->values[move->from].tensor));
 }
 
 /* "matmul dense", "matmul dense, gradient", "equal": by the layer that an op belongs to. */
@@ -61,13 +61,13 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
 /* What an instruction is called: its op and tensor, or its first collective. */
 static void name_instruction(const tracer *t, const iso_event *event, iso_text *name)
 {
-    const iso_instruction *instruction = &t->plan->instruction[event->instruction];
-    const iso_report_op *op = &t->report->op[event->instruction];
+    const iso_instruction *instruction = &t->plan->instructions[event->instruction];
+    const iso_report_op *op = &t->report->ops[event->instruction];
     if (event->kind != ISO_EVENT_OP) {
         iso_text_add(name, "%s", instruction->kind == ISO_BEGIN ? "begin " : "");
-        add_move(t, &t->plan->move[instruction->first_move], name);
-        if (instruction->moves > 1)
-            iso_text_add(name, " and %d more", instruction->moves - 1);
+        add_move(t, &t->plan->moves[instruction->first_move], name);
+        if (instruction->n_moves > 1)
+            iso_text_add(name, " and %d more", instruction->n_moves - 1);
         return;
     }
     if (instruction->kind == ISO_READ || instruction->kind == ISO_COPY)
@@ -97,7 +97,7 @@ static event_words words_of(const tracer *t, const iso_event *event)
         [ISO_EVENT_WEIGHT_GATHER] = {"new weights to other hosts", "collective"},
     };
     event_words out = words[event->kind];
-    if (event->kind == ISO_EVENT_OP && t->plan->instruction[event->instruction].kind == ISO_READ)
+    if (event->kind == ISO_EVENT_OP && t->plan->instructions[event->instruction].kind == ISO_READ)
         out.category = "input";
     return out;
 }
@@ -118,8 +118,8 @@ static void add_moves(const tracer *t, int first, int count)
 {
     iso_text_add(t->text, ", \"moves\": [");
     for (int i = first; i < first + count; i++)
-        add_item(t->text, i - first, move_name(t, &t->plan->move[i]),
-                 iso_tensor_name(t->plan->program->value[t->plan->move[i].from].tensor));
+        add_item(t->text, i - first, move_name(t, &t->plan->moves[i]),
+                 iso_tensor_name(t->plan->program->values[t->plan->moves[i].from].tensor));
     iso_text_add(t->text, "]");
 }
 
@@ -128,9 +128,9 @@ static void add_last_moves(const tracer *t)
 {
     int found = 0;
     iso_text_add(t->text, "\"moves\": [");
-    for (int i = 0; i < t->report->collectives; i++)
-        if (t->report->collective[i].begin == t->report->ops - 1)
-            add_item(t->text, found++, t->report->collective[i].kind, t->report->collective[i].tensor);
+    for (int i = 0; i < t->report->n_collectives; i++)
+        if (t->report->collectives[i].begin == t->report->n_ops - 1)
+            add_item(t->text, found++, t->report->collectives[i].kind, t->report->collectives[i].tensor);
     iso_text_add(t->text, "]");
 }
 
@@ -155,14 +155,14 @@ static void add_arguments(const tracer *t, const iso_event *event)
     } else if (event->kind == ISO_EVENT_EPILOGUE) {
         add_last_moves(t);
     } else if (event->instruction >= 0) {
-        const iso_instruction *instruction = &t->plan->instruction[event->instruction];
+        const iso_instruction *instruction = &t->plan->instructions[event->instruction];
         iso_text_add(t->text, "\"instruction\": %d", event->instruction);
         if (event->kind == ISO_EVENT_OP)
-            add_layer(t, &t->report->op[event->instruction]);
+            add_layer(t, &t->report->ops[event->instruction]);
         if (event->kind == ISO_EVENT_BEGIN)
             iso_text_add(t->text, ", \"ends_with\": %d", instruction->end);
         if (event->kind == ISO_EVENT_EXCHANGE)
-            add_moves(t, instruction->first_move, instruction->moves);
+            add_moves(t, instruction->first_move, instruction->n_moves);
     }
     iso_text_add(t->text, "}");
 }
@@ -207,12 +207,12 @@ static iso_status describe_rank(tracer *t)
     int rank = iso_rank(runtime->ctx);
     snprintf(name, sizeof name, "host %d, rank %d", iso_host_of_rank(runtime->ctx, rank), rank);
     add_title(t, "process", 0, name, rank);
-    for (int l = 0; l < t->recorder->locals; l++) {
-        int slot = runtime->local[l].slot;
+    for (int l = 0; l < t->recorder->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
         snprintf(name, sizeof name, "slot %d", slot);
         add_title(t, "thread", slot, name, slot);
         for (int i = 0; i < t->recorder->slot[l].count; i++)
-            add_event(t, slot, &t->recorder->slot[l].event[i]);
+            add_event(t, slot, &t->recorder->slot[l].events[i]);
     }
     return t->text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
 }
@@ -317,7 +317,7 @@ static void begin_json(const iso_function *function, iso_text *json)
     iso_text_add(json, ", \"function\": ");
     iso_json_add_text(json, function->name);
     iso_text_add(json, ", \"step\": %" PRIu64 ", \"rows\": %" PRId64 ", \"slots\": %d, \"ranks\": %d",
-                 function->recorder->step, function->recorder->rows, function->runtime->mesh->slots,
+                 function->recorder->step, function->recorder->rows, function->runtime->mesh->n_slots,
                  iso_ranks(function->runtime->ctx));
     iso_text_add(json,
                  "},\n\"traceEvents\": [\n{\"name\": \"ranks meet\", \"ph\": \"i\", \"ts\": 0, \"pid\": 0, "

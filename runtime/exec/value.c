@@ -25,13 +25,13 @@ iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, is
     iso_value *value = iso_new(sizeof *value);
     if (!value)
         return iso_error(ISO_NO_MEMORY, "no memory for a value");
-    *value =
-        (iso_value){.site = site, .layout = *layout, .dtype = dtype, .shape = *shape, .locals = site->locals};
+    *value = (iso_value){
+        .site = site, .layout = *layout, .dtype = dtype, .shape = *shape, .n_locals = site->n_locals};
     value->layout.mesh = iso_mesh_hold(site->mesh);
-    value->part = iso_new(((size_t)site->locals + 1) * sizeof *value->part);
+    value->part = iso_new(((size_t)site->n_locals + 1) * sizeof *value->part);
     if (!value->part)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a value on %d slots", site->locals));
-    for (int l = 0; l < site->locals; l++) {
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a value on %d slots", site->n_locals));
+    for (int l = 0; l < site->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         ISO_TRY(iso_alloc((size_t)iso_box_count(&box) * iso_dtype_size(dtype), "a slot's part of a value",
                           &value->part[l]));
@@ -47,7 +47,7 @@ void iso_value_destroy(iso_value *value)
 {
     if (!value)
         return;
-    for (int l = 0; value->part && l < value->locals; l++)
+    for (int l = 0; value->part && l < value->n_locals; l++)
         iso_free(value->part[l]);
     iso_free(value->part);
     iso_mesh_destroy(value->layout.mesh);
@@ -134,7 +134,7 @@ static iso_status take_status(iso_value *value)
 
 static iso_status check_slot(const iso_value *value, int slot)
 {
-    int slots = value->site->mesh->slots;
+    int slots = value->site->mesh->n_slots;
     if (slot < 0 || slot >= slots)
         return iso_error(ISO_INVALID, "slot %d of a value on mesh %s, whose slots are 0 to %d", slot,
                          value->site->mesh->text, slots - 1);
@@ -144,7 +144,7 @@ static iso_status check_slot(const iso_value *value, int slot)
 /* The slot's number among those of this rank, -1 where another hosts it. */
 static int local_of(const iso_value *value, int slot)
 {
-    for (int l = 0; l < value->site->locals; l++)
+    for (int l = 0; l < value->site->n_locals; l++)
         if (value->site->slot[l] == slot)
             return l;
     return -1;
@@ -172,7 +172,7 @@ iso_status iso_value_pack(iso_value *value, int slot, const void *local)
 static bool holds_zeros(const iso_value *value, int slot)
 {
     const iso_layout *layout = &value->layout;
-    for (int a = 0; a < value->site->mesh->axes && !layout->partial_max; a++)
+    for (int a = 0; a < value->site->mesh->n_axes && !layout->partial_max; a++)
         if (layout->partial & 1u << a && iso_mesh_coordinate(value->site->mesh, slot, a) != 0)
             return true;
     return false;
@@ -211,7 +211,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
     if (status == ISO_OK)
         status = check_array(value, array, __func__);
     status = iso_agree(value->site->ctx, status);
-    for (int l = 0; l < value->site->locals && status == ISO_OK; l++)
+    for (int l = 0; l < value->site->n_locals && status == ISO_OK; l++)
         take_part(value, l, array);
     return status;
 }
@@ -221,7 +221,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 static iso_status copy_value(const iso_value *value, iso_value **out)
 {
     iso_status status = iso_value_allocate(value->site, &value->layout, value->dtype, &value->shape, out);
-    for (int l = 0; l < value->site->locals && status == ISO_OK; l++) {
+    for (int l = 0; l < value->site->n_locals && status == ISO_OK; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy((*out)->part[l], value->part[l], (size_t)iso_box_count(&box) * iso_dtype_size(value->dtype));
     }

@@ -13,9 +13,9 @@ typedef struct iso_value_site {
     iso_context *ctx;
     iso_mesh *mesh;
     iso_fabric *fabric;
-    int locals;
-    int *slot;           /* [locals] the slots of this rank */
-    bool *first_of_rank; /* [slots] no slot before it lies on its rank */
+    int n_locals;
+    int *slot;           /* [n_locals] the slots of this rank */
+    bool *first_of_rank; /* [n_slots] no slot before it lies on its rank */
     bool idle_ranks;     /* some rank hosts no slot */
 } iso_value_site;
 
@@ -24,8 +24,8 @@ struct iso_value {
     iso_layout layout;
     iso_dtype dtype;
     iso_shape shape;
-    int locals;        /* the site's */
-    void **part;       /* [locals] */
+    int n_locals;      /* the site's */
+    void **part;       /* [n_locals] */
     iso_status status; /* of a local call that failed, until a collective call tells */
     char message[512];
     uint64_t taken; /* bytes that this rank's slots took from other slots to make it */

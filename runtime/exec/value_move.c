@@ -56,7 +56,7 @@ static iso_status share_parts(const iso_value *value)
                                      element, "the parts of a value", &bytes);
     if (status == ISO_OK)
         status = iso_fabric_reserve(site->fabric, bytes, 0);
-    for (int l = 0; l < site->locals && status == ISO_OK; l++) {
+    for (int l = 0; l < site->n_locals && status == ISO_OK; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy(iso_fabric_slot_area(site->fabric, site->slot[l]), value->part[l],
                (size_t)iso_box_count(&box) * element);
@@ -68,10 +68,10 @@ static iso_status add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
 {
     const iso_value_site *site = m->from->site;
     iso_status status = ISO_OK;
-    m->source = iso_new((size_t)site->mesh->slots * sizeof *m->source);
+    m->source = iso_new((size_t)site->mesh->n_slots * sizeof *m->source);
     if (!m->source)
-        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d slots", site->mesh->slots);
-    for (int s = 0; s < site->mesh->slots && status == ISO_OK; s++) {
+        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d slots", site->mesh->n_slots);
+    for (int s = 0; s < site->mesh->n_slots && status == ISO_OK; s++) {
         if (one_a_rank && !site->first_of_rank[s])
             continue;
         m->slot = s;
@@ -86,7 +86,7 @@ static iso_status add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
 static uint64_t run(const iso_value_site *site, iso_exchange *exchange, void *const *targets, int count)
 {
     uint64_t before = 0, after = 0;
-    if (site->locals == 0)
+    if (site->n_locals == 0)
         return 0;
     for (int l = 0; l < count; l++) {
         iso_exchange_bind(exchange, site->slot[l], 0, targets[l]);
@@ -114,7 +114,7 @@ static iso_status exchange(const iso_value *from, const iso_layout *layout, bool
         status = add_slots(&m, layout, one_a_rank);
     ISO_TRY(iso_agree(site->ctx, status));
     ISO_TRY(iso_exchange_commit(m.exchange));
-    *taken += run(site, m.exchange, targets, one_a_rank && site->locals > 0 ? 1 : site->locals);
+    *taken += run(site, m.exchange, targets, one_a_rank && site->n_locals > 0 ? 1 : site->n_locals);
     ISO_TRY(iso_agree(site->ctx, iso_fabric_failure(site->fabric))); /* messages and areas are free again */
 done:
     iso_exchange_destroy(m.exchange);
@@ -145,7 +145,7 @@ static iso_status copy_parts(const iso_value *from, iso_value *to)
 {
     const iso_value_site *site = from->site;
     iso_status status = ISO_OK;
-    for (int l = 0; l < site->locals && status == ISO_OK; l++) {
+    for (int l = 0; l < site->n_locals && status == ISO_OK; l++) {
         mover m = {.from = from, .slot = site->slot[l], .local = l, .target = to->part[l]};
         m.target_box = iso_value_local_box(to, l);
         status =
@@ -159,7 +159,7 @@ iso_status iso_value_move(const iso_value *from, iso_value *to)
     const iso_value_site *site = from->site;
     to->taken += from->taken;
     if (to->layout.partial_max && to->layout.partial & ~from->layout.partial)
-        for (int l = 0; l < site->locals; l++) {
+        for (int l = 0; l < site->n_locals; l++) {
             iso_box box = iso_value_local_box(to, l);
             fill_with_least(to->part[l], to->dtype, iso_box_count(&box));
         }
@@ -182,7 +182,7 @@ static iso_status give_idle_ranks(const iso_value_site *site, char *array, size_
     for (size_t begin = 0; begin < bytes; begin += CHUNK) {
         size_t n = bytes - begin < CHUNK ? bytes - begin : CHUNK;
         ISO_TRY(iso_gather_all(site->ctx, array + begin, n, all));
-        if (site->locals == 0)
+        if (site->n_locals == 0)
             memcpy(array + begin, all + (size_t)giver * n, n);
     }
 done:

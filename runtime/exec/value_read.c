@@ -120,9 +120,9 @@ done:
 /* ISO_INVALID where this rank does not host the slot. */
 static iso_status check_hosted(const iso_mesh *mesh, int rank, int slot)
 {
-    if (slot < 0 || slot >= mesh->slots)
+    if (slot < 0 || slot >= mesh->n_slots)
         return iso_error(ISO_INVALID, "slot %d on mesh %s, whose slots are 0 to %d", slot, mesh->text,
-                         mesh->slots - 1);
+                         mesh->n_slots - 1);
     if (mesh->rank_of_slot[slot] != rank)
         return iso_error(ISO_INVALID, "slot %d is on rank %d; rank %d cannot read its part", slot,
                          mesh->rank_of_slot[slot], rank);
@@ -147,7 +147,7 @@ int iso_value_shard_count(const iso_value *value)
 {
     if (ISO_ANY_NULL(value))
         return 0;
-    return value->locals;
+    return value->n_locals;
 }
 
 /* The slot's number among those that hold the same part of the same addend: its coordinates along the axes
@@ -156,7 +156,7 @@ static int replica_of(const iso_value *value, int slot)
 {
     const iso_mesh *mesh = value->site->mesh;
     int replica = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (iso_layout_placement(&value->layout, a) == ISO_REPLICATED)
             replica = replica * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
     return replica;

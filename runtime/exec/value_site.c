@@ -20,17 +20,17 @@ static iso_status list_slots(iso_value_site *site)
 {
     const iso_mesh *mesh = site->mesh;
     bool *hosts = iso_new((size_t)iso_ranks(site->ctx) * sizeof *hosts);
-    site->slot = iso_new((size_t)mesh->slots * sizeof *site->slot);
-    site->first_of_rank = iso_new((size_t)mesh->slots * sizeof *site->first_of_rank);
+    site->slot = iso_new((size_t)mesh->n_slots * sizeof *site->slot);
+    site->first_of_rank = iso_new((size_t)mesh->n_slots * sizeof *site->first_of_rank);
     iso_status status = ISO_OK;
     if (!hosts || !site->slot || !site->first_of_rank)
-        status = iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->slots);
-    for (int s = 0; s < mesh->slots && status == ISO_OK; s++) {
+        status = iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->n_slots);
+    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++) {
         int rank = mesh->rank_of_slot[s];
         site->first_of_rank[s] = !hosts[rank];
         hosts[rank] = true;
         if (rank == iso_rank(site->ctx))
-            site->slot[site->locals++] = s;
+            site->slot[site->n_locals++] = s;
     }
     for (int r = 0; r < iso_ranks(site->ctx) && status == ISO_OK; r++)
         site->idle_ranks |= !hosts[r];
@@ -49,12 +49,12 @@ static iso_status make_fabric(iso_value_site *site)
         goto done;
     for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(site->ctx, r);
-    iso_topology topology = {.slots = site->mesh->slots,
-                             .ranks = ranks,
+    iso_topology topology = {.n_slots = site->mesh->n_slots,
+                             .n_ranks = ranks,
                              .rank = iso_rank(site->ctx),
                              .rank_of_slot = site->mesh->rank_of_slot,
                              .host_of_rank = hosts,
-                             .threads = 1};
+                             .n_threads = 1};
     status = iso_fabric_create(&topology, iso_communicator(site->ctx), iso_backend_cpu()->sum,
                                iso_backend_cpu()->maximum, &site->fabric);
 done:

@@ -14,7 +14,7 @@ static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *
                                            &variable->shape, &value);
     if (status != ISO_OK)
         return status;
-    for (int l = 0; l < value->locals; l++) {
+    for (int l = 0; l < value->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
         if (bytes > 0)
@@ -78,7 +78,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     ISO_TRY(agree_on_value(variable, value));
     ISO_TRY(iso_value_bring(value, &runtime->variable[variable->id].layout, &resharded));
     const iso_value *from = resharded ? resharded : value;
-    for (int l = 0; l < from->locals; l++) {
+    for (int l = 0; l < from->n_locals; l++) {
         int slot = from->site->slot[l];
         iso_box box = iso_value_local_box(from, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);

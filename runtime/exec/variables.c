@@ -39,8 +39,8 @@ static iso_status runtime_of(const char *function, const iso_variable *variable,
 /* The elements that this rank writes, at their global places; all other bits zero. */
 static void place_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
 {
-    for (int l = 0; l < runtime->locals; l++) {
-        int slot = runtime->local[l].slot;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
         if (!iso_runtime_first_of_all(runtime, variable, slot))
             continue;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
@@ -95,8 +95,8 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
         iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
-    for (int l = 0; l < runtime->locals; l++) {
-        int slot = runtime->local[l].slot;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
         if (!iso_runtime_first_on_host(runtime, variable, slot))
             continue;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
@@ -204,8 +204,8 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
     iso_status status = iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards));
     for (int i = 0; status == ISO_OK && i < shards.count; i++)
-        if (shards.shard[i].writer)
-            add_to_fingerprint(&shards.shard[i], &sum);
+        if (shards.shards[i].writer)
+            add_to_fingerprint(&shards.shards[i], &sum);
     iso_state_shards_free(&shards);
     if (status == ISO_OK)
         status = sum_fingerprints(graph->ctx, &sum);

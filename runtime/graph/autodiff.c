@@ -7,7 +7,7 @@
 
 typedef struct backward {
     iso_graph *graph;
-    int tensors;          /* that existed when the pass began */
+    int n_tensors;        /* that existed when the pass began */
     bool *depends;        /* [tensors] on one of those asked for */
     iso_tensor **adjoint; /* [tensors] the gradient gathered so far */
 } backward;
@@ -15,22 +15,22 @@ typedef struct backward {
 static void mark_dependents(backward *pass, iso_tensor *const *of, int count, int ops)
 {
     for (int i = 0; i < count; i++)
-        if (of[i]->id >= 0 && of[i]->id < pass->tensors)
+        if (of[i]->id >= 0 && of[i]->id < pass->n_tensors)
             pass->depends[of[i]->id] = true;
     for (int k = 0; k < ops; k++) {
-        const iso_op *op = pass->graph->op[k];
+        const iso_op *op = pass->graph->ops[k];
         bool any = false;
-        for (int i = 0; i < op->inputs; i++)
-            any |= pass->depends[op->input[i]->id];
-        for (int i = 0; any && i < op->outputs; i++)
-            pass->depends[op->output[i]->id] = true;
+        for (int i = 0; i < op->n_inputs; i++)
+            any |= pass->depends[op->inputs[i]->id];
+        for (int i = 0; any && i < op->n_outputs; i++)
+            pass->depends[op->outputs[i]->id] = true;
     }
 }
 
 /* A tensor that is several gradients at once (an addition passes its own on) counts as the first one's. */
 static void note(const backward *pass, iso_tensor *gradient, iso_tensor *tensor)
 {
-    if (gradient->id >= pass->tensors && !gradient->gradient_of)
+    if (gradient->id >= pass->n_tensors && !gradient->gradient_of)
         gradient->gradient_of = tensor;
 }
 
@@ -46,10 +46,10 @@ static void through(backward *pass, iso_op *op)
 {
     iso_tensor *dy[ISO_MAX_OUTPUTS] = {0}, *dx[ISO_MAX_INPUTS] = {0};
     bool any = false, wanted = false;
-    for (int i = 0; i < op->outputs; i++)
-        any |= (dy[i] = pass->adjoint[op->output[i]->id]) != NULL;
-    for (int i = 0; i < op->inputs; i++)
-        wanted |= pass->depends[op->input[i]->id];
+    for (int i = 0; i < op->n_outputs; i++)
+        any |= (dy[i] = pass->adjoint[op->outputs[i]->id]) != NULL;
+    for (int i = 0; i < op->n_inputs; i++)
+        wanted |= pass->depends[op->inputs[i]->id];
     if (!any || !wanted)
         return;
     if (op->type->no_second)
@@ -59,13 +59,13 @@ static void through(backward *pass, iso_op *op)
                        op->backward_of ? op->backward_of->type->name : op->type->name);
     if (!op->type->gradient || pass->graph->status != ISO_OK)
         return;
-    int first = pass->graph->ops;
+    int first = pass->graph->n_ops;
     op->type->gradient(op, dy, dx);
-    for (int i = 0; i < op->inputs; i++)
-        if (dx[i] && pass->depends[op->input[i]->id])
-            gather(pass, op->input[i], dx[i]);
-    for (int k = first; k < pass->graph->ops; k++)
-        pass->graph->op[k]->backward_of = op;
+    for (int i = 0; i < op->n_inputs; i++)
+        if (dx[i] && pass->depends[op->inputs[i]->id])
+            gather(pass, op->inputs[i], dx[i]);
+    for (int k = first; k < pass->graph->n_ops; k++)
+        pass->graph->ops[k]->backward_of = op;
 }
 
 static bool differentiable(iso_tensor *loss)
@@ -88,18 +88,18 @@ void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tenso
     if (!differentiable(loss))
         return;
     iso_graph *graph = loss->graph;
-    int ops = graph->ops;
-    backward pass = {.graph = graph, .tensors = graph->tensors};
-    pass.depends = iso_new((size_t)pass.tensors * sizeof *pass.depends);
-    pass.adjoint = iso_new((size_t)pass.tensors * sizeof *pass.adjoint);
+    int ops = graph->n_ops;
+    backward pass = {.graph = graph, .n_tensors = graph->n_tensors};
+    pass.depends = iso_new((size_t)pass.n_tensors * sizeof *pass.depends);
+    pass.adjoint = iso_new((size_t)pass.n_tensors * sizeof *pass.adjoint);
     if (!pass.depends || !pass.adjoint) {
         iso_graph_fail_memory(graph, "the gradients of tensors",
-                              (size_t)pass.tensors * (sizeof *pass.depends + sizeof *pass.adjoint));
+                              (size_t)pass.n_tensors * (sizeof *pass.depends + sizeof *pass.adjoint));
     } else {
         mark_dependents(&pass, of, count, ops);
         pass.adjoint[loss->id] = iso_number(graph, loss->dtype, 1);
         for (int k = ops - 1; k >= 0 && graph->status == ISO_OK; k--)
-            through(&pass, graph->op[k]);
+            through(&pass, graph->ops[k]);
         for (int i = 0; i < count && graph->status == ISO_OK; i++)
             gradients[i] = pass.depends[of[i]->id] ? pass.adjoint[of[i]->id] : NULL;
     }

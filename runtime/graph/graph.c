@@ -73,14 +73,14 @@ void iso_graph_release(iso_graph *graph)
     for (int i = 0; i < graph->kept; i++)
         iso_free(graph->keep[i]);
     iso_free(graph->keep);
-    iso_free(graph->tensor);
-    iso_free(graph->op);
-    iso_free(graph->variable);
-    iso_free(graph->layer_names.entry);
-    iso_free(graph->variable_paths.entry);
-    iso_free(graph->layer);
-    iso_free(graph->loss_term);
-    iso_free(graph->block);
+    iso_free(graph->tensors);
+    iso_free(graph->ops);
+    iso_free(graph->variables);
+    iso_free(graph->layer_names.entries);
+    iso_free(graph->variable_paths.entries);
+    iso_free(graph->layers);
+    iso_free(graph->loss_terms);
+    iso_free(graph->blocks);
     iso_free(graph);
 }
 
@@ -178,7 +178,7 @@ void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype)
         return;
     if (!iso_dtype_is_float(dtype))
         iso_graph_fail(graph, "precision %s: float32 or float64 is possible", iso_dtype_name(dtype));
-    else if (graph->tensors)
+    else if (graph->n_tensors)
         iso_graph_fail(graph, "the precision must be set before the graph's first tensor");
     else
         graph->precision = dtype;
@@ -235,10 +235,10 @@ static bool check_inputs(iso_graph *graph, const iso_op_type *type, iso_tensor *
 static bool add_outputs(iso_op *op)
 {
     iso_graph *graph = op->graph;
-    for (int i = 0; i < op->outputs; i++) {
-        iso_tensor *tensor = op->output[i];
-        tensor->id = graph->tensors;
-        if (!iso_graph_append(graph, &graph->tensor, &graph->tensors, &graph->tensor_capacity, tensor))
+    for (int i = 0; i < op->n_outputs; i++) {
+        iso_tensor *tensor = op->outputs[i];
+        tensor->id = graph->n_tensors;
+        if (!iso_graph_append(graph, &graph->tensors, &graph->n_tensors, &graph->tensor_capacity, tensor))
             return false;
     }
     return true;
@@ -254,16 +254,16 @@ static iso_op *new_op(iso_graph *graph, const iso_op_type *type, iso_tensor *con
         memcpy(op->attrs, attrs, type->attr_size);
     op->type = type;
     op->graph = graph;
-    op->inputs = count;
-    op->outputs = type->outputs ? type->outputs : 1;
+    op->n_inputs = count;
+    op->n_outputs = type->n_outputs ? type->n_outputs : 1;
     if (count)
-        memcpy(op->input, inputs, (size_t)count * sizeof *inputs);
-    for (int i = 0; i < op->outputs; i++) {
+        memcpy(op->inputs, inputs, (size_t)count * sizeof *inputs);
+    for (int i = 0; i < op->n_outputs; i++) {
         iso_tensor *tensor = iso_graph_keep(graph, sizeof *tensor);
         if (!tensor)
             return NULL;
         *tensor = (iso_tensor){.graph = graph, .producer = op, .output = i};
-        op->output[i] = tensor;
+        op->outputs[i] = tensor;
     }
     return op;
 }
@@ -278,10 +278,10 @@ iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor 
         iso_graph_fail(graph, "%s: the inputs do not fit", type->name);
         return &graph->bad;
     }
-    op->id = graph->ops;
-    if (!iso_graph_append(graph, &graph->op, &graph->ops, &graph->op_capacity, op) || !add_outputs(op))
+    op->id = graph->n_ops;
+    if (!iso_graph_append(graph, &graph->ops, &graph->n_ops, &graph->op_capacity, op) || !add_outputs(op))
         return &graph->bad;
-    return op->output[0];
+    return op->outputs[0];
 }
 
 /* ---- tensors ---- */
@@ -483,11 +483,11 @@ static bool is_within(const char *path, const char *name)
 static iso_status no_such_layer(const iso_graph *graph, const char *name)
 {
     iso_text nearest = {0};
-    const char **names = iso_new(((size_t)graph->layers + 1) * sizeof *names);
-    for (int i = 0; names && i < graph->layers; i++)
-        names[i] = graph->layer[i]->name;
+    const char **names = iso_new(((size_t)graph->n_layers + 1) * sizeof *names);
+    for (int i = 0; names && i < graph->n_layers; i++)
+        names[i] = graph->layers[i]->name;
     if (names)
-        iso_text_add_nearest(&nearest, name, names, graph->layers);
+        iso_text_add_nearest(&nearest, name, names, graph->n_layers);
     iso_status status =
         iso_error(ISO_INVALID, "there is no layer or block '%s'%s", name, iso_text_get(&nearest));
     iso_text_free(&nearest);
@@ -501,16 +501,16 @@ iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trai
     bool found = !name;
     if (graph->status != ISO_OK)
         return iso_graph_error(graph);
-    for (int i = 0; i < graph->layers; i++)
-        if (!name || is_within(graph->layer[i]->name, name)) {
-            graph->layer[i]->frozen = !trainable;
+    for (int i = 0; i < graph->n_layers; i++)
+        if (!name || is_within(graph->layers[i]->name, name)) {
+            graph->layers[i]->frozen = !trainable;
             found = true;
         }
     if (!found)
         return no_such_layer(graph, name);
-    for (int i = 0; i < graph->variables; i++)
-        if (!name || is_within(graph->variable[i]->path, name))
-            graph->variable[i]->frozen = !trainable;
+    for (int i = 0; i < graph->n_variables; i++)
+        if (!name || is_within(graph->variables[i]->path, name))
+            graph->variables[i]->frozen = !trainable;
     return ISO_OK;
 }
 
@@ -539,7 +539,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     if (!variable)
         return &graph->bad_variable;
     *variable = (iso_variable){.graph = graph,
-                               .id = graph->variables,
+                               .id = graph->n_variables,
                                .path = iso_graph_keep_text(graph, path),
                                .dtype = in_precision(graph, dtype),
                                .shape = shape,
@@ -550,7 +550,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);
-    iso_graph_append(graph, &graph->variable, &graph->variables, &graph->variable_capacity, variable);
+    iso_graph_append(graph, &graph->variables, &graph->n_variables, &graph->variable_capacity, variable);
     if (graph->status == ISO_OK)
         iso_name_add(graph, &graph->variable_paths, variable->path, variable->id);
     return variable;
@@ -640,31 +640,31 @@ bool iso_variable_updated(const iso_variable *variable)
 
 int iso_graph_op_count(const iso_graph *graph)
 {
-    return graph->ops;
+    return graph->n_ops;
 }
 
 const iso_op *iso_graph_op(const iso_graph *graph, int index)
 {
-    return graph->op[index];
+    return graph->ops[index];
 }
 
 int iso_graph_tensor_count(const iso_graph *graph)
 {
-    return graph->tensors;
+    return graph->n_tensors;
 }
 
 int iso_graph_variable_count(const iso_graph *graph)
 {
     if (ISO_ANY_NULL(graph))
         return 0;
-    return graph->variables;
+    return graph->n_variables;
 }
 
 iso_variable *iso_graph_variable(const iso_graph *graph, int index)
 {
     if (ISO_ANY_NULL(graph))
         return NULL;
-    return index >= 0 && index < graph->variables ? graph->variable[index] : NULL;
+    return index >= 0 && index < graph->n_variables ? graph->variables[index] : NULL;
 }
 
 iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
@@ -672,5 +672,5 @@ iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path)
     if (ISO_ANY_NULL(graph, path))
         return NULL;
     const iso_name *found = iso_name_find(&graph->variable_paths, path);
-    return found ? graph->variable[found->value] : NULL;
+    return found ? graph->variables[found->value] : NULL;
 }

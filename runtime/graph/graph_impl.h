@@ -56,7 +56,7 @@ typedef struct iso_name {
 } iso_name;
 typedef struct iso_name_table {
     int count, capacity; /* a power of two, or 0 */
-    iso_name *entry;
+    iso_name *entries;
 } iso_name_table;
 
 /* Layers that are built again with the variables they have: iso_share_begin(). */
@@ -74,29 +74,29 @@ struct iso_graph {
     char pending[512]; /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision;
     uint64_t seed;
-    int tensors, tensor_capacity;
-    iso_tensor **tensor;
-    int ops, op_capacity;
-    iso_op **op;
-    int variables, variable_capacity;
-    iso_variable **variable;
+    int n_tensors, tensor_capacity;
+    iso_tensor **tensors;
+    int n_ops, op_capacity;
+    iso_op **ops;
+    int n_variables, variable_capacity;
+    iso_variable **variables;
     iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free behind it */
     iso_name_table variable_paths; /* value: the variable's id */
-    int scopes;
-    const char *scope[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
-    int scope_block[ISO_MAX_SCOPES];   /* and their numbers */
-    int blocks, block_capacity;
-    iso_block_record **block;
+    int n_scopes;
+    const char *scopes[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
+    int scope_block[ISO_MAX_SCOPES];    /* and their numbers */
+    int n_blocks, block_capacity;
+    iso_block_record **blocks;
     const char *type, *name; /* of the whole network in Keras; NULL: not noted */
     iso_sharing *sharing;    /* the innermost that is open; NULL: none */
     int frozen;              /* so many iso_freeze_begin() are open */
     int kept, kept_capacity;
     void **keep; /* everything to free with the graph */
-    int layers, layer_capacity;
-    iso_layer_record **layer;
+    int n_layers, layer_capacity;
+    iso_layer_record **layers;
     iso_update *training_update;
-    int loss_terms, loss_term_capacity;
-    iso_loss_term **loss_term;
+    int n_loss_terms, loss_term_capacity;
+    iso_loss_term **loss_terms;
     iso_tensor bad; /* what calls on a broken graph return */
     iso_variable bad_variable;
     iso_update bad_update;

@@ -91,13 +91,13 @@ typedef struct iso_layer_record {
     const char *name;
     const iso_attribute *config; /* its arguments under Keras's names, an object; NULL: none */
     const iso_attribute *call;   /* likewise what its call was given by name */
-    int inputs;                  /* of its call */
-    iso_tensor *const *input;
+    int n_inputs;                /* of its call */
+    iso_tensor *const *inputs;
     iso_tensor *output;
     int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
                 */
     int block; /* filled in by iso_graph_add_layer: the block that it was called in, or -1 */
-    int ops;   /* and how many ops the graph had then, */
+    int n_ops; /* and how many ops the graph had then, */
     bool frozen; /* and whether layers were frozen then */
 } iso_layer_record;
 /* Notes a call of a layer; type, name, config and call must live as long as the graph, the rest is copied. */
@@ -112,10 +112,10 @@ typedef struct iso_block_record {
     const char *name; /* its path: "encoder", "encoder/attention" */
     int around;       /* the block that it is in, or -1 */
     int again;        /* the block whose layers it calls again (a shared model's later calls), or -1 */
-    int inputs;       /* that were noted; 0: its inputs are what its layers take from outside */
-    iso_tensor *const *input;
-    int outputs; /* that were noted; besides them, what others take from it are its outputs */
-    iso_tensor *const *output;
+    int n_inputs;     /* that were noted; 0: its inputs are what its layers take from outside */
+    iso_tensor *const *inputs;
+    int n_outputs; /* that were noted; besides them, what others take from it are its outputs */
+    iso_tensor *const *outputs;
     int first_op, last_op;       /* it made the ops [first_op, last_op) of the graph, */
     int first_layer, last_layer; /* and called these layers */
 } iso_block_record;

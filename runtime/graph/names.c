@@ -12,14 +12,14 @@
 static size_t place_of(const iso_name_table *table, const char *text)
 {
     size_t mask = (size_t)table->capacity - 1, at = (size_t)iso_hash_text(0, text) & mask;
-    while (table->entry[at].text && strcmp(table->entry[at].text, text) != 0)
+    while (table->entries[at].text && strcmp(table->entries[at].text, text) != 0)
         at = (at + 1) & mask;
     return at;
 }
 
 iso_name *iso_name_find(const iso_name_table *table, const char *text)
 {
-    iso_name *entry = table->capacity ? &table->entry[place_of(table, text)] : NULL;
+    iso_name *entry = table->capacity ? &table->entries[place_of(table, text)] : NULL;
     return entry && entry->text ? entry : NULL;
 }
 
@@ -29,13 +29,13 @@ static bool make_room(iso_name_table *table)
     if (table->count * 2 < table->capacity)
         return true;
     iso_name_table larger = {.count = table->count, .capacity = table->capacity ? table->capacity * 2 : 64};
-    larger.entry = iso_new((size_t)larger.capacity * sizeof *larger.entry);
-    if (!larger.entry)
+    larger.entries = iso_new((size_t)larger.capacity * sizeof *larger.entries);
+    if (!larger.entries)
         return false;
     for (int i = 0; i < table->capacity; i++)
-        if (table->entry[i].text)
-            larger.entry[place_of(&larger, table->entry[i].text)] = table->entry[i];
-    iso_free(table->entry);
+        if (table->entries[i].text)
+            larger.entries[place_of(&larger, table->entries[i].text)] = table->entries[i];
+    iso_free(table->entries);
     *table = larger;
     return true;
 }
@@ -44,10 +44,10 @@ void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int
 {
     if (!make_room(table)) {
         iso_graph_fail_memory(graph, "the names of a graph",
-                              2 * (size_t)table->capacity * sizeof *table->entry);
+                              2 * (size_t)table->capacity * sizeof *table->entries);
         return;
     }
-    table->entry[place_of(table, text)] = (iso_name){.text = text, .value = value};
+    table->entries[place_of(table, text)] = (iso_name){.text = text, .value = value};
     table->count++;
 }
 
@@ -72,7 +72,7 @@ void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length)
 /* The path of the block that is open, with its '/'; "" outside of all. */
 static const char *scope_of(const iso_graph *graph)
 {
-    return graph->scopes ? graph->scope[graph->scopes - 1] : "";
+    return graph->n_scopes ? graph->scopes[graph->n_scopes - 1] : "";
 }
 
 /* A text behind the open block's path. Where it is too long, an error in the graph. */
@@ -194,7 +194,7 @@ void iso_share_end(iso_graph *graph)
         iso_graph_fail(graph, "a sharing ends that was not begun");
         return;
     }
-    iso_free(sharing->names.entry);
+    iso_free(sharing->names.entries);
     graph->sharing = sharing->outer;
 }
 

@@ -37,9 +37,9 @@ struct iso_op {
     const iso_op_type *type;
     iso_graph *graph;
     int id; /* index among the graph's ops; every op comes after the producers of its inputs */
-    int inputs, outputs;
-    iso_tensor *input[ISO_MAX_INPUTS];
-    iso_tensor *output[ISO_MAX_OUTPUTS];
+    int n_inputs, n_outputs;
+    iso_tensor *inputs[ISO_MAX_INPUTS];
+    iso_tensor *outputs[ISO_MAX_OUTPUTS];
     void *attrs;               /* type->attr_size bytes of plain data, owned by the graph */
     const iso_op *backward_of; /* the op of whose gradient this is a part; NULL: of none */
 };
@@ -49,7 +49,7 @@ struct iso_op {
 enum { ISO_WHOLE = -1 }; /* a dimension that every slot must hold whole (or that has extent 1) */
 
 typedef struct iso_rule {
-    int factors;
+    int n_factors;
     /* factor of each dimension, or ISO_WHOLE */
     int8_t input[ISO_MAX_INPUTS][ISO_MAX_RANK];
     int8_t output[ISO_MAX_OUTPUTS][ISO_MAX_RANK];
@@ -80,7 +80,7 @@ struct iso_op_type {
     /* Checks the inputs and fills dtype and shape of the outputs (op->outputs is preset to `outputs`, and may
      * be changed). On an error: iso_graph_fail with both shapes, and false. */
     bool (*infer)(iso_op *op);
-    int outputs; /* 0 means 1 */
+    int n_outputs; /* 0 means 1 */
     /* Given gradients of the outputs (dy[i] may be NULL: none), builds those of the inputs into dx (preset to
      * NULL). NULL: not differentiable, no gradient flows. */
     void (*gradient)(iso_op *op, iso_tensor *const *dy, iso_tensor **dx);

@@ -21,8 +21,8 @@ typedef struct iso_schedule {
     double initial, rate, alpha, warmup_target; /* warmup_target 0: none */
     int64_t decay_steps, warmup_steps;
     bool staircase;
-    int boundaries;
-    int64_t boundary[ISO_MAX_PIECES];
+    int n_boundaries;
+    int64_t boundaries[ISO_MAX_PIECES];
     double value[ISO_MAX_PIECES + 1];
 } iso_schedule;
 

@@ -18,38 +18,38 @@ static void all_whole(const iso_op *op, iso_rule *rule)
 static bool infer_input(iso_op *op)
 {
     const iso_input_attrs *attrs = op->attrs;
-    op->output[0]->dtype = attrs->dtype;
-    op->output[0]->shape = attrs->shape;
+    op->outputs[0]->dtype = attrs->dtype;
+    op->outputs[0]->shape = attrs->shape;
     return true;
 }
 
 static bool infer_variable(iso_op *op)
 {
     const iso_variable_attrs *attrs = op->attrs;
-    op->output[0]->dtype = attrs->variable->dtype;
-    op->output[0]->shape = attrs->variable->shape;
+    op->outputs[0]->dtype = attrs->variable->dtype;
+    op->outputs[0]->shape = attrs->variable->shape;
     return true;
 }
 
 static bool infer_constant(iso_op *op)
 {
     const iso_constant_attrs *attrs = op->attrs;
-    op->output[0]->dtype = attrs->dtype;
-    op->output[0]->shape = attrs->shape;
+    op->outputs[0]->dtype = attrs->dtype;
+    op->outputs[0]->shape = attrs->shape;
     return true;
 }
 
 static bool infer_same(iso_op *op)
 {
-    op->output[0]->dtype = op->input[0]->dtype;
-    op->output[0]->shape = op->input[0]->shape;
+    op->outputs[0]->dtype = op->inputs[0]->dtype;
+    op->outputs[0]->shape = op->inputs[0]->shape;
     return true;
 }
 
 static bool infer_by_mode(iso_op *op)
 {
     char a[160], b[160];
-    const iso_tensor *training = op->input[0], *inference = op->input[1];
+    const iso_tensor *training = op->inputs[0], *inference = op->inputs[1];
     if (!iso_shape_equal(&training->shape, &inference->shape) || training->dtype != inference->dtype) {
         iso_graph_fail(op->graph, "by_mode: %s of %s in training, %s of %s in inference",
                        iso_shape_text(&training->shape, a, sizeof a), iso_dtype_name(training->dtype),
@@ -81,7 +81,7 @@ static void gate_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 static bool infer_apply(iso_op *op)
 {
     char a[160], b[160];
-    const iso_tensor *value = op->input[0], *gradient = op->input[1];
+    const iso_tensor *value = op->inputs[0], *gradient = op->inputs[1];
     if (!iso_shape_equal(&value->shape, &gradient->shape) || value->dtype != gradient->dtype) {
         iso_graph_fail(op->graph, "the update of a variable %s of %s has a gradient %s of %s",
                        iso_shape_text(&value->shape, a, sizeof a), iso_dtype_name(value->dtype),

@@ -7,12 +7,12 @@
 
 static int factor_of(iso_rule *rule, char letter, char *letters)
 {
-    for (int f = 0; f < rule->factors; f++)
+    for (int f = 0; f < rule->n_factors; f++)
         if (letters[f] == letter)
             return f;
-    assert(rule->factors < ISO_MAX_FACTORS);
-    letters[rule->factors] = letter;
-    return rule->factors++;
+    assert(rule->n_factors < ISO_MAX_FACTORS);
+    letters[rule->n_factors] = letter;
+    return rule->n_factors++;
 }
 
 /* One operand's letters into its dimensions; returns what follows them. */
@@ -35,13 +35,13 @@ static void clear(iso_rule *rule)
  */
 static void elementwise(const iso_op *op, iso_rule *rule)
 {
-    const iso_shape *out = &op->output[0]->shape;
-    rule->factors = out->rank;
-    for (int o = 0; o < op->outputs; o++)
+    const iso_shape *out = &op->outputs[0]->shape;
+    rule->n_factors = out->rank;
+    for (int o = 0; o < op->n_outputs; o++)
         for (int d = 0; d < out->rank; d++)
             rule->output[o][d] = (int8_t)d;
-    for (int i = 0; i < op->inputs; i++) {
-        const iso_shape *in = &op->input[i]->shape;
+    for (int i = 0; i < op->n_inputs; i++) {
+        const iso_shape *in = &op->inputs[i]->shape;
         int lead = out->rank - in->rank;
         for (int d = 0; d < in->rank; d++)
             rule->input[i][d] = (int8_t)(in->dim[d] == out->dim[d + lead] ? d + lead : ISO_WHOLE);

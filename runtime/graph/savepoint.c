@@ -26,7 +26,7 @@ typedef struct variable_note {
 /* Members of a graph that are not lists. */
 typedef struct scalars {
     iso_name_table layer_names, variable_paths;
-    int scopes, frozen;
+    int n_scopes, frozen;
     iso_sharing *sharing;
     iso_update *training_update;
 } scalars;
@@ -48,17 +48,17 @@ enum { TENSORS, OPS, VARIABLES, LAYERS, BLOCKS, TERMS };
 
 static void lists_of(iso_graph *graph, list lists[LISTS])
 {
-    lists[TENSORS] = (list){(void ***)&graph->tensor, &graph->tensors};
-    lists[OPS] = (list){(void ***)&graph->op, &graph->ops};
-    lists[VARIABLES] = (list){(void ***)&graph->variable, &graph->variables};
-    lists[LAYERS] = (list){(void ***)&graph->layer, &graph->layers};
-    lists[BLOCKS] = (list){(void ***)&graph->block, &graph->blocks};
-    lists[TERMS] = (list){(void ***)&graph->loss_term, &graph->loss_terms};
+    lists[TENSORS] = (list){(void ***)&graph->tensors, &graph->n_tensors};
+    lists[OPS] = (list){(void ***)&graph->ops, &graph->n_ops};
+    lists[VARIABLES] = (list){(void ***)&graph->variables, &graph->n_variables};
+    lists[LAYERS] = (list){(void ***)&graph->layers, &graph->n_layers};
+    lists[BLOCKS] = (list){(void ***)&graph->blocks, &graph->n_blocks};
+    lists[TERMS] = (list){(void ***)&graph->loss_terms, &graph->n_loss_terms};
 }
 
 static iso_status no_memory(const iso_graph *graph)
 {
-    return iso_error(ISO_NO_MEMORY, "no memory for a savepoint of a graph of %d ops", graph->ops);
+    return iso_error(ISO_NO_MEMORY, "no memory for a savepoint of a graph of %d ops", graph->n_ops);
 }
 
 /* ---- making ---- */
@@ -67,7 +67,7 @@ static scalars scalars_of(const iso_graph *graph)
 {
     return (scalars){.layer_names = graph->layer_names,
                      .variable_paths = graph->variable_paths,
-                     .scopes = graph->scopes,
+                     .n_scopes = graph->n_scopes,
                      .frozen = graph->frozen,
                      .sharing = graph->sharing,
                      .training_update = graph->training_update};
@@ -77,11 +77,11 @@ static bool copy_table(iso_name_table *table)
 {
     if (!table->capacity)
         return true;
-    size_t bytes = (size_t)table->capacity * sizeof *table->entry;
+    size_t bytes = (size_t)table->capacity * sizeof *table->entries;
     iso_name *entry = iso_new(bytes);
     if (entry)
-        memcpy(entry, table->entry, bytes);
-    table->entry = entry;
+        memcpy(entry, table->entries, bytes);
+    table->entries = entry;
     return entry != NULL;
 }
 
@@ -112,15 +112,15 @@ static iso_status note(iso_savepoint *point)
     point->scalars = scalars_of(graph);
     bool names = copy_table(&point->scalars.layer_names);
     bool paths = copy_table(&point->scalars.variable_paths);
-    point->tensor = iso_new(((size_t)graph->tensors + 1) * sizeof *point->tensor);
-    point->path = iso_new(((size_t)graph->tensors + 1) * sizeof *point->path);
-    point->variable = iso_new(((size_t)graph->variables + 1) * sizeof *point->variable);
+    point->tensor = iso_new(((size_t)graph->n_tensors + 1) * sizeof *point->tensor);
+    point->path = iso_new(((size_t)graph->n_tensors + 1) * sizeof *point->path);
+    point->variable = iso_new(((size_t)graph->n_variables + 1) * sizeof *point->variable);
     if (!names || !paths || !point->tensor || !point->path || !point->variable)
         return no_memory(graph);
-    for (int i = 0; i < graph->tensors; i++)
-        point->tensor[i] = (tensor_note){graph->tensor[i]->name, last_path(graph->tensor[i])};
-    for (int i = 0; i < graph->variables; i++)
-        point->variable[i] = variable_note_of(graph->variable[i]);
+    for (int i = 0; i < graph->n_tensors; i++)
+        point->tensor[i] = (tensor_note){graph->tensors[i]->name, last_path(graph->tensors[i])};
+    for (int i = 0; i < graph->n_variables; i++)
+        point->variable[i] = variable_note_of(graph->variables[i]);
     return ISO_OK;
 }
 
@@ -182,7 +182,7 @@ static void swap_scalars(iso_savepoint *point)
     scalars now = scalars_of(graph), *to = &point->scalars;
     graph->layer_names = to->layer_names;
     graph->variable_paths = to->variable_paths;
-    graph->scopes = to->scopes;
+    graph->n_scopes = to->n_scopes;
     graph->frozen = to->frozen;
     graph->training_update = to->training_update;
     *to = now;
@@ -192,12 +192,12 @@ static void swap_notes(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
     for (int i = 0; i < point->count[TENSORS]; i++) {
-        const char *name = graph->tensor[i]->name;
-        graph->tensor[i]->name = point->tensor[i].name;
+        const char *name = graph->tensors[i]->name;
+        graph->tensors[i]->name = point->tensor[i].name;
         point->tensor[i].name = name;
     }
     for (int i = 0; i < point->count[VARIABLES]; i++) {
-        iso_variable *variable = graph->variable[i];
+        iso_variable *variable = graph->variables[i];
         variable_note now = variable_note_of(variable), *to = &point->variable[i];
         variable->trained = to->trained;
         variable->updated = to->updated;
@@ -211,7 +211,7 @@ static void swap_notes(iso_savepoint *point)
 static iso_tensor_path **path_behind(iso_savepoint *point, int tensor)
 {
     iso_tensor_path *last = point->tensor[tensor].last;
-    return last ? &last->next : &point->graph->tensor[tensor]->paths;
+    return last ? &last->next : &point->graph->tensors[tensor]->paths;
 }
 
 static bool make_room(iso_savepoint *point)
@@ -317,8 +317,8 @@ void iso_savepoint_destroy(iso_savepoint *point)
     for (int i = 0; i < LISTS; i++)
         iso_free(point->taken[i]);
     iso_free(point->taken_keep);
-    iso_free(point->scalars.layer_names.entry);
-    iso_free(point->scalars.variable_paths.entry);
+    iso_free(point->scalars.layer_names.entries);
+    iso_free(point->scalars.variable_paths.entries);
     iso_free(point->tensor);
     iso_free(point->path);
     iso_free(point->variable);

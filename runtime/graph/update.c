@@ -152,7 +152,7 @@ void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_t
     if (!added)
         return;
     *added = (iso_loss_term){term, variable};
-    iso_graph_append(graph, &graph->loss_term, &graph->loss_terms, &graph->loss_term_capacity, added);
+    iso_graph_append(graph, &graph->loss_terms, &graph->n_loss_terms, &graph->loss_term_capacity, added);
 }
 
 void iso_graph_add_loss(iso_graph *graph, iso_tensor *term)
@@ -167,8 +167,8 @@ iso_tensor *iso_graph_losses(iso_graph *graph)
     if (ISO_ANY_NULL(graph))
         return NULL;
     iso_tensor *sum = NULL;
-    for (int i = 0; i < graph->loss_terms; i++) {
-        const iso_loss_term *term = graph->loss_term[i];
+    for (int i = 0; i < graph->n_loss_terms; i++) {
+        const iso_loss_term *term = graph->loss_terms[i];
         if (!term->variable || !term->variable->frozen)
             sum = sum ? iso_add(sum, term->tensor) : term->tensor;
     }

@@ -15,11 +15,11 @@ static int64_t round_up(int64_t n, int64_t to)
 int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
 {
     int count = 1;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (axes & 1u << a)
             slot = iso_mesh_with_coordinate(mesh, slot, a, 0);
     slots[0] = slot;
-    for (int a = mesh->axes - 1; a >= 0;
+    for (int a = mesh->n_axes - 1; a >= 0;
          a--) { /* row-major: the last axis runs fastest, so the list stays in order */
         if (!(axes & 1u << a))
             continue;
@@ -35,7 +35,7 @@ int iso_group_count(const iso_mesh *mesh, uint32_t axes, int slot, int *index)
 {
     int count = 1;
     *index = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (axes & 1u << a) {
             *index = *index * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
             count *= mesh->size[a];
@@ -45,7 +45,7 @@ int iso_group_count(const iso_mesh *mesh, uint32_t axes, int slot, int *index)
 
 int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index)
 {
-    for (int a = mesh->axes - 1; a >= 0; a--) {
+    for (int a = mesh->n_axes - 1; a >= 0; a--) {
         if (!(axes & 1u << a))
             continue;
         slot = iso_mesh_with_coordinate(mesh, slot, a, index % mesh->size[a]);
@@ -57,7 +57,7 @@ int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index)
 static int index_in_group(const iso_bucket *bucket, const iso_mesh *mesh, int slot)
 {
     int index = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (bucket->axes & 1u << a)
             index = index * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
     return index;
@@ -75,7 +75,8 @@ static bool same_schedule(const iso_schedule *a, const iso_schedule *b)
     return a->kind == b->kind && a->initial == b->initial && a->rate == b->rate && a->alpha == b->alpha &&
            a->warmup_target == b->warmup_target && a->decay_steps == b->decay_steps &&
            a->warmup_steps == b->warmup_steps && a->staircase == b->staircase &&
-           a->boundaries == b->boundaries && memcmp(a->boundary, b->boundary, sizeof a->boundary) == 0 &&
+           a->n_boundaries == b->n_boundaries &&
+           memcmp(a->boundaries, b->boundaries, sizeof a->boundaries) == 0 &&
            memcmp(a->value, b->value, sizeof a->value) == 0;
 }
 
@@ -96,9 +97,9 @@ static const iso_optimizer *optimizer_of(const iso_program_change *change)
 static bool belongs(const iso_bucket *bucket, const iso_program *program, const iso_program_change *change)
 {
     return bucket->dtype == change->variable->dtype &&
-           bucket->axes == program->value[change->value].layout.partial &&
-           program->change[bucket->member[0].change].apply->input[2] ==
-               change->apply->input[2] && /* one count of iterations */
+           bucket->axes == program->values[change->value].layout.partial &&
+           program->changes[bucket->members[0].change].apply->inputs[2] ==
+               change->apply->inputs[2] && /* one count of iterations */
            same_optimizer(bucket->optimizer, optimizer_of(change));
 }
 
@@ -106,23 +107,23 @@ static iso_status find_bucket(const iso_program *program, const iso_program_chan
                               iso_bucket_list *list, iso_bucket **found)
 {
     for (int i = 0; i < list->count; i++)
-        if (belongs(&list->bucket[i], program, change)) {
-            *found = &list->bucket[i];
+        if (belongs(&list->buckets[i], program, change)) {
+            *found = &list->buckets[i];
             return ISO_OK;
         }
-    iso_bucket *bucket = &list->bucket[list->count];
+    iso_bucket *bucket = &list->buckets[list->count];
     *bucket = (iso_bucket){.dtype = change->variable->dtype,
                            .optimizer = optimizer_of(change),
-                           .axes = program->value[change->value].layout.partial,
+                           .axes = program->values[change->value].layout.partial,
                            .group = 1};
-    for (int a = 0; a < program->mesh->axes; a++)
+    for (int a = 0; a < program->mesh->n_axes; a++)
         bucket->group *= bucket->axes & 1u << a ? program->mesh->size[a] : 1;
     void *memory;
     iso_status status =
-        iso_alloc((size_t)program->changes * sizeof(iso_bucket_member), "a bucket of variables", &memory);
+        iso_alloc((size_t)program->n_changes * sizeof(iso_bucket_member), "a bucket of variables", &memory);
     if (status != ISO_OK)
         return status;
-    bucket->member = memory;
+    bucket->members = memory;
     list->count++;
     *found = bucket;
     return ISO_OK;
@@ -130,8 +131,8 @@ static iso_status find_bucket(const iso_program *program, const iso_program_chan
 
 static void add_member(const iso_program *program, int number, iso_bucket *bucket)
 {
-    const iso_program_change *change = &program->change[number];
-    iso_bucket_member *member = &bucket->member[bucket->members++];
+    const iso_program_change *change = &program->changes[number];
+    iso_bucket_member *member = &bucket->members[bucket->n_members++];
     *member = (iso_bucket_member){.change = number,
                                   .variable = change->variable,
                                   .layout = program->variable_layout[change->variable->id],
@@ -198,20 +199,20 @@ iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
     void *memory;
     iso_bucket *bucket;
     *list = (iso_bucket_list){0};
-    iso_status status =
-        iso_alloc(((size_t)program->changes + 1) * sizeof(iso_bucket), "the buckets of a function", &memory);
+    iso_status status = iso_alloc(((size_t)program->n_changes + 1) * sizeof(iso_bucket),
+                                  "the buckets of a function", &memory);
     if (status != ISO_OK)
         return status;
-    list->bucket = memory;
-    for (int i = 0; i < program->changes && status == ISO_OK; i++) {
-        if (!program->change[i].apply)
+    list->buckets = memory;
+    for (int i = 0; i < program->n_changes && status == ISO_OK; i++) {
+        if (!program->changes[i].apply)
             continue;
-        status = find_bucket(program, &program->change[i], list, &bucket);
+        status = find_bucket(program, &program->changes[i], list, &bucket);
         if (status == ISO_OK)
             add_member(program, i, bucket);
     }
     for (int i = 0; i < list->count; i++) {
-        bucket = &list->bucket[i];
+        bucket = &list->buckets[i];
         bucket->part = round_up((bucket->total + bucket->group - 1) / bucket->group, CUT);
     }
     if (status != ISO_OK)
@@ -222,7 +223,7 @@ iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
 void iso_buckets_destroy(iso_bucket_list *list)
 {
     for (int i = 0; i < list->count; i++)
-        iso_free(list->bucket[i].member);
-    iso_free(list->bucket);
+        iso_free(list->buckets[i].members);
+    iso_free(list->buckets);
     *list = (iso_bucket_list){0};
 }

@@ -22,15 +22,15 @@ typedef struct iso_bucket {
     const iso_optimizer *optimizer;
     uint32_t axes; /* along which the updates' layouts are replicated: these slots share the update */
     int group;     /* slots that share it */
-    int members;
-    iso_bucket_member *member;
+    int n_members;
+    iso_bucket_member *members;
     int64_t total; /* elements of the flat range */
     int64_t part;  /* elements of each slot's part; the last may be shorter or empty */
 } iso_bucket;
 
 typedef struct iso_bucket_list {
     int count;
-    iso_bucket *bucket;
+    iso_bucket *buckets;
 } iso_bucket_list;
 
 iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list);

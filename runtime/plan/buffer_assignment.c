@@ -28,7 +28,7 @@ static bool is_constant(const iso_program_value *value)
 
 static bool has_fixed_place(const assigner *s, int root)
 {
-    return is_variable(&s->program->value[root]) || is_constant(&s->program->value[root]);
+    return is_variable(&s->program->values[root]) || is_constant(&s->program->values[root]);
 }
 
 static int root_of(const assigner *s, int value)
@@ -53,7 +53,7 @@ static void touch(assigner *s, int value, int when)
 static void touch_moves(assigner *s, int first, int count, int when)
 {
     for (int i = first; i < first + count; i++) {
-        const iso_move *move = &s->plan->move[i];
+        const iso_move *move = &s->plan->moves[i];
         touch(s, move->from, when);
         s->live_range[root_of(s, move->from)].shared = true;
         if (move->kind != ISO_MOVE_SCATTER)
@@ -63,16 +63,16 @@ static void touch_moves(assigner *s, int first, int count, int when)
 
 static void touch_instruction(assigner *s, int when)
 {
-    const iso_instruction *instruction = &s->plan->instruction[when];
-    const iso_program_step *step = &s->program->step[instruction->step];
+    const iso_instruction *instruction = &s->plan->instructions[when];
+    const iso_program_step *step = &s->program->steps[instruction->step];
     switch (instruction->kind) {
     case ISO_READ:
         touch(s, s->program->input_value[instruction->input], when);
         break;
     case ISO_KERNEL:
-        for (int i = 0; i < step->op->inputs; i++)
+        for (int i = 0; i < step->op->n_inputs; i++)
             touch(s, step->input[i], when);
-        for (int i = 0; i < step->op->outputs; i++)
+        for (int i = 0; i < step->op->n_outputs; i++)
             touch(s, step->output[i], when);
         break;
     case ISO_COPY:
@@ -80,11 +80,11 @@ static void touch_instruction(assigner *s, int when)
         touch(s, step->output[0], when);
         break;
     case ISO_BEGIN:
-        for (int i = 0; i < instruction->moves; i++)
-            touch(s, s->plan->move[instruction->first_move + i].from, when);
+        for (int i = 0; i < instruction->n_moves; i++)
+            touch(s, s->plan->moves[instruction->first_move + i].from, when);
         break;
     case ISO_EXCHANGE:
-        touch_moves(s, instruction->first_move, instruction->moves, when);
+        touch_moves(s, instruction->first_move, instruction->n_moves, when);
         break;
     }
 }
@@ -92,10 +92,10 @@ static void touch_instruction(assigner *s, int when)
 /* The optimizer reads the inputs of a fused product at the end of the step, those of its whole group. */
 static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
 {
-    const iso_program_step *step = &s->program->step[fused->step];
-    for (int i = 0; i < step->op->inputs; i++) {
+    const iso_program_step *step = &s->program->steps[fused->step];
+    for (int i = 0; i < step->op->n_inputs; i++) {
         touch(s, step->input[i], end);
-        if (s->plan->buckets->bucket[fused->bucket].group > 1)
+        if (s->plan->buckets->buckets[fused->bucket].group > 1)
             s->live_range[root_of(s, step->input[i])].shared = true;
     }
 }
@@ -103,26 +103,26 @@ static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
 static void find_lives(assigner *s)
 {
     iso_plan *plan = s->plan;
-    int end = plan->instructions;
-    for (int v = 0; v < s->program->values; v++)
+    int end = plan->n_instructions;
+    for (int v = 0; v < s->program->n_values; v++)
         s->live_range[v] = (lifetime){.end = -1};
     for (int i = 0; i < end; i++)
         touch_instruction(s, i);
-    touch_moves(s, plan->epilogue_first_move, plan->epilogue_moves, end);
-    for (int i = 0; i < s->program->outputs; i++)
+    touch_moves(s, plan->epilogue_first_move, plan->n_epilogue_moves, end);
+    for (int i = 0; i < s->program->n_outputs; i++)
         touch(s, s->program->output_value[i], end);
-    for (int i = 0; i < s->program->changes; i++)
-        touch(s, s->program->change[i].value, end);
-    for (int i = 0; i < plan->fused_updates; i++)
-        touch_fused(s, &plan->fused[i], end);
+    for (int i = 0; i < s->program->n_changes; i++)
+        touch(s, s->program->changes[i].value, end);
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        touch_fused(s, &plan->fused_updates[i], end);
 }
 
 static void share_aliases(assigner *s)
 {
-    for (int v = 0; v < s->program->values; v++)
+    for (int v = 0; v < s->program->n_values; v++)
         s->plan->root[v] = v;
-    for (int k = 0; k < s->program->steps; k++) {
-        const iso_program_step *step = &s->program->step[k];
+    for (int k = 0; k < s->program->n_steps; k++) {
+        const iso_program_step *step = &s->program->steps[k];
         if (iso_plan_is_alias(step->op))
             s->plan->root[step->output[0]] = root_of(s, step->input[0]);
     }
@@ -140,9 +140,9 @@ static bool works_in_place(const iso_kernel *kernel, const iso_kernel_call *call
  * everywhere. */
 static bool may_replace(const assigner *s, int when, int i)
 {
-    const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
-    const iso_program_value *in = &s->program->value[step->input[i]],
-                            *out = &s->program->value[step->output[0]];
+    const iso_program_step *step = &s->program->steps[s->plan->instructions[when].step];
+    const iso_program_value *in = &s->program->values[step->input[i]],
+                            *out = &s->program->values[step->output[0]];
     int root = root_of(s, step->input[i]);
     if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) ||
         s->live_range[root].end != when || s->live_range[root].shared ||
@@ -150,7 +150,7 @@ static bool may_replace(const assigner *s, int when, int i)
         return false;
     iso_layout a = in->layout, b = out->layout;
     a.partial = b.partial = 0;
-    for (int k = 0; k < step->op->inputs; k++) /* no other input may lie in the same memory */
+    for (int k = 0; k < step->op->n_inputs; k++) /* no other input may lie in the same memory */
         if (k != i && root_of(s, step->input[k]) == root)
             return false;
     return in->tensor->dtype == out->tensor->dtype &&
@@ -159,13 +159,13 @@ static bool may_replace(const assigner *s, int when, int i)
 
 static void share_in_place(assigner *s)
 {
-    for (int when = 0; when < s->plan->instructions; when++) {
-        if (s->plan->instruction[when].kind != ISO_KERNEL)
+    for (int when = 0; when < s->plan->n_instructions; when++) {
+        if (s->plan->instructions[when].kind != ISO_KERNEL)
             continue;
-        const iso_program_step *step = &s->program->step[s->plan->instruction[when].step];
-        for (int i = 0; i < step->op->inputs; i++) {
+        const iso_program_step *step = &s->program->steps[s->plan->instructions[when].step];
+        for (int i = 0; i < step->op->n_inputs; i++) {
             if (!may_replace(s, when, i) || s->live_range[step->output[0]].forced ||
-                !iso_plan_all_kernels(s->plan, s->plan->instruction[when].step, works_in_place))
+                !iso_plan_all_kernels(s->plan, s->plan->instructions[when].step, works_in_place))
                 continue;
             int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
             s->plan->root[out] = root;
@@ -180,7 +180,7 @@ static void share_in_place(assigner *s)
 
 static size_t bytes_of(const assigner *s, int value)
 {
-    const iso_program_value *v = &s->program->value[value];
+    const iso_program_value *v = &s->program->values[value];
     iso_shape shape = iso_plan_shape(s->plan, value);
     return (size_t)iso_layout_largest(s->program->mesh, &v->layout, &shape) *
            iso_dtype_size(v->tensor->dtype);
@@ -191,10 +191,10 @@ static void force_into_buckets(assigner *s)
 {
     const iso_bucket_list *buckets = s->plan->buckets;
     for (int b = 0; b < buckets->count; b++)
-        for (int m = 0; m < buckets->bucket[b].members; m++) {
-            int root = root_of(s, s->program->change[buckets->bucket[b].member[m].change].value);
+        for (int m = 0; m < buckets->buckets[b].n_members; m++) {
+            int root = root_of(s, s->program->changes[buckets->buckets[b].members[m].change].value);
             s->plan->member_copied[b][m] =
-                has_fixed_place(s, root) || s->live_range[root].forced || s->program->value[root].step < 0;
+                has_fixed_place(s, root) || s->live_range[root].forced || s->program->values[root].step < 0;
             if (!s->plan->member_copied[b][m])
                 s->live_range[root].forced = true;
         }
@@ -202,10 +202,10 @@ static void force_into_buckets(assigner *s)
 
 static int bucket_begin(const assigner *s, int b)
 {
-    const iso_bucket *bucket = &s->plan->buckets->bucket[b];
-    int begin = s->plan->instructions;
-    for (int m = 0; m < bucket->members; m++) {
-        int root = root_of(s, s->program->change[bucket->member[m].change].value);
+    const iso_bucket *bucket = &s->plan->buckets->buckets[b];
+    int begin = s->plan->n_instructions;
+    for (int m = 0; m < bucket->n_members; m++) {
+        int root = root_of(s, s->program->changes[bucket->members[m].change].value);
         if (!s->plan->member_copied[b][m] && s->live_range[root].begin < begin)
             begin = s->live_range[root].begin;
     }
@@ -215,8 +215,8 @@ static int bucket_begin(const assigner *s, int b)
 static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
 {
     iso_plan *plan = s->plan;
-    int n = 0, end = plan->instructions;
-    for (int v = 0; v < s->program->values; v++)
+    int n = 0, end = plan->n_instructions;
+    for (int v = 0; v < s->program->n_values; v++)
         if (plan->root[v] == v && s->live_range[v].defined && s->live_range[v].shared &&
             !s->live_range[v].forced && !has_fixed_place(s, v)) {
             owner[n] = v;
@@ -225,8 +225,8 @@ static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
         }
     int values = n;
     for (int b = 0; b < plan->buckets->count; b++)
-        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->bucket[b].total *
-                                          iso_dtype_size(plan->buckets->bucket[b].dtype),
+        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->buckets[b].total *
+                                          iso_dtype_size(plan->buckets->buckets[b].dtype),
                                  .begin = bucket_begin(s, b),
                                  .end = end};
     block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
@@ -243,7 +243,7 @@ static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
 {
     iso_plan *plan = s->plan;
     int n = 0;
-    for (int v = 0; v < s->program->values; v++)
+    for (int v = 0; v < s->program->n_values; v++)
         if (plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].shared &&
             !s->live_range[v].forced && !has_fixed_place(s, v)) {
             owner[n] = v;
@@ -259,8 +259,8 @@ static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
 static void place_fixed(assigner *s)
 {
     iso_plan *plan = s->plan;
-    for (int v = 0; v < s->program->values; v++) {
-        const iso_program_value *value = &s->program->value[v];
+    for (int v = 0; v < s->program->n_values; v++) {
+        const iso_program_value *value = &s->program->values[v];
         if (is_variable(value)) {
             plan->location[v] = (iso_location){
                 .kind = ISO_LOCATION_VARIABLE,
@@ -271,11 +271,11 @@ static void place_fixed(assigner *s)
         }
     }
     for (int b = 0; b < plan->buckets->count; b++)
-        for (int m = 0; m < plan->buckets->bucket[b].members; m++) {
-            const iso_bucket_member *member = &plan->buckets->bucket[b].member[m];
-            size_t within = (size_t)member->offset * iso_dtype_size(plan->buckets->bucket[b].dtype);
+        for (int m = 0; m < plan->buckets->buckets[b].n_members; m++) {
+            const iso_bucket_member *member = &plan->buckets->buckets[b].members[m];
+            size_t within = (size_t)member->offset * iso_dtype_size(plan->buckets->buckets[b].dtype);
             if (!plan->member_copied[b][m])
-                plan->location[root_of(s, s->program->change[member->change].value)] =
+                plan->location[root_of(s, s->program->changes[member->change].value)] =
                     (iso_location){.kind = ISO_LOCATION_SHARED, .offset = plan->bucket_offset[b] + within};
         }
 }
@@ -283,7 +283,7 @@ static void place_fixed(assigner *s)
 static void keep_lives(const assigner *s)
 {
     iso_plan *plan = s->plan;
-    for (int v = 0; v < s->program->values; v++) {
+    for (int v = 0; v < s->program->n_values; v++) {
         bool own = plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].forced &&
                    !has_fixed_place(s, v);
         plan->live_range[v] =
@@ -298,12 +298,12 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     const iso_program *program = plan->program;
     iso_status status = ISO_OK;
     assigner s = {.plan = plan, .program = program};
-    size_t blocks = (size_t)(program->values + plan->buckets->count + 1);
+    size_t blocks = (size_t)(program->n_values + plan->buckets->count + 1);
     iso_block *block = iso_new(blocks * sizeof *block);
     int *owner = iso_new(blocks * sizeof *owner);
     s.live_range = iso_new(blocks * sizeof *s.live_range);
     if (!block || !owner || !s.live_range)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to place %d values", program->values));
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to place %d values", program->n_values));
     share_aliases(&s);
     find_lives(&s);
     force_into_buckets(&s);
@@ -312,7 +312,7 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     ISO_TRY(plan_arena(&s, block, owner));
     place_fixed(&s);
     keep_lives(&s);
-    for (int v = 0; v < program->values; v++)
+    for (int v = 0; v < program->n_values; v++)
         plan->location[v] = plan->location[root_of(&s, v)];
 done:
     iso_free(block);

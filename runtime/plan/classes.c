@@ -56,7 +56,7 @@ static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso
 static void add_value(const iso_plan *plan, int value, coordinates *lists)
 {
     iso_shape shape = iso_plan_shape(plan, value);
-    add_layout(plan->program->mesh, &plan->program->value[value].layout, &shape, lists);
+    add_layout(plan->program->mesh, &plan->program->values[value].layout, &shape, lists);
 }
 
 typedef struct walk {
@@ -72,14 +72,14 @@ static bool ask(const walk *w, int slot)
     iso_kernel_call call;
     iso_plan_call(w->plan, w->step, slot, in, out, &call);
     const iso_kernel *kernel =
-        w->plan->site->backend->find(w->plan->program->step[w->step].op->type->name, &call);
+        w->plan->site->backend->find(w->plan->program->steps[w->step].op->type->name, &call);
     return kernel && w->is(kernel, &call);
 }
 
 static bool ask_from(const walk *w, int axis, int slot)
 {
     const iso_mesh *mesh = w->plan->program->mesh;
-    if (axis >= ISO_MAX_AXES || axis == mesh->axes)
+    if (axis >= ISO_MAX_AXES || axis == mesh->n_axes)
         return ask(w, slot);
     for (int i = 0; i < w->lists[axis].count; i++)
         if (!ask_from(w, axis + 1, iso_mesh_with_coordinate(mesh, slot, axis, w->lists[axis].at[i])))
@@ -89,20 +89,20 @@ static bool ask_from(const walk *w, int axis, int slot)
 
 bool iso_plan_all_kernels(const iso_plan *plan, int number, iso_kernel_test is)
 {
-    const iso_program_step *step = &plan->program->step[number];
+    const iso_program_step *step = &plan->program->steps[number];
     const iso_mesh *mesh = plan->program->mesh;
     walk w = {.plan = plan, .step = number, .is = is};
-    if (mesh->slots <= ALL) {
-        for (int slot = 0; slot < mesh->slots; slot++)
+    if (mesh->n_slots <= ALL) {
+        for (int slot = 0; slot < mesh->n_slots; slot++)
             if (!ask(&w, slot))
                 return false;
         return true;
     }
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         add(&w.lists[a], 0, mesh->size[a]);
-    for (int i = 0; i < step->op->inputs; i++)
+    for (int i = 0; i < step->op->n_inputs; i++)
         add_value(plan, step->input[i], w.lists);
-    for (int i = 0; i < step->op->outputs; i++)
+    for (int i = 0; i < step->op->n_outputs; i++)
         add_value(plan, step->output[i], w.lists);
     return ask_from(&w, 0, 0);
 }

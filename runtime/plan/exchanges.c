@@ -29,7 +29,7 @@ static iso_source source_of(const iso_plan *plan, int value, int slot, const iso
 static iso_status add_region(void *arg, const iso_region *region)
 {
     adder *a = arg;
-    const iso_program_value *from = &a->plan->program->value[a->move->from];
+    const iso_program_value *from = &a->plan->program->values[a->move->from];
     for (int i = 0; i < region->sources; i++)
         a->source[i] = source_of(a->plan, a->move->from, region->slot[i], &region->source_box[i]);
     return iso_exchange_add(a->exchange, a->slot, a->move->to, &a->target_box, from->tensor->dtype,
@@ -42,15 +42,15 @@ static iso_status add_boxes(adder *a)
     const iso_program *program = a->plan->program;
     iso_shape shape = iso_plan_shape(a->plan, a->move->from);
     a->target_box = iso_plan_box(a->plan, a->move->to, a->slot);
-    return iso_reshard_visit(program->mesh, &program->value[a->move->from].layout,
-                             &program->value[a->move->to].layout, &shape, a->slot, add_region, a);
+    return iso_reshard_visit(program->mesh, &program->values[a->move->from].layout,
+                             &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
 /* Each slot adds its chunk of all addends, into its own addend. */
 static iso_status add_scatter(adder *a, int *slots)
 {
     const iso_program *program = a->plan->program;
-    const iso_program_value *from = &program->value[a->move->from];
+    const iso_program_value *from = &program->values[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
     int64_t begin, count;
@@ -70,7 +70,7 @@ static iso_status add_scatter(adder *a, int *slots)
 static iso_status add_gather(adder *a)
 {
     const iso_program *program = a->plan->program;
-    const iso_program_value *from = &program->value[a->move->from];
+    const iso_program_value *from = &program->values[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
     int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
     iso_box flat = iso_box_range(0, iso_box_count(&box));
@@ -94,10 +94,10 @@ static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, i
 {
     adder a = {.plan = plan, .exchange = exchange, .source = source};
     iso_status status = ISO_OK;
-    for (int slot = 0; slot < plan->program->mesh->slots && status == ISO_OK; slot++)
+    for (int slot = 0; slot < plan->program->mesh->n_slots && status == ISO_OK; slot++)
         for (int i = first; i < first + count && status == ISO_OK; i++) {
             a.slot = slot;
-            a.move = &plan->move[i];
+            a.move = &plan->moves[i];
             status = a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
                      : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
                                                         : add_gather(&a);
@@ -116,7 +116,7 @@ static iso_status add_fault_sum(iso_plan *plan, iso_exchange *exchange, int slot
 /* Gives every slot the number of slots with a fault: each slot adds them, or slot 0 has added them before. */
 static iso_status add_faults(iso_plan *plan, iso_source *source)
 {
-    int slots = plan->program->mesh->slots;
+    int slots = plan->program->mesh->n_slots;
     bool many = slots > ISO_PLAN_MANY;
     iso_status status = ISO_OK;
     for (int i = 0; i < slots; i++)
@@ -138,9 +138,9 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
 {
     const iso_mesh *mesh = plan->program->mesh;
     iso_status status = ISO_OK;
-    for (int slot = 0; slot < mesh->slots; slot++)
+    for (int slot = 0; slot < mesh->n_slots; slot++)
         for (int b = 0; b < plan->buckets->count && status == ISO_OK; b++) {
-            const iso_bucket *bucket = &plan->buckets->bucket[b];
+            const iso_bucket *bucket = &plan->buckets->buckets[b];
             int64_t begin, count;
             iso_bucket_part(bucket, mesh, slot, &begin, &count);
             if (count == 0)
@@ -152,7 +152,7 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
                     .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
             status =
                 iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype, ISO_SUM,
-                                 &part, source, group, &plan->bucket_pull[b * mesh->slots + slot]);
+                                 &part, source, group, &plan->bucket_pull[b * mesh->n_slots + slot]);
         }
     return status;
 }
@@ -161,8 +161,9 @@ static iso_status make_epilogue(iso_plan *plan, iso_source *source, int *slots)
 {
     iso_status status = ISO_OK;
     ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->epilogue));
-    plan->fault_target = plan->program->values;
-    ISO_TRY(add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->epilogue_moves, source, slots));
+    plan->fault_target = plan->program->n_values;
+    ISO_TRY(
+        add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves, source, slots));
     ISO_TRY(add_faults(plan, source));
     ISO_TRY(add_buckets(plan, plan->epilogue, source, slots));
 done:
@@ -177,7 +178,7 @@ static bool find_fetching(const iso_plan *plan, const iso_variable *variable, is
                           bool *fetches)
 {
     const iso_site *site = plan->site;
-    int slots = plan->program->mesh->slots;
+    int slots = plan->program->mesh->n_slots;
     for (int s = 0; s < slots; s++)
         key[s] = (iso_hash_key){
             {site->variable_offset(site->arg, variable, s), (uint64_t)iso_plan_host_of(plan, s)}};
@@ -215,7 +216,7 @@ static iso_status gather_member(iso_plan *plan, const iso_bucket *bucket, const 
                                 int slot, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
-    uint32_t replicated = ((1u << mesh->axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
+    uint32_t replicated = ((1u << mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
     iso_box box = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     fetch f = {.plan = plan,
                .variable = member->variable,
@@ -236,21 +237,21 @@ static int count_members(const iso_plan *plan)
 {
     int members = 0;
     for (int b = 0; b < plan->buckets->count; b++)
-        members += plan->buckets->bucket[b].members;
+        members += plan->buckets->buckets[b].n_members;
     return members;
 }
 
 /* For each member of the buckets, [slots]. NULL: no memory. */
 static bool *all_fetching(const iso_plan *plan)
 {
-    size_t slots = (size_t)plan->program->mesh->slots;
+    size_t slots = (size_t)plan->program->mesh->n_slots;
     bool *fetches = iso_new((size_t)count_members(plan) * slots * sizeof *fetches), *at = fetches;
     iso_hash_key *key = iso_new(slots * sizeof *key);
     int *first = iso_new(slots * sizeof *first);
     bool found = fetches && key && first;
     for (int b = 0; b < plan->buckets->count; b++)
-        for (int m = 0; m < plan->buckets->bucket[b].members && found; m++, at += slots)
-            found = find_fetching(plan, plan->buckets->bucket[b].member[m].variable, key, first, at);
+        for (int m = 0; m < plan->buckets->buckets[b].n_members && found; m++, at += slots)
+            found = find_fetching(plan, plan->buckets->buckets[b].members[m].variable, key, first, at);
     iso_free(first);
     iso_free(key);
     if (!found)
@@ -261,7 +262,7 @@ static bool *all_fetching(const iso_plan *plan)
 static iso_status make_weight_gather(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
-    int count = plan->program->mesh->slots;
+    int count = plan->program->mesh->n_slots;
     if (!plan->buckets->count || iso_plan_on_one_host(plan))
         return ISO_OK;
     bool *fetches = all_fetching(plan);
@@ -271,10 +272,10 @@ static iso_status make_weight_gather(iso_plan *plan, int *slots)
     for (int slot = 0; slot < count; slot++) {
         const bool *its = fetches + slot;
         for (int b = 0; b < plan->buckets->count; b++) {
-            const iso_bucket *bucket = &plan->buckets->bucket[b];
-            for (int m = 0; m < bucket->members; m++, its += count)
+            const iso_bucket *bucket = &plan->buckets->buckets[b];
+            for (int m = 0; m < bucket->n_members; m++, its += count)
                 if (*its)
-                    ISO_TRY(gather_member(plan, bucket, &bucket->member[m], slot, slots));
+                    ISO_TRY(gather_member(plan, bucket, &bucket->members[m], slot, slots));
         }
     }
 done:
@@ -308,12 +309,12 @@ static iso_status place_messages(iso_plan *plan, travel *t)
 {
     size_t landing = 0, outgoing = 0;
     iso_status status = ISO_OK;
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
-            add_travel(t, plan->instruction[i].exchange, plan->instruction[i].begin, i);
-    add_travel(t, plan->faults, plan->instructions, plan->instructions);
-    add_travel(t, plan->epilogue, plan->instructions, plan->instructions);
-    add_travel(t, plan->weight_gather, plan->instructions + 1, plan->instructions + 1);
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
+            add_travel(t, plan->instructions[i].exchange, plan->instructions[i].begin, i);
+    add_travel(t, plan->faults, plan->n_instructions, plan->n_instructions);
+    add_travel(t, plan->epilogue, plan->n_instructions, plan->n_instructions);
+    add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
     ISO_TRY(iso_memory_plan(t->landing, t->count, &landing));
     ISO_TRY(iso_memory_plan(t->outgoing, t->count, &outgoing));
     for (int i = 0; i < t->count; i++)
@@ -327,7 +328,7 @@ done:
 
 static iso_status commit(iso_plan *plan)
 {
-    size_t most = (size_t)plan->instructions + 3;
+    size_t most = (size_t)plan->n_instructions + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .landing = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block))};
@@ -344,27 +345,28 @@ static iso_status commit(iso_plan *plan)
 
 static iso_status make_exchange(iso_plan *plan, int number, iso_source *source, int *slots)
 {
-    iso_instruction *instruction = &plan->instruction[number];
+    iso_instruction *instruction = &plan->instructions[number];
     iso_status status = iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange);
     if (status != ISO_OK)
         return status;
-    plan->instruction[instruction->begin].exchange = instruction->exchange;
+    plan->instructions[instruction->begin].exchange = instruction->exchange;
     if (instruction->settled)
         iso_exchange_set_settled(instruction->exchange);
-    return add_moves(plan, instruction->exchange, instruction->first_move, instruction->moves, source, slots);
+    return add_moves(plan, instruction->exchange, instruction->first_move, instruction->n_moves, source,
+                     slots);
 }
 
 iso_status iso_plan_connect(iso_plan *plan)
 {
     iso_status status = ISO_OK;
-    size_t count = (size_t)plan->program->mesh->slots;
+    size_t count = (size_t)plan->program->mesh->n_slots;
     iso_source *source = iso_new(count * sizeof *source);
     int *slots = iso_new(count * sizeof *slots);
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
     if (!source || !slots || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
             ISO_TRY(make_exchange(plan, i, source, slots));
     ISO_TRY(make_epilogue(plan, source, slots));
     ISO_TRY(make_weight_gather(plan, slots));

@@ -10,13 +10,13 @@
 /* How often each value is read. */
 static void count_uses(const iso_program *program, int *uses)
 {
-    for (int k = 0; k < program->steps; k++)
-        for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
-            uses[program->step[k].input[i]]++;
-    for (int i = 0; i < program->outputs; i++)
+    for (int k = 0; k < program->n_steps; k++)
+        for (int i = 0; i < (program->steps[k].op ? program->steps[k].op->n_inputs : 1); i++)
+            uses[program->steps[k].input[i]]++;
+    for (int i = 0; i < program->n_outputs; i++)
         uses[program->output_value[i]]++;
-    for (int i = 0; i < program->changes; i++)
-        uses[program->change[i].value]++;
+    for (int i = 0; i < program->n_changes; i++)
+        uses[program->changes[i].value]++;
 }
 
 static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
@@ -28,12 +28,12 @@ static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
  * changes. */
 static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
 {
-    for (int i = 0; i < step->op->inputs; i++) {
+    for (int i = 0; i < step->op->n_inputs; i++) {
         int value = step->input[i];
-        while (program->value[value].step >= 0 &&
-               iso_plan_is_alias(program->step[program->value[value].step].op))
-            value = program->step[program->value[value].step].input[0];
-        const iso_op *producer = program->value[value].tensor->producer;
+        while (program->values[value].step >= 0 &&
+               iso_plan_is_alias(program->steps[program->values[value].step].op))
+            value = program->steps[program->values[value].step].input[0];
+        const iso_op *producer = program->values[value].tensor->producer;
         if (producer->type == &iso_op_variable || producer->type == &iso_op_constant)
             return false;
     }
@@ -76,12 +76,12 @@ iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_kernel_call call;
-    const iso_bucket *bucket = &plan->buckets->bucket[fused->bucket];
+    const iso_bucket *bucket = &plan->buckets->buckets[fused->bucket];
     /* the first slot of a group has the most rows of the batch */
     int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
     iso_plan_call(plan, fused->step, first, in, out, &call);
     const iso_kernel *kernel =
-        plan->site->backend->find(plan->program->step[fused->step].op->type->name, &call);
+        plan->site->backend->find(plan->program->steps[fused->step].op->type->name, &call);
     int64_t rows = kernel->part_rows(&call);
     rows = rows < out[0].dim[0] ? rows : out[0].dim[0];
     iso_fused_update_room room = {.rows = rows > 0 ? rows : 1};
@@ -94,23 +94,24 @@ iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso
 static bool may_fuse(const iso_plan *plan, const int *uses, const iso_bucket_member *member, int group)
 {
     const iso_program *program = plan->program;
-    int value = program->change[member->change].value, number = program->value[value].step;
-    if (number < 0 || !program->step[number].op || iso_plan_is_alias(program->step[number].op))
+    int value = program->changes[member->change].value, number = program->values[value].step;
+    if (number < 0 || !program->steps[number].op || iso_plan_is_alias(program->steps[number].op))
         return false;
-    return program->step[number].op->outputs == 1 && uses[value] == 1 &&
-           inputs_are_computed(program, &program->step[number]) &&
+    return program->steps[number].op->n_outputs == 1 && uses[value] == 1 &&
+           inputs_are_computed(program, &program->steps[number]) &&
            iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
 }
 
 static void fuse_members(iso_plan *plan, int b, const int *uses)
 {
-    const iso_bucket *bucket = &plan->buckets->bucket[b];
-    for (int m = 0; m < bucket->members; m++) {
-        if (!may_fuse(plan, uses, &bucket->member[m], bucket->group))
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    for (int m = 0; m < bucket->n_members; m++) {
+        if (!may_fuse(plan, uses, &bucket->members[m], bucket->group))
             continue;
-        int step = plan->program->value[plan->program->change[bucket->member[m].change].value].step;
+        int step = plan->program->values[plan->program->changes[bucket->members[m].change].value].step;
         plan->step_fused[step] = true;
-        plan->fused[plan->fused_updates++] = (iso_fused_update){.bucket = b, .member = m, .step = step};
+        plan->fused_updates[plan->n_fused_updates++] =
+            (iso_fused_update){.bucket = b, .member = m, .step = step};
     }
 }
 
@@ -118,9 +119,9 @@ iso_status iso_plan_fuse_updates(iso_plan *plan)
 {
     if (!iso_plan_on_one_host(plan))
         return ISO_OK;
-    int *uses = iso_new(((size_t)plan->program->values + 1) * sizeof *uses);
+    int *uses = iso_new(((size_t)plan->program->n_values + 1) * sizeof *uses);
     if (!uses)
-        return iso_error(ISO_NO_MEMORY, "no memory to look at %d values", plan->program->values);
+        return iso_error(ISO_NO_MEMORY, "no memory to look at %d values", plan->program->n_values);
     count_uses(plan->program, uses);
     for (int b = 0; b < plan->buckets->count; b++)
         fuse_members(plan, b, uses);

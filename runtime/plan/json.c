@@ -58,7 +58,7 @@ static json_t *collective(const iso_plan_report *r, const iso_report_collective 
 {
     return json_pack("{ss ss ss so so so so si si si}", "kind", c->kind, "axes", c->axes, "tensor", c->tensor,
                      "from", origin(&c->from), "to", origin(&c->to), "bytes", json_real(c->bytes),
-                     "bytes_per_slot", json_real(c->bytes / r->slots), "begin", c->begin, "end", c->end,
+                     "bytes_per_slot", json_real(c->bytes / r->n_slots), "begin", c->begin, "end", c->end,
                      "overlaps", c->overlaps);
 }
 
@@ -83,12 +83,12 @@ static json_t *heaviest(const iso_plan_report *r)
 static json_t *lists_of(const iso_plan_report *r, json_t *object)
 {
     json_t *variables = json_array(), *ops = json_array(), *collectives = json_array();
-    for (int i = 0; i < r->variables; i++)
-        json_array_append_new(variables, variable(&r->variable[i]));
-    for (int i = 0; i < r->ops; i++)
-        json_array_append_new(ops, op(&r->op[i]));
-    for (int i = 0; i < r->collectives; i++)
-        json_array_append_new(collectives, collective(r, &r->collective[i]));
+    for (int i = 0; i < r->n_variables; i++)
+        json_array_append_new(variables, variable(&r->variables[i]));
+    for (int i = 0; i < r->n_ops; i++)
+        json_array_append_new(ops, op(&r->ops[i]));
+    for (int i = 0; i < r->n_collectives; i++)
+        json_array_append_new(collectives, collective(r, &r->collectives[i]));
     json_object_set_new(object, "variables", variables);
     json_object_set_new(object, "ops", ops);
     json_object_set_new(object, "collectives", collectives);
@@ -98,7 +98,7 @@ static json_t *lists_of(const iso_plan_report *r, json_t *object)
 static json_t *ranks(const iso_plan_report *r)
 {
     json_t *list = json_array();
-    for (int s = 0; s < r->slots; s++)
+    for (int s = 0; s < r->n_slots; s++)
         json_array_append_new(list, json_integer(r->rank_of_slot[s]));
     return list;
 }
@@ -107,8 +107,8 @@ static json_t *whole(const iso_plan_report *r)
 {
     json_t *object = json_pack(
         "{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
-        r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->slots, "hosts", r->hosts,
-        "slots_per_host", r->host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
+        r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts", r->n_hosts,
+        "slots_per_host", r->n_host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
         (json_int_t)r->parameters, "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes),
         "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
         json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));

@@ -79,8 +79,8 @@ typedef struct segment {
 enum { STEPS = 8, SIZES = 64 * STEPS }; /* sizes: powers of two, each in so many steps */
 
 typedef struct heap {
-    segment *segment;
-    int segments, last;
+    segment *segments;
+    int n_segments, last;
     int unused; /* a list, by `behind`, of segments that were joined to others */
     int first[SIZES];
     uint64_t some[SIZES / 64]; /* bit: this size has gaps */
@@ -99,26 +99,26 @@ static int size_class(size_t bytes, bool wanted)
 
 static void list_gap(heap *h, int s)
 {
-    segment *gap = &h->segment[s];
+    segment *gap = &h->segments[s];
     int class = size_class(gap->bytes, false);
     gap->gap = true;
     gap->gap_before = -1;
     gap->gap_behind = h->first[class];
     if (h->first[class] >= 0)
-        h->segment[h->first[class]].gap_before = s;
+        h->segments[h->first[class]].gap_before = s;
     h->first[class] = s;
     h->some[class / 64] |= 1ull << class % 64;
 }
 
 static void unlist_gap(heap *h, int s)
 {
-    segment *gap = &h->segment[s];
+    segment *gap = &h->segments[s];
     int class = size_class(gap->bytes, false);
     gap->gap = false;
     if (gap->gap_behind >= 0)
-        h->segment[gap->gap_behind].gap_before = gap->gap_before;
+        h->segments[gap->gap_behind].gap_before = gap->gap_before;
     if (gap->gap_before >= 0)
-        h->segment[gap->gap_before].gap_behind = gap->gap_behind;
+        h->segments[gap->gap_before].gap_behind = gap->gap_behind;
     else
         h->first[class] = gap->gap_behind;
     if (h->first[class] < 0)
@@ -139,24 +139,24 @@ static int find_gap(const heap *h, size_t bytes)
 
 static int new_segment(heap *h, segment value)
 {
-    int s = h->unused >= 0 ? h->unused : h->segments++;
+    int s = h->unused >= 0 ? h->unused : h->n_segments++;
     if (s == h->unused)
-        h->unused = h->segment[s].behind;
-    h->segment[s] = value;
+        h->unused = h->segments[s].behind;
+    h->segments[s] = value;
     return s;
 }
 
 /* Puts a new gap of what a block leaves of the segment behind it. */
 static void split(heap *h, int s, size_t bytes)
 {
-    segment *taken = &h->segment[s];
+    segment *taken = &h->segments[s];
     size_t left = taken->bytes - bytes;
     if (left == 0)
         return;
     int rest = new_segment(
         h, (segment){.offset = taken->offset + bytes, .bytes = left, .before = s, .behind = taken->behind});
     if (taken->behind >= 0)
-        h->segment[taken->behind].before = rest;
+        h->segments[taken->behind].before = rest;
     taken->behind = rest;
     taken->bytes = bytes;
     list_gap(h, rest);
@@ -166,15 +166,15 @@ static void split(heap *h, int s, size_t bytes)
 static int extend(heap *h, size_t bytes)
 {
     int s = h->last;
-    if (s >= 0 && h->segment[s].gap) {
+    if (s >= 0 && h->segments[s].gap) {
         unlist_gap(h, s);
-        h->segment[s].bytes = bytes;
+        h->segments[s].bytes = bytes;
         return s;
     }
-    size_t end = s >= 0 ? h->segment[s].offset + h->segment[s].bytes : 0;
+    size_t end = s >= 0 ? h->segments[s].offset + h->segments[s].bytes : 0;
     int fresh = new_segment(h, (segment){.offset = end, .bytes = bytes, .before = s, .behind = -1});
     if (s >= 0)
-        h->segment[s].behind = fresh;
+        h->segments[s].behind = fresh;
     h->last = fresh;
     return fresh;
 }
@@ -186,33 +186,33 @@ static int take(heap *h, size_t bytes)
         return extend(h, bytes);
     unlist_gap(h, s);
     split(h, s, bytes);
-    if (h->segment[s].behind >= 0 && h->last == s)
-        h->last = h->segment[s].behind;
+    if (h->segments[s].behind >= 0 && h->last == s)
+        h->last = h->segments[s].behind;
     return s;
 }
 
 /* Joins a segment with the one behind it. */
 static void join(heap *h, int s)
 {
-    int next = h->segment[s].behind;
-    h->segment[s].bytes += h->segment[next].bytes;
-    h->segment[s].behind = h->segment[next].behind;
-    if (h->segment[s].behind >= 0)
-        h->segment[h->segment[s].behind].before = s;
+    int next = h->segments[s].behind;
+    h->segments[s].bytes += h->segments[next].bytes;
+    h->segments[s].behind = h->segments[next].behind;
+    if (h->segments[s].behind >= 0)
+        h->segments[h->segments[s].behind].before = s;
     if (h->last == next)
         h->last = s;
-    h->segment[next].behind = h->unused;
+    h->segments[next].behind = h->unused;
     h->unused = next;
 }
 
 static void give_back(heap *h, int s)
 {
-    int behind = h->segment[s].behind, before = h->segment[s].before;
-    if (behind >= 0 && h->segment[behind].gap) {
+    int behind = h->segments[s].behind, before = h->segments[s].before;
+    if (behind >= 0 && h->segments[behind].gap) {
         unlist_gap(h, behind);
         join(h, s);
     }
-    if (before >= 0 && h->segment[before].gap) {
+    if (before >= 0 && h->segments[before].gap) {
         unlist_gap(h, before);
         join(h, before);
         s = before;
@@ -237,7 +237,7 @@ static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, i
                          int *place)
 {
     int ended = 0;
-    h->segments = 0;
+    h->n_segments = 0;
     h->last = h->unused = -1;
     memset(h->first, -1, sizeof h->first);
     memset(h->some, 0, sizeof h->some);
@@ -247,7 +247,7 @@ static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, i
         for (; ends[ended]->end < begins[i]->begin; ended++)
             give_back(h, place[ends[ended] - blocks]);
         int s = take(h, span(begins[i]));
-        begins[i]->offset = h->segment[s].offset;
+        begins[i]->offset = h->segments[s].offset;
         place[begins[i] - blocks] = s;
     }
 }
@@ -289,13 +289,13 @@ static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block 
 static iso_status try_both(iso_block *blocks, iso_block **order, iso_block **other, int count)
 {
     heap h;
-    h.segment = iso_new((2 * (size_t)count + 1) * sizeof *h.segment);
+    h.segments = iso_new((2 * (size_t)count + 1) * sizeof *h.segments);
     int *place = iso_new((size_t)count * sizeof *place);
     size_t *kept = iso_new((size_t)count * sizeof *kept);
-    bool room = h.segment && place && kept;
+    bool room = h.segments && place && kept;
     if (room)
         place_many(&h, blocks, order, other, count, place, kept);
-    iso_free(h.segment);
+    iso_free(h.segments);
     iso_free(place);
     iso_free(kept);
     return room ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);

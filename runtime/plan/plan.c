@@ -8,13 +8,13 @@
 
 iso_shape iso_plan_shape(const iso_plan *plan, int value)
 {
-    return iso_shape_with_rows(&plan->program->value[value].tensor->shape, plan->rows);
+    return iso_shape_with_rows(&plan->program->values[value].tensor->shape, plan->rows);
 }
 
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot)
 {
     iso_shape shape = iso_plan_shape(plan, value);
-    return iso_layout_box(plan->program->mesh, &plan->program->value[value].layout, &shape, slot);
+    return iso_layout_box(plan->program->mesh, &plan->program->values[value].layout, &shape, slot);
 }
 
 int iso_plan_host_of(const iso_plan *plan, int slot)
@@ -31,7 +31,7 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
 {
     iso_shape shape = iso_plan_shape(plan, value);
     iso_box box = iso_plan_box(plan, value, slot);
-    iso_array array = {.dtype = plan->program->value[value].tensor->dtype, .rank = shape.rank};
+    iso_array array = {.dtype = plan->program->values[value].tensor->dtype, .rank = shape.rank};
     memcpy(array.dim, box.extent, sizeof array.dim);
     memcpy(array.offset, box.offset, sizeof array.offset);
     memcpy(array.global, shape.dim, sizeof array.global);
@@ -41,14 +41,14 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
 void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, iso_array *out,
                    iso_kernel_call *call)
 {
-    const iso_program_step *step = &plan->program->step[number];
-    for (int i = 0; i < step->op->inputs; i++)
+    const iso_program_step *step = &plan->program->steps[number];
+    for (int i = 0; i < step->op->n_inputs; i++)
         in[i] = iso_plan_array(plan, step->input[i], slot);
-    for (int i = 0; i < step->op->outputs; i++)
+    for (int i = 0; i < step->op->n_outputs; i++)
         out[i] = iso_plan_array(plan, step->output[i], slot);
     *call = (iso_kernel_call){.attrs = step->op->attrs,
-                              .inputs = step->op->inputs,
-                              .outputs = step->op->outputs,
+                              .n_inputs = step->op->n_inputs,
+                              .n_outputs = step->op->n_outputs,
                               .in = in,
                               .out = out};
 }
@@ -56,11 +56,11 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
 {
     iso_box in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    for (int i = 0; i < step->op->inputs; i++) {
+    for (int i = 0; i < step->op->n_inputs; i++) {
         iso_shape shape = iso_plan_shape(plan, step->input[i]);
         in[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->input[i], slot);
     }
-    for (int i = 0; i < step->op->outputs; i++) {
+    for (int i = 0; i < step->op->n_outputs; i++) {
         iso_shape shape = iso_plan_shape(plan, step->output[i]);
         out[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->output[i], slot);
     }
@@ -71,8 +71,8 @@ double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int sl
 static double planned_flops(const iso_plan *plan)
 {
     double total = 0;
-    for (int k = 0; k < plan->program->steps; k++) {
-        const iso_program_step *step = &plan->program->step[k];
+    for (int k = 0; k < plan->program->n_steps; k++) {
+        const iso_program_step *step = &plan->program->steps[k];
         if (step->op && !iso_plan_is_alias(step->op))
             total += step->replicas * iso_plan_flops(plan, step, 0, true);
     }
@@ -81,19 +81,19 @@ static double planned_flops(const iso_plan *plan)
 
 static iso_status allocate(iso_plan *plan)
 {
-    size_t values = (size_t)plan->program->values + 1, buckets = (size_t)plan->buckets->count;
+    size_t values = (size_t)plan->program->n_values + 1, buckets = (size_t)plan->buckets->count;
     plan->location = iso_new(values * sizeof *plan->location);
     plan->root = iso_new(values * sizeof *plan->root);
     plan->live_range = iso_new(values * sizeof *plan->live_range);
     plan->bucket_live_range = iso_new((buckets + 1) * sizeof *plan->bucket_live_range);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
-    plan->fused = iso_new(((size_t)plan->program->changes + 1) * sizeof *plan->fused);
-    plan->step_fused = iso_new((size_t)plan->program->steps + 1);
+    plan->fused_updates = iso_new(((size_t)plan->program->n_changes + 1) * sizeof *plan->fused_updates);
+    plan->step_fused = iso_new((size_t)plan->program->n_steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
     bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
-               plan->bucket_offset && plan->fused && plan->step_fused && plan->member_copied;
+               plan->bucket_offset && plan->fused_updates && plan->step_fused && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
-        all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->bucket[b].members + 1)) != NULL;
+        all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->buckets[b].n_members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
 }
 
@@ -121,24 +121,24 @@ void iso_plan_destroy(iso_plan *plan)
 {
     if (!plan)
         return;
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
-            iso_exchange_destroy(plan->instruction[i].exchange);
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
+            iso_exchange_destroy(plan->instructions[i].exchange);
     iso_exchange_destroy(plan->faults);
     iso_exchange_destroy(plan->epilogue);
     iso_exchange_destroy(plan->weight_gather);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)
         iso_free(plan->member_copied[b]);
     iso_free(plan->member_copied);
-    iso_free(plan->instruction);
-    iso_free(plan->move);
+    iso_free(plan->instructions);
+    iso_free(plan->moves);
     iso_free(plan->location);
     iso_free(plan->root);
     iso_free(plan->live_range);
     iso_free(plan->bucket_live_range);
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_pull);
-    iso_free(plan->fused);
+    iso_free(plan->fused_updates);
     iso_free(plan->step_fused);
     iso_free(plan);
 }

@@ -52,11 +52,11 @@ typedef struct iso_move {
 
 typedef struct iso_instruction {
     iso_instruction_kind kind;
-    int step;              /* KERNEL, COPY: of the program */
-    int input;             /* READ: which */
-    int first_move, moves; /* EXCHANGE, and its BEGIN */
-    int begin, end;        /* EXCHANGE: where it begins, which may be itself; BEGIN: where it ends */
-    bool settled;          /* EXCHANGE: it takes variables, which change at the end of a step only */
+    int step;                /* KERNEL, COPY: of the program */
+    int input;               /* READ: which */
+    int first_move, n_moves; /* EXCHANGE, and its BEGIN */
+    int begin, end;          /* EXCHANGE: where it begins, which may be itself; BEGIN: where it ends */
+    bool settled;            /* EXCHANGE: it takes variables, which change at the end of a step only */
     iso_exchange *exchange;
 } iso_instruction;
 
@@ -65,7 +65,7 @@ struct iso_plan;
 typedef struct iso_site {
     iso_fabric *fabric; /* for iso_plan_connect; NULL where a plan is only looked at */
     const iso_backend *backend;
-    const int *host_of_slot; /* [slots] */
+    const int *host_of_slot; /* [n_slots] */
     bool one_host;           /* that all slots are on */
     /* Bytes that the executor keeps for each slot to run a plan, besides what the plan places; NULL: unknown.
      */
@@ -97,30 +97,31 @@ typedef struct iso_plan {
     const iso_bucket_list *buckets;
     const iso_site *site;
     int64_t rows;
-    int instructions, instruction_capacity;
-    iso_instruction *instruction;
-    int moves, move_capacity;
-    iso_move *move;
-    iso_location *location; /* [values] */
-    int *root;              /* [values] the value whose memory it is in */
+    int n_instructions, instruction_capacity;
+    iso_instruction *instructions;
+    int n_moves, move_capacity;
+    iso_move *moves;
+    iso_location *location; /* [n_values] */
+    int *root;              /* [n_values] the value whose memory it is in */
     iso_live_range
-        *live_range;        /* [values] of roots in the arena and the shared area, gradients in buckets not */
-    int *bucket_live_range; /* [buckets] the first instruction that writes into it */
+        *live_range; /* [n_values] of roots in the arena and the shared area, gradients in buckets not */
+    int *bucket_live_range; /* [n_buckets] the first instruction that writes into it */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
     iso_exchange *epilogue; /* scalars, faults and the buckets' gradients */
-    int epilogue_first_move, epilogue_moves;
+    int epilogue_first_move, n_epilogue_moves;
     iso_exchange *faults; /* before it, where slots are many: slot 0 adds their faults, and all take the sum
                              in `epilogue`; else NULL */
     size_t fault_offset;  /* in the shared area: two doubles, the slot's own fault and that sum */
     int fault_target;     /* number of the target that gets the sum of the faults of all slots */
-    int fused_updates;
-    iso_fused_update *fused;
-    bool *step_fused;      /* [steps] */
-    size_t *bucket_offset; /* [buckets] in the shared area */
-    bool **member_copied;  /* [buckets][members] gradients made elsewhere, to be copied into the bucket at the
+    int n_fused_updates;
+    iso_fused_update *fused_updates;
+    bool *step_fused;      /* [n_steps] */
+    size_t *bucket_offset; /* [n_buckets] in the shared area */
+    bool **
+        member_copied; /* [n_buckets][n_members] gradients made elsewhere, to be copied into the bucket at the
                               end */
-    int *bucket_pull;      /* [buckets * slots] the pull of a local slot; made by iso_plan_connect */
+    int *bucket_pull;  /* [n_buckets * n_slots] the pull of a local slot; made by iso_plan_connect */
     iso_exchange *weight_gather; /* new parts of weights to other hosts; NULL on one host */
     double flops;                /* of one step on all slots */
 } iso_plan;

@@ -32,7 +32,7 @@ static void print_ranks(const printer *p)
 {
     enum { SHOWN = 16 };
     const int *rank = p->report->rank_of_slot;
-    int slots = p->report->slots, runs = 0;
+    int slots = p->report->n_slots, runs = 0;
     iso_text_add(p->text, "slots ");
     for (int begin = 0, end; begin < slots && runs <= SHOWN; begin = end, runs++) {
         for (end = begin + 1; end < slots && rank[end] == rank[begin]; end++)
@@ -52,13 +52,13 @@ static void print_head(const printer *p)
 {
     const iso_plan_report *r = p->report;
     iso_text_add(p->text, "plan of %s on %lld rows; mesh %s: %d slot%s",
-                 r->training ? "training" : "inference", (long long)r->rows, r->mesh, r->slots,
-                 r->slots == 1 ? "" : "s");
-    if (r->hosts == 1)
+                 r->training ? "training" : "inference", (long long)r->rows, r->mesh, r->n_slots,
+                 r->n_slots == 1 ? "" : "s");
+    if (r->n_hosts == 1)
         iso_text_add(p->text, " on one host");
     else
-        iso_text_add(p->text, " on %d hosts, %s%d on each", r->hosts,
-                     r->hosts * r->host_slots == r->slots ? "" : "up to ", r->host_slots);
+        iso_text_add(p->text, " on %d hosts, %s%d on each", r->n_hosts,
+                     r->n_hosts * r->n_host_slots == r->n_slots ? "" : "up to ", r->n_host_slots);
     iso_text_add(p->text, "; backend %s\n", r->backend);
     if (r->rank_of_slot)
         print_ranks(p);
@@ -89,15 +89,15 @@ static void print_variables(const printer *p)
     const iso_plan_report *r = p->report;
     int width[3] = {8, 5, 6};
     char shape[160];
-    for (int i = 0; i < r->variables; i++) {
-        width[0] = wider(width[0], r->variable[i].path);
-        width[1] = wider(width[1], shape_text(&r->variable[i].shape, shape));
-        width[2] = wider(width[2], r->variable[i].layout);
+    for (int i = 0; i < r->n_variables; i++) {
+        width[0] = wider(width[0], r->variables[i].path);
+        width[1] = wider(width[1], shape_text(&r->variables[i].shape, shape));
+        width[2] = wider(width[2], r->variables[i].layout);
     }
     iso_text_add(p->text, "\n  %-*s  %-*s  %-*s  %8s  why\n", width[0], "variable", width[1], "shape",
                  width[2], "layout", "a slot");
-    for (int i = 0; i < r->variables; i++)
-        print_variable(p, &r->variable[i], width);
+    for (int i = 0; i < r->n_variables; i++)
+        print_variable(p, &r->variables[i], width);
 }
 
 /* ---- ops ---- */
@@ -145,7 +145,7 @@ static void name_op(const iso_report_op *op, iso_text *name)
 
 static void print_op(const printer *p, int number, const iso_report_op *before, int width)
 {
-    const iso_report_op *op = &p->report->op[number];
+    const iso_report_op *op = &p->report->ops[number];
     char shape[160];
     iso_text name = {0};
     name_op(op, &name);
@@ -167,17 +167,17 @@ static void print_ops(const printer *p)
     const iso_plan_report *r = p->report;
     const iso_report_op *before = NULL;
     int width = 8;
-    for (int i = 0; i < r->ops; i++) {
+    for (int i = 0; i < r->n_ops; i++) {
         iso_text name = {0};
-        name_op(&r->op[i], &name);
+        name_op(&r->ops[i], &name);
         width = wider(width, iso_text_get(&name));
         iso_text_free(&name);
     }
     iso_text_add(p->text, "\n     #  %-*s  a slot's part (layout), where it changes\n", width, "op");
-    for (int i = 0; i < r->ops; i++) {
+    for (int i = 0; i < r->n_ops; i++) {
         print_op(p, i, before, width);
-        if (r->op[i].tensor)
-            before = &r->op[i];
+        if (r->ops[i].tensor)
+            before = &r->ops[i];
     }
 }
 
@@ -187,7 +187,7 @@ static void print_collective(const printer *p, const iso_report_collective *c, c
 {
     char all[32], each[32];
     iso_text_add(p->text, "  %4d  %-*s  %-*s  %8s  %8s  ", c->begin, width[0], c->kind, width[1], c->axes,
-                 bytes_text(c->bytes / p->report->slots, each), bytes_text(c->bytes, all));
+                 bytes_text(c->bytes / p->report->n_slots, each), bytes_text(c->bytes, all));
     bool named = !c->from.op || strcmp(c->tensor, c->from.op) != 0;
     iso_text_add(p->text, "%s%s", named ? c->tensor : "", named && c->from.op ? " from " : "");
     add_origin(p->text, &c->from, "");
@@ -202,18 +202,18 @@ static void print_collectives(const printer *p)
 {
     const iso_plan_report *r = p->report;
     int width[2] = {10, 4};
-    for (int i = 0; i < r->collectives; i++) {
-        width[0] = wider(width[0], r->collective[i].kind);
-        width[1] = wider(width[1], r->collective[i].axes);
+    for (int i = 0; i < r->n_collectives; i++) {
+        width[0] = wider(width[0], r->collectives[i].kind);
+        width[1] = wider(width[1], r->collectives[i].axes);
     }
-    if (!r->collectives) {
+    if (!r->n_collectives) {
         iso_text_add(p->text, "\nno collectives\n");
         return;
     }
     iso_text_add(p->text, "\n    at  %-*s  %-*s  %8s  %8s  what\n", width[0], "collective", width[1], "axes",
                  "a slot", "in all");
-    for (int i = 0; i < r->collectives; i++)
-        print_collective(p, &r->collective[i], width);
+    for (int i = 0; i < r->n_collectives; i++)
+        print_collective(p, &r->collectives[i], width);
 }
 
 /* ---- memory ---- */
@@ -238,7 +238,7 @@ static void print_memory(const printer *p)
     print_use(p, "activations", s->activations, h->activations);
     print_use(p, "buffers", s->buffers, h->buffers);
     print_use(p, "total", s->total, h->total);
-    name_op(&r->op[r->peak], &name);
+    name_op(&r->ops[r->peak], &name);
     iso_text_add(p->text, "  at most %s of a slot in use, at %d: %s\n", bytes_text((double)r->peak_bytes, a),
                  r->peak, iso_text_get(&name));
     iso_text_free(&name);
@@ -250,8 +250,8 @@ static void print_totals(const printer *p)
     char a[32], b[32], c[32], d[32];
     iso_text_add(p->text, "\nparameters %lld; a step: %s, of a slot %s; exchanged %s, by a slot %s\n",
                  (long long)r->parameters, iso_text_scaled(r->flops, "FLOP", a, sizeof a),
-                 iso_text_scaled(r->flops / r->slots, "FLOP", b, sizeof b), bytes_text(r->bytes, c),
-                 bytes_text(r->bytes / r->slots, d));
+                 iso_text_scaled(r->flops / r->n_slots, "FLOP", b, sizeof b), bytes_text(r->bytes, c),
+                 bytes_text(r->bytes / r->n_slots, d));
 }
 
 void iso_plan_report_print(const iso_plan_report *report, iso_text *text)

@@ -11,7 +11,7 @@ void iso_report_axes(const iso_mesh *mesh, uint32_t axes, char *text, size_t siz
 {
     size_t at = 0;
     text[0] = 0;
-    for (int a = 0; a < mesh->axes && at < size; a++)
+    for (int a = 0; a < mesh->n_axes && at < size; a++)
         if (axes & 1u << a)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", mesh->name[a]);
 }
@@ -19,8 +19,8 @@ void iso_report_axes(const iso_mesh *mesh, uint32_t axes, char *text, size_t siz
 int64_t iso_report_value_bytes(const iso_reporter *r, int value)
 {
     iso_shape shape = iso_plan_shape(r->plan, value);
-    return iso_layout_largest(r->mesh, &r->program->value[value].layout, &shape) *
-           (int64_t)iso_dtype_size(r->program->value[value].tensor->dtype);
+    return iso_layout_largest(r->mesh, &r->program->values[value].layout, &shape) *
+           (int64_t)iso_dtype_size(r->program->values[value].tensor->dtype);
 }
 
 static iso_shape extents(const iso_box *box)
@@ -38,10 +38,10 @@ static void find_layers(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
     int next = 0;
-    for (int k = 0; k < graph->ops; k++) {
-        while (next < graph->layers && graph->layer[next]->output->producer->id < k)
+    for (int k = 0; k < graph->n_ops; k++) {
+        while (next < graph->n_layers && graph->layers[next]->output->producer->id < k)
             next++;
-        r->layer[k] = next < graph->layers ? graph->layer[next]->name : "";
+        r->layer[k] = next < graph->n_layers ? graph->layers[next]->name : "";
     }
 }
 
@@ -61,13 +61,13 @@ iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op)
 static void find_users(iso_reporter *r)
 {
     const iso_program *program = r->program;
-    for (int v = 0; v < program->values; v++)
+    for (int v = 0; v < program->n_values; v++)
         r->user[v] = -1;
-    for (int k = program->steps - 1; k >= 0; k--) {
-        const iso_program_step *step = &program->step[k];
+    for (int k = program->n_steps - 1; k >= 0; k--) {
+        const iso_program_step *step = &program->steps[k];
         bool alias = step->op && iso_plan_is_alias(step->op);
         int user = alias ? r->user[step->output[0]] : k;
-        for (int i = 0; i < (step->op ? step->op->inputs : 1); i++)
+        for (int i = 0; i < (step->op ? step->op->n_inputs : 1); i++)
             if (user >= 0)
                 r->user[step->input[i]] = user;
     }
@@ -75,22 +75,22 @@ static void find_users(iso_reporter *r)
 
 static void find_updates(iso_reporter *r)
 {
-    for (int v = 0; v < r->program->values; v++)
+    for (int v = 0; v < r->program->n_values; v++)
         r->update_of[v] = -1;
-    for (int i = 0; i < r->program->changes; i++)
-        if (r->program->change[i].apply)
-            r->update_of[r->program->change[i].value] = i;
-    for (int i = 0; i < r->plan->instructions; i++)
-        r->kernels_before[i + 1] = r->kernels_before[i] + (r->plan->instruction[i].kind == ISO_KERNEL);
+    for (int i = 0; i < r->program->n_changes; i++)
+        if (r->program->changes[i].apply)
+            r->update_of[r->program->changes[i].value] = i;
+    for (int i = 0; i < r->plan->n_instructions; i++)
+        r->kernels_before[i + 1] = r->kernels_before[i] + (r->plan->instructions[i].kind == ISO_KERNEL);
 }
 
 static void find_members(iso_reporter *r)
 {
-    for (int i = 0; i < r->program->variables; i++)
+    for (int i = 0; i < r->program->n_variables; i++)
         r->bucket_of[i] = -1;
     for (int b = 0; b < r->plan->buckets->count; b++)
-        for (int m = 0; m < r->plan->buckets->bucket[b].members; m++) {
-            int id = r->plan->buckets->bucket[b].member[m].variable->id;
+        for (int m = 0; m < r->plan->buckets->buckets[b].n_members; m++) {
+            int id = r->plan->buckets->buckets[b].members[m].variable->id;
             r->bucket_of[id] = b;
             r->member_of[id] = m;
         }
@@ -112,12 +112,12 @@ static void describe_update(const iso_reporter *r, const iso_variable *variable,
     int b = r->bucket_of[variable->id];
     if (b < 0)
         return;
-    const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+    const iso_bucket *bucket = &r->plan->buckets->buckets[b];
     const iso_layout *update = &r->program->update_layout[variable->id];
     uint32_t finer = iso_layout_sharded_axes(update) &
                      ~iso_layout_sharded_axes(&r->program->variable_layout[variable->id]);
     out->split = bucket->group;
-    for (int a = 0; a < r->mesh->axes; a++)
+    for (int a = 0; a < r->mesh->n_axes; a++)
         out->split *= finer & 1u << a ? r->mesh->size[a] : 1;
     iso_report_axes(r->mesh, bucket->axes | finer, out->split_axes, sizeof out->split_axes);
     out->gradient_bytes =
@@ -128,9 +128,9 @@ static void describe_update(const iso_reporter *r, const iso_variable *variable,
 
 static void describe_variable(const iso_reporter *r, int number)
 {
-    const iso_variable *variable = r->program->graph->variable[number];
+    const iso_variable *variable = r->program->graph->variables[number];
     const iso_layout *layout = &r->program->variable_layout[number];
-    iso_report_variable *out = &r->report->variable[number];
+    iso_report_variable *out = &r->report->variables[number];
     iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, 0);
     *out = (iso_report_variable){.path = variable->path,
                                  .dtype = variable->dtype,
@@ -153,10 +153,10 @@ static void describe_variable(const iso_reporter *r, int number)
 static void describe_value(const iso_reporter *r, int value, iso_report_op *out)
 {
     iso_box box = iso_plan_box(r->plan, value, 0);
-    out->tensor = iso_tensor_name(r->program->value[value].tensor);
+    out->tensor = iso_tensor_name(r->program->values[value].tensor);
     out->shape = iso_plan_shape(r->plan, value);
     out->local = extents(&box);
-    iso_layout_text(r->mesh, &r->program->value[value].layout, out->layout, sizeof out->layout);
+    iso_layout_text(r->mesh, &r->program->values[value].layout, out->layout, sizeof out->layout);
 }
 
 static const char *kernel_of(const iso_reporter *r, int step)
@@ -164,13 +164,13 @@ static const char *kernel_of(const iso_reporter *r, int step)
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_kernel_call call;
     iso_plan_call(r->plan, step, 0, in, out, &call);
-    const iso_kernel *kernel = r->plan->site->backend->find(r->program->step[step].op->type->name, &call);
+    const iso_kernel *kernel = r->plan->site->backend->find(r->program->steps[step].op->type->name, &call);
     return kernel ? kernel->name : NULL;
 }
 
 static void describe_op(const iso_reporter *r, int number, iso_report_op *out)
 {
-    const iso_program_step *step = &r->program->step[number];
+    const iso_program_step *step = &r->program->steps[number];
     out->origin = iso_report_origin_of(r, step->op);
     out->kernel = kernel_of(r, number);
     out->repeated = step->replicas;
@@ -185,8 +185,8 @@ static void describe_instruction(iso_reporter *r, int number)
                                             [ISO_COPY] = ISO_REPORT_COPY,
                                             [ISO_BEGIN] = ISO_REPORT_BEGIN,
                                             [ISO_EXCHANGE] = ISO_REPORT_EXCHANGE};
-    const iso_instruction *instruction = &r->plan->instruction[number];
-    iso_report_op *out = &r->report->op[number];
+    const iso_instruction *instruction = &r->plan->instructions[number];
+    iso_report_op *out = &r->report->ops[number];
     *out = (iso_report_op){.kind = kinds[instruction->kind], .repeated = 1, .origin.layer = ""};
     if (instruction->kind == ISO_KERNEL) {
         r->instruction_of[instruction->step] = number;
@@ -194,9 +194,9 @@ static void describe_instruction(iso_reporter *r, int number)
     } else if (instruction->kind == ISO_READ) {
         describe_value(r, r->program->input_value[instruction->input], out);
     } else if (instruction->kind == ISO_COPY) {
-        int made = r->program->value[r->program->step[instruction->step].input[0]].step;
-        out->origin = iso_report_origin_of(r, made >= 0 ? r->program->step[made].op : NULL);
-        describe_value(r, r->program->step[instruction->step].output[0], out);
+        int made = r->program->values[r->program->steps[instruction->step].input[0]].step;
+        out->origin = iso_report_origin_of(r, made >= 0 ? r->program->steps[made].op : NULL);
+        describe_value(r, r->program->steps[instruction->step].output[0], out);
     }
 }
 
@@ -205,15 +205,15 @@ static void describe_ops(iso_reporter *r)
 {
     const iso_plan *plan = r->plan;
     iso_plan_report *report = r->report;
-    for (int i = 0; i < plan->instructions; i++)
+    for (int i = 0; i < plan->n_instructions; i++)
         describe_instruction(r, i);
-    for (int i = 0; i < plan->fused_updates; i++) {
-        iso_report_op *out = &report->op[plan->instructions + i];
+    for (int i = 0; i < plan->n_fused_updates; i++) {
+        iso_report_op *out = &report->ops[plan->n_instructions + i];
         *out = (iso_report_op){.kind = ISO_REPORT_PRODUCT};
-        describe_op(r, plan->fused[i].step, out);
-        r->instruction_of[plan->fused[i].step] = plan->instructions + i;
+        describe_op(r, plan->fused_updates[i].step, out);
+        r->instruction_of[plan->fused_updates[i].step] = plan->n_instructions + i;
     }
-    report->op[report->ops - 1] = (iso_report_op){.kind = ISO_REPORT_END, .origin.layer = ""};
+    report->ops[report->n_ops - 1] = (iso_report_op){.kind = ISO_REPORT_END, .origin.layer = ""};
     report->flops = plan->flops;
 }
 
@@ -223,23 +223,23 @@ static iso_status take(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
     iso_plan_report *report = r->report;
-    size_t variables = (size_t)r->program->variables + 1;
-    report->variables = r->program->variables;
-    report->ops = r->plan->instructions + r->plan->fused_updates + 1;
-    report->variable = iso_new(variables * sizeof *report->variable);
-    report->op = iso_new((size_t)report->ops * sizeof *report->op);
-    r->layer = iso_new(((size_t)graph->ops + 1) * sizeof *r->layer);
-    r->user = iso_new(((size_t)r->program->values + 1) * sizeof *r->user);
-    r->update_of = iso_new(((size_t)r->program->values + 1) * sizeof *r->update_of);
-    r->kernels_before = iso_new(((size_t)r->plan->instructions + 1) * sizeof *r->kernels_before);
-    r->instruction_of = iso_new(((size_t)r->program->steps + 1) * sizeof *r->instruction_of);
+    size_t variables = (size_t)r->program->n_variables + 1;
+    report->n_variables = r->program->n_variables;
+    report->n_ops = r->plan->n_instructions + r->plan->n_fused_updates + 1;
+    report->variables = iso_new(variables * sizeof *report->variables);
+    report->ops = iso_new((size_t)report->n_ops * sizeof *report->ops);
+    r->layer = iso_new(((size_t)graph->n_ops + 1) * sizeof *r->layer);
+    r->user = iso_new(((size_t)r->program->n_values + 1) * sizeof *r->user);
+    r->update_of = iso_new(((size_t)r->program->n_values + 1) * sizeof *r->update_of);
+    r->kernels_before = iso_new(((size_t)r->plan->n_instructions + 1) * sizeof *r->kernels_before);
+    r->instruction_of = iso_new(((size_t)r->program->n_steps + 1) * sizeof *r->instruction_of);
     r->bucket_of = iso_new(variables * sizeof *r->bucket_of);
     r->member_of = iso_new(variables * sizeof *r->member_of);
-    bool all = report->variable && report->op && r->layer && r->user && r->update_of && r->kernels_before &&
+    bool all = report->variables && report->ops && r->layer && r->user && r->update_of && r->kernels_before &&
                r->instruction_of && r->bucket_of && r->member_of;
-    for (int k = 0; all && k < r->program->steps; k++)
+    for (int k = 0; all && k < r->program->n_steps; k++)
         r->instruction_of[k] = -1;
-    return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the report of %d ops", report->ops);
+    return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the report of %d ops", report->n_ops);
 }
 
 static void give_back(iso_reporter *r)
@@ -263,7 +263,7 @@ static iso_status describe(iso_reporter *r)
     find_members(r);
     find_updates(r);
     ISO_TRY(iso_report_hosts(r));
-    for (int i = 0; i < r->report->variables; i++)
+    for (int i = 0; i < r->report->n_variables; i++)
         describe_variable(r, i);
     describe_ops(r);
     ISO_TRY(iso_report_moves(r));
@@ -280,7 +280,7 @@ iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **out)
         return iso_error(ISO_NO_MEMORY, "no memory for a report");
     snprintf(report->mesh, sizeof report->mesh, "%s", plan->program->mesh->text);
     report->training = plan->program->training;
-    report->slots = plan->program->mesh->slots;
+    report->n_slots = plan->program->mesh->n_slots;
     if (plan->program->mesh->listed)
         report->rank_of_slot = plan->program->mesh->rank_of_slot;
     report->rows = plan->rows;
@@ -298,8 +298,8 @@ void iso_plan_report_destroy(iso_plan_report *report)
 {
     if (!report)
         return;
-    iso_free(report->variable);
-    iso_free(report->op);
-    iso_free(report->collective);
+    iso_free(report->variables);
+    iso_free(report->ops);
+    iso_free(report->collectives);
     iso_free(report);
 }

@@ -90,14 +90,14 @@ enum { ISO_REPORT_HEAVIEST = 3 };
 typedef struct iso_plan_report {
     char mesh[256];
     bool training;
-    int slots, hosts, host_slots; /* host_slots: of the fullest host */
-    const int *rank_of_slot;      /* [slots] as the caller listed them, lent from the mesh; NULL: in blocks */
+    int n_slots, n_hosts, n_host_slots; /* n_host_slots: of the fullest host */
+    const int *rank_of_slot; /* [n_slots] as the caller listed them, lent from the mesh; NULL: in blocks */
     int64_t rows;
     const char *backend;
-    int variables, ops, collectives;
-    iso_report_variable *variable;
-    iso_report_op *op; /* as a slot runs them; the last is the end of the step */
-    iso_report_collective *collective;
+    int n_variables, n_ops, n_collectives;
+    iso_report_variable *variables;
+    iso_report_op *ops; /* as a slot runs them; the last is the end of the step */
+    iso_report_collective *collectives;
     iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
     int peak;                     /* the op at which most is alive */
     int64_t peak_bytes;           /* of a slot then, weights and all */

@@ -8,10 +8,11 @@
 /* The copies of variables that are sharded over some set of axes: each host has one of every box that its
  * slots hold. */
 typedef struct iso_copies {
-    int holders; /* of all hosts */
-    int *holder; /* [holders] the first slot on its host of each, host by host; NULL: no variable is laid out
+    int n_holders; /* of all hosts */
+    int *
+        holders; /* [n_holders] the first slot on its host of each, host by host; NULL: no variable is laid out
                     so */
-    int *first;  /* [hosts + 1] a host's holders */
+    int *first;  /* [n_hosts + 1] a host's holders */
     double even; /* hosts that have a copy of each box, where it is as many for every box; else 0 */
 } iso_copies;
 
@@ -21,14 +22,14 @@ typedef struct iso_reporter {
     const iso_mesh *mesh;
     iso_plan_report *report;
     const char **layer;  /* [graph->ops] of ops that are no part of a gradient; "" where there is none */
-    int *user;           /* [values] the first step that reads it, past reshapes; -1: none */
-    int *update_of;      /* [values] the change whose gradient it is; -1: none */
-    int *kernels_before; /* [instructions + 1] kernels among the instructions before */
-    int *instruction_of; /* [steps] -1: it has none of its own */
+    int *user;           /* [n_values] the first step that reads it, past reshapes; -1: none */
+    int *update_of;      /* [n_values] the change whose gradient it is; -1: none */
+    int *kernels_before; /* [n_instructions + 1] kernels among the instructions before */
+    int *instruction_of; /* [n_steps] -1: it has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
     double new_weights;         /* bytes of weights that cross hosts at the end of the step */
-    int hosts;
-    int *host_begin, *by_host;            /* [hosts + 1], [slots]: the slots of each host, in order */
+    int n_hosts;
+    int *host_begin, *by_host;            /* [n_hosts + 1], [n_slots]: the slots of each host, in order */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
 } iso_reporter;
 

@@ -27,8 +27,8 @@ static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout
 static int64_t weights_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < r->program->variables; i++)
-        bytes += copy_bytes(r->program->graph->variable[i], &r->program->variable_layout[i], r->mesh);
+    for (int i = 0; i < r->program->n_variables; i++)
+        bytes += copy_bytes(r->program->graph->variables[i], &r->program->variable_layout[i], r->mesh);
     return bytes;
 }
 
@@ -36,19 +36,19 @@ static int64_t weights_of_slot(const iso_reporter *r)
 static int64_t weights_of_host(const iso_reporter *r, int host)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < r->program->variables; i++) {
-        const iso_variable *variable = r->program->graph->variable[i];
+    for (int i = 0; i < r->program->n_variables; i++) {
+        const iso_variable *variable = r->program->graph->variables[i];
         const iso_layout *layout = &r->program->variable_layout[i];
         const iso_copies *copies = &r->copies[iso_layout_sharded_axes(layout)];
         int64_t elements;
         int holders = copies->first[host + 1] - copies->first[host];
-        if (r->hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
+        if (r->n_hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
             bytes +=
                 elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
             continue;
         }
         for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
-            iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holder[k]);
+            iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[k]);
             bytes += round_to(iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype) + ISO_ALIGN,
                               ISO_ALIGN);
         }
@@ -62,7 +62,7 @@ static int64_t state_of_slot(const iso_reporter *r, int slot)
 {
     int64_t bytes = 0;
     for (int b = 0; b < r->plan->buckets->count; b++) {
-        const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
         int64_t begin, part;
         iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
         bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * iso_report_state_slots(bucket);
@@ -76,7 +76,7 @@ static int64_t gradient_bytes(const iso_reporter *r)
 {
     int64_t bytes = 0;
     for (int b = 0; b < r->plan->buckets->count; b++) {
-        const iso_bucket *bucket = &r->plan->buckets->bucket[b];
+        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
         bytes += bucket->total * (int64_t)iso_dtype_size(bucket->dtype);
     }
     return bytes;
@@ -90,23 +90,23 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
         return 0;
     iso_plan_call(r->plan, instruction->step, 0, in, out, &call);
     const iso_kernel *kernel =
-        r->plan->site->backend->find(r->program->step[instruction->step].op->type->name, &call);
+        r->plan->site->backend->find(r->program->steps[instruction->step].op->type->name, &call);
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
 }
 
 static int64_t buffers_of_slot(const iso_reporter *r)
 {
     size_t most = 0;
-    for (int i = 0; i < r->plan->instructions; i++) {
-        size_t bytes = scratch_of(r, &r->plan->instruction[i]);
+    for (int i = 0; i < r->plan->n_instructions; i++) {
+        size_t bytes = scratch_of(r, &r->plan->instructions[i]);
         most = bytes > most ? bytes : most;
     }
-    for (int i = 0; i < r->plan->fused_updates; i++) {
-        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused[i], 0).bytes;
+    for (int i = 0; i < r->plan->n_fused_updates; i++) {
+        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], 0).bytes;
         most = bytes > most ? bytes : most;
     }
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
-    size_t pulls = r->mesh->slots > 1 ? (size_t)(r->plan->moves + r->plan->buckets->count + 1) * PULL : 0;
+    size_t pulls = r->mesh->n_slots > 1 ? (size_t)(r->plan->n_moves + r->plan->buckets->count + 1) * PULL : 0;
     return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
 }
 
@@ -122,13 +122,14 @@ static int64_t tables_of_process(const iso_plan *plan)
 {
     const iso_program *program = plan->program;
     const iso_graph *graph = program->graph;
-    size_t ops = (size_t)graph->ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
-                 (size_t)graph->tensors * block(sizeof(iso_tensor));
+    size_t ops = (size_t)graph->n_ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
+                 (size_t)graph->n_tensors * block(sizeof(iso_tensor));
     size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
                    (size_t)program->step_capacity * sizeof(iso_program_step);
-    size_t places = (size_t)program->values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
-                    (size_t)plan->instruction_capacity * sizeof(iso_instruction);
-    size_t variables = (size_t)graph->variables *
+    size_t places =
+        (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
+        (size_t)plan->instruction_capacity * sizeof(iso_instruction);
+    size_t variables = (size_t)graph->n_variables *
                        (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
     return (int64_t)(ops + 2 * steps + places + variables + SMALL_THINGS);
 }
@@ -161,10 +162,10 @@ static int fullest_host(const iso_reporter *r)
 {
     int best = 0;
     int64_t most = -1;
-    for (int h = 0; h < r->hosts; h++) {
+    for (int h = 0; h < r->n_hosts; h++) {
         int64_t copies = 0;
         for (int c = 0; c < 1 << ISO_MAX_AXES; c++)
-            copies += r->copies[c].holder ? r->copies[c].first[h + 1] - r->copies[c].first[h] : 0;
+            copies += r->copies[c].holders ? r->copies[c].first[h + 1] - r->copies[c].first[h] : 0;
         int64_t weight = (int64_t)(r->host_begin[h + 1] - r->host_begin[h]) * INT32_MAX + copies;
         if (weight > most) {
             most = weight;
@@ -183,8 +184,8 @@ static int slots_of(const iso_reporter *r, int host)
 
 static bool has_halos(const iso_reporter *r)
 {
-    for (int v = 0; v < r->program->values; v++) {
-        const iso_layout *layout = &r->program->value[v].layout;
+    for (int v = 0; v < r->program->n_values; v++) {
+        const iso_layout *layout = &r->program->values[v].layout;
         for (int d = 0; d < layout->rank; d++)
             if (iso_sharding_has_window(&layout->dim[d]))
                 return true;
@@ -196,9 +197,9 @@ static bool has_halos(const iso_reporter *r)
  * middle. */
 static int host_to_look_at(const iso_reporter *r, int i)
 {
-    if (r->hosts <= FEW_HOSTS)
-        return i < r->hosts ? i : -1;
-    return i == 0 ? 1 : i == 1 ? r->hosts / 2 : -1;
+    if (r->n_hosts <= FEW_HOSTS)
+        return i < r->n_hosts ? i : -1;
+    return i == 0 ? 1 : i == 1 ? r->n_hosts / 2 : -1;
 }
 
 /* The host that needs most. Of those that have as many slots it is, where there are halos, the one with the
@@ -230,9 +231,9 @@ static iso_status host_with_most(const iso_reporter *r, int *host, double *messa
 static void find_live(const iso_reporter *r)
 {
     const iso_plan *plan = r->plan;
-    iso_report_op *op = r->report->op;
-    int end = r->report->ops - 1, instructions = plan->instructions;
-    for (int v = 0; v < r->program->values; v++) {
+    iso_report_op *op = r->report->ops;
+    int end = r->report->n_ops - 1, instructions = plan->n_instructions;
+    for (int v = 0; v < r->program->n_values; v++) {
         if (plan->live_range[v].end < 0)
             continue;
         int64_t bytes = iso_report_value_bytes(r, v);
@@ -242,7 +243,7 @@ static void find_live(const iso_reporter *r)
     }
     for (int b = 0; b < plan->buckets->count; b++)
         op[plan->bucket_live_range[b]].live +=
-            plan->buckets->bucket[b].total * (int64_t)iso_dtype_size(plan->buckets->bucket[b].dtype);
+            plan->buckets->buckets[b].total * (int64_t)iso_dtype_size(plan->buckets->buckets[b].dtype);
     for (int i = 1; i <= end; i++)
         op[i].live += op[i - 1].live;
 }
@@ -250,11 +251,11 @@ static void find_live(const iso_reporter *r)
 static void find_peak(iso_reporter *r)
 {
     iso_plan_report *report = r->report;
-    for (int i = 1; i < report->ops; i++)
-        if (report->op[i].live > report->op[report->peak].live)
+    for (int i = 1; i < report->n_ops; i++)
+        if (report->ops[i].live > report->ops[report->peak].live)
             report->peak = i;
     report->peak_bytes =
-        report->op[report->peak].live + report->slot.weights + report->slot.optimizer + report->slot.buffers;
+        report->ops[report->peak].live + report->slot.weights + report->slot.optimizer + report->slot.buffers;
 }
 
 /* ---- what weighs most ---- */
@@ -274,10 +275,10 @@ static void weigh(iso_plan_report *report, iso_report_weight weight)
 
 static void weigh_value(const iso_reporter *r, int value)
 {
-    int step = r->program->value[value].step;
-    iso_report_weight weight = {.name = iso_tensor_name(r->program->value[value].tensor),
+    int step = r->program->values[value].step;
+    iso_report_weight weight = {.name = iso_tensor_name(r->program->values[value].tensor),
                                 .bytes = iso_report_value_bytes(r, value)};
-    weight.from = iso_report_origin_of(r, step >= 0 ? r->program->step[step].op : NULL);
+    weight.from = iso_report_origin_of(r, step >= 0 ? r->program->steps[step].op : NULL);
     weigh(r->report, weight);
 }
 
@@ -285,15 +286,15 @@ static void weigh_all(const iso_reporter *r)
 {
     iso_plan_report *report = r->report;
     const iso_plan *plan = r->plan;
-    for (int i = 0; i < report->variables; i++) {
-        const iso_report_variable *variable = &report->variable[i];
+    for (int i = 0; i < report->n_variables; i++) {
+        const iso_report_variable *variable = &report->variables[i];
         weigh(report, (iso_report_weight){.name = variable->path,
                                           .variable = true,
                                           .from.layer = "",
                                           .bytes = variable->bytes + variable->gradient_bytes +
                                                    variable->state_bytes});
     }
-    for (int v = 0; v < r->program->values; v++)
+    for (int v = 0; v < r->program->n_values; v++)
         if (plan->live_range[v].begin <= report->peak && plan->live_range[v].end >= report->peak)
             weigh_value(r, v);
 }

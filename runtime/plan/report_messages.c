@@ -83,7 +83,7 @@ static iso_status pull_region(void *arg, const iso_region *region)
 static void pull_chunks(messages *m, const iso_move *move, int slot)
 {
     const iso_mesh *mesh = m->r->mesh;
-    uint32_t axes = m->r->program->value[move->from].layout.partial;
+    uint32_t axes = m->r->program->values[move->from].layout.partial;
     iso_box box = iso_plan_box(m->r->plan, move->from, slot);
     int group = iso_group_slots(mesh, axes, slot, m->source);
     int64_t begin, count;
@@ -104,18 +104,18 @@ static void pull_move(messages *m, const iso_move *move, int slot)
 {
     const iso_program *program = m->r->program;
     iso_shape shape = iso_plan_shape(m->r->plan, move->from);
-    m->element = iso_dtype_size(program->value[move->from].tensor->dtype);
+    m->element = iso_dtype_size(program->values[move->from].tensor->dtype);
     if (move->kind != ISO_MOVE_BOXES)
         pull_chunks(m, move, slot);
     else if (m->status == ISO_OK)
-        m->status = iso_reshard_visit(m->r->mesh, &program->value[move->from].layout,
-                                      &program->value[move->to].layout, &shape, slot, pull_region, m);
+        m->status = iso_reshard_visit(m->r->mesh, &program->values[move->from].layout,
+                                      &program->values[move->to].layout, &shape, slot, pull_region, m);
 }
 
 /* Its part of the gradients of a bucket. */
 static void pull_bucket(messages *m, int number, int slot)
 {
-    const iso_bucket *bucket = &m->r->plan->buckets->bucket[number];
+    const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
     int64_t begin, count;
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
     iso_box part =
@@ -129,7 +129,7 @@ static double received(messages *m, int first, int count, bool buckets)
 {
     const int *slot = m->r->by_host + m->r->host_begin[m->host];
     int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
-    int looked_at = m->r->mesh->slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
+    int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
     double before = 0;
     looked_at = slots < looked_at ? slots : looked_at;
     if (m->room)
@@ -139,7 +139,7 @@ static double received(messages *m, int first, int count, bool buckets)
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
         before = m->bytes;
         for (int i = first; i < first + count; i++)
-            pull_move(m, &m->r->plan->move[i], slot[s]);
+            pull_move(m, &m->r->plan->moves[i], slot[s]);
         for (int b = 0; buckets && b < m->r->plan->buckets->count; b++)
             pull_bucket(m, b, slot[s]);
     }
@@ -152,48 +152,48 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
     const iso_plan *plan = m->r->plan;
     m->host = host;
     m->from = from;
-    for (int i = 0; i < plan->instructions; i++) {
-        const iso_instruction *instruction = &plan->instruction[i];
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_instruction *instruction = &plan->instructions[i];
         if (instruction->kind == ISO_EXCHANGE)
-            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->moves, false);
+            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, false);
     }
-    block[plan->instructions].bytes +=
-        (size_t)received(m, plan->epilogue_first_move, plan->epilogue_moves, true);
+    block[plan->n_instructions].bytes +=
+        (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, true);
 }
 
 /* One for each instruction, for the end of the step and for the new weights: when its messages travel. */
 static void set_times(const iso_plan *plan, iso_block *block)
 {
-    for (int i = 0; i < plan->instructions + 2; i++) {
-        bool exchange = i < plan->instructions && plan->instruction[i].kind == ISO_EXCHANGE;
-        block[i] = (iso_block){.begin = exchange ? plan->instruction[i].begin : i, .end = i};
+    for (int i = 0; i < plan->n_instructions + 2; i++) {
+        bool exchange = i < plan->n_instructions && plan->instructions[i].kind == ISO_EXCHANGE;
+        block[i] = (iso_block){.begin = exchange ? plan->instructions[i].begin : i, .end = i};
     }
 }
 
 static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, double *bytes)
 {
     const iso_reporter *r = m->r;
-    int end = r->plan->instructions, blocks = end + 2;
+    int end = r->plan->n_instructions, blocks = end + 2;
     size_t landing = 0, outgoing = 0;
     set_times(r->plan, in);
     set_times(r->plan, out);
     in_all_exchanges(m, host, -1, in);
-    for (int h = 0; m->status == ISO_OK && r->hosts <= FEW_HOSTS && h < r->hosts; h++)
+    for (int h = 0; m->status == ISO_OK && r->n_hosts <= FEW_HOSTS && h < r->n_hosts; h++)
         if (h != host)
             in_all_exchanges(m, h, host, out);
-    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->hosts);
+    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
     iso_status status = m->status;
     if (status == ISO_OK)
         status = iso_memory_plan(in, blocks, &landing);
     if (status == ISO_OK)
         status = iso_memory_plan(out, blocks, &outgoing);
-    *bytes = (double)landing + (double)(r->hosts > FEW_HOSTS ? landing : outgoing);
+    *bytes = (double)landing + (double)(r->n_hosts > FEW_HOSTS ? landing : outgoing);
     return status;
 }
 
 iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
 {
-    size_t slots = (size_t)r->mesh->slots, blocks = (size_t)r->plan->instructions + 2;
+    size_t slots = (size_t)r->mesh->n_slots, blocks = (size_t)r->plan->n_instructions + 2;
     messages m = {.r = r, .host = host};
     iso_status status = ISO_OK;
     *bytes = 0;

@@ -8,14 +8,14 @@
 
 static iso_report_collective *add(iso_reporter *r)
 {
-    iso_report_collective *fresh = &r->report->collective[r->report->collectives++];
+    iso_report_collective *fresh = &r->report->collectives[r->report->n_collectives++];
     *fresh = (iso_report_collective){.from.layer = "", .to.layer = ""};
     return fresh;
 }
 
 static double dtype_bytes(const iso_reporter *r, int value)
 {
-    return (double)iso_dtype_size(r->program->value[value].tensor->dtype);
+    return (double)iso_dtype_size(r->program->values[value].tensor->dtype);
 }
 
 /* ---- reshards ---- */
@@ -23,11 +23,11 @@ static double dtype_bytes(const iso_reporter *r, int value)
 /* The op behind a value, past reshards and reshapes. */
 static iso_report_origin maker_of(const iso_reporter *r, int value)
 {
-    for (int step = r->program->value[value].step; step >= 0; step = r->program->value[value].step) {
-        const iso_op *op = r->program->step[step].op;
+    for (int step = r->program->values[value].step; step >= 0; step = r->program->values[value].step) {
+        const iso_op *op = r->program->steps[step].op;
         if (op && !iso_plan_is_alias(op))
             return iso_report_origin_of(r, op);
-        value = r->program->step[step].input[0];
+        value = r->program->steps[step].input[0];
     }
     return (iso_report_origin){.layer = ""};
 }
@@ -35,15 +35,15 @@ static iso_report_origin maker_of(const iso_reporter *r, int value)
 static iso_report_origin reader_of(const iso_reporter *r, int value)
 {
     int step = r->user[value];
-    while (step >= 0 && !r->program->step[step].op)
-        step = r->user[r->program->step[step].output[0]];
-    return iso_report_origin_of(r, step >= 0 ? r->program->step[step].op : NULL);
+    while (step >= 0 && !r->program->steps[step].op)
+        step = r->user[r->program->steps[step].output[0]];
+    return iso_report_origin_of(r, step >= 0 ? r->program->steps[step].op : NULL);
 }
 
 /* Kernels between two instructions. */
 static int count_kernels(const iso_reporter *r, int begin, int end)
 {
-    int last = end < r->plan->instructions ? end : r->plan->instructions;
+    int last = end < r->plan->n_instructions ? end : r->plan->n_instructions;
     return last > begin + 1 ? r->kernels_before[last] - r->kernels_before[begin + 1] : 0;
 }
 
@@ -52,18 +52,19 @@ static void name_moved(const iso_reporter *r, const iso_move *move, iso_report_c
 {
     int change = r->update_of[move->to];
     if (change >= 0) {
-        const iso_program_change *update = &r->program->change[change];
+        const iso_program_change *update = &r->program->changes[change];
         snprintf(out->tensor, sizeof out->tensor, "gradient of %s", update->variable->path);
         out->to.op = ((const iso_apply_attrs *)update->apply->attrs)->optimizer.rule;
         return;
     }
-    snprintf(out->tensor, sizeof out->tensor, "%s", iso_tensor_name(r->program->value[move->from].tensor));
+    snprintf(out->tensor, sizeof out->tensor, "%s", iso_tensor_name(r->program->values[move->from].tensor));
     out->to = reader_of(r, move->to);
 }
 
 static void describe_move(iso_reporter *r, const iso_move *move, int begin, int end)
 {
-    const iso_layout *from = &r->program->value[move->from].layout, *to = &r->program->value[move->to].layout;
+    const iso_layout *from = &r->program->values[move->from].layout,
+                     *to = &r->program->values[move->to].layout;
     iso_shape shape = iso_plan_shape(r->plan, move->from);
     iso_collective what = iso_collective_of(r->mesh, from, to, &shape, move->kind == ISO_MOVE_SCATTER);
     iso_report_collective *out = add(r);
@@ -85,9 +86,9 @@ static void describe_moves(iso_reporter *r, int first, int count, int begin, int
 {
     bool halves = false;
     for (int i = first; i < first + count; i++)
-        halves |= r->plan->move[i].kind == ISO_MOVE_SCATTER;
+        halves |= r->plan->moves[i].kind == ISO_MOVE_SCATTER;
     for (int i = first; i < first + count; i++) {
-        const iso_move *move = &r->plan->move[i];
+        const iso_move *move = &r->plan->moves[i];
         if (move->kind != ISO_MOVE_GATHER)
             describe_move(r, move, begin, end + (halves && move->kind == ISO_MOVE_SCATTER));
     }
@@ -100,17 +101,17 @@ static iso_report_collective *at_the_end(iso_reporter *r, const char *kind, uint
     iso_report_collective *out = add(r);
     snprintf(out->kind, sizeof out->kind, "%s", kind);
     iso_report_axes(r->mesh, axes, out->axes, sizeof out->axes);
-    out->begin = out->end = r->report->ops - 1;
+    out->begin = out->end = r->report->n_ops - 1;
     return out;
 }
 
 /* Every slot learns how many met a fault in the data. */
 static void describe_faults(iso_reporter *r)
 {
-    double slots = r->mesh->slots;
+    double slots = r->mesh->n_slots;
     if (slots < 2)
         return;
-    iso_report_collective *out = at_the_end(r, "all-reduce", (1u << r->mesh->axes) - 1);
+    iso_report_collective *out = at_the_end(r, "all-reduce", (1u << r->mesh->n_axes) - 1);
     snprintf(out->tensor, sizeof out->tensor, "faults of the data");
     double takers = slots > ISO_PLAN_MANY ? 2 : slots; /* slot 0 takes all others', which take the sum */
     out->bytes = takers * (slots - 1) * sizeof(double);
@@ -124,20 +125,20 @@ static int64_t elements_of(const iso_variable *variable)
 
 static bool is_fused(const iso_reporter *r, const iso_bucket_member *member)
 {
-    int step = r->program->value[r->program->change[member->change].value].step;
+    int step = r->program->values[r->program->changes[member->change].value].step;
     return step >= 0 && r->plan->step_fused[step];
 }
 
 /* Each slot takes the others' addends of the part that it updates. All groups together hold every element. */
 static void describe_gradients(iso_reporter *r, int number)
 {
-    const iso_bucket *bucket = &r->plan->buckets->bucket[number];
+    const iso_bucket *bucket = &r->plan->buckets->buckets[number];
     const iso_variable *last = NULL;
     int64_t elements = 0;
     int members = 0;
-    for (int m = 0; m < bucket->members; m++)
-        if (!is_fused(r, &bucket->member[m])) {
-            last = bucket->member[m].variable;
+    for (int m = 0; m < bucket->n_members; m++)
+        if (!is_fused(r, &bucket->members[m])) {
+            last = bucket->members[m].variable;
             elements += elements_of(last);
             members++;
         }
@@ -171,7 +172,7 @@ static double touched(const iso_reporter *r, const iso_bucket *bucket, const iso
                       int step, int slot)
 {
     int64_t begin, part;
-    iso_box box = iso_plan_box(r->plan, r->program->step[step].output[0], slot);
+    iso_box box = iso_plan_box(r->plan, r->program->steps[step].output[0], slot);
     int64_t columns = box.extent[1], end = member->offset + iso_box_count(&box);
     iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
     int64_t first = member->offset > begin ? member->offset : begin,
@@ -185,13 +186,13 @@ static double touched(const iso_reporter *r, const iso_bucket *bucket, const iso
 
 static void describe_product(iso_reporter *r, const iso_fused_update *fused)
 {
-    const iso_bucket *bucket = &r->plan->buckets->bucket[fused->bucket];
-    const iso_bucket_member *member = &bucket->member[fused->member];
-    const iso_op *op = r->program->step[fused->step].op;
+    const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
+    const iso_bucket_member *member = &bucket->members[fused->member];
+    const iso_op *op = r->program->steps[fused->step].op;
     double elements = 0;
     if (bucket->group < 2)
         return;
-    for (int slot = 0; slot < r->mesh->slots; slot++) {
+    for (int slot = 0; slot < r->mesh->n_slots; slot++) {
         double mine = touched(r, bucket, member, fused->step, slot), others = 0;
         for (int i = 0; mine > 0 && i < bucket->group; i++) {
             int other = iso_group_slot(r->mesh, bucket->axes, slot, i);
@@ -203,7 +204,7 @@ static void describe_product(iso_reporter *r, const iso_fused_update *fused)
     snprintf(out->tensor, sizeof out->tensor, "inputs of the gradient of %s", member->variable->path);
     out->from = iso_report_origin_of(r, op);
     out->to.op = bucket->optimizer->rule;
-    out->bytes = elements * (double)iso_dtype_size(op->input[0]->dtype);
+    out->bytes = elements * (double)iso_dtype_size(op->inputs[0]->dtype);
 }
 
 /* ---- new weights ---- */
@@ -216,8 +217,8 @@ static double count_copies(const iso_reporter *r, const iso_variable *variable)
     if (copies->even)
         return copies->even * (double)elements_of(variable);
     double elements = 0;
-    for (int i = 0; i < copies->holders; i++) {
-        iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holder[i]);
+    for (int i = 0; i < copies->n_holders; i++) {
+        iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[i]);
         elements += (double)iso_box_count(&box);
     }
     return elements;
@@ -226,22 +227,22 @@ static double count_copies(const iso_reporter *r, const iso_variable *variable)
 /* Each copy takes the parts that slots of other hosts updated. */
 static void describe_weights(iso_reporter *r, int number)
 {
-    const iso_bucket *bucket = &r->plan->buckets->bucket[number];
+    const iso_bucket *bucket = &r->plan->buckets->buckets[number];
     double copies = 0, once = 0;
-    for (int m = 0; m < bucket->members; m++) {
-        copies += count_copies(r, bucket->member[m].variable);
-        once += (double)elements_of(bucket->member[m].variable);
+    for (int m = 0; m < bucket->n_members; m++) {
+        copies += count_copies(r, bucket->members[m].variable);
+        once += (double)elements_of(bucket->members[m].variable);
     }
     if (copies == once)
         return;
-    int first = bucket->member[0].variable->id;
+    int first = bucket->members[0].variable->id;
     uint32_t finer = iso_layout_sharded_axes(&r->program->update_layout[first]) &
                      ~iso_layout_sharded_axes(&r->program->variable_layout[first]);
     iso_report_collective *out = at_the_end(r, "all-gather", bucket->axes | finer);
-    if (bucket->members == 1)
-        snprintf(out->tensor, sizeof out->tensor, "new %s", bucket->member[0].variable->path);
+    if (bucket->n_members == 1)
+        snprintf(out->tensor, sizeof out->tensor, "new %s", bucket->members[0].variable->path);
     else
-        snprintf(out->tensor, sizeof out->tensor, "new weights of %d variables", bucket->members);
+        snprintf(out->tensor, sizeof out->tensor, "new weights of %d variables", bucket->n_members);
     out->from.op = bucket->optimizer->rule;
     out->bytes = (copies - once) * (double)iso_dtype_size(bucket->dtype);
     r->new_weights += out->bytes;
@@ -253,24 +254,26 @@ iso_status iso_report_moves(iso_reporter *r)
 {
     const iso_plan *plan = r->plan;
     iso_plan_report *report = r->report;
-    size_t most = (size_t)plan->moves + (size_t)plan->fused_updates + 2 * (size_t)plan->buckets->count + 1;
-    report->collective = iso_new(most * sizeof *report->collective);
-    if (!report->collective)
+    size_t most =
+        (size_t)plan->n_moves + (size_t)plan->n_fused_updates + 2 * (size_t)plan->buckets->count + 1;
+    report->collectives = iso_new(most * sizeof *report->collectives);
+    if (!report->collectives)
         return iso_error(ISO_NO_MEMORY, "no memory for the report of %zu collectives", most);
-    for (int i = 0; i < plan->instructions; i++)
-        if (plan->instruction[i].kind == ISO_EXCHANGE)
-            describe_moves(r, plan->instruction[i].first_move, plan->instruction[i].moves,
-                           plan->instruction[i].begin, i);
-    describe_moves(r, plan->epilogue_first_move, plan->epilogue_moves, report->ops - 1, report->ops - 1);
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
+            describe_moves(r, plan->instructions[i].first_move, plan->instructions[i].n_moves,
+                           plan->instructions[i].begin, i);
+    describe_moves(r, plan->epilogue_first_move, plan->n_epilogue_moves, report->n_ops - 1,
+                   report->n_ops - 1);
     describe_faults(r);
-    for (int i = 0; i < plan->fused_updates; i++)
-        describe_product(r, &plan->fused[i]);
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        describe_product(r, &plan->fused_updates[i]);
     for (int b = 0; b < plan->buckets->count; b++) {
         describe_gradients(r, b);
         if (!plan->site->one_host)
             describe_weights(r, b);
     }
-    for (int i = 0; i < report->collectives; i++)
-        report->bytes += report->collective[i].bytes;
+    for (int i = 0; i < report->n_collectives; i++)
+        report->bytes += report->collectives[i].bytes;
     return ISO_OK;
 }

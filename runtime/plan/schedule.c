@@ -26,7 +26,7 @@ static int addends(const iso_plan *plan, const iso_layout *from, const iso_layou
     reduced.partial = 0;
     if (!from->partial || !iso_layout_equal(&reduced, to))
         return 1;
-    for (int a = 0; a < plan->program->mesh->axes; a++)
+    for (int a = 0; a < plan->program->mesh->n_axes; a++)
         if (from->partial & 1u << a)
             group *= plan->program->mesh->size[a];
     return group;
@@ -36,30 +36,30 @@ static int addends(const iso_plan *plan, const iso_layout *from, const iso_layou
 
 static iso_status add_instruction(iso_plan *plan, iso_instruction fresh)
 {
-    if (plan->instructions == plan->instruction_capacity) {
+    if (plan->n_instructions == plan->instruction_capacity) {
         size_t wanted = plan->instruction_capacity ? (size_t)plan->instruction_capacity * 2 : 128;
         iso_instruction *grown =
-            iso_grow(plan->instruction, (size_t)plan->instructions, wanted, sizeof *grown);
+            iso_grow(plan->instructions, (size_t)plan->n_instructions, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", wanted);
-        plan->instruction = grown;
+        plan->instructions = grown;
         plan->instruction_capacity = (int)wanted;
     }
-    plan->instruction[plan->instructions++] = fresh;
+    plan->instructions[plan->n_instructions++] = fresh;
     return ISO_OK;
 }
 
 static iso_status add_move(iso_plan *plan, iso_move fresh)
 {
-    if (plan->moves == plan->move_capacity) {
+    if (plan->n_moves == plan->move_capacity) {
         size_t wanted = plan->move_capacity ? (size_t)plan->move_capacity * 2 : 64;
-        iso_move *grown = iso_grow(plan->move, (size_t)plan->moves, wanted, sizeof *grown);
+        iso_move *grown = iso_grow(plan->moves, (size_t)plan->n_moves, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu moves", wanted);
-        plan->move = grown;
+        plan->moves = grown;
         plan->move_capacity = (int)wanted;
     }
-    plan->move[plan->moves++] = fresh;
+    plan->moves[plan->n_moves++] = fresh;
     return ISO_OK;
 }
 
@@ -70,10 +70,10 @@ typedef enum queue_kind { MIXED, WEIGHTS, GRADIENTS, QUEUES } queue_kind;
 /* Moves that wait, and the exchange of this kind that has begun. */
 typedef struct queue {
     int waiting;
-    iso_move *move;   /* [steps] room */
-    bool begun;       /* then: */
-    int begin;        /* its instruction; -1: it begins where it ends */
-    int first, moves; /* its moves */
+    iso_move *moves;    /* [steps] room */
+    bool begun;         /* then: */
+    int begin;          /* its instruction; -1: it begins where it ends */
+    int first, n_moves; /* its moves */
 } queue;
 
 typedef struct scheduler {
@@ -98,18 +98,18 @@ static void note_done(scheduler *s, const iso_move *move)
 static iso_status add_second_half(scheduler *s, int first, int moves)
 {
     iso_plan *plan = s->plan;
-    int begin = plan->moves;
+    int begin = plan->n_moves;
     iso_status status = ISO_OK;
     for (int i = first; i < first + moves && status == ISO_OK; i++)
-        if (plan->move[i].kind == ISO_MOVE_SCATTER)
+        if (plan->moves[i].kind == ISO_MOVE_SCATTER)
             status = add_move(
                 plan,
-                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->move[i].from, .to = plan->move[i].to});
-    if (status == ISO_OK && plan->moves > begin)
+                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->moves[i].from, .to = plan->moves[i].to});
+    if (status == ISO_OK && plan->n_moves > begin)
         status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
-                                                         .begin = plan->instructions,
+                                                         .begin = plan->n_instructions,
                                                          .first_move = begin,
-                                                         .moves = plan->moves - begin});
+                                                         .n_moves = plan->n_moves - begin});
     return status;
 }
 
@@ -121,16 +121,16 @@ static iso_status end_exchange(scheduler *s, queue *q)
         return ISO_OK;
     q->begun = false;
     if (q->begin >= 0)
-        plan->instruction[q->begin].end = plan->instructions;
+        plan->instructions[q->begin].end = plan->n_instructions;
     iso_status status =
         add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
-                                                .begin = q->begin < 0 ? plan->instructions : q->begin,
+                                                .begin = q->begin < 0 ? plan->n_instructions : q->begin,
                                                 .settled = q == &s->queue[WEIGHTS],
                                                 .first_move = q->first,
-                                                .moves = q->moves});
-    for (int i = q->first; i < q->first + q->moves; i++)
-        note_done(s, &plan->move[i]);
-    return status == ISO_OK ? add_second_half(s, q->first, q->moves) : status;
+                                                .n_moves = q->n_moves});
+    for (int i = q->first; i < q->first + q->n_moves; i++)
+        note_done(s, &plan->moves[i]);
+    return status == ISO_OK ? add_second_half(s, q->first, q->n_moves) : status;
 }
 
 /* Begins an exchange of all that waits in a queue; `early`: it is not to end at once. */
@@ -140,16 +140,16 @@ static iso_status begin_exchange(scheduler *s, queue *q, bool early)
     iso_status status = ISO_OK;
     if (!q->waiting)
         return ISO_OK;
-    q->first = plan->moves;
-    q->moves = q->waiting;
-    q->begin = early ? plan->instructions : -1;
+    q->first = plan->n_moves;
+    q->n_moves = q->waiting;
+    q->begin = early ? plan->n_instructions : -1;
     q->begun = true;
     for (int i = 0; i < q->waiting && status == ISO_OK; i++)
-        status = add_move(plan, q->move[i]);
+        status = add_move(plan, q->moves[i]);
     q->waiting = 0;
     if (status == ISO_OK && early)
         status = add_instruction(
-            plan, (iso_instruction){.kind = ISO_BEGIN, .first_move = q->first, .moves = q->moves});
+            plan, (iso_instruction){.kind = ISO_BEGIN, .first_move = q->first, .n_moves = q->n_moves});
     return status;
 }
 
@@ -185,11 +185,11 @@ static bool same_layer(const char *a, const char *b)
 /* The variable that a step gathers; NULL: it does something else. */
 static const iso_variable *gathered(const scheduler *s, int number)
 {
-    const iso_program_step *step = &s->program->step[number];
+    const iso_program_step *step = &s->program->steps[number];
     if (step->op)
         return NULL;
-    const iso_program_value *from = &s->program->value[step->input[0]],
-                            *to = &s->program->value[step->output[0]];
+    const iso_program_value *from = &s->program->values[step->input[0]],
+                            *to = &s->program->values[step->output[0]];
     if (from->step >= 0 || from->layout.partial || from->tensor->producer->type != &iso_op_variable ||
         iso_reshard_local(s->program->mesh, &from->layout, &to->layout))
         return NULL;
@@ -198,7 +198,7 @@ static const iso_variable *gathered(const scheduler *s, int number)
 
 static bool for_backward(const scheduler *s, int number)
 {
-    return s->program->value[s->program->step[number].output[0]].backward;
+    return s->program->values[s->program->steps[number].output[0]].backward;
 }
 
 /* Puts the weights of the next layer into their queue: of those that follow in the program without another
@@ -211,8 +211,8 @@ static iso_status next_layer(scheduler *s, bool early)
         if (s->weight != first && (for_backward(s, first) != for_backward(s, s->weight) ||
                                    !same_layer(gathered(s, first)->path, gathered(s, s->weight)->path)))
             break;
-        const iso_program_step *step = &s->program->step[s->weight];
-        q->move[q->waiting++] =
+        const iso_program_step *step = &s->program->steps[s->weight];
+        q->moves[q->waiting++] =
             (iso_move){.kind = ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
         s->where[step->output[0]] = WEIGHTS + 1;
         s->weight = s->next_weight[s->weight];
@@ -253,7 +253,7 @@ static iso_status await(scheduler *s, int value)
 static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
 {
     queue *q = &s->queue[kind];
-    q->move[q->waiting++] = move;
+    q->moves[q->waiting++] = move;
     s->where[move.to] = (int8_t)(kind + 1);
     return ISO_OK;
 }
@@ -261,10 +261,10 @@ static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
 /* The value that owns a value's memory. */
 static int memory_of(const scheduler *s, int value)
 {
-    int step = s->program->value[value].step;
-    while (step >= 0 && iso_plan_is_alias(s->program->step[step].op)) {
-        value = s->program->step[step].input[0];
-        step = s->program->value[value].step;
+    int step = s->program->values[value].step;
+    while (step >= 0 && iso_plan_is_alias(s->program->steps[step].op)) {
+        value = s->program->steps[step].input[0];
+        step = s->program->values[value].step;
     }
     return value;
 }
@@ -280,8 +280,8 @@ static bool is_last_reader(const scheduler *s, int value, int number)
 /* An all-reduce of a value of so many elements among so many slots goes in two halves. */
 static bool goes_in_halves(const scheduler *s, int number, int group, const iso_shape *shape)
 {
-    int value = s->program->step[number].input[0];
-    const iso_layout *layout = &s->program->value[value].layout;
+    int value = s->program->steps[number].input[0];
+    const iso_layout *layout = &s->program->values[value].layout;
     bool large = group > 2 && iso_layout_largest(s->program->mesh, layout, shape) >= SMALL;
     return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
 }
@@ -289,9 +289,9 @@ static bool goes_in_halves(const scheduler *s, int number, int group, const iso_
 /* The move that a step means. */
 static iso_move move_of(const scheduler *s, int number)
 {
-    const iso_program_step *step = &s->program->step[number];
-    const iso_program_value *from = &s->program->value[step->input[0]],
-                            *to = &s->program->value[step->output[0]];
+    const iso_program_step *step = &s->program->steps[number];
+    const iso_program_value *from = &s->program->values[step->input[0]],
+                            *to = &s->program->values[step->output[0]];
     iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
     bool halves = goes_in_halves(s, number, addends(s->plan, &from->layout, &to->layout), &shape);
     return (iso_move){
@@ -301,13 +301,13 @@ static iso_move move_of(const scheduler *s, int number)
 /* The variable whose gradient a step moves to where it is updated; NULL: it does something else. */
 static const iso_variable *updated(const scheduler *s, int number)
 {
-    const iso_program_step *step = &s->program->step[number];
+    const iso_program_step *step = &s->program->steps[number];
     if (step->op || !s->update_of[step->output[0]] ||
-        iso_reshard_local(s->program->mesh, &s->program->value[step->input[0]].layout,
-                          &s->program->value[step->output[0]].layout))
+        iso_reshard_local(s->program->mesh, &s->program->values[step->input[0]].layout,
+                          &s->program->values[step->output[0]].layout))
         return NULL;
     return move_of(s, number).kind == ISO_MOVE_BOXES
-               ? s->program->change[s->update_of[step->output[0]] - 1].variable
+               ? s->program->changes[s->update_of[step->output[0]] - 1].variable
                : NULL;
 }
 
@@ -328,10 +328,10 @@ static iso_status schedule_gradient(scheduler *s, int number)
 
 static iso_status schedule_reshard(scheduler *s, int number)
 {
-    const iso_program_step *step = &s->program->step[number];
+    const iso_program_step *step = &s->program->steps[number];
     int from = step->input[0];
-    const iso_layout *old = &s->program->value[from].layout,
-                     *new = &s->program->value[step->output[0]].layout;
+    const iso_layout *old = &s->program->values[from].layout,
+                     *new = &s->program->values[step->output[0]].layout;
     iso_status status = ISO_OK;
     if (gathered(s, number))
         return begin_weights(s, number);
@@ -345,9 +345,9 @@ done:
 
 static iso_status schedule_op(scheduler *s, int number)
 {
-    const iso_program_step *step = &s->program->step[number];
+    const iso_program_step *step = &s->program->steps[number];
     iso_status status = ISO_OK;
-    for (int i = 0; i < step->op->inputs; i++)
+    for (int i = 0; i < step->op->n_inputs; i++)
         ISO_TRY(await(s, step->input[i]));
     if (iso_plan_is_alias(step->op) || s->plan->step_fused[number])
         return ISO_OK;
@@ -377,16 +377,16 @@ static iso_status flush_all_but_the_last(scheduler *s)
         return iso_error(ISO_NO_MEMORY, "no memory to schedule %d moves", waiting);
     q->waiting = 0;
     for (int i = 0; i < waiting; i++)
-        if (may_end(s, &q->move[i]))
-            kept[last++] = q->move[i];
+        if (may_end(s, &q->moves[i]))
+            kept[last++] = q->moves[i];
         else
-            q->move[q->waiting++] = q->move[i];
-    ISO_TRY(begin_weights(s, s->program->steps));
+            q->moves[q->waiting++] = q->moves[i];
+    ISO_TRY(begin_weights(s, s->program->n_steps));
     ISO_TRY(end_exchange(s, &s->queue[WEIGHTS]));
     ISO_TRY(flush(s, GRADIENTS));
     ISO_TRY(flush(s, MIXED));
-    s->plan->epilogue_first_move = s->plan->moves;
-    s->plan->epilogue_moves = last;
+    s->plan->epilogue_first_move = s->plan->n_moves;
+    s->plan->n_epilogue_moves = last;
     for (int i = 0; i < last; i++)
         ISO_TRY(add_move(s->plan, kept[i]));
 done:
@@ -399,7 +399,7 @@ done:
 static void link_layers(scheduler *s)
 {
     int gradient = s->weight = -1;
-    for (int k = s->program->steps - 1; k >= 0; k--) {
+    for (int k = s->program->n_steps - 1; k >= 0; k--) {
         s->next_weight[k] = s->weight;
         s->next_gradient[k] = gradient;
         if (gathered(s, k))
@@ -412,7 +412,7 @@ static void link_layers(scheduler *s)
 static void count_reader(const scheduler *s, int step, int value)
 {
     int memory = memory_of(s, value);
-    if (s->program->step[step].op && !s->plan->step_fused[step])
+    if (s->program->steps[step].op && !s->plan->step_fused[step])
         s->last_kernel[memory] = step;
     else
         s->other_readers[memory]++;
@@ -421,22 +421,22 @@ static void count_reader(const scheduler *s, int step, int value)
 static void count_readers(const scheduler *s)
 {
     const iso_program *program = s->program;
-    for (int v = 0; v < program->values; v++)
+    for (int v = 0; v < program->n_values; v++)
         s->last_kernel[v] = -1;
-    for (int k = 0; k < program->steps; k++)
-        for (int i = 0; i < (program->step[k].op ? program->step[k].op->inputs : 1); i++)
-            if (!iso_plan_is_alias(program->step[k].op))
-                count_reader(s, k, program->step[k].input[i]);
-    for (int i = 0; i < program->outputs; i++)
+    for (int k = 0; k < program->n_steps; k++)
+        for (int i = 0; i < (program->steps[k].op ? program->steps[k].op->n_inputs : 1); i++)
+            if (!iso_plan_is_alias(program->steps[k].op))
+                count_reader(s, k, program->steps[k].input[i]);
+    for (int i = 0; i < program->n_outputs; i++)
         s->other_readers[memory_of(s, program->output_value[i])]++;
-    for (int i = 0; i < program->changes; i++)
-        s->other_readers[memory_of(s, program->change[i].value)]++;
+    for (int i = 0; i < program->n_changes; i++)
+        s->other_readers[memory_of(s, program->changes[i].value)]++;
 }
 
 static iso_status set_up(scheduler *s)
 {
     const iso_program *program = s->program;
-    size_t steps = (size_t)program->steps + 1, values = (size_t)program->values + 1;
+    size_t steps = (size_t)program->n_steps + 1, values = (size_t)program->n_values + 1;
     s->where = iso_new(values * sizeof *s->where);
     s->update_of = iso_new(values * sizeof *s->update_of);
     s->last_kernel = iso_new(values * sizeof *s->last_kernel);
@@ -446,12 +446,12 @@ static iso_status set_up(scheduler *s)
     bool room =
         s->where && s->update_of && s->last_kernel && s->other_readers && s->next_weight && s->next_gradient;
     for (int q = 0; q < QUEUES; q++)
-        room &= (s->queue[q].move = iso_new(steps * sizeof(iso_move))) != NULL;
+        room &= (s->queue[q].moves = iso_new(steps * sizeof(iso_move))) != NULL;
     if (!room)
         return iso_error(ISO_NO_MEMORY, "no memory to schedule %zu steps", steps);
-    for (int i = 0; i < program->changes; i++)
-        if (program->change[i].apply)
-            s->update_of[program->change[i].value] = i + 1;
+    for (int i = 0; i < program->n_changes; i++)
+        if (program->changes[i].apply)
+            s->update_of[program->changes[i].value] = i + 1;
     count_readers(s);
     link_layers(s);
     return ISO_OK;
@@ -465,15 +465,15 @@ iso_status iso_plan_schedule(iso_plan *plan)
     ISO_TRY(set_up(&s));
     if (goes_early(&s))
         ISO_TRY(next_layer(&s, true));
-    for (int i = 0; i < program->inputs; i++)
+    for (int i = 0; i < program->n_inputs; i++)
         if (program->input_value[i] >= 0)
             ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_READ, .input = i}));
-    for (int k = 0; k < program->steps; k++)
-        ISO_TRY(program->step[k].op ? schedule_op(&s, k) : schedule_reshard(&s, k));
+    for (int k = 0; k < program->n_steps; k++)
+        ISO_TRY(program->steps[k].op ? schedule_op(&s, k) : schedule_reshard(&s, k));
     ISO_TRY(flush_all_but_the_last(&s));
 done:
     for (int q = 0; q < QUEUES; q++)
-        iso_free(s.queue[q].move);
+        iso_free(s.queue[q].moves);
     iso_free(s.next_weight);
     iso_free(s.next_gradient);
     iso_free(s.other_readers);

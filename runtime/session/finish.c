@@ -66,7 +66,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
     const ending *mine = &endings[ctx->channel.rank];
     bool alike = true, first = true;
     iso_status status = ISO_OK;
-    for (int rank = 0; rank < ctx->channel.ranks; rank++) {
+    for (int rank = 0; rank < ctx->channel.n_ranks; rank++) {
         const ending *other = &endings[rank];
         bool same = other->status == mine->status && other->message == mine->message;
         alike = alike && same;
@@ -82,7 +82,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
 /* Meets the other ranks. *status becomes that of the job. */
 static meeting meet(iso_context *ctx, iso_status *status)
 {
-    int ranks = ctx->channel.ranks;
+    int ranks = ctx->channel.n_ranks;
     ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings), *mine = &endings[ranks];
     if (!endings)
         return LATE;
@@ -129,7 +129,7 @@ static meeting end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)
         return MET;
-    print_error(ctx && ctx->channel.ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
+    print_error(ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
     return may_abort(ctx) ? LOST : MET;
 }
 

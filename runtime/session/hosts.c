@@ -88,9 +88,9 @@ static iso_status find_with_mpi(iso_context *ctx, int per_host)
     ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, ctx->host_of_rank, 1, MPI_INT, all)));
     ISO_TRY(count_cores(machine, &cores));
     ISO_TRY(found);
-    if (ctx->threads == 0)
-        ctx->threads = cores;
-    ctx->hosts = number_hosts(ctx->channel.ranks, ctx->host_of_rank);
+    if (ctx->n_threads == 0)
+        ctx->n_threads = cores;
+    ctx->n_hosts = number_hosts(ctx->channel.n_ranks, ctx->host_of_rank);
 done:
     iso_mpi_free(&machine);
     return status;
@@ -105,13 +105,13 @@ iso_status iso_hosts_find(iso_context *ctx)
         if (found != ISO_OK)
             return found;
     } else
-        ctx->hosts = 1;
-    if (ctx->threads == 0) {
+        ctx->n_hosts = 1;
+    if (ctx->n_threads == 0) {
         count_cores(MPI_COMM_NULL, &cores); /* without MPI it does not fail */
-        ctx->threads = cores;
+        ctx->n_threads = cores;
     }
-    ctx->host_ranks = 0;
-    for (int rank = 0; rank < ctx->channel.ranks; rank++)
-        ctx->host_ranks += ctx->host_of_rank[rank] == ctx->host_of_rank[ctx->channel.rank];
+    ctx->n_host_ranks = 0;
+    for (int rank = 0; rank < ctx->channel.n_ranks; rank++)
+        ctx->n_host_ranks += ctx->host_of_rank[rank] == ctx->host_of_rank[ctx->channel.rank];
     return status;
 }

@@ -38,7 +38,7 @@ static bool take_threads(iso_context *ctx, const char *text)
     uint64_t threads;
     if (!read_integer(text, 4096, &threads) || threads == 0)
         return false;
-    ctx->threads = (int)threads;
+    ctx->n_threads = (int)threads;
     return true;
 }
 
@@ -85,12 +85,12 @@ static iso_status keep(iso_context *ctx, const struct option *option, const char
     if (!copy)
         return iso_error(ISO_NO_MEMORY, "no memory for the option --%s", option->name);
     int at = 0;
-    while (at < ctx->option_count && strcmp(ctx->options[at].name, option->name))
+    while (at < ctx->n_options && strcmp(ctx->options[at].name, option->name))
         at++;
     iso_free(ctx->options[at].value); /* given twice: the last counts */
     ctx->options[at] = (iso_option_value){option->name, copy};
-    if (at == ctx->option_count)
-        ctx->option_count++;
+    if (at == ctx->n_options)
+        ctx->n_options++;
     return ISO_OK;
 }
 
@@ -155,7 +155,7 @@ void iso_options_describe(const iso_context *ctx, char *text, size_t size)
 
 void iso_options_free(iso_context *ctx)
 {
-    for (int i = 0; i < ctx->option_count; i++)
+    for (int i = 0; i < ctx->n_options; i++)
         iso_free(ctx->options[i].value);
     iso_free(ctx->options);
 }
@@ -164,7 +164,7 @@ const char *iso_option(const iso_context *ctx, const char *name, const char *fal
 {
     if (ISO_ANY_NULL(name))
         return fallback;
-    for (int i = 0; ctx && i < ctx->option_count; i++)
+    for (int i = 0; ctx && i < ctx->n_options; i++)
         if (!strcmp(ctx->options[i].name, name))
             return ctx->options[i].value;
     return fallback;

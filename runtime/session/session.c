@@ -21,10 +21,10 @@ static iso_status create(int *argc, char ***argv, iso_context **out)
     iso_context *ctx = iso_new(sizeof *ctx);
     if (!ctx)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
-    ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .ranks = 1};
+    ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     ctx->shutdown = MPI_COMM_NULL;
     ctx->seed = DEFAULT_SEED;
-    ctx->hosts = ctx->host_ranks = 1;
+    ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
     return iso_options_take(ctx, argc, argv);
 }
@@ -38,7 +38,7 @@ static iso_status join(iso_context *ctx, MPI_Comm communicator)
     ISO_TRY(ISO_MPI(MPI_Comm_rank(communicator, &rank)));
     ISO_TRY(iso_mpi_split(communicator, ctx->role, rank, &channel->communicator));
     ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->ranks)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
     ISO_TRY(iso_mpi_dup(channel->communicator, &ctx->shutdown));
 done:
     return status;
@@ -61,9 +61,9 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_stat
     iso_status joined = communicator != MPI_COMM_NULL ? join(ctx, communicator) : ISO_OK;
     if (joined != ISO_OK)
         return iso_agree(ctx, joined);
-    ctx->host_of_rank = iso_new((size_t)ctx->channel.ranks * sizeof *ctx->host_of_rank);
+    ctx->host_of_rank = iso_new((size_t)ctx->channel.n_ranks * sizeof *ctx->host_of_rank);
     if (!ctx->host_of_rank)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d ranks", ctx->channel.ranks);
+        status = iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d ranks", ctx->channel.n_ranks);
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_hosts_find(ctx));
@@ -154,17 +154,17 @@ int iso_rank(const iso_context *ctx)
 
 int iso_ranks(const iso_context *ctx)
 {
-    return ctx ? ctx->channel.ranks : 1;
+    return ctx ? ctx->channel.n_ranks : 1;
 }
 
 int iso_host_ranks(const iso_context *ctx)
 {
-    return ctx ? ctx->host_ranks : 1;
+    return ctx ? ctx->n_host_ranks : 1;
 }
 
 int iso_hosts(const iso_context *ctx)
 {
-    return ctx ? ctx->hosts : 1;
+    return ctx ? ctx->n_hosts : 1;
 }
 
 int iso_host_of_rank(const iso_context *ctx, int rank)
@@ -176,7 +176,7 @@ int iso_host_of_rank(const iso_context *ctx, int rank)
 
 int iso_threads(const iso_context *ctx)
 {
-    return ctx ? ctx->threads : 1;
+    return ctx ? ctx->n_threads : 1;
 }
 
 void iso_set_seed(iso_context *ctx, uint64_t seed)
@@ -223,7 +223,7 @@ iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
     ISO_NEED(ctx);
     if (bytes > 0)
         ISO_NEED_AGREED(ctx, data);
-    return ctx->channel.ranks > 1 ? broadcast_from(ctx, 0, data, bytes) : ISO_OK;
+    return ctx->channel.n_ranks > 1 ? broadcast_from(ctx, 0, data, bytes) : ISO_OK;
 }
 
 iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all)
@@ -234,11 +234,11 @@ iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void
     ISO_NEED_AGREED(ctx, mine, all);
     char *out = all;
     iso_status status = ISO_OK;
-    if (ctx->channel.ranks > 1 && bytes <= INT_MAX)
+    if (ctx->channel.n_ranks > 1 && bytes <= INT_MAX)
         return ISO_MPI(
             MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ctx->channel.communicator));
     memcpy(out + (size_t)ctx->channel.rank * bytes, mine, bytes);
-    for (int rank = 0; rank < ctx->channel.ranks && ctx->channel.ranks > 1 && status == ISO_OK; rank++)
+    for (int rank = 0; rank < ctx->channel.n_ranks && ctx->channel.n_ranks > 1 && status == ISO_OK; rank++)
         status = broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
     return status;
 }

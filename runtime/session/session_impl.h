@@ -15,13 +15,13 @@ struct iso_context {
     MPI_Comm shutdown;   /* of the same ranks, for iso_finish alone: a rank that fails meets there nobody's
                             other collective */
     bool began_mpi;
-    int hosts, host_ranks; /* host_ranks: of this rank's host */
-    int *host_of_rank;     /* [ranks] */
-    int threads;
+    int n_hosts, n_host_ranks; /* n_host_ranks: of this rank's host */
+    int *host_of_rank;         /* [n_ranks] */
+    int n_threads;
     uint64_t seed;
     iso_role_kind role;
     iso_option_value *options;
-    int option_count;
+    int n_options;
 };
 
 /* Takes our options out of argv and checks them. Local. */

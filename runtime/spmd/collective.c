@@ -38,7 +38,7 @@ static iso_layout simplify(const iso_mesh *mesh, const iso_layout *layout)
     iso_layout simple = *layout;
     for (int d = 0; d < layout->rank; d++)
         simple.dim[d] = without_single(mesh, &layout->dim[d]);
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (mesh->size[a] == 1)
             simple.partial &= ~(1u << a);
     return simple;
@@ -64,7 +64,7 @@ static change change_of(const iso_mesh *mesh, const iso_layout *from, const iso_
     c.masked = fresh & ~c.kept;
     for (int d = 0; d < c.from.rank; d++)
         c.same[d] = common_axes(&c.from.dim[d], &c.to.dim[d]);
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         c.group *= c.summed & 1u << a ? mesh->size[a] : 1;
     return c;
 }
@@ -208,7 +208,7 @@ static bool covers_unevenly(const change *c, int dim)
 static int64_t taken_at_once(const change *c, const int *coordinate)
 {
     int64_t wanted = 1, own = 1;
-    for (int a = 0; a < c->mesh->axes; a++)
+    for (int a = 0; a < c->mesh->n_axes; a++)
         if (c->masked & 1u << a && coordinate[a] != 0)
             return 0;
     for (int d = 0; d < c->shape->rank; d++) {
@@ -223,7 +223,7 @@ static int64_t taken_at_once(const change *c, const int *coordinate)
 static int64_t number_in_group(const change *c, const int *coordinate)
 {
     int64_t number = 0;
-    for (int a = 0; a < c->mesh->axes; a++)
+    for (int a = 0; a < c->mesh->n_axes; a++)
         if (c->summed & 1u << a)
             number = number * c->mesh->size[a] + coordinate[a];
     return number;
@@ -244,7 +244,7 @@ int64_t iso_collective_taken(const iso_mesh *mesh, const iso_layout *from, const
 {
     change c = change_of(mesh, from, to, shape, halves);
     int coordinate[ISO_MAX_AXES];
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         coordinate[a] = iso_mesh_coordinate(mesh, slot, a);
     return halves ? taken_in_halves(&c, coordinate) : taken_at_once(&c, coordinate);
 }
@@ -295,7 +295,7 @@ static void add_cuts(const change *c, const iso_sharding *sharding, int next, in
 
 static void find_classes(const change *c, classes *of)
 {
-    for (int a = 0; a < c->mesh->axes; a++) {
+    for (int a = 0; a < c->mesh->n_axes; a++) {
         of[a] = (classes){.count = 1};
         if (c->masked & 1u << a)
             add_start(&of[a], 1, c->mesh->size[a]);
@@ -306,7 +306,7 @@ static void find_classes(const change *c, classes *of)
         bool windows = iso_sharding_has_window(&c->from.dim[d]) || iso_sharding_has_window(&c->to.dim[d]);
         int same = windows ? 0 : c->same[d];
         uint32_t old = axes_behind(&c->from.dim[d], same), new = axes_behind(&c->to.dim[d], same);
-        for (int a = 0; a < c->mesh->axes; a++)
+        for (int a = 0; a < c->mesh->n_axes; a++)
             of[a].each |= (windows || (old && new)) && (old | new) & 1u << a;
     }
 }
@@ -315,7 +315,7 @@ static void find_classes(const change *c, classes *of)
 static void sum_classes(const change *c, const classes *of, int axis, double slots, int *coordinate,
                         iso_collective *out)
 {
-    if (axis == c->mesh->axes) {
+    if (axis == c->mesh->n_axes) {
         int64_t taken = c->halves ? taken_in_halves(c, coordinate) : taken_at_once(c, coordinate);
         out->most = taken > out->most ? taken : out->most;
         out->total += (double)taken * slots;
@@ -337,7 +337,7 @@ static void sum_halves(const change *c, classes *of, iso_collective *out)
     int coordinate[ISO_MAX_AXES] = {0};
     iso_collective at_once = {0};
     change whole = *c;
-    for (int a = 0; a < c->mesh->axes; a++)
+    for (int a = 0; a < c->mesh->n_axes; a++)
         if (c->summed & 1u << a)
             of[a] = (classes){.count = 1};
     sum_classes(c, of, 0, 1, coordinate, out);
@@ -384,7 +384,7 @@ static size_t add_part(const iso_mesh *mesh, const char *name, uint32_t axes, ch
 {
     size_t at = (size_t)snprintf(text, size, "%s", name);
     const char *lead = "(";
-    for (int a = 0; a < mesh->axes && at < size; a++) {
+    for (int a = 0; a < mesh->n_axes && at < size; a++) {
         if (!(axes & 1u << a))
             continue;
         at += (size_t)snprintf(text + at, size - at, "%s%s", lead, mesh->name[a]);

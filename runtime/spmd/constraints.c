@@ -21,7 +21,7 @@ enum { NONE = -1 };
 /* Tensors of pieces (decompose.c) have no constraints. */
 static iso_constraint *constraint_of(const iso_partitioner *p, const iso_tensor *tensor)
 {
-    return tensor->id < p->graph->tensors ? &p->constraint[tensor->id] : NULL;
+    return tensor->id < p->graph->n_tensors ? &p->constraint[tensor->id] : NULL;
 }
 
 static const iso_variable *variable_of(const iso_tensor *tensor)
@@ -33,18 +33,18 @@ static const iso_variable *variable_of(const iso_tensor *tensor)
 /* Appends to the layouts that constraints refer to. */
 static iso_status add(iso_partitioner *p, const char *path, const iso_layout *layout, int *number)
 {
-    if (p->annotations == p->annotation_capacity) {
+    if (p->n_annotations == p->annotation_capacity) {
         size_t wanted = p->annotation_capacity ? (size_t)p->annotation_capacity * 2 : 64;
-        iso_annotation *grown = iso_grow(p->annotation, (size_t)p->annotations, wanted, sizeof *grown);
+        iso_annotation *grown = iso_grow(p->annotations, (size_t)p->n_annotations, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for the layouts of %zu outputs", wanted);
-        p->annotation = grown;
+        p->annotations = grown;
         p->annotation_capacity = (int)wanted;
     }
-    p->annotation[p->annotations] = (iso_annotation){.path = path, .layout = *layout};
+    p->annotations[p->n_annotations] = (iso_annotation){.path = path, .layout = *layout};
     if (number)
-        *number = p->annotations;
-    p->annotations++;
+        *number = p->n_annotations;
+    p->n_annotations++;
     return ISO_OK;
 }
 
@@ -77,14 +77,14 @@ static iso_status annotate(iso_partitioner *p, const iso_tensor *tensor)
     if (!real || !p->needed[real->producer->id])
         return ISO_OK;
     iso_constraint *hard = &p->constraint[tensor->id], *soft = &p->constraint[real->id];
-    hard->first = p->annotations;
+    hard->first = p->n_annotations;
     if (found_by_name(p, tensor))
         ISO_TRY(query(p, tensor->name, &real->shape, &soft->hint));
     for (const iso_tensor_path *path = tensor->paths; path; path = path->next)
         ISO_TRY(query(p, path->text, &real->shape, NULL));
-    hard->count = p->annotations - hard->first;
+    hard->count = p->n_annotations - hard->first;
     if (hard->count > 0)
-        soft->expected = p->annotations - 1;
+        soft->expected = p->n_annotations - 1;
 done:
     return status;
 }
@@ -93,10 +93,10 @@ done:
 
 static void count_readers(const iso_partitioner *p, int *readers)
 {
-    for (int k = 0; k < p->graph->ops; k++) {
-        const iso_op *op = p->graph->op[k];
-        for (int i = 0; p->needed[k] && !op->backward_of && i < op->inputs; i++)
-            readers[p->resolved[op->input[i]->id]->id]++;
+    for (int k = 0; k < p->graph->n_ops; k++) {
+        const iso_op *op = p->graph->ops[k];
+        for (int i = 0; p->needed[k] && !op->backward_of && i < op->n_inputs; i++)
+            readers[p->resolved[op->inputs[i]->id]->id]++;
     }
 }
 
@@ -122,13 +122,13 @@ static iso_layout mapped(const iso_rule *rule, int output, const iso_layout *lay
 
 static iso_status propagate_expected(iso_partitioner *p, const iso_op *op, const iso_rule *rule, int i)
 {
-    const iso_tensor *x = p->resolved[op->input[i]->id];
+    const iso_tensor *x = p->resolved[op->inputs[i]->id];
     iso_constraint *to = &p->constraint[x->id];
-    for (int o = 0; o < op->outputs && to->expected == NONE; o++) {
-        int from = p->constraint[op->output[o]->id].expected;
+    for (int o = 0; o < op->n_outputs && to->expected == NONE; o++) {
+        int from = p->constraint[op->outputs[o]->id].expected;
         if (from == NONE)
             continue;
-        iso_layout layout = mapped(rule, o, &p->annotation[from].layout, i, x->shape.rank);
+        iso_layout layout = mapped(rule, o, &p->annotations[from].layout, i, x->shape.rank);
         return add(p, NULL, &layout, &to->expected);
     }
     return ISO_OK;
@@ -137,8 +137,8 @@ static iso_status propagate_expected(iso_partitioner *p, const iso_op *op, const
 static bool is_constrained(const iso_partitioner *p, const iso_op *op)
 {
     bool constrained = false;
-    for (int o = 0; p->needed[op->id] && op->inputs > 0 && o < op->outputs; o++) {
-        const iso_constraint *constraint = &p->constraint[op->output[o]->id];
+    for (int o = 0; p->needed[op->id] && op->n_inputs > 0 && o < op->n_outputs; o++) {
+        const iso_constraint *constraint = &p->constraint[op->outputs[o]->id];
         constrained |= constraint->hint != NONE || constraint->expected != NONE;
     }
     return constrained;
@@ -148,13 +148,13 @@ static iso_status propagate(iso_partitioner *p, const iso_op *op, const int *rea
 {
     iso_status status = ISO_OK;
     iso_rule rule;
-    int hint = p->constraint[op->output[0]->id].hint;
+    int hint = p->constraint[op->outputs[0]->id].hint;
     iso_op_rule(op, &rule);
-    for (int i = 0; i < op->inputs; i++) {
-        const iso_tensor *x = p->resolved[op->input[i]->id];
+    for (int i = 0; i < op->n_inputs; i++) {
+        const iso_tensor *x = p->resolved[op->inputs[i]->id];
         iso_constraint *to = &p->constraint[x->id];
         if (to->hint == NONE && readers[x->id] == 1 &&
-            is_elementwise(&rule, i, &x->shape, &op->output[0]->shape))
+            is_elementwise(&rule, i, &x->shape, &op->outputs[0]->shape))
             to->hint = hint;
         if (!op->backward_of && !iso_partition_is_source(x->producer))
             ISO_TRY(propagate_expected(p, op, &rule, i));
@@ -167,8 +167,8 @@ done:
 
 static void constrain_gradients(iso_partitioner *p)
 {
-    for (int t = 0; t < p->graph->tensors; t++) {
-        const iso_tensor *tensor = p->graph->tensor[t], *of = tensor->gradient_of;
+    for (int t = 0; t < p->graph->n_tensors; t++) {
+        const iso_tensor *tensor = p->graph->tensors[t], *of = tensor->gradient_of;
         const iso_tensor *real = of ? p->resolved[of->id] : NULL;
         if (real && p->constraint[t].expected == NONE && !variable_of(real) &&
             iso_shape_equal(&real->shape, &tensor->shape))
@@ -180,11 +180,11 @@ static void constrain_gradients(iso_partitioner *p)
 static iso_status constrain_variable_gradients(iso_partitioner *p)
 {
     iso_status status = ISO_OK;
-    bool *seen = iso_new((size_t)p->graph->variables + 1);
+    bool *seen = iso_new((size_t)p->graph->n_variables + 1);
     if (!seen)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to partition %d variables", p->graph->variables));
-    for (int t = p->graph->tensors - 1; t >= 0; t--) {
-        const iso_tensor *tensor = p->graph->tensor[t];
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to partition %d variables", p->graph->n_variables));
+    for (int t = p->graph->n_tensors - 1; t >= 0; t--) {
+        const iso_tensor *tensor = p->graph->tensors[t];
         const iso_variable *variable = variable_of(tensor->gradient_of);
         if (!variable || seen[variable->id])
             continue;
@@ -203,20 +203,20 @@ done:
 iso_status iso_partition_find_constraints(iso_partitioner *p)
 {
     iso_status status = ISO_OK;
-    size_t tensors = (size_t)p->graph->tensors + 1;
+    size_t tensors = (size_t)p->graph->n_tensors + 1;
     int *readers = iso_new(tensors * sizeof *readers);
     p->constraint = iso_new(tensors * sizeof *p->constraint);
     if (!readers || !p->constraint)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to partition %zu tensors", tensors));
     for (size_t t = 0; t < tensors; t++)
         p->constraint[t] = (iso_constraint){.hint = NONE, .expected = NONE};
-    for (int t = 0; t < p->graph->tensors; t++)
-        ISO_TRY(annotate(p, p->graph->tensor[t]));
-    if (p->annotations > 0) {
+    for (int t = 0; t < p->graph->n_tensors; t++)
+        ISO_TRY(annotate(p, p->graph->tensors[t]));
+    if (p->n_annotations > 0) {
         count_readers(p, readers);
-        for (int k = p->graph->ops - 1; k >= 0; k--)
-            if (is_constrained(p, p->graph->op[k]))
-                ISO_TRY(propagate(p, p->graph->op[k], readers));
+        for (int k = p->graph->n_ops - 1; k >= 0; k--)
+            if (is_constrained(p, p->graph->ops[k]))
+                ISO_TRY(propagate(p, p->graph->ops[k], readers));
         constrain_gradients(p);
     }
     ISO_TRY(constrain_variable_gradients(p));
@@ -231,7 +231,7 @@ const iso_layout *iso_partition_hint(const iso_partitioner *p, const iso_tensor 
     if (!constraint)
         return NULL;
     if (constraint->hint != NONE)
-        return &p->annotation[constraint->hint].layout;
+        return &p->annotations[constraint->hint].layout;
     const iso_tensor *of = tensor->gradient_of ? p->resolved[tensor->gradient_of->id] : NULL;
     if (!of || of->producer->type == &iso_op_variable || p->first_value[of->id] < 0 ||
         !iso_shape_equal(&of->shape, &tensor->shape))
@@ -242,7 +242,7 @@ const iso_layout *iso_partition_hint(const iso_partitioner *p, const iso_tensor 
 static const iso_layout *expected(const iso_partitioner *p, const iso_tensor *tensor)
 {
     const iso_constraint *constraint = constraint_of(p, tensor);
-    return constraint && constraint->expected != NONE ? &p->annotation[constraint->expected].layout : NULL;
+    return constraint && constraint->expected != NONE ? &p->annotations[constraint->expected].layout : NULL;
 }
 
 /* A variable's gradient does not count: to compute it in its layout would move activations. */
@@ -250,7 +250,7 @@ int iso_partition_violations(const iso_partitioner *p, const iso_tensor *tensor,
 {
     const iso_layout *wanted = variable_of(tensor->gradient_of) ? NULL : expected(p, tensor);
     int violations = 0;
-    for (int axis = 0; wanted && axis < p->mesh->axes; axis++)
+    for (int axis = 0; wanted && axis < p->mesh->n_axes; axis++)
         violations += iso_layout_dimension_of(wanted, axis) != iso_layout_dimension_of(layout, axis);
     return violations;
 }
@@ -293,7 +293,7 @@ iso_status iso_partition_constrain(iso_partitioner *p, const iso_tensor *named, 
     iso_status status = ISO_OK;
     const iso_constraint *hard = constraint_of(p, named);
     for (int i = 0; hard && i < hard->count; i++) {
-        const iso_annotation *annotation = &p->annotation[hard->first + i];
+        const iso_annotation *annotation = &p->annotations[hard->first + i];
         iso_program_note(p->program, annotation->path, &annotation->layout);
         ISO_TRY(constrain_to(p, tensor, &annotation->layout));
     }

@@ -20,8 +20,8 @@ bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *o
     if (!op->type->split)
         return false;
     iso_op_rule(op, &rule);
-    for (int i = 0; i < op->inputs; i++) {
-        const iso_tensor *x = p->resolved[op->input[i]->id];
+    for (int i = 0; i < op->n_inputs; i++) {
+        const iso_tensor *x = p->resolved[op->inputs[i]->id];
         for (int d = 0; d < x->shape.rank; d++)
             if (rule.input[i][d] == ISO_WHOLE && shared_out(p->mesh, &iso_partition_layout(p, x)->dim[d]))
                 return true;
@@ -34,8 +34,9 @@ bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *o
 /* Inputs of the pieces' graph that stand for the op's. */
 static void stand_in(iso_graph *pieces, const iso_op *op, iso_tensor **in)
 {
-    for (int i = 0; i < op->inputs; i++) {
-        iso_input_attrs attrs = {.name = "input", .dtype = op->input[i]->dtype, .shape = op->input[i]->shape};
+    for (int i = 0; i < op->n_inputs; i++) {
+        iso_input_attrs attrs = {
+            .name = "input", .dtype = op->inputs[i]->dtype, .shape = op->inputs[i]->shape};
         in[i] = iso_op_create(pieces, &iso_op_input, NULL, 0, &attrs);
     }
 }
@@ -43,21 +44,21 @@ static void stand_in(iso_graph *pieces, const iso_op *op, iso_tensor **in)
 /* What a tensor of the pieces was replaced by: its producer's output, which is then another tensor. */
 static iso_tensor *standing_for(const iso_tensor *tensor)
 {
-    return tensor->producer->output[tensor->output];
+    return tensor->producer->outputs[tensor->output];
 }
 
 static bool same_op(const iso_op *a, const iso_op *b)
 {
-    return a->type == b->type && a->type->shared && a->inputs == b->inputs &&
-           memcmp(a->input, b->input, (size_t)a->inputs * sizeof *a->input) == 0 &&
+    return a->type == b->type && a->type->shared && a->n_inputs == b->n_inputs &&
+           memcmp(a->inputs, b->inputs, (size_t)a->n_inputs * sizeof *a->inputs) == 0 &&
            memcmp(a->attrs, b->attrs, a->type->attr_size) == 0;
 }
 
 static bool gives_result(const iso_op *piece, const iso_op *op)
 {
-    for (int o = 0; o < op->outputs; o++)
-        for (int k = 0; k < piece->outputs; k++)
-            if (piece->output[k] == op->output[o])
+    for (int o = 0; o < op->n_outputs; o++)
+        for (int k = 0; k < piece->n_outputs; k++)
+            if (piece->outputs[k] == op->outputs[o])
                 return true;
     return false;
 }
@@ -67,13 +68,13 @@ static bool gives_result(const iso_op *piece, const iso_op *op)
 static bool is_repeated(iso_partitioner *p, int number)
 {
     iso_graph *pieces = p->program->decomposed;
-    iso_op *piece = pieces->op[number];
+    iso_op *piece = pieces->ops[number];
     if (!piece->type->shared)
         return false;
-    int *last = &p->reader[piece->input[0]->id];
+    int *last = &p->reader[piece->inputs[0]->id];
     for (int k = *last; k > 0; k = p->next_reader[k - 1])
-        if (same_op(pieces->op[k - 1], piece)) {
-            memcpy(piece->output, pieces->op[k - 1]->output, sizeof piece->output);
+        if (same_op(pieces->ops[k - 1], piece)) {
+            memcpy(piece->outputs, pieces->ops[k - 1]->outputs, sizeof piece->outputs);
             return true;
         }
     p->next_reader[number] = *last;
@@ -85,19 +86,19 @@ static bool is_repeated(iso_partitioner *p, int number)
 static void tie(iso_partitioner *p, int first, const iso_op *op, iso_tensor *const *in)
 {
     iso_graph *pieces = p->program->decomposed;
-    for (int k = first; k < pieces->ops; k++) {
-        iso_op *piece = pieces->op[k];
+    for (int k = first; k < pieces->n_ops; k++) {
+        iso_op *piece = pieces->ops[k];
         piece->id = op->id;
         piece->backward_of = op->backward_of;
-        if (k < first + op->inputs) {
-            piece->output[0] = in[k - first];
-            pieces->op[k] = NULL;
+        if (k < first + op->n_inputs) {
+            piece->outputs[0] = in[k - first];
+            pieces->ops[k] = NULL;
             continue;
         }
-        for (int i = 0; i < piece->inputs; i++)
-            piece->input[i] = standing_for(piece->input[i]);
+        for (int i = 0; i < piece->n_inputs; i++)
+            piece->inputs[i] = standing_for(piece->inputs[i]);
         if (!gives_result(piece, op) && is_repeated(p, k))
-            pieces->op[k] = NULL;
+            pieces->ops[k] = NULL;
     }
 }
 
@@ -132,11 +133,11 @@ static iso_status make_room(iso_partitioner *p, int tensors, int pieces)
 static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->decomposed;
-    int base = p->graph->tensors;
-    iso_status status = make_room(p, base + pieces->tensors, pieces->ops);
-    for (int i = first; i < pieces->tensors && status == ISO_OK; i++) {
-        pieces->tensor[i]->id = base + i;
-        p->resolved[base + i] = pieces->tensor[i];
+    int base = p->graph->n_tensors;
+    iso_status status = make_room(p, base + pieces->n_tensors, pieces->n_ops);
+    for (int i = first; i < pieces->n_tensors && status == ISO_OK; i++) {
+        pieces->tensors[i]->id = base + i;
+        p->resolved[base + i] = pieces->tensors[i];
         p->first_value[base + i] = -1;
     }
     return status;
@@ -148,7 +149,7 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
     if (!program->decomposed)
         program->decomposed = iso_graph_create(p->graph->ctx);
     iso_graph *pieces = program->decomposed;
-    int first = pieces->ops, first_tensor = pieces->tensors;
+    int first = pieces->n_ops, first_tensor = pieces->n_tensors;
     pieces->precision = p->graph->precision;
     iso_tensor *in[ISO_MAX_INPUTS], *real[ISO_MAX_INPUTS], *out[ISO_MAX_OUTPUTS];
     stand_in(pieces, op, in);
@@ -158,12 +159,12 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
         status = number_tensors(p, first_tensor);
     if (status != ISO_OK)
         return status;
-    for (int i = 0; i < op->inputs; i++)
-        real[i] = p->resolved[op->input[i]->id];
-    for (int o = 0; o < op->outputs; o++)
-        out[o]->producer->output[out[o]->output] = op->output[o];
+    for (int i = 0; i < op->n_inputs; i++)
+        real[i] = p->resolved[op->inputs[i]->id];
+    for (int o = 0; o < op->n_outputs; o++)
+        out[o]->producer->outputs[out[o]->output] = op->outputs[o];
     tie(p, first, op, real);
-    *begin = first + op->inputs;
-    *end = pieces->ops;
+    *begin = first + op->n_inputs;
+    *end = pieces->n_ops;
     return ISO_OK;
 }

@@ -29,7 +29,7 @@ static iso_status create(iso_distribution value, iso_distribution **out)
 iso_sharding iso_distribution_batch(const iso_distribution *distribution)
 {
     iso_sharding sharding = {0};
-    for (int a = 0; a < distribution->mesh->axes; a++)
+    for (int a = 0; a < distribution->mesh->n_axes; a++)
         if (distribution->batch_axis == EVERY_AXIS || distribution->batch_axis == a)
             sharding.axis[sharding.count++] = (int8_t)a;
     return sharding;

@@ -30,7 +30,7 @@ static bool is_relu(const iso_program_step *step)
 
 static int inputs_of(const iso_program_step *step)
 {
-    return step->op ? step->op->inputs : 1;
+    return step->op ? step->op->n_inputs : 1;
 }
 
 /* The steps that read each value, before any is fused. */
@@ -38,38 +38,38 @@ static iso_status list_readers(fusion *f)
 {
     const iso_program *program = f->program;
     int reads = 0;
-    for (int i = 0; i < program->steps; i++)
-        reads += inputs_of(&program->step[i]);
-    f->first_read = iso_new(((size_t)program->values + 2) * sizeof *f->first_read);
+    for (int i = 0; i < program->n_steps; i++)
+        reads += inputs_of(&program->steps[i]);
+    f->first_read = iso_new(((size_t)program->n_values + 2) * sizeof *f->first_read);
     f->reader = iso_new(((size_t)reads + 1) * sizeof *f->reader);
     if (!f->first_read || !f->reader)
-        return iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->steps);
+        return iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->n_steps);
     int *next = f->first_read + 1; /* becomes first_read by being filled */
-    for (int i = 0; i < program->steps; i++)
-        for (int k = 0; k < inputs_of(&program->step[i]); k++)
-            next[program->step[i].input[k] + 1]++;
-    for (int v = 1; v <= program->values; v++)
+    for (int i = 0; i < program->n_steps; i++)
+        for (int k = 0; k < inputs_of(&program->steps[i]); k++)
+            next[program->steps[i].input[k] + 1]++;
+    for (int v = 1; v <= program->n_values; v++)
         next[v] += next[v - 1];
-    for (int i = 0; i < program->steps; i++)
-        for (int k = 0; k < inputs_of(&program->step[i]); k++)
-            f->reader[next[program->step[i].input[k]]++] = i;
+    for (int i = 0; i < program->n_steps; i++)
+        for (int k = 0; k < inputs_of(&program->steps[i]); k++)
+            f->reader[next[program->steps[i].input[k]]++] = i;
     return ISO_OK;
 }
 
 static void count_uses(fusion *f)
 {
     const iso_program *program = f->program;
-    for (int v = 0; v < program->values; v++)
+    for (int v = 0; v < program->n_values; v++)
         f->uses[v] = f->first_read[v + 1] - f->first_read[v];
-    for (int i = 0; i < program->outputs; i++)
+    for (int i = 0; i < program->n_outputs; i++)
         f->uses[program->output_value[i]]++;
-    for (int i = 0; i < program->changes; i++)
-        f->uses[program->change[i].value]++;
+    for (int i = 0; i < program->n_changes; i++)
+        f->uses[program->changes[i].value]++;
 }
 
 static bool one_layout(const fusion *f, int a, int b)
 {
-    return iso_layout_equal(&f->program->value[a].layout, &f->program->value[b].layout);
+    return iso_layout_equal(&f->program->values[a].layout, &f->program->values[b].layout);
 }
 
 /* Gives a step an op of its own with the activation. */
@@ -78,8 +78,8 @@ static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
     iso_program *program = f->program;
     iso_batch_norm_attrs *attrs = iso_new(sizeof *attrs);
     *op = iso_new(sizeof **op);
-    iso_op **fused = iso_grow(program->fused, (size_t)program->fused_count, (size_t)program->fused_count + 1,
-                              sizeof *fused);
+    iso_op **fused =
+        iso_grow(program->fused, (size_t)program->n_fused, (size_t)program->n_fused + 1, sizeof *fused);
     if (fused)
         program->fused = fused;
     if (!attrs || !*op || !fused) {
@@ -91,7 +91,7 @@ static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
     attrs->activation = ISO_FUSED_RELU;
     **op = *step->op;
     (*op)->attrs = attrs;
-    program->fused[program->fused_count++] = *op;
+    program->fused[program->n_fused++] = *op;
     step->op = *op;
     return ISO_OK;
 }
@@ -99,7 +99,7 @@ static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
 static void set_input(const fusion *f, iso_program_step *step, int k, int value)
 {
     step->input[k] = value;
-    step->op->input[k] = f->program->value[value].tensor;
+    step->op->inputs[k] = f->program->values[value].tensor;
 }
 
 /* ---- backward ---- */
@@ -125,21 +125,21 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
     int next = 3;
     if (attrs->has_gamma) {
         if (is(step, &iso_op_batch_norm_grad_sums))
-            set_input(f, step, op->inputs++, norm->input[next]);
+            set_input(f, step, op->n_inputs++, norm->input[next]);
         next++;
     }
     if (attrs->has_beta)
-        set_input(f, step, op->inputs++, norm->input[next]);
+        set_input(f, step, op->n_inputs++, norm->input[next]);
     return ISO_OK;
 }
 
 /* The gradients of the normalisation that read this slope: all of its readers, or it cannot go. */
 static int count_takers(const fusion *f, const iso_program_step *norm, int slope)
 {
-    int taken = 0, value = f->program->step[slope].output[0];
+    int taken = 0, value = f->program->steps[slope].output[0];
     for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
         bool again = i > f->first_read[value] && f->reader[i] == f->reader[i - 1];
-        taken += !again && f->reader[i] > slope && takes_slope(&f->program->step[f->reader[i]], norm, value);
+        taken += !again && f->reader[i] > slope && takes_slope(&f->program->steps[f->reader[i]], norm, value);
     }
     return taken;
 }
@@ -147,12 +147,12 @@ static int count_takers(const fusion *f, const iso_program_step *norm, int slope
 static iso_status fuse_slope(fusion *f, const iso_program_step *norm, int number)
 {
     iso_program *program = f->program;
-    const iso_program_step *slope = &program->step[number];
+    const iso_program_step *slope = &program->steps[number];
     int value = slope->output[0], taken = count_takers(f, norm, number);
     if (taken == 0 || taken != f->uses[value])
         return ISO_OK;
     for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
-        iso_status status = take_activation(f, &program->step[f->reader[i]], norm, slope->input[1]);
+        iso_status status = take_activation(f, &program->steps[f->reader[i]], norm, slope->input[1]);
         if (status != ISO_OK)
             return status;
     }
@@ -166,7 +166,7 @@ static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
     iso_status status = ISO_OK;
     for (int i = f->first_read[y]; i < f->first_read[y + 1] && status == ISO_OK; i++) {
         int number = f->reader[i];
-        const iso_program_step *slope = &f->program->step[number];
+        const iso_program_step *slope = &f->program->steps[number];
         if (!f->dead[number] && is_relu(slope) && is(slope, &iso_op_unary_gradient) && slope->input[0] == y &&
             one_layout(f, slope->input[1], slope->output[0]))
             status = fuse_slope(f, norm, number);
@@ -178,18 +178,18 @@ static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
 static iso_status fuse_relu(fusion *f, int relu_index)
 {
     iso_program *program = f->program;
-    iso_program_step *relu = &program->step[relu_index];
-    int x = relu->input[0], y = relu->output[0], made = program->value[x].step;
-    if (made < 0 || !is(&program->step[made], &iso_op_batch_norm) || f->uses[x] != 1 || !one_layout(f, x, y))
+    iso_program_step *relu = &program->steps[relu_index];
+    int x = relu->input[0], y = relu->output[0], made = program->values[x].step;
+    if (made < 0 || !is(&program->steps[made], &iso_op_batch_norm) || f->uses[x] != 1 || !one_layout(f, x, y))
         return ISO_OK;
-    iso_program_step *norm = &program->step[made];
+    iso_program_step *norm = &program->steps[made];
     iso_op *op;
     iso_status status = activate(f, norm, &op);
     if (status != ISO_OK)
         return status;
-    op->output[0] = program->value[y].tensor;
+    op->outputs[0] = program->values[y].tensor;
     norm->output[0] = y;
-    program->value[y].step = made;
+    program->values[y].step = made;
     f->dead[relu_index] = true;
     return fuse_backward(f, norm, y);
 }
@@ -199,32 +199,32 @@ static void close_gaps(fusion *f)
 {
     iso_program *program = f->program;
     int kept = 0;
-    for (int i = 0; i < program->steps; i++) {
+    for (int i = 0; i < program->n_steps; i++) {
         if (f->dead[i])
             continue;
-        program->step[kept] = program->step[i];
-        const iso_program_step *step = &program->step[kept];
-        for (int k = 0; k < (step->op ? step->op->outputs : 1); k++)
-            program->value[step->output[k]].step = kept;
+        program->steps[kept] = program->steps[i];
+        const iso_program_step *step = &program->steps[kept];
+        for (int k = 0; k < (step->op ? step->op->n_outputs : 1); k++)
+            program->values[step->output[k]].step = kept;
         kept++;
     }
-    program->steps = kept;
+    program->n_steps = kept;
 }
 
 iso_status iso_program_fuse(iso_program *program)
 {
     iso_status status = ISO_OK;
     fusion f = {.program = program,
-                .uses = iso_new(((size_t)program->values + 1) * sizeof(int)),
-                .dead = iso_new((size_t)program->steps + 1)};
+                .uses = iso_new(((size_t)program->n_values + 1) * sizeof(int)),
+                .dead = iso_new((size_t)program->n_steps + 1)};
     if (!f.uses || !f.dead) {
-        status = iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->steps);
+        status = iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->n_steps);
         goto done;
     }
     ISO_TRY(list_readers(&f));
     count_uses(&f);
-    for (int i = 0; i < program->steps; i++)
-        if (is(&program->step[i], &iso_op_relu))
+    for (int i = 0; i < program->n_steps; i++)
+        if (is(&program->steps[i], &iso_op_relu))
             ISO_TRY(fuse_relu(&f, i));
     close_gaps(&f);
 done:
@@ -237,7 +237,7 @@ done:
 
 void iso_program_free_fused(iso_program *program)
 {
-    for (int i = 0; i < program->fused_count; i++) {
+    for (int i = 0; i < program->n_fused; i++) {
         iso_free(program->fused[i]->attrs);
         iso_free(program->fused[i]);
     }

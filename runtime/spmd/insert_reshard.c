@@ -11,7 +11,7 @@ iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor
 
 const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tensor *tensor)
 {
-    return &p->program->value[p->first_value[tensor->id]].layout;
+    return &p->program->values[p->first_value[tensor->id]].layout;
 }
 
 iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
@@ -29,8 +29,8 @@ static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *
     iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
     if (status != ISO_OK)
         return status;
-    p->program->value[p->last_value[tensor->id]].next = *value;
-    p->program->value[*value].backward = p->backward;
+    p->program->values[p->last_value[tensor->id]].next = *value;
+    p->program->values[*value].backward = p->backward;
     p->last_value[tensor->id] = *value;
     return ISO_OK;
 }
@@ -40,7 +40,7 @@ static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *
 static bool within_reach(const iso_partitioner *p, const iso_tensor *tensor, int v)
 {
     return tensor->producer->type != &iso_op_variable || v == p->first_value[tensor->id] ||
-           p->program->value[v].backward == p->backward;
+           p->program->values[v].backward == p->backward;
 }
 
 /* The value from which this layout is cheapest, and what it costs in elements. */
@@ -50,8 +50,8 @@ static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const is
     iso_shape shape = iso_partition_shape(p, tensor);
     int best = -1;
     *least = DBL_MAX;
-    for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->value[v].next) {
-        const iso_layout *have = &p->program->value[v].layout;
+    for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->values[v].next) {
+        const iso_layout *have = &p->program->values[v].layout;
         if (!within_reach(p, tensor, v))
             continue;
         double cost = iso_reshard_cost(p->mesh, have, layout, &shape);
@@ -130,9 +130,9 @@ static iso_status add_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_
     if (status != ISO_OK)
         return status;
     step->input[0] = from;
-    int number = p->program->steps - 1;
+    int number = p->program->n_steps - 1;
     status = add(p, tensor, layout, number, value);
-    p->program->step[number].output[0] = *value;
+    p->program->steps[number].output[0] = *value;
     return status;
 }
 
@@ -141,7 +141,7 @@ iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, 
 {
     double cost;
     int from = cheapest(p, tensor, layout, &cost);
-    iso_layout have = p->program->value[from].layout, between, stop[ISO_MAX_RESHARD_PATH];
+    iso_layout have = p->program->values[from].layout, between, stop[ISO_MAX_RESHARD_PATH];
     if (iso_layout_equal(&have, layout)) {
         *value = from;
         return ISO_OK;
@@ -149,7 +149,7 @@ iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, 
     iso_status status = ISO_OK;
     if (goes_in_two(p, tensor, &have, layout, &between))
         status = iso_partition_insert_reshard(p, tensor, &between, &from);
-    have = p->program->value[from].layout;
+    have = p->program->values[from].layout;
     int stops = find_stops(p, tensor, &have, layout, stop);
     for (int i = 0; i < stops && status == ISO_OK; i++)
         status = add_reshard(p, tensor, &stop[i], from, &from);

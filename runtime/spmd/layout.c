@@ -214,7 +214,7 @@ char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text
     at = add_windows(mesh, layout, false, text, size, at);
     at = add_windows(mesh, layout, true, text, size, at);
     const char *lead = layout->partial_max ? "; partial max(" : "; partial(";
-    for (int a = 0; layout->partial && a < mesh->axes && at < size; a++) {
+    for (int a = 0; layout->partial && a < mesh->n_axes && at < size; a++) {
         if (!(layout->partial & 1u << a))
             continue;
         at += (size_t)snprintf(text + at, size - at, "%s%s", lead, mesh->name[a]);

@@ -20,7 +20,7 @@ static const iso_sharding *sharding_of(const iso_layout *layout, int dimension)
 
 static bool has_axis(const iso_layout *layout, int axis)
 {
-    return layout && layout->mesh && axis >= 0 && axis < layout->mesh->axes;
+    return layout && layout->mesh && axis >= 0 && axis < layout->mesh->n_axes;
 }
 
 int iso_layout_axes(const iso_layout *layout, int dimension)
@@ -92,9 +92,9 @@ iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int s
     iso_status status = ISO_OK;
     ISO_NEED(layout, box);
     ISO_TRY(check_shape(layout, &shape));
-    if (slot < 0 || slot >= layout->mesh->slots)
+    if (slot < 0 || slot >= layout->mesh->n_slots)
         ISO_TRY(iso_error(ISO_INVALID, "slot %d on mesh %s, whose slots are 0 to %d", slot,
-                          layout->mesh->text, layout->mesh->slots - 1));
+                          layout->mesh->text, layout->mesh->n_slots - 1));
     *box = iso_layout_box(layout->mesh, layout, &shape, slot);
 done:
     return status;

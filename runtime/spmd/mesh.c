@@ -48,10 +48,10 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
     if (length >= ISO_MAX_AXIS_NAME)
         return iso_error(ISO_INVALID, "mesh '%s': an axis name of %zu characters, at most %d are possible",
                          spec, length, ISO_MAX_AXIS_NAME - 1);
-    if (mesh->axes == ISO_MAX_AXES)
+    if (mesh->n_axes == ISO_MAX_AXES)
         return iso_error(ISO_INVALID, "mesh '%s': %d axes, at most %d are possible", spec, count_axes(spec),
                          ISO_MAX_AXES);
-    char *name = mesh->name[mesh->axes];
+    char *name = mesh->name[mesh->n_axes];
     memcpy(name, begin, length);
     name[length] = 0;
     if (iso_mesh_find_axis(mesh, name) >= 0)
@@ -67,7 +67,7 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
         after = (char *)begin + 1;
     } else if (after == begin || size < 1 || size > INT_MAX)
         return bad_spec(spec, begin, "no positive size");
-    mesh->size[mesh->axes++] = (int)size;
+    mesh->size[mesh->n_axes++] = (int)size;
     *at = skip_space(after);
     return ISO_OK;
 }
@@ -100,7 +100,7 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec, int listed)
 {
     int rest = -1;
     int64_t fixed = 1;
-    for (int a = 0; a < mesh->axes; a++) {
+    for (int a = 0; a < mesh->n_axes; a++) {
         if (mesh->size[a] == REST && rest >= 0)
             return iso_error(ISO_INVALID, "mesh '%s': only one axis may be '*'", spec);
         if (mesh->size[a] == REST)
@@ -117,14 +117,14 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec, int listed)
         mesh->size[rest] = (int)(places / fixed);
         fixed = places;
     }
-    mesh->slots = (int)fixed;
+    mesh->n_slots = (int)fixed;
     return ISO_OK;
 }
 
 static iso_status write_text(iso_mesh *mesh)
 {
     size_t at = 0;
-    for (int a = 0; a < mesh->axes && at < sizeof mesh->text; a++)
+    for (int a = 0; a < mesh->n_axes && at < sizeof mesh->text; a++)
         at += (size_t)snprintf(mesh->text + at, sizeof mesh->text - at, "%s%s=%d", a ? "," : "",
                                mesh->name[a], mesh->size[a]);
     return ISO_OK;
@@ -134,11 +134,12 @@ static iso_status write_text(iso_mesh *mesh)
 static iso_status place_in_blocks(iso_mesh *mesh)
 {
     int ranks = iso_ranks(mesh->ctx);
-    if (mesh->slots < ranks)
+    if (mesh->n_slots < ranks)
         return iso_error(ISO_INVALID, "mesh '%s' has %d slot%s, fewer than the %d ranks of this job",
-                         mesh->text, mesh->slots, mesh->slots == 1 ? "" : "s", ranks);
+                         mesh->text, mesh->n_slots, mesh->n_slots == 1 ? "" : "s", ranks);
     for (int r = 0; r < ranks; r++)
-        for (int64_t s = (int64_t)r * mesh->slots / ranks; s < (int64_t)(r + 1) * mesh->slots / ranks; s++)
+        for (int64_t s = (int64_t)r * mesh->n_slots / ranks; s < (int64_t)(r + 1) * mesh->n_slots / ranks;
+             s++)
             mesh->rank_of_slot[s] = r;
     return ISO_OK;
 }
@@ -146,9 +147,9 @@ static iso_status place_in_blocks(iso_mesh *mesh)
 /* ranks: how many there are; 0: as many as the list names. */
 static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int count, int ranks)
 {
-    if (count != mesh->slots)
+    if (count != mesh->n_slots)
         return iso_error(ISO_INVALID, "mesh '%s' has %d slot%s, the list of ranks has %d entr%s", mesh->text,
-                         mesh->slots, mesh->slots == 1 ? "" : "s", count, count == 1 ? "y" : "ies");
+                         mesh->n_slots, mesh->n_slots == 1 ? "" : "s", count, count == 1 ? "y" : "ies");
     for (int s = 0; s < count; s++) {
         if (rank_of_slot[s] < 0 || (ranks > 0 && rank_of_slot[s] >= ranks))
             return iso_error(ISO_INVALID, "mesh '%s': slot %d is to be on rank %d, there are ranks 0 to %d",
@@ -162,13 +163,13 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
 /* Every rank must have a slot; ranks: 0: as many as the list names. */
 static iso_status check_all_host(const iso_mesh *mesh, int ranks)
 {
-    for (int s = 0; s < mesh->slots; s++)
+    for (int s = 0; s < mesh->n_slots; s++)
         ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
     bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
     int idle = 0;
     if (!hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
-    for (int s = 0; s < mesh->slots; s++)
+    for (int s = 0; s < mesh->n_slots; s++)
         hosts[mesh->rank_of_slot[s]] = true;
     while (idle < ranks && hosts[idle])
         idle++;
@@ -210,7 +211,7 @@ static iso_status create(iso_context *ctx, const char *spec, const placing *how,
     ISO_TRY(parse(mesh, spec));
     ISO_TRY(resolve_sizes(mesh, spec, how->list ? how->count : 0));
     ISO_TRY(write_text(mesh));
-    ISO_TRY(iso_alloc((size_t)mesh->slots * sizeof(int), "the slots of a mesh", &memory));
+    ISO_TRY(iso_alloc((size_t)mesh->n_slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
     ISO_TRY(place(mesh, how));
     *out = mesh;
@@ -224,7 +225,7 @@ done:
 static uint64_t mesh_hash(const iso_mesh *mesh)
 {
     uint64_t hash = iso_hash_text(0, mesh->text);
-    return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->slots * sizeof(int));
+    return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->n_slots * sizeof(int));
 }
 
 /* made: the status of making the mesh. */
@@ -312,7 +313,7 @@ void iso_mesh_destroy(iso_mesh *mesh)
  * first [ranks + 1]. */
 static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
 {
-    for (int s = 0; s < mesh->slots; s++)
+    for (int s = 0; s < mesh->n_slots; s++)
         first[mesh->rank_of_slot[s] + 1]++;
     for (int r = 0; r < ranks; r++)
         first[r + 1] += first[r];
@@ -321,7 +322,7 @@ static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
 iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot)
 {
     int ranks = 1;
-    for (int s = 0; s < mesh->slots; s++)
+    for (int s = 0; s < mesh->n_slots; s++)
         ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
     int *first = iso_new(((size_t)ranks + 1) * sizeof *first);
     if (!first)
@@ -333,7 +334,7 @@ iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host,
             status = iso_error(ISO_INVALID,
                                "with %lld slots on each host rank %d, which has %d, would be on two hosts",
                                (long long)slots_per_host, r, first[r + 1] - first[r]);
-    for (int s = 0; s < mesh->slots && status == ISO_OK; s++) {
+    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++) {
         int number = first[mesh->rank_of_slot[s]]++;
         host_of_slot[s] = slots_per_host > 0 ? (int)(number / slots_per_host) : 0;
     }
@@ -345,35 +346,35 @@ int iso_mesh_axes(const iso_mesh *mesh)
 {
     if (ISO_ANY_NULL(mesh))
         return 0;
-    return mesh->axes;
+    return mesh->n_axes;
 }
 
 const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis)
 {
     if (ISO_ANY_NULL(mesh))
         return NULL;
-    return axis >= 0 && axis < mesh->axes ? mesh->name[axis] : NULL;
+    return axis >= 0 && axis < mesh->n_axes ? mesh->name[axis] : NULL;
 }
 
 int iso_mesh_axis_size(const iso_mesh *mesh, int axis)
 {
     if (ISO_ANY_NULL(mesh))
         return 0;
-    return axis >= 0 && axis < mesh->axes ? mesh->size[axis] : 0;
+    return axis >= 0 && axis < mesh->n_axes ? mesh->size[axis] : 0;
 }
 
 int iso_mesh_slots(const iso_mesh *mesh)
 {
     if (ISO_ANY_NULL(mesh))
         return 0;
-    return mesh->slots;
+    return mesh->n_slots;
 }
 
 int iso_mesh_rank_of_slot(const iso_mesh *mesh, int slot)
 {
     if (ISO_ANY_NULL(mesh))
         return -1;
-    return slot >= 0 && slot < mesh->slots ? mesh->rank_of_slot[slot] : -1;
+    return slot >= 0 && slot < mesh->n_slots ? mesh->rank_of_slot[slot] : -1;
 }
 
 const char *iso_mesh_text(const iso_mesh *mesh)
@@ -387,13 +388,13 @@ bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b)
 {
     if (a == b)
         return true;
-    return a && b && a->ctx == b->ctx && a->slots == b->slots && strcmp(a->text, b->text) == 0 &&
-           memcmp(a->rank_of_slot, b->rank_of_slot, (size_t)a->slots * sizeof(int)) == 0;
+    return a && b && a->ctx == b->ctx && a->n_slots == b->n_slots && strcmp(a->text, b->text) == 0 &&
+           memcmp(a->rank_of_slot, b->rank_of_slot, (size_t)a->n_slots * sizeof(int)) == 0;
 }
 
 int iso_mesh_find_axis(const iso_mesh *mesh, const char *name)
 {
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (strcmp(mesh->name[a], name) == 0)
             return a;
     return -1;
@@ -403,7 +404,7 @@ int iso_mesh_find_axis(const iso_mesh *mesh, const char *name)
 static int axis_stride(const iso_mesh *mesh, int axis)
 {
     int stride = 1;
-    for (int a = mesh->axes - 1; a > axis; a--)
+    for (int a = mesh->n_axes - 1; a > axis; a--)
         stride *= mesh->size[a];
     return stride;
 }
@@ -422,10 +423,10 @@ iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name)
 {
     const char *names[ISO_MAX_AXES];
     iso_text message = {0};
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         names[a] = mesh->name[a];
     iso_text_add(&message, "the mesh %s has no axis '%s'", mesh->text, name);
-    iso_text_add_nearest(&message, name, names, mesh->axes);
+    iso_text_add_nearest(&message, name, names, mesh->n_axes);
     iso_status status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
     iso_text_free(&message);
     return status;

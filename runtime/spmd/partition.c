@@ -12,13 +12,14 @@ static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_strategy 
     int input[ISO_MAX_INPUTS] = {0};
     iso_status status = ISO_OK;
     iso_program_step *step;
-    for (int i = 0; i < op->inputs; i++)
-        ISO_TRY(iso_partition_insert_reshard(p, p->resolved[op->input[i]->id], &chosen->input[i], &input[i]));
+    for (int i = 0; i < op->n_inputs; i++)
+        ISO_TRY(
+            iso_partition_insert_reshard(p, p->resolved[op->inputs[i]->id], &chosen->input[i], &input[i]));
     ISO_TRY(iso_program_add_step(p->program, (iso_op *)op, &step));
     memcpy(step->input, input, sizeof input);
-    step->replicas = chosen->share * p->mesh->slots;
-    for (int o = 0; o < op->outputs; o++)
-        ISO_TRY(iso_partition_begin(p, op->output[o], &chosen->output[o], p->program->steps - 1,
+    step->replicas = chosen->share * p->mesh->n_slots;
+    for (int o = 0; o < op->n_outputs; o++)
+        ISO_TRY(iso_partition_begin(p, op->outputs[o], &chosen->output[o], p->program->n_steps - 1,
                                     &step->output[o]));
 done:
     return status;
@@ -27,10 +28,10 @@ done:
 /* Ops that the mode resolves are not computed, but what stands for their output has its layout. */
 static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
 {
-    iso_tensor *real = p->resolved[op->output[0]->id];
+    iso_tensor *real = p->resolved[op->outputs[0]->id];
     if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
         return ISO_OK;
-    return iso_partition_constrain(p, op->output[0], real);
+    return iso_partition_constrain(p, op->outputs[0], real);
 }
 
 static iso_status partition_op(iso_partitioner *p, const iso_op *op)
@@ -39,8 +40,8 @@ static iso_status partition_op(iso_partitioner *p, const iso_op *op)
     iso_status status = ISO_OK;
     iso_partition_choose_strategy(p, op, &chosen);
     ISO_TRY(emit(p, op, &chosen));
-    for (int o = 0; o < op->outputs; o++)
-        ISO_TRY(iso_partition_constrain(p, op->output[o], op->output[o]));
+    for (int o = 0; o < op->n_outputs; o++)
+        ISO_TRY(iso_partition_constrain(p, op->outputs[o], op->outputs[o]));
 done:
     return status;
 }
@@ -49,12 +50,12 @@ done:
 
 static iso_layout source_layout(const iso_partitioner *p, const iso_op *op)
 {
-    for (int i = 0; i < p->program->inputs; i++)
-        if (p->program->input[i] == op->output[0])
+    for (int i = 0; i < p->program->n_inputs; i++)
+        if (p->program->inputs[i] == op->outputs[0])
             return p->input_layout[i];
     if (op->type == &iso_op_variable)
         return p->program->variable_layout[((const iso_variable_attrs *)op->attrs)->variable->id];
-    return iso_layout_whole(op->output[0]->shape.rank);
+    return iso_layout_whole(op->outputs[0]->shape.rank);
 }
 
 static iso_status partition_source(iso_partitioner *p, const iso_op *op)
@@ -62,12 +63,12 @@ static iso_status partition_source(iso_partitioner *p, const iso_op *op)
     iso_layout layout = source_layout(p, op);
     int value;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_partition_begin(p, op->output[0], &layout, -1, &value));
-    for (int i = 0; i < p->program->inputs; i++)
-        if (p->program->input[i] == op->output[0])
+    ISO_TRY(iso_partition_begin(p, op->outputs[0], &layout, -1, &value));
+    for (int i = 0; i < p->program->n_inputs; i++)
+        if (p->program->inputs[i] == op->outputs[0])
             p->program->input_value[i] = value;
     if (op->type == &iso_op_input) /* layers may pass it on as it is */
-        ISO_TRY(iso_partition_constrain(p, op->output[0], op->output[0]));
+        ISO_TRY(iso_partition_constrain(p, op->outputs[0], op->outputs[0]));
 done:
     return status;
 }
@@ -78,7 +79,7 @@ static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
     iso_status status = ISO_OK;
     ISO_TRY(iso_partition_decompose(p, op, &begin, &end));
     for (int k = begin; k < end; k++) {
-        const iso_op *piece = p->program->decomposed->op[k];
+        const iso_op *piece = p->program->decomposed->ops[k];
         if (piece)
             ISO_TRY(iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece));
     }
@@ -97,27 +98,27 @@ static void need(iso_partitioner *p, const iso_tensor *tensor)
 
 static void mark_needed(iso_partitioner *p, const iso_program_request *request, const iso_update *update)
 {
-    for (int i = 0; i < request->outputs; i++)
-        need(p, request->output[i]);
+    for (int i = 0; i < request->n_outputs; i++)
+        need(p, request->outputs[i]);
     for (int i = 0; i < update->count; i++)
-        need(p, update->change[i].apply ? update->change[i].apply->input[1] : update->change[i].value);
-    for (int k = p->graph->ops - 1; k >= 0; k--) {
-        const iso_op *op = p->graph->op[k];
-        for (int i = 0; p->needed[k] && i < op->inputs; i++)
-            need(p, op->input[i]);
+        need(p, update->change[i].apply ? update->change[i].apply->inputs[1] : update->change[i].value);
+    for (int k = p->graph->n_ops - 1; k >= 0; k--) {
+        const iso_op *op = p->graph->ops[k];
+        for (int i = 0; p->needed[k] && i < op->n_inputs; i++)
+            need(p, op->inputs[i]);
     }
 }
 
 static iso_status check_inputs(const iso_partitioner *p)
 {
-    for (int k = 0; k < p->graph->ops; k++) {
-        const iso_op *op = p->graph->op[k];
+    for (int k = 0; k < p->graph->n_ops; k++) {
+        const iso_op *op = p->graph->ops[k];
         bool given = op->type != &iso_op_input || !p->needed[k];
-        for (int i = 0; !given && i < p->program->inputs; i++)
-            given = p->program->input[i] == op->output[0];
+        for (int i = 0; !given && i < p->program->n_inputs; i++)
+            given = p->program->inputs[i] == op->outputs[0];
         if (!given)
             return iso_error(ISO_INVALID, "the function needs the input '%s', which is not among its inputs",
-                             iso_tensor_name(op->output[0]));
+                             iso_tensor_name(op->outputs[0]));
     }
     return ISO_OK;
 }
@@ -140,11 +141,11 @@ static iso_layout plain_layout(const iso_partitioner *p, const iso_tensor *tenso
 static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *request)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < request->outputs; i++) {
-        iso_tensor *tensor = p->resolved[request->output[i]->id];
+    for (int i = 0; i < request->n_outputs; i++) {
+        iso_tensor *tensor = p->resolved[request->outputs[i]->id];
         if (!tensor)
             return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
-                             iso_tensor_name(request->output[i]));
+                             iso_tensor_name(request->outputs[i]));
         iso_layout layout = request->parts ? plain_layout(p, tensor) : iso_layout_whole(tensor->shape.rank);
         ISO_TRY(iso_partition_insert_reshard(p, tensor, &layout, &p->program->output_value[i]));
     }
@@ -155,13 +156,13 @@ done:
 static iso_status finish_change(iso_partitioner *p, const iso_change *change, iso_program_change *out)
 {
     iso_layout layout = p->program->variable_layout[change->variable->id];
-    iso_tensor *value = p->resolved[(change->apply ? change->apply->input[1] : change->value)->id];
+    iso_tensor *value = p->resolved[(change->apply ? change->apply->inputs[1] : change->value)->id];
     if (!value)
         return iso_error(ISO_INVALID, "the update of '%s' depends on the other mode only",
                          change->variable->path);
     if (change->apply) {
         layout = p->program->update_layout[change->variable->id];
-        layout.partial = ((1u << p->mesh->axes) - 1) & ~iso_layout_sharded_axes(&layout);
+        layout.partial = ((1u << p->mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&layout);
     }
     *out = (iso_program_change){.variable = change->variable, .apply = change->apply};
     return iso_partition_insert_reshard(p, value, &layout, &out->value);
@@ -174,15 +175,15 @@ static iso_status finish_changes(iso_partitioner *p, const iso_update *update)
     bool *seen = NULL; /* [variables] */
     ISO_TRY(
         iso_alloc((size_t)update->count * sizeof(iso_program_change), "the updates of a function", &memory));
-    p->program->change = memory;
-    ISO_TRY(iso_alloc((size_t)p->graph->variables + 1, "the updates of a function", (void **)&seen));
+    p->program->changes = memory;
+    ISO_TRY(iso_alloc((size_t)p->graph->n_variables + 1, "the updates of a function", (void **)&seen));
     for (int i = 0; i < update->count; i++) {
         if (seen[update->change[i].variable->id])
             ISO_TRY(iso_error(ISO_INVALID, "a function updates the variable '%s' twice",
                               update->change[i].variable->path));
         seen[update->change[i].variable->id] = true;
-        ISO_TRY(finish_change(p, &update->change[i], &p->program->change[i]));
-        p->program->changes = i + 1;
+        ISO_TRY(finish_change(p, &update->change[i], &p->program->changes[i]));
+        p->program->n_changes = i + 1;
     }
 done:
     iso_free(seen);
@@ -196,14 +197,14 @@ static iso_status lay_out_variables(iso_partitioner *p)
     iso_graph *graph = p->graph;
     iso_status status = ISO_OK;
     void *memory;
-    ISO_TRY(
-        iso_alloc(((size_t)graph->variables + 1) * sizeof(iso_layout), "the layouts of variables", &memory));
+    ISO_TRY(iso_alloc(((size_t)graph->n_variables + 1) * sizeof(iso_layout), "the layouts of variables",
+                      &memory));
     p->program->variable_layout = memory;
-    p->program->variables = graph->variables;
-    for (int i = 0; i < graph->variables; i++) {
+    p->program->n_variables = graph->n_variables;
+    for (int i = 0; i < graph->n_variables; i++) {
         iso_layout *layout = &p->program->variable_layout[i];
-        ISO_TRY(iso_distribution_variable(p->program->distribution, graph->variable[i], layout));
-        iso_program_note(p->program, graph->variable[i]->path, layout);
+        ISO_TRY(iso_distribution_variable(p->program->distribution, graph->variables[i], layout));
+        iso_program_note(p->program, graph->variables[i]->path, layout);
     }
 done:
     return status;
@@ -214,7 +215,7 @@ static iso_status lay_out_updates(iso_partitioner *p, const iso_update *update)
     iso_program *program = p->program;
     iso_status status = ISO_OK;
     void *memory;
-    size_t bytes = ((size_t)p->graph->variables + 1) * sizeof(iso_layout);
+    size_t bytes = ((size_t)p->graph->n_variables + 1) * sizeof(iso_layout);
     ISO_TRY(iso_alloc(bytes, "the layouts of updates", &memory));
     program->update_layout = memcpy(memory, program->variable_layout, bytes);
     for (int i = 0; i < update->count; i++) {
@@ -234,9 +235,9 @@ done:
 static iso_status lay_out_inputs(iso_partitioner *p)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < p->program->inputs; i++) {
+    for (int i = 0; i < p->program->n_inputs; i++) {
         iso_layout *layout = &p->input_layout[i];
-        const iso_tensor *input = p->program->input[i];
+        const iso_tensor *input = p->program->inputs[i];
         ISO_TRY(iso_distribution_input(p->program->distribution, input, layout));
         iso_program_note(p->program, iso_tensor_name(input), layout);
         for (int k = 0; iso_input_has_batch(input) && k < layout->dim[0].count; k++)
@@ -256,12 +257,13 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(lay_out_inputs(p));
     ISO_TRY(lay_out_updates(p, update));
     ISO_TRY(iso_partition_find_constraints(p));
-    for (int k = 0; k < p->graph->ops; k++) {
-        p->backward = p->graph->op[k]->backward_of != NULL;
-        ISO_TRY(!p->needed[k]                              ? constrain_resolved(p, p->graph->op[k])
-                : iso_partition_is_source(p->graph->op[k]) ? partition_source(p, p->graph->op[k])
-                : iso_partition_wants_decomposition(p, p->graph->op[k]) ? partition_pieces(p, p->graph->op[k])
-                                                                        : partition_op(p, p->graph->op[k]));
+    for (int k = 0; k < p->graph->n_ops; k++) {
+        p->backward = p->graph->ops[k]->backward_of != NULL;
+        ISO_TRY(!p->needed[k]                               ? constrain_resolved(p, p->graph->ops[k])
+                : iso_partition_is_source(p->graph->ops[k]) ? partition_source(p, p->graph->ops[k])
+                : iso_partition_wants_decomposition(p, p->graph->ops[k])
+                    ? partition_pieces(p, p->graph->ops[k])
+                    : partition_op(p, p->graph->ops[k]));
     }
     p->backward = false;
     ISO_TRY(finish_outputs(p, request));
@@ -275,9 +277,9 @@ done:
 static iso_update *all_updates(iso_graph *graph, const iso_program_request *request)
 {
     static iso_update none;
-    iso_update *all = request->training && request->updates ? iso_graph_active_update(graph) : NULL;
-    for (int i = 0; i < request->updates; i++)
-        all = iso_update_join(all, request->update[i]);
+    iso_update *all = request->training && request->n_updates ? iso_graph_active_update(graph) : NULL;
+    for (int i = 0; i < request->n_updates; i++)
+        all = iso_update_join(all, request->updates[i]);
     return all ? all : &none;
 }
 
@@ -287,23 +289,23 @@ static iso_status set_up(iso_partitioner *p, iso_program *program, const iso_pro
     p->program = program;
     p->mesh = program->mesh;
     p->graph = graph;
-    p->nominal_rows = (int64_t)NOMINAL_ROWS_PER_SLOT * program->mesh->slots;
-    p->tensor_room = graph->tensors + 1;
-    p->resolved = iso_new(((size_t)graph->tensors + 1) * sizeof *p->resolved);
-    p->needed = iso_new(((size_t)graph->ops + 1) * sizeof *p->needed);
-    p->first_value = iso_new(((size_t)graph->tensors + 1) * sizeof *p->first_value);
-    p->last_value = iso_new(((size_t)graph->tensors + 1) * sizeof *p->last_value);
-    for (int i = 0; p->first_value && i < graph->tensors; i++)
+    p->nominal_rows = (int64_t)NOMINAL_ROWS_PER_SLOT * program->mesh->n_slots;
+    p->tensor_room = graph->n_tensors + 1;
+    p->resolved = iso_new(((size_t)graph->n_tensors + 1) * sizeof *p->resolved);
+    p->needed = iso_new(((size_t)graph->n_ops + 1) * sizeof *p->needed);
+    p->first_value = iso_new(((size_t)graph->n_tensors + 1) * sizeof *p->first_value);
+    p->last_value = iso_new(((size_t)graph->n_tensors + 1) * sizeof *p->last_value);
+    for (int i = 0; p->first_value && i < graph->n_tensors; i++)
         p->first_value[i] = -1;
-    program->inputs = request->inputs;
-    program->outputs = request->outputs;
-    for (int i = 0; i < request->inputs; i++) {
-        program->input[i] = request->input[i];
+    program->n_inputs = request->n_inputs;
+    program->n_outputs = request->n_outputs;
+    for (int i = 0; i < request->n_inputs; i++) {
+        program->inputs[i] = request->inputs[i];
         program->input_value[i] = -1;
     }
     return p->resolved && p->needed && p->first_value && p->last_value
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory to partition %d ops", graph->ops);
+               : iso_error(ISO_NO_MEMORY, "no memory to partition %d ops", graph->n_ops);
 }
 
 iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
@@ -333,7 +335,7 @@ done:
     iso_free(p.next_reader);
     iso_free(p.last_value);
     iso_free(p.constraint);
-    iso_free(p.annotation);
+    iso_free(p.annotations);
     iso_program_destroy(program);
     return status;
 }

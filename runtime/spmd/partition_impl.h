@@ -32,9 +32,9 @@ typedef struct iso_partitioner {
     int *reader;                /* 1 + the last shared piece that reads it first; 0: none */
     int *next_reader;           /* [piece_room] 1 + the one before it */
     iso_constraint *constraint; /* [graph->tensors] */
-    int annotations, annotation_capacity;
-    iso_annotation *annotation; /* [annotations] */
-    bool backward;              /* the op at hand is one of the backward pass */
+    int n_annotations, annotation_capacity;
+    iso_annotation *annotations; /* [n_annotations] */
+    bool backward;               /* the op at hand is one of the backward pass */
     iso_layout input_layout[ISO_MAX_FUNCTION_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */

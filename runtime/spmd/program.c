@@ -7,31 +7,32 @@
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value)
 {
-    if (program->values == program->value_capacity) {
+    if (program->n_values == program->value_capacity) {
         size_t wanted = program->value_capacity ? (size_t)program->value_capacity * 2 : 256;
-        iso_program_value *grown = iso_grow(program->value, (size_t)program->values, wanted, sizeof *grown);
+        iso_program_value *grown =
+            iso_grow(program->values, (size_t)program->n_values, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu values", wanted);
-        program->value = grown;
+        program->values = grown;
         program->value_capacity = (int)wanted;
     }
-    program->value[program->values] =
+    program->values[program->n_values] =
         (iso_program_value){.tensor = tensor, .layout = *layout, .step = step, .next = -1};
-    *value = program->values++;
+    *value = program->n_values++;
     return ISO_OK;
 }
 
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step)
 {
-    if (program->steps == program->step_capacity) {
+    if (program->n_steps == program->step_capacity) {
         size_t wanted = program->step_capacity ? (size_t)program->step_capacity * 2 : 256;
-        iso_program_step *grown = iso_grow(program->step, (size_t)program->steps, wanted, sizeof *grown);
+        iso_program_step *grown = iso_grow(program->steps, (size_t)program->n_steps, wanted, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu steps", wanted);
-        program->step = grown;
+        program->steps = grown;
         program->step_capacity = (int)wanted;
     }
-    *step = &program->step[program->steps++];
+    *step = &program->steps[program->n_steps++];
     **step = (iso_program_step){.op = op, .replicas = 1};
     return ISO_OK;
 }
@@ -40,13 +41,13 @@ iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_st
 
 const iso_variable *iso_program_variable_under(const iso_program *program, int value)
 {
-    while (program->value[value].step >= 0) {
-        const iso_program_step *step = &program->step[program->value[value].step];
+    while (program->values[value].step >= 0) {
+        const iso_program_step *step = &program->steps[program->values[value].step];
         if (!step->op || !step->op->type->no_kernel)
             return NULL;
         value = step->input[0];
     }
-    const iso_op *producer = program->value[value].tensor->producer;
+    const iso_op *producer = program->values[value].tensor->producer;
     return producer->type == &iso_op_variable ? ((const iso_variable_attrs *)producer->attrs)->variable
                                               : NULL;
 }
@@ -59,10 +60,10 @@ static iso_status keep(iso_program *program, const bool *changed, int *value)
     const iso_variable *variable = iso_program_variable_under(program, *value);
     if (!variable || !changed[variable->id])
         return ISO_OK;
-    iso_program_value from = program->value[*value];
+    iso_program_value from = program->values[*value];
     iso_status status = iso_program_add_step(program, NULL, &step);
     if (status == ISO_OK)
-        status = iso_program_add_value(program, from.tensor, &from.layout, program->steps - 1, &kept);
+        status = iso_program_add_value(program, from.tensor, &from.layout, program->n_steps - 1, &kept);
     if (status != ISO_OK)
         return status;
     step->input[0] = *value;
@@ -73,17 +74,17 @@ static iso_status keep(iso_program *program, const bool *changed, int *value)
 iso_status iso_program_keep_old_values(iso_program *program)
 {
     iso_status status = ISO_OK;
-    bool *changed = iso_new((size_t)program->graph->variables + 1);
+    bool *changed = iso_new((size_t)program->graph->n_variables + 1);
     if (!changed)
         return iso_error(ISO_NO_MEMORY, "no memory for the updates of %d variables",
-                         program->graph->variables);
-    for (int i = 0; i < program->changes; i++)
-        changed[program->change[i].variable->id] = true;
-    for (int i = 0; i < program->outputs && status == ISO_OK; i++)
+                         program->graph->n_variables);
+    for (int i = 0; i < program->n_changes; i++)
+        changed[program->changes[i].variable->id] = true;
+    for (int i = 0; i < program->n_outputs && status == ISO_OK; i++)
         status = keep(program, changed, &program->output_value[i]);
-    for (int i = 0; i < program->changes && status == ISO_OK; i++)
-        if (!program->change[i].apply)
-            status = keep(program, changed, &program->change[i].value);
+    for (int i = 0; i < program->n_changes && status == ISO_OK; i++)
+        if (!program->changes[i].apply)
+            status = keep(program, changed, &program->changes[i].value);
     iso_free(changed);
     return status;
 }
@@ -92,9 +93,9 @@ void iso_program_destroy(iso_program *program)
 {
     if (!program)
         return;
-    iso_free(program->value);
-    iso_free(program->step);
-    iso_free(program->change);
+    iso_free(program->values);
+    iso_free(program->steps);
+    iso_free(program->changes);
     iso_free(program->variable_layout);
     iso_free(program->update_layout);
     iso_program_free_fused(program);
@@ -123,15 +124,15 @@ static uint64_t hash_windows(uint64_t hash, const iso_layout *layout)
 uint64_t iso_program_hash(const iso_program *program)
 {
     uint64_t hash = iso_hash_text(program->placement, program->mesh->text);
-    for (int i = 0; i < program->values; i++) {
-        const iso_program_value *value = &program->value[i];
+    for (int i = 0; i < program->n_values; i++) {
+        const iso_program_value *value = &program->values[i];
         char text[256];
         hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
         hash = hash_windows(hash, &value->layout);
         hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));
     }
-    for (int i = 0; i < program->steps; i++) {
-        const iso_program_step *step = &program->step[i];
+    for (int i = 0; i < program->n_steps; i++) {
+        const iso_program_step *step = &program->steps[i];
         hash = iso_hash_text(hash, step->op ? step->op->type->name : "reshard");
         hash = iso_hash_bytes(hash, step->input, sizeof step->input);
     }
@@ -142,14 +143,14 @@ void iso_program_list_steps(const iso_program *program, iso_text *lines)
 {
     char shape[160], layout[256];
     iso_text_add(lines, "mesh %s\n", program->mesh->text);
-    for (int i = 0; i < program->steps; i++) {
-        const iso_program_step *step = &program->step[i];
+    for (int i = 0; i < program->n_steps; i++) {
+        const iso_program_step *step = &program->steps[i];
         const char *name = step->op ? step->op->type->name : "reshard";
-        if (step->op && step->op->outputs == 0) {
+        if (step->op && step->op->n_outputs == 0) {
             iso_text_add(lines, "op %d: %s\n", i, name);
             continue;
         }
-        const iso_program_value *value = &program->value[step->output[0]];
+        const iso_program_value *value = &program->values[step->output[0]];
         iso_text_add(lines, "op %d: %s to %s, layout (%s)\n", i, name,
                      iso_shape_text(&value->tensor->shape, shape, sizeof shape),
                      iso_layout_text(program->mesh, &value->layout, layout, sizeof layout));

@@ -39,36 +39,36 @@ typedef struct iso_program {
     const iso_distribution *distribution;
     const iso_mesh *mesh;
     bool training;
-    int values, value_capacity;
-    iso_program_value *value;
-    int steps, step_capacity;
-    iso_program_step *step;
-    int inputs, outputs;
-    iso_tensor *input[ISO_MAX_FUNCTION_INPUTS];
+    int n_values, value_capacity;
+    iso_program_value *values;
+    int n_steps, step_capacity;
+    iso_program_step *steps;
+    int n_inputs, n_outputs;
+    iso_tensor *inputs[ISO_MAX_FUNCTION_INPUTS];
     int input_value[ISO_MAX_FUNCTION_INPUTS];   /* -1: nothing reads it */
     int output_value[ISO_MAX_FUNCTION_OUTPUTS]; /* replicated values; with a request's `parts` as they are cut
                                                  */
-    int changes;
-    iso_program_change *change;
-    int variables;               /* of the graph when the program was made */
-    iso_layout *variable_layout; /* [variables] */
-    iso_layout *update_layout;   /* [variables] of optimizer slots and gradients in the update: the
+    int n_changes;
+    iso_program_change *changes;
+    int n_variables;             /* of the graph when the program was made */
+    iso_layout *variable_layout; /* [n_variables] */
+    iso_layout *update_layout;   /* [n_variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
     uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
     /* Ops that decompose.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
      */
     iso_graph *decomposed;
-    int fused_count;
+    int n_fused;
     iso_op **fused; /* ops that fuse.c put in the place of the graph's */
 } iso_program;
 
 typedef struct iso_program_request {
     bool training;
     bool parts; /* outputs are not made whole on every slot: plain cuts, without addends and overlaps */
-    int inputs, outputs, updates;
-    iso_tensor *const *input;
-    iso_tensor *const *output;
-    iso_update *const *update;
+    int n_inputs, n_outputs, n_updates;
+    iso_tensor *const *inputs;
+    iso_tensor *const *outputs;
+    iso_update *const *updates;
 } iso_program_request;
 
 /* Extracts what the outputs and updates need in this mode, chooses a layout for every tensor and inserts the

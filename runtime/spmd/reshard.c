@@ -47,7 +47,7 @@ typedef struct visitor {
     const iso_shape *shape;
     iso_box want, hull; /* hull: around what the addends have of it */
     axis_role role[ISO_MAX_AXES];
-    int addends; /* slots that may hold addends, in increasing order, and their boxes */
+    int n_addends; /* slots that may hold addends, in increasing order, and their boxes */
     int *slot;
     iso_box *box;
     int *region_slot; /* room for those of one region */
@@ -62,7 +62,7 @@ static int list_addends(visitor *v, int slot)
 {
     int count = 1;
     v->slot[0] = slot;
-    for (int a = v->mesh->axes - 1; a >= 0;
+    for (int a = v->mesh->n_axes - 1; a >= 0;
          a--) { /* the last axis runs fastest, so the list stays in order */
         if (v->role[a] != SUM)
             continue;
@@ -87,24 +87,24 @@ static void widen(iso_box *hull, const iso_box *box)
 static void find_addends(visitor *v, int slot)
 {
     int count = list_addends(v, slot);
-    v->addends = 0;
+    v->n_addends = 0;
     for (int i = 0; i < count; i++) {
         iso_box part = iso_layout_box(v->mesh, v->from, v->shape, v->slot[i]);
         iso_box common = iso_box_intersect(&v->want, &part);
         if (iso_box_count(&common) == 0)
             continue;
-        if (v->addends == 0)
+        if (v->n_addends == 0)
             v->hull = common;
         widen(&v->hull, &common);
-        v->slot[v->addends] = v->slot[i];
-        v->box[v->addends++] = part;
+        v->slot[v->n_addends] = v->slot[i];
+        v->box[v->n_addends++] = part;
     }
 }
 
 static iso_status visit_region(visitor *v, const iso_box *box)
 {
     iso_region region = {.box = *box, .slot = v->region_slot, .source_box = v->region_box};
-    for (int i = 0; i < v->addends; i++) {
+    for (int i = 0; i < v->n_addends; i++) {
         iso_box common = iso_box_intersect(box, &v->box[i]);
         if (!iso_box_equal(&common, box))
             continue;
@@ -118,7 +118,7 @@ static iso_status visit_region(visitor *v, const iso_box *box)
 static int64_t next_cut(const visitor *v, int d, int64_t at)
 {
     int64_t next = v->hull.offset[d] + v->hull.extent[d];
-    for (int i = 0; i < v->addends; i++) {
+    for (int i = 0; i < v->n_addends; i++) {
         int64_t begin = v->box[i].offset[d], end = begin + v->box[i].extent[d];
         if (begin > at && begin < next)
             next = begin;
@@ -148,13 +148,13 @@ static iso_status visit_part(visitor *v, int slot)
 {
     iso_box box = v->want;
     find_addends(v, slot);
-    return v->addends ? visit_cut(v, &box, 0) : ISO_OK;
+    return v->n_addends ? visit_cut(v, &box, 0) : ISO_OK;
 }
 
 /* Every part along the SEARCH axes from `axis` on. */
 static iso_status search(visitor *v, int slot, int axis)
 {
-    if (axis == v->mesh->axes)
+    if (axis == v->mesh->n_axes)
         return visit_part(v, slot);
     if (v->role[axis] != SEARCH)
         return search(v, slot, axis + 1);
@@ -171,7 +171,7 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     assert(!from_other_halo(from, to));
     v.want = iso_layout_box(mesh, to, shape, slot);
     int sums = 1, start = slot;
-    for (int a = 0; a < mesh->axes; a++) {
+    for (int a = 0; a < mesh->n_axes; a++) {
         v.role[a] = role_of(from, to, a);
         if (v.role[a] == MASK && iso_mesh_coordinate(mesh, slot, a) != 0)
             return ISO_OK;
@@ -220,7 +220,7 @@ static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_
 
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to)
 {
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (role_of(from, to, a) == SUM && mesh->size[a] > 1)
             return false;
     for (int d = 0; d < from->rank; d++)
@@ -282,7 +282,7 @@ double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_
         had *= e.own;
         overlap *= e.overlap;
     }
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (role_of(from, to, a) == SUM && from->partial & 1u << a) {
             addends *= mesh->size[a];
             scattered |= (iso_layout_sharded_axes(to) & 1u << a) != 0;

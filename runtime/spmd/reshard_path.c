@@ -52,7 +52,7 @@ static void append(iso_sharding *sharding, int axis)
 static uint32_t axes_in_use(const iso_mesh *mesh, const iso_layout *layout)
 {
     uint32_t single = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         single |= mesh->size[a] == 1 ? 1u << a : 0;
     return iso_layout_sharded_axes(layout) | layout->partial | single;
 }
@@ -62,7 +62,7 @@ static void try_cuts(search *s, const iso_layout *stop, uint32_t axes)
 {
     for (int d = 0; d < stop->rank; d++) {
         path candidate = {.count = 2, .stop = {*stop, *s->to}};
-        for (int a = 0; a < s->mesh->axes; a++)
+        for (int a = 0; a < s->mesh->n_axes; a++)
             if (axes & 1u << a)
                 append(&candidate.stop[0].dim[d], a);
         consider(s, candidate);
@@ -71,7 +71,7 @@ static void try_cuts(search *s, const iso_layout *stop, uint32_t axes)
 
 static void try_stop(search *s, const iso_layout *stop)
 {
-    uint32_t idle = ~axes_in_use(s->mesh, stop) & ((1u << s->mesh->axes) - 1);
+    uint32_t idle = ~axes_in_use(s->mesh, stop) & ((1u << s->mesh->n_axes) - 1);
     consider(s, (path){.count = 2, .stop = {*stop, *s->to}});
     try_cuts(s, stop, idle & s->summed);
     try_cuts(s, stop, idle);

@@ -8,11 +8,11 @@
 struct iso_mesh {
     int holders; /* the program, layouts, maps, distributions and values: the last one frees the mesh */
     iso_context *ctx;
-    int axes;
+    int n_axes;
     char name[ISO_MAX_AXES][ISO_MAX_AXIS_NAME];
     int size[ISO_MAX_AXES];
-    int slots;
-    int *rank_of_slot; /* [slots] */
+    int n_slots;
+    int *rank_of_slot; /* [n_slots] */
     bool listed;       /* the caller listed the rank of each slot */
     bool abstract;     /* nothing runs on it, and the ranks need not exist */
     char text[256];
@@ -52,7 +52,7 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
 iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
                                  const char *slot, iso_layout *layout, bool *given);
 
-/* The host of each slot of an abstract mesh, host_of_slot [slots]: each host has slots_per_host slots (0: one
+/* The host of each slot of an abstract mesh, host_of_slot [n_slots]: each host has slots_per_host slots (0: one
  * host has all), in the order of their ranks. ISO_INVALID where a listed rank would be on two hosts. */
 iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */

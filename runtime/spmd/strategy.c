@@ -25,7 +25,7 @@ typedef struct chooser {
 static bool all_have_inputs(const chooser *c, int axis)
 {
     uint32_t divided = 0;
-    for (int i = 0; i < c->op->inputs; i++) {
+    for (int i = 0; i < c->op->n_inputs; i++) {
         const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
         divided |= layout->partial | iso_layout_sharded_axes(layout);
     }
@@ -35,8 +35,8 @@ static bool all_have_inputs(const chooser *c, int axis)
 /* Whether the factor is a dimension of an output whose hint shards it so. */
 static bool hinted(const chooser *c, int factor, int axis)
 {
-    for (int o = 0; o < c->op->outputs; o++) {
-        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+    for (int o = 0; o < c->op->n_outputs; o++) {
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->outputs[o]);
         for (int d = 0; hint && d < hint->rank; d++)
             if (c->rule.output[o][d] == factor && iso_layout_dimension_of(hint, axis) == d)
                 return true;
@@ -51,7 +51,7 @@ static bool offered(const chooser *c, int factor, int axis)
     bool in_inputs = false;
     if (all_have_inputs(c, axis) && hinted(c, factor, axis))
         return true;
-    for (int i = 0; i < c->op->inputs; i++)
+    for (int i = 0; i < c->op->n_inputs; i++)
         for (int d = 0; d < c->in[i]->shape.rank; d++) {
             if (c->rule.input[i][d] != factor)
                 continue;
@@ -61,9 +61,9 @@ static bool offered(const chooser *c, int factor, int axis)
         }
     if (in_inputs || !(c->p->batch_axes & 1u << axis))
         return false;
-    for (int o = 0; o < c->op->outputs; o++)
-        for (int d = 0; d < c->op->output[o]->shape.rank; d++)
-            if (c->rule.output[o][d] == factor && c->op->output[o]->shape.dim[d] == ISO_BATCH)
+    for (int o = 0; o < c->op->n_outputs; o++)
+        for (int d = 0; d < c->op->outputs[o]->shape.rank; d++)
+            if (c->rule.output[o][d] == factor && c->op->outputs[o]->shape.dim[d] == ISO_BATCH)
                 return true;
     return false;
 }
@@ -74,7 +74,7 @@ static uint32_t passing(const chooser *c, int axis)
 {
     uint32_t partial = 0;
     bool maximum = false;
-    for (int i = 0; i < c->op->inputs; i++) {
+    for (int i = 0; i < c->op->n_inputs; i++) {
         const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
         if ((layout->partial & 1u << axis) && !layout->partial_max && (c->rule.linear & 1u << i))
             partial |= 1u << i;
@@ -82,7 +82,7 @@ static uint32_t passing(const chooser *c, int axis)
     }
     if (!partial || (c->rule.jointly && maximum))
         return 0;
-    return c->rule.jointly ? c->rule.linear & ((1u << c->op->inputs) - 1) : partial & (~partial + 1);
+    return c->rule.jointly ? c->rule.linear & ((1u << c->op->n_inputs) - 1) : partial & (~partial + 1);
 }
 
 static void list_choices(chooser *c, int axis)
@@ -92,7 +92,7 @@ static void list_choices(chooser *c, int axis)
     if (c->pass_inputs[axis])
         c->choice[axis][n++] = ISO_PASS;
     c->choice[axis][n++] = ISO_REPLICATE;
-    for (int f = 0; f < c->rule.factors && n < MAX_CHOICES; f++)
+    for (int f = 0; f < c->rule.n_factors && n < MAX_CHOICES; f++)
         if (offered(c, f, axis))
             c->choice[axis][n++] = (int8_t)f;
     c->choices[axis] = n;
@@ -116,13 +116,13 @@ static bool take_order(const iso_sharding *have, iso_sharding *sharding)
  */
 static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
 {
-    for (int i = 0; i < c->op->inputs; i++)
+    for (int i = 0; i < c->op->n_inputs; i++)
         for (int d = 0; d < c->in[i]->shape.rank; d++)
             if (c->rule.input[i][d] == factor &&
                 take_order(&iso_partition_layout(c->p, c->in[i])->dim[d], sharding))
                 return;
-    for (int o = 0; o < c->op->outputs; o++) {
-        const iso_layout *hint = iso_partition_hint(c->p, c->op->output[o]);
+    for (int o = 0; o < c->op->n_outputs; o++) {
+        const iso_layout *hint = iso_partition_hint(c->p, c->op->outputs[o]);
         for (int d = 0; hint && d < hint->rank; d++)
             if (c->rule.output[o][d] == factor && take_order(&hint->dim[d], sharding))
                 return;
@@ -167,31 +167,31 @@ static bool complete(const chooser *c, iso_strategy *a)
 {
     iso_sharding by_factor[ISO_MAX_FACTORS] = {0};
     uint32_t sums = 0;
-    for (int axis = 0; axis < c->p->mesh->axes; axis++) {
+    for (int axis = 0; axis < c->p->mesh->n_axes; axis++) {
         int f = a->axis[axis];
         if (f >= 0)
             by_factor[f].axis[by_factor[f].count++] = (int8_t)axis;
         else if (f == ISO_PASS)
             sums |= 1u << axis;
     }
-    for (int f = 0; f < c->rule.factors; f++)
+    for (int f = 0; f < c->rule.n_factors; f++)
         if (by_factor[f].count > 1)
             order_axes(c, f, &by_factor[f]);
-    for (int i = 0; i < c->op->inputs; i++) {
+    for (int i = 0; i < c->op->n_inputs; i++) {
         lay_out(c, by_factor, c->rule.input[i], c->rule.input_windows[i], &c->in[i]->shape, false,
                 &a->input[i]);
-        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+        for (int axis = 0; axis < c->p->mesh->n_axes; axis++)
             if (a->axis[axis] == ISO_PASS && (c->pass_inputs[axis] & 1u << i))
                 a->input[i].partial |= 1u << axis;
     }
-    for (int o = 0; o < c->op->outputs; o++) {
+    for (int o = 0; o < c->op->n_outputs; o++) {
         iso_layout *layout = &a->output[o];
-        lay_out(c, by_factor, c->rule.output[o], c->rule.output_windows[o], &c->op->output[o]->shape, true,
+        lay_out(c, by_factor, c->rule.output[o], c->rule.output_windows[o], &c->op->outputs[o]->shape, true,
                 layout);
         uint32_t contracted = 0;
-        for (int axis = 0; axis < c->p->mesh->axes; axis++)
+        for (int axis = 0; axis < c->p->mesh->n_axes; axis++)
             if (a->axis[axis] >= 0 &&
-                !has_factor(c->rule.output[o], c->op->output[o]->shape.rank, a->axis[axis]))
+                !has_factor(c->rule.output[o], c->op->outputs[o]->shape.rank, a->axis[axis]))
                 contracted |= 1u << axis;
         if (contracted && sums && c->rule.contract_max)
             return false;
@@ -205,16 +205,16 @@ static bool complete(const chooser *c, iso_strategy *a)
 static double bytes_of(const chooser *c, const iso_strategy *a)
 {
     double bytes = 0;
-    for (int i = 0; i < c->op->inputs; i++)
+    for (int i = 0; i < c->op->n_inputs; i++)
         bytes += iso_partition_cost(c->p, c->in[i], &a->input[i]);
-    for (int o = 0; o < c->op->outputs; o++) {
+    for (int o = 0; o < c->op->n_outputs; o++) {
         iso_layout reduced = a->output[o];
         reduced.partial = 0;
         for (int d = 0; d < reduced.rank; d++)
             reduced.dim[d].window.size = 0;
-        iso_shape shape = iso_partition_shape(c->p, c->op->output[o]);
+        iso_shape shape = iso_partition_shape(c->p, c->op->outputs[o]);
         bytes += iso_reshard_cost(c->p->mesh, &a->output[o], &reduced, &shape) *
-                 (double)iso_dtype_size(c->op->output[o]->dtype);
+                 (double)iso_dtype_size(c->op->outputs[o]->dtype);
     }
     return bytes;
 }
@@ -222,10 +222,10 @@ static double bytes_of(const chooser *c, const iso_strategy *a)
 static int violations_of(const chooser *c, const iso_strategy *a)
 {
     int violations = 0;
-    for (int i = 0; i < c->op->inputs; i++)
+    for (int i = 0; i < c->op->n_inputs; i++)
         violations += iso_partition_violations(c->p, c->in[i], &a->input[i]);
-    for (int o = 0; o < c->op->outputs; o++)
-        violations += iso_partition_violations(c->p, c->op->output[o], &a->output[o]);
+    for (int o = 0; o < c->op->n_outputs; o++)
+        violations += iso_partition_violations(c->p, c->op->outputs[o], &a->output[o]);
     return violations;
 }
 
@@ -244,7 +244,7 @@ static void consider(chooser *c, iso_strategy *a)
         return;
     a->share = 1;
     a->sharded = 0;
-    for (int axis = 0; axis < c->p->mesh->axes; axis++)
+    for (int axis = 0; axis < c->p->mesh->n_axes; axis++)
         if (a->axis[axis] >= 0) {
             a->share /= c->p->mesh->size[axis];
             a->sharded++;
@@ -259,7 +259,7 @@ static void consider(chooser *c, iso_strategy *a)
 
 static void enumerate(chooser *c, iso_strategy *a, int axis)
 {
-    if (axis >= ISO_MAX_AXES || axis == c->p->mesh->axes) {
+    if (axis >= ISO_MAX_AXES || axis == c->p->mesh->n_axes) {
         consider(c, a);
         return;
     }
@@ -273,10 +273,10 @@ void iso_partition_choose_strategy(const iso_partitioner *p, const iso_op *op, i
 {
     chooser c = {.p = p, .op = op};
     iso_strategy a = {0};
-    for (int i = 0; i < op->inputs; i++)
-        c.in[i] = p->resolved[op->input[i]->id];
+    for (int i = 0; i < op->n_inputs; i++)
+        c.in[i] = p->resolved[op->inputs[i]->id];
     iso_op_rule(op, &c.rule);
-    for (int axis = 0; axis < p->mesh->axes; axis++)
+    for (int axis = 0; axis < p->mesh->n_axes; axis++)
         list_choices(&c, axis);
     enumerate(&c, &a, 0);
     *best = c.best;

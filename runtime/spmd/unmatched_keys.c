@@ -182,12 +182,12 @@ iso_status iso_program_report_unmatched_keys(const iso_program *program, bool ch
     iso_status status = ISO_OK;
     if (!map)
         return ISO_OK;
-    for (int i = 0; i < program->graph->variables; i++)
-        ISO_TRY(add(&list, program->graph->variable[i]->path));
-    for (int i = 0; i < program->graph->tensors; i++)
-        ISO_TRY(add_tensor(&list, program->graph->tensor[i]));
-    for (int i = 0; i < program->changes; i++)
-        ISO_TRY(add_slots(&list, &program->change[i]));
+    for (int i = 0; i < program->graph->n_variables; i++)
+        ISO_TRY(add(&list, program->graph->variables[i]->path));
+    for (int i = 0; i < program->graph->n_tensors; i++)
+        ISO_TRY(add_tensor(&list, program->graph->tensors[i]));
+    for (int i = 0; i < program->n_changes; i++)
+        ISO_TRY(add_slots(&list, &program->changes[i]));
     ISO_TRY(iso_layout_map_report_unmatched_keys(map, list.path, list.count, chief));
 done:
     iso_free(list.path);

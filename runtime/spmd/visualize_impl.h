@@ -33,11 +33,11 @@ typedef struct iso_picture {
     iso_visualize_options options;
     iso_picture_side side[2];     /* rows, columns */
     int64_t filled[ISO_MAX_RANK]; /* parts of each dimension that hold something */
-    int64_t slices;               /* parts of the other dimensions, each a grid of its own */
-    int shown_slices;
-    int64_t *slice;         /* [shown_slices] their numbers */
-    iso_picture_cell *cell; /* [shown_slices][rows shown][columns shown] */
-    int *host;              /* [slots] of an abstract mesh whose ranks were listed; NULL: found otherwise */
+    int64_t n_slices;             /* parts of the other dimensions, each a grid of its own */
+    int n_shown_slices;
+    int64_t *slices;        /* [n_shown_slices] their numbers */
+    iso_picture_cell *cell; /* [n_shown_slices][rows shown][columns shown] */
+    int *host;              /* [n_slots] of an abstract mesh whose ranks were listed; NULL: found otherwise */
     int64_t idle;           /* slots that hold nothing */
     char idle_slots[64];
 } iso_picture;

@@ -59,7 +59,7 @@ static void list_addends(label *l, const char *lead, const char *sign, const int
 static int64_t copy_of(const iso_picture *picture, int slot)
 {
     int64_t number = 0;
-    for (int a = 0; a < picture->mesh->axes; a++)
+    for (int a = 0; a < picture->mesh->n_axes; a++)
         if (!(picture->layout->partial & 1u << a))
             number = number * picture->mesh->size[a] + iso_mesh_coordinate(picture->mesh, slot, a);
     return number;
@@ -67,7 +67,7 @@ static int64_t copy_of(const iso_picture *picture, int slot)
 
 static bool is_partial(const iso_picture *picture)
 {
-    for (int a = 0; a < picture->mesh->axes; a++)
+    for (int a = 0; a < picture->mesh->n_axes; a++)
         if (picture->layout->partial & 1u << a && picture->mesh->size[a] > 1)
             return true;
     return false;
@@ -76,7 +76,7 @@ static bool is_partial(const iso_picture *picture)
 static int64_t count_addends(const iso_picture *picture)
 {
     int64_t count = 1;
-    for (int a = 0; a < picture->mesh->axes; a++)
+    for (int a = 0; a < picture->mesh->n_axes; a++)
         count *= picture->layout->partial & 1u << a ? picture->mesh->size[a] : 1;
     return count;
 }
@@ -209,7 +209,7 @@ static void add_slice_range(const iso_picture *picture, int dim, int64_t place, 
 
 void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *text)
 {
-    int64_t rest = picture->slice[slice], place[ISO_MAX_RANK] = {0};
+    int64_t rest = picture->slices[slice], place[ISO_MAX_RANK] = {0};
     for (int d = picture->shape.rank - 1; d >= 0; d--) {
         place[d] = rest % picture->filled[d];
         rest /= picture->filled[d];
@@ -233,7 +233,7 @@ void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *te
 static void add_places(const iso_picture *picture, iso_text *text)
 {
     enum { MOST_LINES = 8 };
-    int slots = picture->mesh->slots, lines = 0;
+    int slots = picture->mesh->n_slots, lines = 0;
     for (int s = 0, end; s < slots; s = end) {
         for (end = s + 1; end < slots && rank_of(picture, end) == rank_of(picture, s); end++)
             ;
@@ -256,7 +256,7 @@ static void add_partial(const iso_picture *picture, iso_text *text)
     bool maximum = picture->layout->partial_max;
     iso_text_add(text, "slots joined by '%s' hold %s of the same part (along ", maximum ? "|" : "+",
                  maximum ? "candidates for the greatest elements" : "addends");
-    for (int a = 0; a < picture->mesh->axes; a++)
+    for (int a = 0; a < picture->mesh->n_axes; a++)
         if (picture->layout->partial & 1u << a) {
             iso_text_add(text, "%s%s", lead, picture->mesh->name[a]);
             lead = ", ";
@@ -276,9 +276,9 @@ static void add_left_out(const iso_picture *picture, iso_text *text)
             iso_text_add(text, "%" PRId64 " of %" PRId64 " %s of parts are left out\n", skipped,
                          skipped + side->shown, what[i]);
     }
-    if (picture->slices > picture->shown_slices)
+    if (picture->n_slices > picture->n_shown_slices)
         iso_text_add(text, "%" PRId64 " of %" PRId64 " grids are left out\n",
-                     picture->slices - picture->shown_slices, picture->slices);
+                     picture->n_slices - picture->n_shown_slices, picture->n_slices);
 }
 
 void iso_picture_notes(const iso_picture *picture, bool places, iso_text *text)

@@ -8,11 +8,11 @@ enum { MOST_SLICES = 4 };
 
 /* The parts of one dimension: all that its axes make, and those of them that are not empty. */
 typedef struct cutting {
-    int64_t numbers; /* parts */
-    int filled;      /* parts that hold something */
-    int64_t *number; /* [filled] */
-    int *place;      /* [numbers] among the filled ones, -1: empty */
-    int *shown;      /* [filled] among those that are drawn, -1: left out */
+    int64_t n_numbers; /* parts */
+    int filled;        /* parts that hold something */
+    int64_t *numbers;  /* [filled] */
+    int *place;        /* [numbers] among the filled ones, -1: empty */
+    int *shown;        /* [filled] among those that are drawn, -1: left out */
 } cutting;
 
 /* Slots by cell: those of cell i are slot[first[i] .. first[i + 1] - 1], in increasing order. */
@@ -73,18 +73,18 @@ static iso_status no_memory(const iso_mesh *mesh)
 
 static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, cutting *cut)
 {
-    cut->numbers = count_parts(mesh, sharding);
-    cut->number = iso_new((size_t)cut->numbers * sizeof *cut->number);
-    cut->place = iso_new((size_t)cut->numbers * sizeof *cut->place);
-    cut->shown = iso_new((size_t)cut->numbers * sizeof *cut->shown);
-    if (!cut->number || !cut->place || !cut->shown)
+    cut->n_numbers = count_parts(mesh, sharding);
+    cut->numbers = iso_new((size_t)cut->n_numbers * sizeof *cut->numbers);
+    cut->place = iso_new((size_t)cut->n_numbers * sizeof *cut->place);
+    cut->shown = iso_new((size_t)cut->n_numbers * sizeof *cut->shown);
+    if (!cut->numbers || !cut->place || !cut->shown)
         return no_memory(mesh);
-    for (int64_t k = 0; k < cut->numbers; k++) {
+    for (int64_t k = 0; k < cut->n_numbers; k++) {
         int64_t begin, count;
         find_part(mesh, sharding, n, k, &begin, &count);
         cut->place[k] = count > 0 ? cut->filled : -1;
         if (count > 0)
-            cut->number[cut->filled++] = k;
+            cut->numbers[cut->filled++] = k;
     }
     return ISO_OK;
 }
@@ -103,7 +103,7 @@ static int choose(int64_t count, int most, int *which)
 
 static bool is_cut(const maker *m, int dim)
 {
-    return m->cut[dim].numbers > 1;
+    return m->cut[dim].n_numbers > 1;
 }
 
 /* Two dimensions: those that are cut, or the first and the last. */
@@ -151,7 +151,7 @@ static iso_status make_side(maker *m, iso_picture_side *side, int most)
         if (cut->shown[i] < 0)
             continue;
         iso_picture_part *part = &side->part[cut->shown[i]];
-        *part = (iso_picture_part){.count = 1, .number = cut->number[i], .skipped = i - last - 1};
+        *part = (iso_picture_part){.count = 1, .number = cut->numbers[i], .skipped = i - last - 1};
         if (side->dim >= 0)
             iso_picture_part_range(picture, side->dim, part->number, &part->begin, &part->count);
         last = i;
@@ -162,19 +162,19 @@ static iso_status make_side(maker *m, iso_picture_side *side, int most)
 static iso_status choose_slices(maker *m)
 {
     iso_picture *picture = m->picture;
-    picture->slices = 1;
+    picture->n_slices = 1;
     for (int d = 0; d < picture->shape.rank; d++)
-        picture->slices *= is_drawn(picture, d) ? 1 : m->cut[d].filled;
-    m->shown_slice = iso_new(((size_t)picture->slices + 1) * sizeof *m->shown_slice);
+        picture->n_slices *= is_drawn(picture, d) ? 1 : m->cut[d].filled;
+    m->shown_slice = iso_new(((size_t)picture->n_slices + 1) * sizeof *m->shown_slice);
     if (!m->shown_slice)
         return no_memory(picture->mesh);
-    picture->shown_slices = choose(picture->slices, MOST_SLICES, m->shown_slice);
-    picture->slice = iso_new(((size_t)picture->shown_slices + 1) * sizeof *picture->slice);
-    if (!picture->slice)
+    picture->n_shown_slices = choose(picture->n_slices, MOST_SLICES, m->shown_slice);
+    picture->slices = iso_new(((size_t)picture->n_shown_slices + 1) * sizeof *picture->slices);
+    if (!picture->slices)
         return no_memory(picture->mesh);
-    for (int64_t i = 0; i < picture->slices; i++)
+    for (int64_t i = 0; i < picture->n_slices; i++)
         if (m->shown_slice[i] >= 0)
-            picture->slice[m->shown_slice[i]] = i;
+            picture->slices[m->shown_slice[i]] = i;
     return ISO_OK;
 }
 
@@ -206,7 +206,7 @@ static int64_t cell_of(const maker *m, int slot)
 
 static int64_t count_cells(const iso_picture *picture)
 {
-    return (int64_t)picture->shown_slices * picture->side[0].shown * picture->side[1].shown;
+    return (int64_t)picture->n_shown_slices * picture->side[0].shown * picture->side[1].shown;
 }
 
 /* Sorts the slots by cells; the idle ones come last. */
@@ -214,7 +214,7 @@ static iso_status find_holders(maker *m)
 {
     const iso_picture *picture = m->picture;
     int64_t cells = count_cells(picture);
-    int slots = picture->mesh->slots;
+    int slots = picture->mesh->n_slots;
     m->held.first = iso_new(((size_t)cells + 2) * sizeof *m->held.first);
     m->held.slot = iso_new((size_t)slots * sizeof *m->held.slot);
     if (!m->held.first || !m->held.slot)
@@ -244,7 +244,7 @@ static iso_status describe_cells(maker *m)
     iso_picture *picture = m->picture;
     int64_t cells = count_cells(picture);
     const int64_t *first = m->held.first;
-    int *room = iso_new((size_t)picture->mesh->slots * sizeof *room);
+    int *room = iso_new((size_t)picture->mesh->n_slots * sizeof *room);
     picture->cell = iso_new(((size_t)cells + 1) * sizeof *picture->cell);
     iso_status status = room && picture->cell ? ISO_OK : no_memory(picture->mesh);
     for (int64_t i = 0; i < cells && status == ISO_OK; i++)
@@ -310,7 +310,7 @@ static iso_status find_hosts(iso_picture *picture)
     const iso_mesh *mesh = picture->mesh;
     if (!mesh->abstract || !mesh->listed || picture->options.slots_per_rank)
         return ISO_OK;
-    picture->host = iso_new((size_t)mesh->slots * sizeof *picture->host);
+    picture->host = iso_new((size_t)mesh->n_slots * sizeof *picture->host);
     return picture->host ? iso_mesh_abstract_hosts(mesh, picture->options.slots_per_host, picture->host)
                          : no_memory(mesh);
 }
@@ -329,7 +329,7 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
     if (status == ISO_OK)
         status = make(&m, rows, columns);
     for (int d = 0; d <= ISO_MAX_RANK; d++) {
-        iso_free(m.cut[d].number);
+        iso_free(m.cut[d].numbers);
         iso_free(m.cut[d].place);
         iso_free(m.cut[d].shown);
     }
@@ -349,7 +349,7 @@ void iso_picture_destroy(iso_picture *picture)
         return;
     for (int i = 0; i < 2; i++)
         iso_free(picture->side[i].part);
-    iso_free(picture->slice);
+    iso_free(picture->slices);
     iso_free(picture->cell);
     iso_free(picture->host);
     iso_free(picture);

@@ -218,7 +218,7 @@ static void add_picture(drawing *d)
     iso_text_add(d->out, "</title>\n");
     add_line(d, iso_text_get(&title));
     if (picture->side[0].shown && picture->side[1].shown)
-        for (int s = 0; s < picture->shown_slices; s++)
+        for (int s = 0; s < picture->n_shown_slices; s++)
             add_grid(d, s);
     add_lines(d, iso_text_get(&notes));
     iso_text_free(&title);

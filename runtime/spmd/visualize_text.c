@@ -72,7 +72,7 @@ static int lines_of(const grid *g)
 static int column_needs(const grid *g, int column)
 {
     size_t most = 1;
-    for (int s = 0; s < g->picture->shown_slices; s++)
+    for (int s = 0; s < g->picture->n_shown_slices; s++)
         for (int r = 0; r < g->picture->side[0].shown; r++)
             for (int line = 0; line < lines_of(g); line++) {
                 char text[80];
@@ -282,7 +282,7 @@ static void add_picture(const grid *g)
     const iso_picture *picture = g->picture;
     iso_picture_title(picture, g->out);
     iso_text_add(g->out, "\n");
-    for (int s = 0; s < picture->shown_slices && g->tracks[0] && g->tracks[1]; s++) {
+    for (int s = 0; s < picture->n_shown_slices && g->tracks[0] && g->tracks[1]; s++) {
         if (picture->shape.rank > 2) {
             iso_picture_slice_title(picture, s, g->out);
             iso_text_add(g->out, "\n");

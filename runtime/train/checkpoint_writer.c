@@ -17,7 +17,7 @@ struct iso_checkpoint_writer {
     iso_state_dict *contents;
     iso_saver *saver;
     char told[1024]; /* what was told last of a save: it is told once */
-    int64_t saves, failed;
+    int64_t n_saves, failed;
 };
 
 iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
@@ -94,7 +94,7 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
                                       bool best)
 {
     iso_status last = ISO_OK;
-    writer->saves++;
+    writer->n_saves++;
     if (writer->options.verbose)
         iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
     iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
@@ -119,7 +119,7 @@ iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer)
 
 void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern)
 {
-    if (writer->saves > 0 && writer->saves == writer->failed && speaks(writer))
+    if (writer->n_saves > 0 && writer->n_saves == writer->failed && speaks(writer))
         iso_warn("no checkpoint '%s' was kept: none of %lld could be written", pattern,
-                 (long long)writer->saves);
+                 (long long)writer->n_saves);
 }

@@ -57,9 +57,10 @@ static void forget_compiled(iso_model *model)
 {
     model->compiled = model->weighted = false;
     model->training = model->evaluation = NULL;
-    model->targets = model->values = model->results = 0;
-    memset(model->part + model->inputs, 0, sizeof model->part - (size_t)model->inputs * sizeof *model->part);
-    model->parts = model->inputs;
+    model->n_targets = model->n_values = model->n_results = 0;
+    memset(model->parts + model->n_inputs, 0,
+           sizeof model->parts - (size_t)model->n_inputs * sizeof *model->parts);
+    model->n_parts = model->n_inputs;
     model->point = NULL;
 }
 
@@ -152,10 +153,10 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     model->optimizer = optimizer;
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
-    for (int i = 0; i < model->outputs; i++)
+    for (int i = 0; i < model->n_outputs; i++)
         model->objective[i] = keep_objective(model->graph, iso_loss_graph_options(options, i));
     ISO_TRY(iso_graph_error(model->graph));
-    model->results = results->count;
+    model->n_results = results->count;
 done:
     return status;
 }
@@ -163,8 +164,8 @@ done:
 static iso_function_options inputs_and_outputs(const iso_model *model, const iso_results *results)
 {
     iso_function_options options = {.training = false};
-    memcpy(options.inputs, model->part, sizeof options.inputs);
-    memcpy(options.outputs, results->tensor, sizeof options.outputs);
+    memcpy(options.inputs, model->parts, sizeof options.inputs);
+    memcpy(options.outputs, results->tensors, sizeof options.outputs);
     return options;
 }
 

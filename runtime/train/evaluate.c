@@ -20,7 +20,7 @@ static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_
         iso_totals_add(&totals, model, results, batch->rows);
         if (progress && iso_progress_step(progress)) {
             iso_totals_read(&totals, model, values);
-            iso_progress_draw(progress, &(iso_logs){model->values, model->value_name, values});
+            iso_progress_draw(progress, &(iso_logs){model->n_values, model->value_name, values});
         }
     }
     iso_totals_read(&totals, model, values);
@@ -53,11 +53,11 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     model->busy--;
     if (status != ISO_OK)
         goto done;
-    iso_progress_end(progress, &(iso_logs){model->values, model->value_name, values}, model->values);
+    iso_progress_end(progress, &(iso_logs){model->n_values, model->value_name, values}, model->n_values);
     if (options.loss)
         *options.loss = values[0];
     if (options.metrics)
-        memcpy(options.metrics, values + 1, (size_t)(model->values - 1) * sizeof values[0]);
+        memcpy(options.metrics, values + 1, (size_t)(model->n_values - 1) * sizeof values[0]);
 done:
     iso_progress_destroy(progress);
     return status;

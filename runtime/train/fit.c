@@ -32,7 +32,7 @@ static iso_status check_options(const iso_fit_options *options)
 
 static void name_values(iso_training *t)
 {
-    int count = t->model->values;
+    int count = t->model->n_values;
     for (int i = 0; i < count; i++) {
         t->name[i] = t->model->value_name[i];
         snprintf(t->validation_name[i], sizeof t->validation_name[i], "val_%s", t->model->value_name[i]);
@@ -148,7 +148,7 @@ iso_status iso_training_share_logs(iso_training *t)
 
 iso_logs iso_training_expected_logs(const iso_training *t)
 {
-    int count = t->model->values;
+    int count = t->model->n_values;
     return (iso_logs){t->options.validation ? 2 * count : count, t->name, t->value};
 }
 
@@ -189,7 +189,7 @@ static void call_between(iso_training *t, iso_moment moment)
 static void read_values(iso_training *t)
 {
     iso_totals_read(&t->cursor.totals, t->model, t->value);
-    t->state.logs = (iso_logs){t->model->values, t->name, t->value};
+    t->state.logs = (iso_logs){t->model->n_values, t->name, t->value};
 }
 
 /* What a callback wants between batches is known to all ranks before the next step. */
@@ -242,7 +242,7 @@ done:
 
 static iso_status validate(iso_training *t)
 {
-    int count = t->model->values;
+    int count = t->model->n_values;
     if (!t->options.validation)
         return ISO_OK;
     iso_status status = iso_model_evaluate_all(t->model, t->options.validation, t->value + count);

@@ -10,9 +10,9 @@
 #include "runtime/train/model.h"
 
 struct iso_history {
-    int epochs, values;
+    int epochs, n_values;
     char **name;
-    double *value; /* [epochs, values] */
+    double *values; /* [epochs, values] */
 };
 
 iso_status iso_history_create(iso_history **history)
@@ -25,16 +25,16 @@ void iso_history_destroy(iso_history *history)
 {
     if (!history)
         return;
-    for (int i = 0; i < history->values; i++)
+    for (int i = 0; i < history->n_values; i++)
         iso_free(history->name[i]);
     iso_free(history->name);
-    iso_free(history->value);
+    iso_free(history->values);
     iso_free(history);
 }
 
 static int find_name(const iso_history *history, const char *name)
 {
-    for (int i = 0; i < history->values; i++)
+    for (int i = 0; i < history->n_values; i++)
         if (strcmp(history->name[i], name) == 0)
             return i;
     return -1;
@@ -43,7 +43,7 @@ static int find_name(const iso_history *history, const char *name)
 /* A value that the epochs before did not log: NaN in theirs. */
 static bool add_name(iso_history *history, const char *name)
 {
-    size_t old = (size_t)history->values, epochs = (size_t)history->epochs;
+    size_t old = (size_t)history->n_values, epochs = (size_t)history->epochs;
     double *value = iso_new((epochs * (old + 1) + 1) * sizeof *value);
     char **names = iso_grow(history->name, old, old + 1, sizeof *names);
     if (names)
@@ -53,24 +53,24 @@ static bool add_name(iso_history *history, const char *name)
         return false;
     }
     for (size_t e = 0; e < epochs; e++) {
-        memcpy(value + e * (old + 1), history->value + e * old, old * sizeof *value);
+        memcpy(value + e * (old + 1), history->values + e * old, old * sizeof *value);
         value[e * (old + 1) + old] = NAN;
     }
-    iso_free(history->value);
-    history->value = value;
-    history->values++;
+    iso_free(history->values);
+    history->values = value;
+    history->n_values++;
     return true;
 }
 
 static bool add_epoch(iso_history *history)
 {
-    size_t count = (size_t)history->values, old = (size_t)history->epochs * count;
-    double *grown = iso_grow(history->value, old, old + count, sizeof(double));
+    size_t count = (size_t)history->n_values, old = (size_t)history->epochs * count;
+    double *grown = iso_grow(history->values, old, old + count, sizeof(double));
     if (!grown)
         return false;
     for (size_t i = 0; i < count; i++)
         grown[old + i] = NAN;
-    history->value = grown;
+    history->values = grown;
     history->epochs++;
     return true;
 }
@@ -82,7 +82,7 @@ iso_status iso_history_add(iso_history *history, const iso_logs *logs)
         added = find_name(history, logs->name[i]) >= 0 || add_name(history, logs->name[i]);
     if (!added || !add_epoch(history))
         return iso_error(ISO_NO_MEMORY, "no memory for the history of epoch %d", history->epochs + 1);
-    double *last = history->value + (size_t)(history->epochs - 1) * (size_t)history->values;
+    double *last = history->values + (size_t)(history->epochs - 1) * (size_t)history->n_values;
     for (int i = 0; i < logs->count; i++)
         last[find_name(history, logs->name[i])] = logs->value[i];
     return ISO_OK;
@@ -101,9 +101,9 @@ iso_logs iso_history_logs(const iso_history *history, int epoch)
         return (iso_logs){0};
     if (epoch < 0 || epoch >= history->epochs)
         return (iso_logs){0};
-    return (iso_logs){.count = history->values,
+    return (iso_logs){.count = history->n_values,
                       .name = (const char *const *)history->name,
-                      .value = history->value + (size_t)epoch * (size_t)history->values};
+                      .value = history->values + (size_t)epoch * (size_t)history->n_values};
 }
 
 /* ---- the file ---- */

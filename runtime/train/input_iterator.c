@@ -29,20 +29,20 @@ static iso_shape row_shape(const iso_tensor *input)
 /* "inputs", or where there are several "inputs 'image'". */
 static void part_text(const iso_model *model, int part, char *text, size_t size)
 {
-    int first = part < model->inputs ? 0 : part < model->inputs + model->targets ? 1 : 2;
+    int first = part < model->n_inputs ? 0 : part < model->n_inputs + model->n_targets ? 1 : 2;
     static const char *const what[] = {"inputs", "targets", "sample weights"};
-    bool several = (first == 0 ? model->inputs : model->targets) > 1;
-    snprintf(text, size, several ? "%s '%s'" : "%s", what[first], iso_tensor_name(model->part[part]));
+    bool several = (first == 0 ? model->n_inputs : model->n_targets) > 1;
+    snprintf(text, size, several ? "%s '%s'" : "%s", what[first], iso_tensor_name(model->parts[part]));
 }
 
 static iso_status check_component(iso_dataset *data, int component, const iso_model *model, int part)
 {
     char have[160], want[160], what[200];
     const iso_shape *given = iso_dataset_shape(data, component);
-    iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(model->part[part]), 1);
+    iso_shape a = essential(given, 0), b = essential(iso_tensor_shape(model->parts[part]), 1);
     if (iso_shape_equal(&a, &b))
         return ISO_OK;
-    iso_shape row = row_shape(model->part[part]);
+    iso_shape row = row_shape(model->parts[part]);
     part_text(model, part, what, sizeof what);
     return iso_error(ISO_INVALID, "data set %s: its %s have the shape %s a row, the model wants %s",
                      iso_dataset_source(data), what, iso_shape_text(given, have, sizeof have),
@@ -58,7 +58,7 @@ static void count_text(iso_text *text, int count, const char *what, const iso_mo
     else
         iso_text_add(text, "%d %s%s", count, what, count > 1 ? "s" : "");
     for (int i = 0; i < count && names && count > 1; i++)
-        iso_text_add(text, "%s%s%s", i ? ", " : " (", iso_tensor_name(model->part[first + i]),
+        iso_text_add(text, "%s%s%s", i ? ", " : " (", iso_tensor_name(model->parts[first + i]),
                      i == count - 1 ? ")" : "");
 }
 
@@ -75,10 +75,10 @@ static iso_status wrong_components(const iso_model *model, const iso_dataset *da
     iso_text_add(&text, " and ");
     count_text(&text, given, "sample weight", model, 0, false);
     iso_text_add(&text, "; the model takes ");
-    count_text(&text, model->inputs, "input", model, 0, true);
+    count_text(&text, model->n_inputs, "input", model, 0, true);
     iso_text_add(&text, targets ? ", " : "");
     if (targets)
-        count_text(&text, targets, "target", model, model->inputs, true);
+        count_text(&text, targets, "target", model, model->n_inputs, true);
     if (weights)
         iso_text_add(&text, " and sample weights (one for all or one for each target)");
     else if (targets)
@@ -92,9 +92,9 @@ static iso_status wrong_components(const iso_model *model, const iso_dataset *da
 /* Which component of the data is which part of the model, for the first `parts` of it. */
 static void map_components(const iso_model *model, const iso_dataset *data, int *component)
 {
-    int before = model->inputs + model->targets;
+    int before = model->n_inputs + model->n_targets;
     int weights = iso_dataset_components(data) - before;
-    for (int i = 0; i < model->parts; i++)
+    for (int i = 0; i < model->n_parts; i++)
         component[i] = i < before || weights > 1 ? i : before;
 }
 
@@ -103,9 +103,9 @@ iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const cha
     iso_status status = ISO_OK;
     if (!data)
         return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
-    if (iso_dataset_inputs(data) != model->inputs)
+    if (iso_dataset_inputs(data) != model->n_inputs)
         return wrong_components(model, data, 0, 0);
-    for (int i = 0; i < model->inputs; i++)
+    for (int i = 0; i < model->n_inputs; i++)
         ISO_TRY(check_component(data, i, model, i));
     if (!iso_dataset_batched(data))
         ISO_TRY(iso_dataset_batch(data, 32));
@@ -126,11 +126,11 @@ iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char 
     int targets = iso_dataset_targets(data),
         weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
     bool weights_fit =
-        model->weighted ? weights == 1 || (weights > 0 && weights == model->targets) : weights == 0;
-    if (iso_dataset_inputs(data) != model->inputs || targets != model->targets || !weights_fit)
-        return wrong_components(model, data, model->targets, model->weighted);
+        model->weighted ? weights == 1 || (weights > 0 && weights == model->n_targets) : weights == 0;
+    if (iso_dataset_inputs(data) != model->n_inputs || targets != model->n_targets || !weights_fit)
+        return wrong_components(model, data, model->n_targets, model->weighted);
     map_components(model, data, component);
-    for (int i = 0; i < model->parts; i++)
+    for (int i = 0; i < model->n_parts; i++)
         ISO_TRY(check_component(data, component[i], model, i));
     if (!iso_dataset_batched(data))
         ISO_TRY(iso_dataset_batch(data, 32));
@@ -222,12 +222,12 @@ static void begin_parts(iso_input_iterator *iterator, const iso_model *model, in
                         int64_t begin, int64_t steps)
 {
     *iterator = (iso_input_iterator){.data = data, .position = begin, .end = begin + steps};
-    iterator->reshaped =
-        (iso_batch){.components = parts, .read = read_lent, .read_part = read_part_of_lent, .impl = iterator};
+    iterator->reshaped = (iso_batch){
+        .n_components = parts, .read = read_lent, .read_part = read_part_of_lent, .impl = iterator};
     map_components(model, data, iterator->component);
     for (int i = 0; i < parts; i++) {
         int theirs = iterator->component[i];
-        iterator->reshaped.shape[i] = row_shape(model->part[i]);
+        iterator->reshaped.shape[i] = row_shape(model->parts[i]);
         iterator->reshaped.dtype[i] = iso_dataset_dtype(data, theirs);
         if (theirs != i || !iso_shape_equal(&iterator->reshaped.shape[i], iso_dataset_shape(data, theirs)))
             iterator->differs = true;
@@ -238,13 +238,13 @@ static void begin_parts(iso_input_iterator *iterator, const iso_model *model, in
 void iso_input_iterator_begin(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
                               int64_t begin, int64_t steps)
 {
-    begin_parts(iterator, model, model->parts, data, begin, steps);
+    begin_parts(iterator, model, model->n_parts, data, begin, steps);
 }
 
 void iso_input_iterator_begin_inputs(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
                                      int64_t begin, int64_t steps)
 {
-    begin_parts(iterator, model, model->inputs, data, begin, steps);
+    begin_parts(iterator, model, model->n_inputs, data, begin, steps);
 }
 
 /* Rows of the batch at a position, which a failed batch must have too. */

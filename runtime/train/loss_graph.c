@@ -17,8 +17,8 @@ typedef struct objective {
 typedef struct objectives {
     iso_model *model;
     iso_results *results;
-    int count, losses;
-    int values; /* that are asked for */
+    int count, n_losses;
+    int n_values; /* that are asked for */
     objective of[ISO_MAX_MODEL_OUTPUTS];
 } objectives;
 
@@ -100,7 +100,7 @@ static iso_tensor *add_part(iso_model *model, const char *output, const char *wh
 {
     char name[ISO_MAX_NAME + 16];
     snprintf(name, sizeof name, "%s%s%s", output, *output ? "_" : "", what);
-    return model->part[model->parts++] = iso_input(model->graph, name, dtype, shape);
+    return model->parts[model->n_parts++] = iso_input(model->graph, name, dtype, shape);
 }
 
 static iso_tensor *add_target(iso_model *model, const objective *o)
@@ -117,7 +117,7 @@ static iso_tensor *add_target(iso_model *model, const objective *o)
 static void add_parts(objectives *all, bool weighted)
 {
     iso_model *model = all->model;
-    model->targets = all->count;
+    model->n_targets = all->count;
     model->weighted = weighted;
     for (int i = 0; i < all->count; i++)
         all->of[i].target = add_target(model, &all->of[i]);
@@ -138,7 +138,7 @@ static iso_tensor *build_loss(objectives *all, objective *o)
         iso_graph_fail(all->model->graph, "the loss function returned NULL");
         return NULL;
     }
-    all->losses++;
+    all->n_losses++;
     return o->loss = iso_reduce_loss(values, o->weights);
 }
 
@@ -162,14 +162,14 @@ static iso_tensor *build_total(objectives *all)
 
 static int put(iso_results *list, iso_tensor *tensor)
 {
-    list->tensor[list->count] = tensor;
+    list->tensors[list->count] = tensor;
     return list->count++;
 }
 
 static bool name_used(const iso_model *model, const char *name)
 {
-    for (int i = 0; i < model->values; i++)
-        if (strcmp(model->value[i].name, name) == 0)
+    for (int i = 0; i < model->n_values; i++)
+        if (strcmp(model->values[i].name, name) == 0)
             return true;
     return false;
 }
@@ -184,7 +184,7 @@ static void add_value(objectives *all, const char *prefix, const char *name, boo
     char text[ISO_MAX_NAME], first[ISO_MAX_NAME];
     if (!sums.sum)
         return; /* the graph has an error */
-    if (all->values++ >= ISO_MAX_VALUES)
+    if (all->n_values++ >= ISO_MAX_VALUES)
         return; /* counted, for check_values */
     snprintf(text, sizeof text, "%.*s%s%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "", name);
     if (weighted && name_used(model, text))
@@ -193,13 +193,13 @@ static void add_value(objectives *all, const char *prefix, const char *name, boo
     memcpy(first, text, sizeof first);
     for (int k = 1; name_used(model, text); k++)
         snprintf(text, sizeof text, "%.*s_%d", ISO_MAX_NAME - 16, first, k);
-    iso_value_rule *rule = &model->value[model->values];
+    iso_value_rule *rule = &model->values[model->n_values];
     *rule = how;
     memcpy(rule->name, text, sizeof text);
     rule->sum = put(list, sums.sum);
     rule->weight = sums.weight ? put(list, sums.weight) : -1;
     rule->per_row = sums.per_row;
-    model->value_name[model->values++] = rule->name;
+    model->value_name[model->n_values++] = rule->name;
 }
 
 static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
@@ -234,16 +234,16 @@ static void add_custom_metrics(objectives *all, const objective *o)
 
 static void check_values(const objectives *all)
 {
-    if (all->values > ISO_MAX_VALUES)
+    if (all->n_values > ISO_MAX_VALUES)
         iso_graph_fail(all->model->graph,
-                       "compile: %d losses and metrics of all outputs, at most %d are possible", all->values,
-                       ISO_MAX_VALUES);
+                       "compile: %d losses and metrics of all outputs, at most %d are possible",
+                       all->n_values, ISO_MAX_VALUES);
 }
 
 static void add_values(objectives *all, iso_tensor *total)
 {
     add_loss(all, "", total);
-    for (int i = 0; i < all->count && all->losses > 1; i++)
+    for (int i = 0; i < all->count && all->n_losses > 1; i++)
         if (all->of[i].loss)
             add_loss(all, all->of[i].prefix, all->of[i].loss);
     for (int i = 0; i < all->count; i++)
@@ -260,13 +260,13 @@ static void add_values(objectives *all, iso_tensor *total)
 static iso_status check_output(iso_model *model, int output, const iso_output_options *o, bool weighted)
 {
     char which[ISO_MAX_NAME + 32] = "";
-    if (model->outputs > 1)
+    if (model->n_outputs > 1)
         snprintf(which, sizeof which, " of output '%.100s'", iso_model_output_name(model, output));
     if (o->loss != ISO_LOSS_NONE && o->loss_function)
         return iso_error(ISO_INVALID, "compile takes .loss or .loss_function%s, not both", which);
     if (o->weighted_metrics[0] != ISO_METRIC_NONE && !weighted)
         return iso_error(ISO_INVALID, "compile: .weighted_metrics%s need .sample_weights", which);
-    if (iso_tensor_shape(model->output[output])->rank < 1)
+    if (iso_tensor_shape(model->outputs[output])->rank < 1)
         return iso_error(ISO_INVALID, "the model's output%s has no batch dimension", which);
     return ISO_OK;
 }
@@ -278,19 +278,19 @@ static iso_status list_objectives(objectives *all, const iso_compile_options *op
     bool loss = false;
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
         iso_output_options own = iso_loss_graph_options(options, i);
-        if (i >= model->outputs) {
+        if (i >= model->n_outputs) {
             if (has_objective(&options->outputs[i]))
                 return iso_error(ISO_INVALID, "compile: .outputs[%d] is given, the model has %d outputs", i,
-                                 model->outputs);
+                                 model->n_outputs);
             continue;
         }
         ISO_TRY(check_output(model, i, &own, options->sample_weights));
         loss = loss || has_loss(&own);
         if (has_objective(&own))
             all->of[all->count++] =
-                (objective){.prefix = model->outputs > 1 ? iso_model_output_name(model, i) : "",
+                (objective){.prefix = model->n_outputs > 1 ? iso_model_output_name(model, i) : "",
                             .options = own,
-                            .output = model->output[i]};
+                            .output = model->outputs[i]};
     }
     if (!loss)
         return iso_error(ISO_INVALID, "compile needs a loss (.loss or .loss_function)");

@@ -37,19 +37,19 @@ static bool check_count(iso_graph *g, int count, int most, const char *what)
 
 static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor *const *outputs)
 {
-    for (int i = 0; i < model->inputs; i++) {
+    for (int i = 0; i < model->n_inputs; i++) {
         check_tensor(model->graph, inputs[i], "input", true);
         for (int k = 0; k < i; k++)
             if (inputs[i] && inputs[i] == inputs[k] && iso_graph_error(model->graph) == ISO_OK)
                 iso_graph_fail(model->graph, "the input '%s' is given twice to a model",
                                iso_tensor_name(inputs[i]));
-        model->input[i] = inputs[i];
+        model->inputs[i] = inputs[i];
     }
-    memcpy(model->part, model->input, sizeof model->input);
-    model->parts = model->inputs;
-    for (int i = 0; i < model->outputs; i++) {
+    memcpy(model->parts, model->inputs, sizeof model->inputs);
+    model->n_parts = model->n_inputs;
+    for (int i = 0; i < model->n_outputs; i++) {
         check_tensor(model->graph, outputs[i], "output", false);
-        model->output[i] = outputs[i];
+        model->outputs[i] = outputs[i];
     }
 }
 
@@ -92,8 +92,8 @@ static void fill(iso_model *model, iso_tensor *const *inputs, int input_count, i
     if (!check_count(model->graph, input_count, ISO_MAX_MODEL_INPUTS, "inputs") ||
         !check_count(model->graph, output_count, ISO_MAX_MODEL_OUTPUTS, "outputs"))
         return;
-    model->inputs = input_count;
-    model->outputs = output_count;
+    model->n_inputs = input_count;
+    model->n_outputs = output_count;
     take_tensors(model, inputs, outputs);
 }
 
@@ -159,28 +159,28 @@ int iso_model_input_count(const iso_model *model)
 {
     if (ISO_ANY_NULL(model))
         return 0;
-    return model->inputs;
+    return model->n_inputs;
 }
 
 int iso_model_output_count(const iso_model *model)
 {
     if (ISO_ANY_NULL(model))
         return 0;
-    return model->outputs;
+    return model->n_outputs;
 }
 
 iso_tensor *iso_model_input_at(iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))
         return NULL;
-    return index >= 0 && index < model->inputs ? model->input[index] : NULL;
+    return index >= 0 && index < model->n_inputs ? model->inputs[index] : NULL;
 }
 
 iso_tensor *iso_model_output_at(iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))
         return NULL;
-    return index >= 0 && index < model->outputs ? model->output[index] : NULL;
+    return index >= 0 && index < model->n_outputs ? model->outputs[index] : NULL;
 }
 
 /* The outermost block that gives a tensor; NULL: none does. Blocks begin before those within them. */
@@ -188,8 +188,8 @@ static const char *block_of(const iso_graph *graph, const iso_tensor *tensor)
 {
     for (int i = 0; i < iso_graph_block_count(graph); i++) {
         const iso_block_record *block = iso_graph_block(graph, i);
-        for (int k = 0; k < block->outputs; k++)
-            if (block->output[k] == tensor)
+        for (int k = 0; k < block->n_outputs; k++)
+            if (block->outputs[k] == tensor)
                 return block->name;
     }
     return NULL;
@@ -212,17 +212,17 @@ const char *iso_model_output_name(iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))
         return NULL;
-    if (index < 0 || index >= model->outputs)
+    if (index < 0 || index >= model->n_outputs)
         return NULL;
     return *model->output_name[index] ? model->output_name[index]
-                                      : maker_of(model->graph, model->output[index]);
+                                      : maker_of(model->graph, model->outputs[index]);
 }
 
 void iso_model_set_output_name(iso_model *model, int index, const char *name)
 {
     if (ISO_ANY_NULL(model, name))
         return;
-    if (index >= 0 && index < model->outputs)
+    if (index >= 0 && index < model->n_outputs)
         snprintf(model->output_name[index], sizeof model->output_name[index], "%s", name);
 }
 
@@ -230,7 +230,7 @@ bool iso_model_output_has_name(const iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))
         return false;
-    return index >= 0 && index < model->outputs && *model->output_name[index];
+    return index >= 0 && index < model->n_outputs && *model->output_name[index];
 }
 
 iso_variable *iso_model_variable(iso_model *model, const char *path)
@@ -259,7 +259,7 @@ const iso_output_options *iso_model_compiled_output(const iso_model *model, int 
 {
     if (ISO_ANY_NULL(model))
         return NULL;
-    return model->compiled && index >= 0 && index < model->outputs ? &model->objective[index] : NULL;
+    return model->compiled && index >= 0 && index < model->n_outputs ? &model->objective[index] : NULL;
 }
 
 iso_function *iso_model_training_function(iso_model *model)
@@ -280,20 +280,20 @@ int iso_model_value_count(const iso_model *model)
 {
     if (ISO_ANY_NULL(model))
         return 0;
-    return model->values;
+    return model->n_values;
 }
 
 const char *iso_model_value_name(const iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))
         return NULL;
-    return index >= 0 && index < model->values ? model->value_name[index] : NULL;
+    return index >= 0 && index < model->n_values ? model->value_name[index] : NULL;
 }
 
 void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows)
 {
-    for (int i = 0; i < model->values; i++) {
-        const iso_value_rule *rule = &model->value[i];
+    for (int i = 0; i < model->n_values; i++) {
+        const iso_value_rule *rule = &model->values[i];
         double weight = rule->weight >= 0 ? results[rule->weight] : rule->per_row * (double)rows;
         totals->sum[i] += rule->mean ? results[rule->sum] * (double)rows : results[rule->sum];
         totals->weight[i] += weight;
@@ -302,6 +302,6 @@ void iso_totals_add(iso_totals *totals, const iso_model *model, const double *re
 
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values)
 {
-    for (int i = 0; i < model->values; i++)
-        values[i] = iso_metric_last_step(model->value[i].last, totals->sum[i], totals->weight[i]);
+    for (int i = 0; i < model->n_values; i++)
+        values[i] = iso_metric_last_step(model->values[i].last, totals->sum[i], totals->weight[i]);
 }

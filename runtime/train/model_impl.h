@@ -22,8 +22,8 @@ typedef struct iso_value_rule {
 
 struct iso_model {
     iso_graph *graph;
-    int inputs, outputs;
-    iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
+    int n_inputs, n_outputs;
+    iso_tensor *inputs[ISO_MAX_MODEL_INPUTS], *outputs[ISO_MAX_MODEL_OUTPUTS];
     char output_name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME]; /* that were set; "": the layer's */
     iso_status status; /* an error of the model itself, not of its graph */
     /* what iso_compile made */
@@ -32,17 +32,17 @@ struct iso_model {
     int busy;                /* the number of running iso_fit, iso_evaluate and iso_predict */
     iso_optimizer optimizer; /* with its rule's name; its no_decay is not kept */
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
-    int targets;   /* outputs that have a loss or metrics */
+    int n_targets; /* outputs that have a loss or metrics */
     bool weighted; /* they have sample weights */
-    int parts;     /* what the functions take: inputs, targets, and where `weighted` a weight for each */
-    iso_tensor *part[ISO_MAX_COMPONENTS];
+    int n_parts;   /* what the functions take: inputs, targets, and where `weighted` a weight for each */
+    iso_tensor *parts[ISO_MAX_COMPONENTS];
     iso_saved_file *initial; /* to restore from: making the first function reads its weights, compiling its
                                 optimizer state, and then it is closed; NULL: none */
     int64_t trained;         /* steps of iso_fit so far, of the runs before this one too */
     iso_function *training, *evaluation;
     iso_function *prediction[2]; /* of whole outputs, of parts; made when first needed */
-    int values, results;
-    iso_value_rule value[ISO_MAX_VALUES];
+    int n_values, n_results;
+    iso_value_rule values[ISO_MAX_VALUES];
     const char *value_name[ISO_MAX_VALUES];
 };
 
@@ -67,7 +67,7 @@ iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const cha
 /* What iso_compile asks for, with the outputs' own options in place: targets and weights become inputs of the
  * model; *loss, reported values and their tensors in `results`. Errors stay in the graph. Local. */
 typedef struct iso_results {
-    iso_tensor *tensor[ISO_MAX_FUNCTION_OUTPUTS];
+    iso_tensor *tensors[ISO_MAX_FUNCTION_OUTPUTS];
     int count;
 } iso_results;
 iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *options, iso_results *results,

@@ -102,13 +102,13 @@ iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *given, size_t
 
 iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values)
 {
-    iso_schedule schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .boundaries = count};
+    iso_schedule schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .n_boundaries = count};
     if (ISO_ANY_NULL(values) || (count > 0 && ISO_ANY_NULL(boundaries)))
-        schedule.boundaries = -1;
-    if (schedule.boundaries < 0 || count > ISO_MAX_PIECES)
+        schedule.n_boundaries = -1;
+    if (schedule.n_boundaries < 0 || count > ISO_MAX_PIECES)
         return schedule; /* iso_optimizer_check says so */
     for (int i = 0; i < count; i++)
-        schedule.boundary[i] = boundaries[i];
+        schedule.boundaries[i] = boundaries[i];
     for (int i = 0; i <= count; i++)
         schedule.value[i] = values[i];
     schedule.initial = values[0];
@@ -192,13 +192,13 @@ static iso_status check_schedule(const iso_schedule *schedule)
     if (schedule->warmup_steps < 0)
         return iso_error(ISO_INVALID, "schedule: warmup_steps is %lld, it must not be negative",
                          (long long)schedule->warmup_steps);
-    if (schedule->boundaries < 0 || schedule->boundaries > ISO_MAX_PIECES)
+    if (schedule->n_boundaries < 0 || schedule->n_boundaries > ISO_MAX_PIECES)
         return iso_error(ISO_INVALID, "schedule: %d boundaries, at most %d are possible",
-                         schedule->boundaries, ISO_MAX_PIECES);
-    for (int i = 1; i < schedule->boundaries; i++)
-        if (schedule->boundary[i] <= schedule->boundary[i - 1])
+                         schedule->n_boundaries, ISO_MAX_PIECES);
+    for (int i = 1; i < schedule->n_boundaries; i++)
+        if (schedule->boundaries[i] <= schedule->boundaries[i - 1])
             return iso_error(ISO_INVALID, "schedule: boundary %lld follows %lld, they must increase",
-                             (long long)schedule->boundary[i], (long long)schedule->boundary[i - 1]);
+                             (long long)schedule->boundaries[i], (long long)schedule->boundaries[i - 1]);
     return ISO_OK;
 }
 

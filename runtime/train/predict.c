@@ -34,13 +34,13 @@ typedef struct prediction {
 /* [rows, ...]: an output of all rows. */
 static iso_shape output_shape(const prediction *p, int output, int64_t rows)
 {
-    return iso_shape_with_rows(iso_tensor_shape(p->model->output[output]), rows);
+    return iso_shape_with_rows(iso_tensor_shape(p->model->outputs[output]), rows);
 }
 
 static iso_status check_output(const prediction *p, int output)
 {
     int64_t elements;
-    iso_shape shape = *iso_tensor_shape(p->model->output[output]);
+    iso_shape shape = *iso_tensor_shape(p->model->outputs[output]);
     if (shape.rank < 1 || shape.dim[0] != ISO_BATCH)
         return iso_error(ISO_INVALID, "predict: the model's output '%s' has no batch dimension",
                          iso_model_output_name(p->model, output));
@@ -71,14 +71,14 @@ static iso_status prepare(prediction *p)
         return iso_error(
             ISO_INVALID,
             "predict: a generator that goes until its end has no number of rows: give it .rows or .batches");
-    for (int i = 0; i < p->model->outputs; i++) {
+    for (int i = 0; i < p->model->n_outputs; i++) {
         ISO_TRY(check_output(p, i));
         p->whole = p->whole || p->options.outputs[i];
     }
     p->parts = p->options.part || p->options.file;
     if (!p->whole && !p->parts)
         return iso_error(ISO_INVALID, "predict: give .outputs, .part or .file, where the outputs are to go");
-    for (int i = 0; i < p->model->outputs && p->whole; i++)
+    for (int i = 0; i < p->model->n_outputs && p->whole; i++)
         ISO_TRY(make_room(p, i));
     ISO_TRY(iso_progress_create(p->ctx, &p->progress, .verbose = p->options.verbose));
 done:
@@ -102,8 +102,8 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
     iso_status status = ISO_OK;
     if (!*made) {
         iso_function_options options = {.parts = parts, .name = "prediction"};
-        memcpy(options.inputs, model->input, sizeof model->input);
-        memcpy(options.outputs, model->output, sizeof model->output);
+        memcpy(options.inputs, model->inputs, sizeof model->inputs);
+        memcpy(options.outputs, model->outputs, sizeof model->outputs);
         status = iso_function_create_with(model->graph, made, &options, sizeof options);
     }
     *function = *made;
@@ -113,8 +113,8 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
 /* "y", or where there are several the outputs' names; a name that is taken gets a number. */
 static void name_arrays(const prediction *p, iso_rows_array *arrays, char name[][ISO_MAX_NAME + 16])
 {
-    for (int i = 0; i < p->model->outputs; i++) {
-        const char *own = p->model->outputs > 1 ? iso_model_output_name(p->model, i) : "y";
+    for (int i = 0; i < p->model->n_outputs; i++) {
+        const char *own = p->model->n_outputs > 1 ? iso_model_output_name(p->model, i) : "y";
         snprintf(name[i], ISO_MAX_NAME, "%s", own);
         for (int k = 0, again = 0; k < i; k++)
             if (!strcmp(name[k], name[i])) {
@@ -131,12 +131,12 @@ static iso_status open_file(prediction *p)
     char name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME + 16];
     if (!p->options.file)
         return ISO_OK;
-    for (int i = 0; i < p->model->outputs; i++) {
-        arrays[i].dtype = iso_tensor_dtype(p->model->output[i]);
+    for (int i = 0; i < p->model->n_outputs; i++) {
+        arrays[i].dtype = iso_tensor_dtype(p->model->outputs[i]);
         arrays[i].shape = output_shape(p, i, iso_dataset_rows(p->data));
     }
     name_arrays(p, arrays, name);
-    return iso_rows_file_create(p->ctx, p->options.file, arrays, p->model->outputs, &p->file);
+    return iso_rows_file_create(p->ctx, p->options.file, arrays, p->model->n_outputs, &p->file);
 }
 
 /* ---- batches ---- */
@@ -151,13 +151,13 @@ static void keep_error(prediction *p, iso_status status)
 
 static void take_whole(prediction *p, int64_t rows)
 {
-    for (int i = 0; i < p->model->outputs; i++) {
+    for (int i = 0; i < p->model->n_outputs; i++) {
         int64_t each = 0;
         iso_shape row = output_shape(p, i, 1);
         if (!p->options.outputs[i] || iso_shape_count(&row, &each) != ISO_OK)
             continue;
         for (int64_t k = 0; k < rows * each; k++)
-            iso_element_set(p->options.outputs[i], iso_tensor_dtype(p->model->output[i]), p->row * each + k,
+            iso_element_set(p->options.outputs[i], iso_tensor_dtype(p->model->outputs[i]), p->row * each + k,
                             p->room[i][k]);
     }
 }

@@ -23,7 +23,7 @@ struct iso_progress {
     double begin, first, drawn; /* first: the end of the first step */
     int width;                  /* characters of the last drawing */
     /* for iso_progress_update */
-    int values;
+    int n_values;
     char name[ISO_MAX_PROGRESS][NAME_BYTES];
     const char *names[ISO_MAX_PROGRESS];
     double sum[ISO_MAX_PROGRESS];
@@ -45,8 +45,8 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     made->colored = made->bar && iso_wants_colors(stdout);
     made->clock = iso_clock;
     made->latest = options.latest;
-    while (made->values < ISO_MAX_PROGRESS && options.names[made->values]) {
-        int i = made->values++;
+    while (made->n_values < ISO_MAX_PROGRESS && options.names[made->n_values]) {
+        int i = made->n_values++;
         snprintf(made->name[i], NAME_BYTES, "%s", options.names[i]);
         made->names[i] = made->name[i];
     }
@@ -294,7 +294,7 @@ void iso_progress_draw(iso_progress *progress, const iso_logs *logs)
 {
     if (!progress->bar)
         return;
-    draw(progress, logs, progress->values ? 0 : logs->count, false);
+    draw(progress, logs, progress->n_values ? 0 : logs->count, false);
     fflush(stdout);
     progress->drawn = progress->clock();
 }
@@ -310,7 +310,7 @@ void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own)
 {
     if (!progress->prints)
         return;
-    draw(progress, logs, progress->values ? 0 : own, true);
+    draw(progress, logs, progress->n_values ? 0 : own, true);
     if (progress->bar)
         printf("\n");
     fflush(stdout);
@@ -321,17 +321,17 @@ void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own)
 
 static iso_logs shown(iso_progress *progress)
 {
-    for (int i = 0; i < progress->values; i++)
+    for (int i = 0; i < progress->n_values; i++)
         progress->shown[i] = progress->latest || !progress->done ? progress->sum[i]
                                                                  : progress->sum[i] / (double)progress->done;
-    return (iso_logs){.count = progress->values, .name = progress->names, .value = progress->shown};
+    return (iso_logs){.count = progress->n_values, .name = progress->names, .value = progress->shown};
 }
 
 void iso_progress_update(iso_progress *progress, const double *values)
 {
     if (ISO_ANY_NULL(progress, values))
         return;
-    for (int i = 0; i < progress->values; i++)
+    for (int i = 0; i < progress->n_values; i++)
         progress->sum[i] = progress->latest ? values[i] : progress->sum[i] + values[i];
     if (iso_progress_step(progress)) {
         iso_logs logs = shown(progress);

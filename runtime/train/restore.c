@@ -72,12 +72,12 @@ static iso_status read_callbacks(iso_training *t, iso_saved_file *file)
     iso_state_shards shards = {0};
     iso_status status = iso_callbacks_shards(t->callbacks, &shards);
     for (int i = 0; i < shards.count && status == ISO_OK; i++) {
-        int tensor = iso_saved_file_of(file, shards.shard[i].path);
+        int tensor = iso_saved_file_of(file, shards.shards[i].path);
         if (tensor < 0)
             status = iso_error(ISO_INVALID, "%s has no '%s', which a callback keeps",
-                               iso_saved_file_path(file), shards.shard[i].path);
+                               iso_saved_file_path(file), shards.shards[i].path);
         else
-            status = iso_saved_file_read_shard(file, tensor, &shards.shard[i]);
+            status = iso_saved_file_read_shard(file, tensor, &shards.shards[i]);
     }
     iso_state_shards_free(&shards);
     return status;

@@ -64,9 +64,9 @@ static void add_schedule(iso_text *facts, const iso_schedule *schedule)
     add_number(facts, of, "decay_steps", (double)schedule->decay_steps);
     add_number(facts, of, "warmup_steps", (double)schedule->warmup_steps);
     add_number(facts, of, "staircase", schedule->staircase);
-    for (int i = 0; i < schedule->boundaries; i++)
-        add_number(facts, of, "boundary", (double)schedule->boundary[i]);
-    for (int i = 0; schedule->boundaries && i <= schedule->boundaries; i++)
+    for (int i = 0; i < schedule->n_boundaries; i++)
+        add_number(facts, of, "boundary", (double)schedule->boundaries[i]);
+    for (int i = 0; schedule->n_boundaries && i <= schedule->n_boundaries; i++)
         add_number(facts, of, "value", schedule->value[i]);
 }
 
@@ -121,16 +121,16 @@ static void add_output(iso_text *facts, const iso_model *model, int output)
 static void describe(const iso_model *model, iso_text *facts)
 {
     iso_text_add(facts, "the seed = %" PRIu64 "\n", iso_graph_seed(model->graph));
-    iso_text_add(facts, "the model has %d inputs and %d outputs\n", model->inputs, model->outputs);
+    iso_text_add(facts, "the model has %d inputs and %d outputs\n", model->n_inputs, model->n_outputs);
     add_layers(facts, model->graph);
     add_variables(facts, model->graph);
     add_optimizer(facts, &model->optimizer);
-    for (int i = 0; i < model->outputs; i++)
+    for (int i = 0; i < model->n_outputs; i++)
         add_output(facts, model, i);
     iso_text_add(facts, "sample weights: %s\n", model->weighted ? "yes" : "no");
     iso_text_add(facts, "losses and metrics:");
-    for (int i = 0; i < model->values; i++)
-        iso_text_add(facts, " %s", model->value[i].name);
+    for (int i = 0; i < model->n_values; i++)
+        iso_text_add(facts, " %s", model->values[i].name);
     iso_text_add(facts, "\n");
 }
 

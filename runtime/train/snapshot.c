@@ -19,7 +19,7 @@ struct iso_snapshot {
 static bool has_path(const iso_state_shards *shards, const char *path)
 {
     for (int i = 0; i < shards->count; i++)
-        if (strcmp(shards->shard[i].path, path) == 0)
+        if (strcmp(shards->shards[i].path, path) == 0)
             return true;
     return false;
 }
@@ -35,10 +35,10 @@ static iso_status add_missing(iso_graph *graph, iso_state_shards *shards)
             has_path(shards, iso_variable_path(variable)))
             continue;
         iso_state_shard *grown =
-            iso_grow(shards->shard, (size_t)shards->count, (size_t)shards->count + 1, sizeof *grown);
+            iso_grow(shards->shards, (size_t)shards->count, (size_t)shards->count + 1, sizeof *grown);
         if (!grown)
             return iso_error(ISO_NO_MEMORY, "no memory for %d shards", shards->count + 1);
-        shards->shard = grown;
+        shards->shards = grown;
         grown[shards->count++] = (iso_state_shard){.path = iso_variable_path(variable),
                                                    .dtype = iso_variable_dtype(variable),
                                                    .shape = *shape,
@@ -55,8 +55,8 @@ static iso_status find_shards(iso_graph *graph, iso_state_shards *shards)
     if (status != ISO_OK)
         return status;
     for (int i = 0; i < shards->count; i++)
-        if (!iso_path_below_optimizer(shards->shard[i].path))
-            shards->shard[kept++] = shards->shard[i];
+        if (!iso_path_below_optimizer(shards->shards[i].path))
+            shards->shards[kept++] = shards->shards[i];
     shards->count = kept;
     return add_missing(graph, shards);
 }
@@ -81,16 +81,16 @@ static iso_status make_room(iso_snapshot *snapshot, const iso_state_shards *shar
     if (!snapshot->shard || !snapshot->path)
         return iso_error(ISO_NO_MEMORY, "no memory for a copy of %zu variables", count);
     for (int i = 0; i < shards->count; i++)
-        bytes += piece_room(&shards->shard[i]);
+        bytes += piece_room(&shards->shards[i]);
     iso_status status = iso_alloc(bytes, "a copy of the weights", &memory);
     if (status != ISO_OK)
         return status;
     snapshot->memory = memory;
     snapshot->count = shards->count;
     for (int i = 0; i < shards->count; i++) {
-        snapshot->shard[i] = shards->shard[i];
+        snapshot->shard[i] = shards->shards[i];
         snapshot->shard[i].data = snapshot->memory + at;
-        at += piece_room(&shards->shard[i]);
+        at += piece_room(&shards->shards[i]);
     }
     return ISO_OK;
 }
@@ -99,8 +99,8 @@ static iso_status same_shards(const iso_snapshot *snapshot, const iso_state_shar
 {
     bool same = snapshot->count == shards->count;
     for (int i = 0; same && i < shards->count; i++)
-        same = shards->shard[i].count == snapshot->shard[i].count &&
-               strcmp(shards->shard[i].path, snapshot->shard[i].path) == 0;
+        same = shards->shards[i].count == snapshot->shard[i].count &&
+               strcmp(shards->shards[i].path, snapshot->shard[i].path) == 0;
     return same ? ISO_OK
                 : iso_error(ISO_FAILED, "the graph's variables are not those that were copied earlier");
 }
@@ -108,8 +108,8 @@ static iso_status same_shards(const iso_snapshot *snapshot, const iso_state_shar
 static void copy_out(const iso_snapshot *snapshot, const iso_state_shards *shards)
 {
     for (int i = 0; i < snapshot->count; i++)
-        if (shards->shard[i].count > 0)
-            memcpy(snapshot->shard[i].data, shards->shard[i].data, shard_bytes(&shards->shard[i]));
+        if (shards->shards[i].count > 0)
+            memcpy(snapshot->shard[i].data, shards->shards[i].data, shard_bytes(&shards->shards[i]));
 }
 
 iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
@@ -165,8 +165,8 @@ iso_status iso_snapshot_put(iso_snapshot *snapshot)
         status = same_shards(snapshot, &shards);
     ISO_TRY(iso_agree(ctx, status)); /* nobody reads the old values any more */
     for (int i = 0; i < snapshot->count; i++)
-        if (shards.shard[i].count > 0)
-            memcpy(shards.shard[i].data, snapshot->shard[i].data, shard_bytes(&shards.shard[i]));
+        if (shards.shards[i].count > 0)
+            memcpy(shards.shards[i].data, snapshot->shard[i].data, shard_bytes(&shards.shards[i]));
     status = iso_agree(ctx, ISO_OK); /* nobody runs a step before all have written */
 done:
     iso_state_shards_free(&shards);
@@ -191,10 +191,10 @@ iso_status iso_snapshot_shards(iso_snapshot *snapshot, const char *path, iso_sta
     if (status != ISO_OK)
         return status;
     size_t old = (size_t)shards->count, added = (size_t)snapshot->count;
-    iso_state_shard *grown = iso_grow(shards->shard, old, old + added, sizeof *grown);
+    iso_state_shard *grown = iso_grow(shards->shards, old, old + added, sizeof *grown);
     if (!grown)
         return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", old + added);
-    shards->shard = grown;
+    shards->shards = grown;
     shards->count += snapshot->count;
     for (size_t i = 0; i < added; i++) {
         grown[old + i] = snapshot->shard[i];

@@ -101,11 +101,11 @@ static json_t *schedule(const iso_schedule *schedule)
                   schedule->warmup_target, "decay_steps", (json_int_t)schedule->decay_steps, "warmup_steps",
                   (json_int_t)schedule->warmup_steps, "staircase", schedule->staircase);
     json_t *boundaries = json_array();
-    for (int i = 0; i < schedule->boundaries; i++)
-        json_array_append_new(boundaries, json_integer(schedule->boundary[i]));
+    for (int i = 0; i < schedule->n_boundaries; i++)
+        json_array_append_new(boundaries, json_integer(schedule->boundaries[i]));
     json_object_set_new(object, "boundaries", boundaries);
     json_object_set_new(object, "values",
-                        numbers(schedule->value, schedule->boundaries ? schedule->boundaries + 1 : 0));
+                        numbers(schedule->value, schedule->n_boundaries ? schedule->n_boundaries + 1 : 0));
     return object;
 }
 
@@ -139,13 +139,13 @@ static void add_loss(iso_text *text, const iso_output_options *o)
 json_t *iso_state_loss(const iso_model *model)
 {
     iso_text text = {0};
-    for (int i = 0; i < model->outputs; i++) {
+    for (int i = 0; i < model->n_outputs; i++) {
         const iso_output_options *o = &model->objective[i];
         if (o->loss == ISO_LOSS_NONE && !o->loss_function)
             continue;
         iso_text_add(&text, "%s", text.length ? " + " : "");
         add_loss(&text, o);
-        if (model->outputs > 1)
+        if (model->n_outputs > 1)
             iso_text_add(&text, " of output %d", i);
     }
     json_t *loss = json_string(iso_text_get(&text));
@@ -186,11 +186,11 @@ static json_t *data_of(const iso_training *t)
 static json_t *sums_of(const iso_training *t)
 {
     json_t *names = json_array(), *object = json_object();
-    for (int i = 0; i < t->model->values; i++)
+    for (int i = 0; i < t->model->n_values; i++)
         json_array_append_new(names, json_string(t->model->value_name[i]));
     json_object_set_new(object, "names", names);
-    json_object_set_new(object, "sums", numbers(t->cursor.totals.sum, t->model->values));
-    json_object_set_new(object, "weights", numbers(t->cursor.totals.weight, t->model->values));
+    json_object_set_new(object, "sums", numbers(t->cursor.totals.sum, t->model->n_values));
+    json_object_set_new(object, "weights", numbers(t->cursor.totals.weight, t->model->n_values));
     return object;
 }
 

@@ -53,20 +53,20 @@ void iso_state_dict_destroy(iso_state_dict *contents)
 /* What one save writes: the model's tensors, and behind them those that callbacks keep. */
 typedef struct saving {
     iso_state_shards shards;
-    int tensors;
-    iso_saved_tensor *tensor;
+    int n_tensors;
+    iso_saved_tensor *tensors;
     const void **constant;
-    char **place; /* of the callbacks' tensors: owned */
-    int places;
+    char **places; /* of the callbacks' tensors: owned */
+    int n_places;
     iso_text state;
 } saving;
 
 static void free_saving(saving *s)
 {
-    for (int i = 0; i < s->places; i++)
-        iso_free(s->place[i]);
-    iso_free(s->place);
-    iso_free(s->tensor);
+    for (int i = 0; i < s->n_places; i++)
+        iso_free(s->places[i]);
+    iso_free(s->places);
+    iso_free(s->tensors);
     iso_free(s->constant);
     iso_state_shards_free(&s->shards);
     iso_text_free(&s->state);
@@ -86,8 +86,8 @@ static bool add_tensor(saving *s, const iso_state_shard *shard)
         iso_text_free(&place);
         return false;
     }
-    s->place[s->places++] = place.data;
-    s->tensor[s->tensors++] = (iso_saved_tensor){
+    s->places[s->n_places++] = place.data;
+    s->tensors[s->n_tensors++] = (iso_saved_tensor){
         .place = place.data, .path = shard->path, .dtype = shard->dtype, .shape = shard->shape};
     return true;
 }
@@ -98,7 +98,7 @@ static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
     const iso_state_shard **sorted = iso_new((size_t)(kept->count ? kept->count : 1) * sizeof *sorted);
     bool added = sorted != NULL;
     for (int i = 0; sorted && i < kept->count; i++)
-        sorted[i] = &kept->shard[i];
+        sorted[i] = &kept->shards[i];
     if (sorted)
         qsort(sorted, (size_t)kept->count, sizeof *sorted, by_path);
     for (int i = 0; added && i < kept->count; i++)
@@ -110,17 +110,17 @@ static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
 
 static iso_status reserve(saving *s, const iso_weight_paths *places, int more)
 {
-    size_t count = (size_t)places->tensors + (size_t)more;
-    s->tensor = iso_new((count + 1) * sizeof *s->tensor);
+    size_t count = (size_t)places->n_tensors + (size_t)more;
+    s->tensors = iso_new((count + 1) * sizeof *s->tensors);
     s->constant = iso_new((count + 1) * sizeof *s->constant);
-    s->place = iso_new(((size_t)more + 1) * sizeof *s->place);
-    if (!s->tensor || !s->constant || !s->place)
+    s->places = iso_new(((size_t)more + 1) * sizeof *s->places);
+    if (!s->tensors || !s->constant || !s->places)
         return iso_error(ISO_NO_MEMORY, "no memory for the contents of a checkpoint of %zu tensors", count);
-    if (places->tensors > 0)
-        memcpy(s->tensor, places->tensor, (size_t)places->tensors * sizeof *s->tensor);
-    if (places->constant && places->tensors > 0)
-        memcpy(s->constant, places->constant, (size_t)places->tensors * sizeof *s->constant);
-    s->tensors = places->tensors;
+    if (places->n_tensors > 0)
+        memcpy(s->tensors, places->tensors, (size_t)places->n_tensors * sizeof *s->tensors);
+    if (places->constant && places->n_tensors > 0)
+        memcpy(s->constant, places->constant, (size_t)places->n_tensors * sizeof *s->constant);
+    s->n_tensors = places->n_tensors;
     return ISO_OK;
 }
 
@@ -129,11 +129,11 @@ static iso_status append(iso_state_shards *shards, const iso_state_shards *more)
     if (more->count == 0)
         return ISO_OK;
     size_t count = (size_t)shards->count, total = count + (size_t)more->count;
-    iso_state_shard *grown = iso_grow(shards->shard, count, total, sizeof *grown);
+    iso_state_shard *grown = iso_grow(shards->shards, count, total, sizeof *grown);
     if (!grown)
         return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", total);
-    memcpy(grown + count, more->shard, (size_t)more->count * sizeof *grown);
-    *shards = (iso_state_shards){.count = (int)total, .shard = grown};
+    memcpy(grown + count, more->shards, (size_t)more->count * sizeof *grown);
+    *shards = (iso_state_shards){.count = (int)total, .shards = grown};
     return ISO_OK;
 }
 
@@ -142,8 +142,8 @@ static void keep_weights(iso_state_shards *shards)
 {
     int kept = 0;
     for (int i = 0; i < shards->count; i++)
-        if (!iso_path_below_optimizer(shards->shard[i].path))
-            shards->shard[kept++] = shards->shard[i];
+        if (!iso_path_below_optimizer(shards->shards[i].path))
+            shards->shards[kept++] = shards->shards[i];
     shards->count = kept;
 }
 
@@ -168,16 +168,16 @@ done:
 iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *training, iso_saver *saver,
                                const char *path, bool best, iso_status *last)
 {
-    saving s = {.tensors = 0};
+    saving s = {.n_tensors = 0};
     iso_context *ctx = iso_graph_context(contents->model->graph);
     iso_status status = iso_agree(ctx, collect(contents, training, &s));
     if (status == ISO_OK)
         status = iso_saver_save(saver, path,
-                                &(iso_file_spec){.tensors = s.tensors,
-                                                 .tensor = s.tensor,
+                                &(iso_file_spec){.n_tensors = s.n_tensors,
+                                                 .tensors = s.tensors,
                                                  .constant = s.constant,
+                                                 .n_groups = contents->places.n_groups,
                                                  .groups = contents->places.groups,
-                                                 .group = contents->places.group,
                                                  .state = s.state.data,
                                                  .number = training ? (uint64_t)training->cursor.trained : 0},
                                 &s.shards, best, last);
@@ -284,11 +284,11 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
     int in_file = 0, in_model = 0;
     for (int i = 0; i < iso_saved_file_tensors(file); i++)
         in_file += is_optimizers(iso_saved_file_tensor(file, i)->place);
-    for (int i = 0; i < places->tensors; i++)
-        in_model += is_optimizers(places->tensor[i].place);
-    for (int i = 0; i < places->groups; i++)
-        if (strcmp(places->group[i].place, "/optimizer/vars") == 0)
-            ours = places->group[i].name;
+    for (int i = 0; i < places->n_tensors; i++)
+        in_model += is_optimizers(places->tensors[i].place);
+    for (int i = 0; i < places->n_groups; i++)
+        if (strcmp(places->groups[i].place, "/optimizer/vars") == 0)
+            ours = places->groups[i].name;
     if (in_file == 0 || !ours)
         return false;
     if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
@@ -309,10 +309,10 @@ static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
 static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *places, bool optimizer)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < places->tensors; i++)
-        if (places->tensor[i].path && (optimizer || !iso_path_below_optimizer(places->tensor[i].path)) &&
-            !may_lack(file, &places->tensor[i]))
-            ISO_TRY(check_tensor(file, &places->tensor[i]));
+    for (int i = 0; i < places->n_tensors; i++)
+        if (places->tensors[i].path && (optimizer || !iso_path_below_optimizer(places->tensors[i].path)) &&
+            !may_lack(file, &places->tensors[i]))
+            ISO_TRY(check_tensor(file, &places->tensors[i]));
     ISO_TRY(check_all_known(file, places));
 done:
     return status;
@@ -320,9 +320,9 @@ done:
 
 static const iso_saved_tensor *tensor_of(const iso_weight_paths *places, const char *path)
 {
-    for (int i = 0; i < places->tensors; i++)
-        if (places->tensor[i].path && strcmp(places->tensor[i].path, path) == 0)
-            return &places->tensor[i];
+    for (int i = 0; i < places->n_tensors; i++)
+        if (places->tensors[i].path && strcmp(places->tensors[i].path, path) == 0)
+            return &places->tensors[i];
     return NULL;
 }
 
@@ -333,7 +333,7 @@ static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_
     iso_state_shards shards = {0};
     iso_status status = iso_graph_shards(model->graph, &shards);
     for (int i = 0; i < shards.count && status == ISO_OK; i++) {
-        const iso_state_shard *shard = &shards.shard[i];
+        const iso_state_shard *shard = &shards.shards[i];
         if (!(iso_path_below_optimizer(shard->path) ? optimizer : weights))
             continue;
         const iso_saved_tensor *tensor = tensor_of(places, shard->path);

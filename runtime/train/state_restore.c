@@ -108,10 +108,10 @@ static iso_status read_running(const json_t *state, const iso_training *t, iso_t
         !read_sums(json_object_get(running, "weights"), weight, count))
         return iso_error(ISO_INVALID, "its state has no running sums of the metrics");
     for (int i = 0; i < count; i++)
-        for (int k = 0; k < t->model->values; k++) {
+        for (int k = 0; k < t->model->n_values; k++) {
             const char *name = json_string_value(json_array_get(names, (size_t)i));
             bool old =
-                name && i == k && count == t->model->values && is_old_name(name, t->model->value_name[k]);
+                name && i == k && count == t->model->n_values && is_old_name(name, t->model->value_name[k]);
             if (!name || (!old && strcmp(name, t->model->value_name[k]) != 0))
                 continue;
             totals->sum[k] = sum[i];

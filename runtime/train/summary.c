@@ -112,22 +112,22 @@ static int64_t layer_parameters(const iso_graph *graph, const char *layer)
 static void shapes_text(const iso_layer_call *call, iso_text *text)
 {
     char shape[200];
-    for (int i = 0; i < call->outputs; i++) {
-        shape_text(iso_tensor_shape(call->output[i]), shape, sizeof shape);
+    for (int i = 0; i < call->n_outputs; i++) {
+        shape_text(iso_tensor_shape(call->outputs[i]), shape, sizeof shape);
         iso_text_add(text, "%s%s%s",
-                     i                   ? ", "
-                     : call->outputs > 1 ? "["
-                                         : "",
-                     shape, i > 0 && i == call->outputs - 1 ? "]" : "");
+                     i                     ? ", "
+                     : call->n_outputs > 1 ? "["
+                                           : "",
+                     shape, i > 0 && i == call->n_outputs - 1 ? "]" : "");
     }
 }
 
 /* Which of its operation's calls a call is. */
 static int number_of_call(const iso_topology *net, int call)
 {
-    const iso_operation *operation = &net->operation[net->call[call].operation];
+    const iso_operation *operation = &net->operations[net->calls[call].operation];
     int number = 0;
-    while (number < operation->calls - 1 && operation->call[number] != call)
+    while (number < operation->n_calls - 1 && operation->calls[number] != call)
         number++;
     return number;
 }
@@ -135,14 +135,14 @@ static int number_of_call(const iso_topology *net, int call)
 /* "dense[0][0], flat[0][0]": layer, its call, that one's output. */
 static void connections_text(const iso_topology *net, const iso_operation *operation, iso_text *text)
 {
-    for (int k = 0; k < operation->calls; k++) {
-        const iso_layer_call *call = &net->call[operation->call[k]];
-        for (int i = 0; i < call->inputs; i++) {
+    for (int k = 0; k < operation->n_calls; k++) {
+        const iso_layer_call *call = &net->calls[operation->calls[k]];
+        for (int i = 0; i < call->n_inputs; i++) {
             const iso_layer_call_output *from = &call->from[i];
             if (from->call < 0)
                 continue;
             iso_text_add(text, "%s%s[%d][%d]", text->length ? ", " : "",
-                         net->operation[net->call[from->call].operation].name,
+                         net->operations[net->calls[from->call].operation].name,
                          number_of_call(net, from->call), from->output);
         }
     }
@@ -155,7 +155,7 @@ static void operation_row(const table *t, const iso_operation *operation)
     iso_text layer = {0}, shape = {0}, from = {0};
     char count[32];
     iso_text_add(&layer, "%s (%s)", operation->name, operation->type);
-    shapes_text(&t->net.call[operation->call[operation->calls - 1]], &shape);
+    shapes_text(&t->net.calls[operation->calls[operation->n_calls - 1]], &shape);
     connections_text(&t->net, operation, &from);
     bool weights = operation->kind == ISO_OPERATION_LAYER || operation->kind == ISO_OPERATION_BLOCK;
     with_commas(weights ? layer_parameters(t->graph, operation->name) : 0, count);
@@ -170,15 +170,16 @@ static void operation_row(const table *t, const iso_operation *operation)
 static bool is_chain(const iso_topology *net)
 {
     int taken = 0;
-    for (int k = 0; k < net->calls; k++) {
+    for (int k = 0; k < net->n_calls; k++) {
         int from = 0;
-        for (int i = 0; i < net->call[k].inputs; i++)
-            from += net->call[k].from[i].call >= 0;
+        for (int i = 0; i < net->calls[k].n_inputs; i++)
+            from += net->calls[k].from[i].call >= 0;
         if (from > 1)
             return false;
         taken += from;
     }
-    return net->calls == net->operations && net->inputs == 1 && net->outputs == 1 && taken == net->calls - 1;
+    return net->n_calls == net->n_operations && net->n_inputs == 1 && net->n_outputs == 1 &&
+           taken == net->n_calls - 1;
 }
 
 static void total(FILE *out, const char *what, int64_t parameters, double bytes)
@@ -216,10 +217,10 @@ static void print_table(const table *t)
     rule(t, "┏", "━", "┳", "┓");
     row(t, "┃", (const char *const[]){"Layer (type)", "Output Shape", "Param #", "Connected to"});
     rule(t, "┡", "━", "╇", "┩");
-    for (int i = 0; i < t->net.operations; i++) {
+    for (int i = 0; i < t->net.n_operations; i++) {
         if (i)
             rule(t, "├", "─", "┼", "┤");
-        operation_row(t, &t->net.operation[i]);
+        operation_row(t, &t->net.operations[i]);
     }
     rule(t, "└", "─", "┴", "┘");
     totals(t->out, t->graph);
@@ -231,7 +232,7 @@ void iso_model_summary(iso_model *model, FILE *out)
         return;
     table t = {.out = out, .graph = model->graph};
     if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK ||
-        iso_topology_create(model->graph, model->input, model->inputs, model->output, model->outputs,
+        iso_topology_create(model->graph, model->inputs, model->n_inputs, model->outputs, model->n_outputs,
                             &t.net) != ISO_OK) {
         fprintf(out, "a model that could not be built: %s\n", iso_error_message());
         return;

@@ -50,7 +50,7 @@ POINTERS = {
     "iso_plan_report **": "&f->made.report",
     "iso_fingerprint *": "&f->fingerprint",
     "iso_state_shards *": "&f->made.shards",
-    "iso_state_shard *": "f->shards.shard",
+    "iso_state_shard *": "f->shards.shards",
     "iso_batch *": "f->batch",
     "iso_batch **": "&f->made.batch",
     "iso_dataset *": "f->data",

@@ -191,8 +191,8 @@ static inline void run_kernel(const trial *t, const iso_backend *backend, result
 {
     iso_fault fault = {0};
     iso_kernel_call call = {.attrs = &t->attrs,
-                            .inputs = t->inputs,
-                            .outputs = t->outputs,
+                            .n_inputs = t->inputs,
+                            .n_outputs = t->outputs,
                             .in = t->in,
                             .out = r->out,
                             .info = &step_info,
@@ -328,8 +328,8 @@ static inline void check_parts(const trial *t, const result *want)
 {
     iso_fault fault = {0};
     iso_kernel_call call = {.attrs = &t->attrs,
-                            .inputs = t->inputs,
-                            .outputs = t->outputs,
+                            .n_inputs = t->inputs,
+                            .n_outputs = t->outputs,
                             .in = t->in,
                             .out = (iso_array *)want->out,
                             .info = &step_info,

@@ -112,7 +112,7 @@ static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
         b->shard[t].data = at;
         at += (size_t)b->shard[t].count * 4;
     }
-    b->contents = (iso_file_spec){.tensors = TENSORS, .tensor = b->tensor, .state = "{}", .number = 1};
+    b->contents = (iso_file_spec){.n_tensors = TENSORS, .tensors = b->tensor, .state = "{}", .number = 1};
     b->shards = (iso_state_shards){TENSORS, b->shard};
 done:
     return status;

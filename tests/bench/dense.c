@@ -88,7 +88,7 @@ static void free_network(network *net)
 static iso_status time_steps(const network *net, float *x, int64_t width, int64_t rows, double *seconds)
 {
     iso_batch batch = {.rows = rows,
-                       .components = 1,
+                       .n_components = 1,
                        .shape = {ISO_SHAPE(width)},
                        .dtype = {ISO_F32},
                        .read = read_rows,

@@ -54,7 +54,7 @@ static iso_status measure(iso_context *ctx, int blocks, const char *mesh_text, c
     begin = iso_clock();
     ISO_TRY(iso_function_plan(graph, 16 * (int64_t)iso_mesh_slots(mesh), 8, &options, &report));
     times->plan = iso_clock() - begin;
-    times->ops = report->ops;
+    times->ops = report->n_ops;
 done:
     iso_plan_report_destroy(report);
     iso_graph_destroy(graph);

@@ -97,11 +97,11 @@ static void expect_mark(int file, const iso_commit_record *expected)
     ck_assert(found);
     ck_assert_uint_eq(record.number, expected->number);
     ck_assert_uint_eq(record.hdf5_bytes, expected->hdf5_bytes);
-    ck_assert_int_eq(record.tensors, expected->tensors);
-    for (int t = 0; t < record.tensors; t++)
-        ck_assert(record.tensor[t].offset == expected->tensor[t].offset &&
-                  record.tensor[t].bytes == expected->tensor[t].bytes &&
-                  record.tensor[t].crc == expected->tensor[t].crc);
+    ck_assert_int_eq(record.n_tensors, expected->n_tensors);
+    for (int t = 0; t < record.n_tensors; t++)
+        ck_assert(record.tensors[t].offset == expected->tensors[t].offset &&
+                  record.tensors[t].bytes == expected->tensors[t].bytes &&
+                  record.tensors[t].crc == expected->tensors[t].crc);
     check_ok(iso_commit_record_check_others(file, "file", &record));
     iso_commit_record_free(&record);
 }
@@ -179,7 +179,7 @@ static void expect_refused(const iso_commit_record *record, const char *part)
 START_TEST(test_made_up_marks)
 {
     iso_commit_tensor t[2] = {{10, 20, 0}, {30, 71, 0}};
-    iso_commit_record record = {.hdf5_bytes = 100, .tensors = 2, .tensor = t};
+    iso_commit_record record = {.hdf5_bytes = 100, .n_tensors = 2, .tensors = t};
     expect_refused(&record, "outside of the file");
     t[1] = (iso_commit_tensor){UINT64_MAX - 10, 100, 0};
     expect_refused(&record, "outside of the file");

@@ -89,7 +89,7 @@ static size_t place_of(const char *name, int tensor)
     bool found = false;
     int file = open(in_folder(folder, name), O_RDONLY);
     check_ok(iso_commit_record_read(file, name, &found, &record));
-    size_t place = (size_t)record.tensor[tensor].offset;
+    size_t place = (size_t)record.tensors[tensor].offset;
     iso_commit_record_free(&record);
     close(file);
     meet();

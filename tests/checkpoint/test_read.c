@@ -233,10 +233,10 @@ static void save_small(void)
                                      (void *)(uintptr_t)small_values(t),
                                      is_chief()};
     }
-    iso_file_spec contents = {.tensors = SMALL,
-                              .groups = 1,
-                              .tensor = small_tensor,
-                              .group = &group,
+    iso_file_spec contents = {.n_tensors = SMALL,
+                              .n_groups = 1,
+                              .tensors = small_tensor,
+                              .groups = &group,
                               .state = "{\"step\": 3}",
                               .number = 3};
     small_path = save("small.weights.h5", &contents, &(iso_state_shards){SMALL, shard});
@@ -368,10 +368,10 @@ START_TEST(test_mark_of_another_file)
         bool found = false;
         int file = open(path, O_RDWR);
         check_ok(iso_commit_record_read(file, path, &found, &record));
-        uint64_t place = record.tensor[0].offset;
-        ck_assert(found && record.tensor[0].bytes == record.tensor[6].bytes);
-        record.tensor[0].offset = record.tensor[6].offset;
-        record.tensor[6].offset = place;
+        uint64_t place = record.tensors[0].offset;
+        ck_assert(found && record.tensors[0].bytes == record.tensors[6].bytes);
+        record.tensors[0].offset = record.tensors[6].offset;
+        record.tensors[6].offset = place;
         check_ok(iso_commit_record_write(file, path, &record));
         iso_commit_record_free(&record);
         close(file);

@@ -54,10 +54,10 @@ static void check_tensor(int file, const iso_commit_record *record, int t, int v
     size_t bytes = made_bytes(&state.tensor[t]);
     void *expected = made_values(&state.tensor[t], t, version);
     char *found = malloc(bytes + 1);
-    ck_assert_uint_eq(record->tensor[t].bytes, bytes);
-    ck_assert_int_eq(pread(file, found, bytes, (off_t)record->tensor[t].offset), bytes);
+    ck_assert_uint_eq(record->tensors[t].bytes, bytes);
+    ck_assert_int_eq(pread(file, found, bytes, (off_t)record->tensors[t].offset), bytes);
     ck_assert_msg(memcmp(found, expected, bytes) == 0, "'%s' has other bytes", state.tensor[t].place);
-    ck_assert_msg(record->tensor[t].crc == crc32(0, expected, (uInt)bytes), "'%s' has another checksum",
+    ck_assert_msg(record->tensors[t].crc == crc32(0, expected, (uInt)bytes), "'%s' has another checksum",
                   state.tensor[t].place);
     free(expected);
     free(found);
@@ -74,7 +74,7 @@ static void check_raw(const char *path, int version)
     ck_assert(found);
     check_ok(iso_commit_record_check_others(file, path, &record));
     ck_assert_uint_eq(record.number, 1000 + (uint64_t)version);
-    ck_assert_int_eq(record.tensors, MADE_TENSORS);
+    ck_assert_int_eq(record.n_tensors, MADE_TENSORS);
     for (int t = 0; t < MADE_TENSORS; t++)
         check_tensor(file, &record, t, version);
     iso_commit_record_free(&record);
@@ -259,10 +259,10 @@ START_TEST(test_layout_changes)
     state.contents.state = text;
     save("a.weights.h5", false);
     check_file("a.weights.h5", 0);
-    state.contents.tensors -= 2;
+    state.contents.n_tensors -= 2;
     state.contents.state = "{}";
     save("b.weights.h5", false);
-    state.contents.tensors += 2;
+    state.contents.n_tensors += 2;
     state.contents.state = "{\"again\": 1}";
     save("a.weights.h5", false);
     check_file("a.weights.h5", 0);

@@ -75,7 +75,7 @@ static void draw_sources(random_state *r, scene *s, pull_case *p)
 {
     int few = (int)draw(r, 0, 2);
     p->count = 0;
-    for (int slot = 0; slot < s->topology.slots; slot++) {
+    for (int slot = 0; slot < s->topology.n_slots; slot++) {
         if (few == 0 && draw(r, 0, 3))
             continue;
         iso_source *source = &p->source[p->count++];
@@ -95,12 +95,13 @@ static void draw_sources(random_state *r, scene *s, pull_case *p)
 static void draw_scene(random_state *r, scene *s, int per_host, int threads)
 {
     int ranks = iso_ranks(ctx);
-    *s = (scene){
-        .topology = {
-            .slots = (int)draw(r, 1, MOST_SLOTS), .ranks = ranks, .rank = iso_rank(ctx), .threads = threads}};
+    *s = (scene){.topology = {.n_slots = (int)draw(r, 1, MOST_SLOTS),
+                              .n_ranks = ranks,
+                              .rank = iso_rank(ctx),
+                              .n_threads = threads}};
     bool blocks = draw(r, 0, 1);
-    for (int slot = 0; slot < s->topology.slots; slot++)
-        s->rank_of_slot[slot] = blocks ? slot * ranks / s->topology.slots : (int)draw(r, 0, ranks - 1);
+    for (int slot = 0; slot < s->topology.n_slots; slot++)
+        s->rank_of_slot[slot] = blocks ? slot * ranks / s->topology.n_slots : (int)draw(r, 0, ranks - 1);
     pretend_hosts(ctx, per_host, s->host_of_rank);
     s->topology.rank_of_slot = s->rank_of_slot;
     s->topology.host_of_rank = s->host_of_rank;
@@ -108,7 +109,7 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
     s->pulls = (int)draw(r, 1, MOST_PULLS);
     for (int i = 0; i < s->pulls; i++) {
         pull_case *p = &s->pull[i];
-        *p = (pull_case){.slot = (int)draw(r, 0, s->topology.slots - 1), .target = i, .number = -1};
+        *p = (pull_case){.slot = (int)draw(r, 0, s->topology.n_slots - 1), .target = i, .number = -1};
         p->dtype = types[draw(r, 0, 2)];
         p->reduce = draw(r, 0, 4) ? ISO_SUM : ISO_MAX;
         p->region = random_region(r);
@@ -118,7 +119,7 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
             int target = p->target;
             *p = s->pull[i - 1];
             p->target = target;
-            p->slot = (int)draw(r, 0, s->topology.slots - 1);
+            p->slot = (int)draw(r, 0, s->topology.n_slots - 1);
             if (p->region.rank > 0 && p->region.extent[0] > 1 && draw(r, 0, 1)) { /* a part of it */
                 p->region.offset[0]++;
                 p->region.extent[0] = draw(r, 1, p->region.extent[0] - 1);
@@ -281,7 +282,7 @@ typedef struct worker {
 
 static bool is_mine(const worker *w, int slot)
 {
-    return w->s->rank_of_slot[slot] == w->s->topology.rank && slot % w->s->topology.threads == w->thread;
+    return w->s->rank_of_slot[slot] == w->s->topology.rank && slot % w->s->topology.n_threads == w->thread;
 }
 
 static void *work(void *argument)
@@ -289,7 +290,7 @@ static void *work(void *argument)
     worker *w = argument;
     scene *s = w->s;
     iso_exchange_begin(s->exchange, w->thread);
-    for (int slot = 0; slot < s->topology.slots; slot++)
+    for (int slot = 0; slot < s->topology.n_slots; slot++)
         if (is_mine(w, slot))
             iso_exchange_pull(s->exchange, slot);
     for (int i = 0; i < s->pulls; i++)
@@ -304,10 +305,10 @@ static void run_once(scene *s, int run)
     worker workers[2] = {{s, 0, run}, {s, 1, run}};
     pthread_t other;
     fill_sources(s, run);
-    if (s->topology.threads == 2)
+    if (s->topology.n_threads == 2)
         ck_assert(!pthread_create(&other, NULL, work, &workers[1]));
     work(&workers[0]);
-    if (s->topology.threads == 2)
+    if (s->topology.n_threads == 2)
         pthread_join(other, NULL);
     for (int i = 0; i < s->pulls; i++)
         if (s->rank_of_slot[s->pull[i].slot] == s->topology.rank)
@@ -338,7 +339,7 @@ static void build(scene *s)
 /* Pulled bytes are those of the plan, and the plan's do not depend on who hosts what. */
 static void check_traffic(const scene *s)
 {
-    for (int slot = 0; slot < s->topology.slots; slot++) {
+    for (int slot = 0; slot < s->topology.n_slots; slot++) {
         if (s->rank_of_slot[slot] != s->topology.rank)
             continue;
         uint64_t bytes = 0;

@@ -50,7 +50,7 @@ static void try_areas(void)
     iso_fabric *fabric = make(&topology);
     ck_assert(iso_fabric_reserve(fabric, 1000, 5000) == ISO_OK);
     for (size_t bytes = 1000; bytes < 5000000; bytes *= 4) {
-        for (int slot = 0; slot < topology.slots; slot++) {
+        for (int slot = 0; slot < topology.n_slots; slot++) {
             char *area = iso_fabric_slot_area(fabric, slot);
             ck_assert((area != NULL) == (host_of_rank[rank_of_slot[slot]] == host_of_rank[topology.rank]));
             ck_assert((uintptr_t)area % 4096 == 0);
@@ -63,7 +63,7 @@ static void try_areas(void)
         if (bytes == 1000)
             memset(host, 77, 5000);
         iso_fabric_barrier(fabric, 0);
-        for (int slot = 0; slot < topology.slots; slot++) {
+        for (int slot = 0; slot < topology.n_slots; slot++) {
             const char *area = iso_fabric_slot_area(fabric, slot);
             ck_assert(!area || (area[0] == slot + 1 && area[bytes - 1] == slot + 1));
         }
@@ -113,7 +113,7 @@ static void *walk(void *argument)
         *(int *)iso_fabric_slot_area(w->fabric, w->slot) = round;
         w->rank_only ? iso_fabric_rank_barrier(w->fabric, w->thread)
                      : iso_fabric_barrier(w->fabric, w->thread);
-        for (int slot = 0; slot < topology->slots; slot++) {
+        for (int slot = 0; slot < topology->n_slots; slot++) {
             const int *area = iso_fabric_slot_area(w->fabric, slot);
             bool meets = w->rank_only ? rank_of_slot[slot] == topology->rank : area != NULL;
             w->wrong += meets && *area != round;
@@ -163,7 +163,7 @@ START_TEST(copies_of_ones_own_need_nobody)
     ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "slice", &exchange) == ISO_OK);
     iso_box region = {1, {3}, {5}};
-    for (int slot = 0; slot < topology.slots; slot++) {
+    for (int slot = 0; slot < topology.n_slots; slot++) {
         iso_source source = whole_of(slot, 10);
         ck_assert(iso_exchange_add(exchange, slot, 0, &region, ISO_F32, ISO_SUM, &region, &source, 1, NULL) ==
                   ISO_OK);
@@ -199,11 +199,11 @@ START_TEST(a_host_sends_one_partial_sum)
     ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
     iso_source sources[64];
-    for (int slot = 0; slot < topology.slots; slot++)
+    for (int slot = 0; slot < topology.n_slots; slot++)
         sources[slot] = whole_of(slot, N);
-    for (int slot = 0; slot < topology.slots; slot++)
+    for (int slot = 0; slot < topology.n_slots; slot++)
         ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole, sources,
-                                   topology.slots, NULL) == ISO_OK);
+                                   topology.n_slots, NULL) == ISO_OK);
     ck_assert(iso_exchange_commit(exchange) == ISO_OK);
     double crossed = 0, all[64], sum = 0;
     for (int slot = topology.rank * 4; slot < topology.rank * 4 + 4; slot++)
@@ -233,11 +233,11 @@ START_TEST(what_crosses_hosts_is_counted)
     ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
     iso_source sources[64];
-    for (int slot = 0; slot < topology.slots; slot++)
+    for (int slot = 0; slot < topology.n_slots; slot++)
         sources[slot] = whole_of(slot, N);
-    for (int slot = 0; slot < topology.slots; slot++)
+    for (int slot = 0; slot < topology.n_slots; slot++)
         ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole, sources,
-                                   topology.slots, NULL) == ISO_OK);
+                                   topology.n_slots, NULL) == ISO_OK);
     int first = topology.rank * 4;
     for (int i = 0; i < 4; i++)
         iso_exchange_bind(exchange, first + i, 0, out[i]);
@@ -262,7 +262,7 @@ START_TEST(what_crosses_hosts_is_counted)
         crossed += all[2 * rank];
         pulled += all[2 * rank + 1];
     }
-    double slots = topology.slots, element = sizeof(float);
+    double slots = topology.n_slots, element = sizeof(float);
     ck_assert_msg(crossed == RUNS * N * element * hosts * (hosts - 1), "%g bytes crossed", crossed);
     ck_assert_msg(pulled == RUNS * N * element * slots * (slots - 1), "%g bytes were taken", pulled);
     iso_exchange_destroy(exchange);
@@ -351,16 +351,16 @@ START_TEST(exchanges_travel_together_in_shared_buffers)
         iso_exchange *exchange[3];
         ck_assert(iso_fabric_reserve(fabric, 3 * PARTS * sizeof(float), 0) == ISO_OK);
         for (int k = 0; k < 3; k++)
-            exchange[k] = make_sum(fabric, topology.slots, k);
+            exchange[k] = make_sum(fabric, topology.n_slots, k);
         share(fabric, exchange, 0);
         for (int k = 0; k < 3; k++) {
             ck_assert(iso_exchange_commit(exchange[k]) == ISO_OK);
             iso_exchange_bind(exchange[k], topology.rank, 0, got[k]);
         }
         for (int run = 0; run < 4; run++)
-            run_three(fabric, exchange, topology.slots, run, got);
+            run_three(fabric, exchange, topology.n_slots, run, got);
         share(fabric, exchange, 100000); /* they move into larger buffers */
-        run_three(fabric, exchange, topology.slots, 5, got);
+        run_three(fabric, exchange, topology.n_slots, 5, got);
         for (int k = 0; k < 3; k++)
             iso_exchange_destroy(exchange[k]);
         iso_fabric_destroy(fabric);
@@ -379,7 +379,7 @@ START_TEST(the_tree_splits_at_powers_of_two)
     ck_assert_int_eq(iso_tree_cut(hosts, 11, 0, nodes), 8);
     ck_assert_int_eq(iso_tree_cut(hosts, 11, 5, nodes), 7);
     ck_assert(nodes[0].begin == 0 && nodes[0].count == 2 && nodes[1].begin == 2 && nodes[1].count == 2 &&
-              nodes[1].folds == 1);
+              nodes[1].n_folds == 1);
 }
 END_TEST
 
@@ -389,7 +389,7 @@ START_TEST(wrong_topologies_are_refused)
 {
     iso_fabric *fabric = NULL;
     iso_topology topology = topology_of(1, 1, 1);
-    topology.threads = 0;
+    topology.n_threads = 0;
     ck_assert(iso_fabric_create(&topology, iso_communicator(ctx), sum, sum, &fabric) == ISO_INVALID);
     topology = topology_of(1, 1, 1);
     rank_of_slot[0] = 1000;
@@ -445,7 +445,7 @@ static void make_and_destroy(int ranks_per_host)
     iso_source sources[2] = {whole_of(0, 10), whole_of(1, 10)};
     ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "all", &exchange) == ISO_OK);
-    for (int slot = 0; slot < topology.slots; slot++)
+    for (int slot = 0; slot < topology.n_slots; slot++)
         ck_assert(iso_exchange_add(exchange, slot, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
                   ISO_OK);
     ck_assert(iso_exchange_commit(exchange) == ISO_OK);

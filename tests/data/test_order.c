@@ -350,7 +350,7 @@ START_TEST(test_parts_of_a_batch)
     OK(iso_dataset_batch(ds, ROWS));
     OK(iso_dataset_next(ds, &batch));
     ck_assert_int_eq(batch->rows, ROWS);
-    ck_assert_int_eq(batch->components, 2);
+    ck_assert_int_eq(batch->n_components, 2);
     OK(batch->read(batch, 0, 0, ROWS, ISO_I32, all));
     for (int64_t begin = 0; begin < ROWS; begin += 7) {
         int64_t count = begin + 7 < ROWS ? 7 : ROWS - begin;

@@ -256,10 +256,10 @@ START_TEST(classes_are_never_gathered)
         iso_function *function = make_function(&n, true);
         const iso_program *program = function->program;
         int shards = 0;
-        for (int i = 0; i < program->steps; i++) {
-            const iso_program_step *step = &program->step[i];
-            const iso_program_value *from = &program->value[step->input[0]],
-                                    *to = &program->value[step->output[0]];
+        for (int i = 0; i < program->n_steps; i++) {
+            const iso_program_step *step = &program->steps[i];
+            const iso_program_value *from = &program->values[step->input[0]],
+                                    *to = &program->values[step->output[0]];
             shards += step->op && strncmp(step->op->type->name, "class_", 6) == 0;
             int last = from->tensor->shape.rank - 1;
             bool has_classes = last >= 0 && from->tensor->shape.dim[last] == CLASSES;
@@ -281,8 +281,8 @@ START_TEST(statistics_are_computed_once)
     begin(&n, "data=1,model=4", "-, model", ISO_F64, ISO_I32);
     iso_function *function = make_function(&n, true);
     int maxima = 0;
-    for (int i = 0; i < function->program->steps; i++) {
-        const iso_op *op = function->program->step[i].op;
+    for (int i = 0; i < function->program->n_steps; i++) {
+        const iso_op *op = function->program->steps[i].op;
         maxima += op && strcmp(op->type->name, "class_max") == 0;
     }
     ck_assert_int_eq(maxima, 4); /* of z; of the log of its softmax; of integers; of what is true */

@@ -430,9 +430,9 @@ START_TEST(a_block_has_the_last_word)
     iso_graph_distribute(g, distribution);
     check_ok(iso_function_create(g, &function, .inputs = {x}, .outputs = {z}));
     iso_layout last = {0};
-    for (int v = 0; v < function->program->values; v++)
-        if (function->program->value[v].tensor == y)
-            last = function->program->value[v].layout;
+    for (int v = 0; v < function->program->n_values; v++)
+        if (function->program->values[v].tensor == y)
+            last = function->program->values[v].layout;
     char text[ISO_LAYOUT_TEXT];
     ck_assert_str_eq(iso_layout_text(mesh, &last, text, sizeof text), "-, data+model");
     iso_function_destroy(function);

@@ -223,7 +223,7 @@ static const iso_batch *spoil(faulty *f, int how, int rank)
     if (iso_rank(ctx) != rank)
         return batch;
     batch->rows = how == NO_ROWS ? 0 : batch->rows;
-    batch->components = how == FEW_COMPONENTS ? 2 : batch->components;
+    batch->n_components = how == FEW_COMPONENTS ? 2 : batch->n_components;
     batch->dtype[1] = how == NO_TYPE ? ISO_DTYPE_NONE : batch->dtype[1];
     if (how == WRONG_SHAPE)
         batch->shape[0] = ISO_SHAPE(3);

@@ -47,7 +47,7 @@ static double *train(const char *mesh_text, int64_t columns, int64_t rows, bool 
     check_ok(iso_function_create(graph, &function, .inputs = {x}, .outputs = {sum}, .updates = {update},
                                  .training = true));
     iso_batch batch = {
-        .rows = rows, .components = 1, .shape = {ISO_SHAPE(INPUTS)}, .dtype = {ISO_F32}, .read = read_rows};
+        .rows = rows, .n_components = 1, .shape = {ISO_SHAPE(INPUTS)}, .dtype = {ISO_F32}, .read = read_rows};
     for (int step = 0; step < STEPS; step++)
         check_ok(iso_function_run(function, &batch, &loss));
     *count = HIDDEN * columns;

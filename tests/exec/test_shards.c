@@ -63,8 +63,8 @@ static const tally *tally_all(const trial *t)
     iso_state_shards shards;
     check_ok(iso_graph_shards(t->net.graph, &shards));
     for (int i = 0; i < shards.count; i++) {
-        ck_assert_int_gt(shards.shard[i].count, 0);
-        count_piece(t->net.graph, &shards.shard[i], mine);
+        ck_assert_int_gt(shards.shards[i].count, 0);
+        count_piece(t->net.graph, &shards.shards[i], mine);
     }
     iso_state_shards_free(&shards);
     check_ok(iso_gather_all(ctx, mine, sizeof *mine, all));

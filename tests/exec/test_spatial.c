@@ -230,20 +230,20 @@ static bool is_shared(const setting *from, const iso_op *op)
 
 static bool is_image(const iso_program *program, int value)
 {
-    const iso_shape *shape = &program->value[value].tensor->shape;
+    const iso_shape *shape = &program->values[value].tensor->shape;
     return shape->rank >= 3 && shape->dim[0] == ISO_BATCH;
 }
 
 /* Reshards of images leave height and width cut as they are. */
 static void check_reshard(const trial *t, const iso_program *program, const iso_program_step *step)
 {
-    const iso_layout *from = &program->value[step->input[0]].layout,
-                     *to = &program->value[step->output[0]].layout;
+    const iso_layout *from = &program->values[step->input[0]].layout,
+                     *to = &program->values[step->output[0]].layout;
     for (int d = 1; d <= 2 && is_image(program, step->input[0]); d++)
         ck_assert_msg(from->dim[d].count == 0 || (from->dim[d].count == to->dim[d].count &&
                                                   from->dim[d].axis[0] == to->dim[d].axis[0]),
                       "%s: %s is gathered along dimension %d", t->what,
-                      iso_tensor_name(program->value[step->input[0]].tensor), d);
+                      iso_tensor_name(program->values[step->input[0]].tensor), d);
 }
 
 /* All of the mesh shares the work where the input is laid out over all of it, and nothing is gathered. */
@@ -257,15 +257,15 @@ START_TEST(work_is_shared)
             continue;
         begin(&t, &settings[i], BLOCKS, ISO_F32);
         const iso_program *program = t.train->program;
-        for (int k = 0; k < program->steps; k++) {
-            const iso_program_step *step = &program->step[k];
+        for (int k = 0; k < program->n_steps; k++) {
+            const iso_program_step *step = &program->steps[k];
             if (!step->op)
                 check_reshard(&t, program, step);
             else if (is_shared(&settings[i], step->op))
                 ck_assert_msg(step->replicas == 1, "%s: %g slots do the same %s", t.what, step->replicas,
                               step->op->type->name);
             for (int d = 1; !step->op && d <= 2 && is_image(program, step->output[0]); d++)
-                halos += iso_sharding_has_window(&program->value[step->output[0]].layout.dim[d]);
+                halos += iso_sharding_has_window(&program->values[step->output[0]].layout.dim[d]);
         }
         ck_assert_msg(halos > 2 || settings[i].kind.build == flat || settings[i].kind.build == features,
                       "%s: %d halos", t.what, halos);
@@ -302,14 +302,14 @@ static iso_status count_taken(void *arg, const iso_region *region)
 static int64_t taken(const iso_program *program)
 {
     taker t = {0};
-    for (int k = 0; k < program->steps; k++) {
-        const iso_program_step *step = &program->step[k];
+    for (int k = 0; k < program->n_steps; k++) {
+        const iso_program_step *step = &program->steps[k];
         if (step->op || !is_image(program, step->input[0]))
             continue;
-        const iso_program_value *from = &program->value[step->input[0]],
-                                *to = &program->value[step->output[0]];
+        const iso_program_value *from = &program->values[step->input[0]],
+                                *to = &program->values[step->output[0]];
         iso_shape shape = iso_shape_with_rows(&from->tensor->shape, ROWS);
-        for (t.slot = 0; t.slot < program->mesh->slots; t.slot++)
+        for (t.slot = 0; t.slot < program->mesh->n_slots; t.slot++)
             check_ok(iso_reshard_visit(program->mesh, &from->layout, &to->layout, &shape, t.slot, count_taken,
                                        &t));
     }

@@ -127,7 +127,7 @@ static void count_pieces(const trial *t, const iso_state_shards *shards, int *co
 {
     const iso_variable *variable;
     for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *shard = &shards->shard[i];
+        const iso_state_shard *shard = &shards->shards[i];
         int kind = kind_of(t->net.graph, shard->path, &variable);
         int64_t first = first_count(t->net.graph, variable, kind);
         ck_assert_int_le(shard->begin + shard->count, iso_box_count(&shard->box));
@@ -162,7 +162,7 @@ static void check_copies(const iso_state_shards *shards, const iso_graph *graph)
         iso_variable *variable = iso_graph_variable(graph, v);
         check_ok(iso_variable_read(variable, values, elements(variable)));
         for (int i = 0; i < shards->count; i++) {
-            const iso_state_shard *shard = &shards->shard[i];
+            const iso_state_shard *shard = &shards->shards[i];
             for (int64_t k = 0; strcmp(shard->path, iso_variable_path(variable)) == 0 && k < shard->count;
                  k++)
                 ck_assert(iso_element_get(shard->data, shard->dtype, k) ==

@@ -60,7 +60,7 @@ static double held(const iso_mesh *mesh, const iso_layout *layout, iso_dtype dty
                    uint64_t seed)
 {
     uint64_t addend = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         if (layout->partial & 1u << a)
             addend = addend * 16 + (uint64_t)iso_mesh_coordinate(mesh, slot, a);
     uint32_t word = iso_random_word(seed, addend, (uint64_t)index);
@@ -80,9 +80,9 @@ static double combine(iso_dtype dtype, bool maximum, double a, double b)
 static void expect(model *m, const iso_mesh *mesh, const iso_layout *layout, iso_dtype dtype, uint64_t seed)
 {
     bool seen[MOST_ELEMENTS] = {false};
-    for (int slot = 0; slot < mesh->slots; slot++) {
+    for (int slot = 0; slot < mesh->n_slots; slot++) {
         bool counts = true; /* the first of its replicas */
-        for (int a = 0; a < mesh->axes; a++)
+        for (int a = 0; a < mesh->n_axes; a++)
             if (!((layout->partial | iso_layout_sharded_axes(layout)) & 1u << a))
                 counts &= iso_mesh_coordinate(mesh, slot, a) == 0;
         iso_box box = iso_layout_box(mesh, layout, &m->shape, slot);
@@ -97,7 +97,7 @@ static void expect(model *m, const iso_mesh *mesh, const iso_layout *layout, iso
 
 static void pack(model *m, const iso_mesh *mesh, const iso_layout *layout, iso_dtype dtype, uint64_t seed)
 {
-    for (int slot = 0; slot < mesh->slots; slot++) {
+    for (int slot = 0; slot < mesh->n_slots; slot++) {
         double part[MOST_ELEMENTS + 1];
         iso_box box;
         check_ok(iso_value_box(m->value, slot, &box));
@@ -146,7 +146,7 @@ static void check_value(const model *m, iso_value *value, const iso_layout *from
         ck_assert_msg(x == m->expected[i], "%s: element %lld is %g, not %g", what, (long long)i, x,
                       m->expected[i]);
     }
-    for (int slot = 0; slot < value->site->mesh->slots && !value->layout.partial; slot++) {
+    for (int slot = 0; slot < value->site->mesh->n_slots && !value->layout.partial; slot++) {
         const void *part = iso_value_part(value, slot);
         iso_box box;
         check_ok(iso_value_box(value, slot, &box));
@@ -267,7 +267,7 @@ static void check_read(const iso_value *value, int slot, const iso_box *box, iso
 
 static bool hold_the_same(const iso_value *value, int a, int b)
 {
-    for (int axis = 0; axis < value->site->mesh->axes; axis++)
+    for (int axis = 0; axis < value->site->mesh->n_axes; axis++)
         if ((value->layout.partial | iso_layout_sharded_axes(&value->layout)) & 1u << axis &&
             iso_mesh_coordinate(value->site->mesh, a, axis) !=
                 iso_mesh_coordinate(value->site->mesh, b, axis))
@@ -277,7 +277,7 @@ static bool hold_the_same(const iso_value *value, int a, int b)
 
 static void check_shards(const iso_value *value, uint64_t seed)
 {
-    int count = 0, slots = value->site->mesh->slots;
+    int count = 0, slots = value->site->mesh->n_slots;
     iso_box box;
     for (int slot = 0; slot < slots; slot++) {
         if (iso_mesh_rank_of_slot(value->site->mesh, slot) != iso_rank(value->site->ctx)) {

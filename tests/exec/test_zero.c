@@ -127,8 +127,8 @@ START_TEST(gathered_gradients_are_cut)
     int gathered = 0;
     begin(&t, net_kind_find("mlp"), &(setting){own_mesh(text, sizeof text), 1, NULL}, ISO_F32, &adam);
     check_ok(iso_function_report(t.train, ROWS, &report));
-    for (int i = 0; i < report->variables; i++) {
-        const iso_report_variable *v = &report->variable[i];
+    for (int i = 0; i < report->n_variables; i++) {
+        const iso_report_variable *v = &report->variables[i];
         bool gathers = strstr(v->path, "gradient_accumulator") != NULL;
         ck_assert_msg(!strstr(v->layout, "data") == !(gathers && iso_ranks(ctx) > 1), "%s lies as '%s'",
                       v->path, v->layout);
@@ -299,8 +299,8 @@ START_TEST(what_is_cut_already_is_cut_elsewhere)
     int found = 0;
     begin(&t, &stack_kind, &(setting){"data=3,model=2", 1, layouts}, ISO_F32, &adam);
     check_ok(iso_function_report(t.train, ROWS, &report));
-    for (int v = 0; v < report->variables; v++) {
-        const iso_report_variable *r = &report->variable[v];
+    for (int v = 0; v < report->n_variables; v++) {
+        const iso_report_variable *r = &report->variables[v];
         bool b = strstr(r->path, "b/kernel") != NULL, c = strstr(r->path, "c/kernel") != NULL;
         if (!strstr(r->path, "gradient_accumulator") || (!b && !c))
             continue;
@@ -329,8 +329,8 @@ START_TEST(clipped_gradients_are_scattered)
         double scalar = sizeof(double) * slots * (slots - 1); /* each slot takes all others' */
         begin(&t, &stack_kind, &(setting){own_mesh(text, sizeof text), 1, NULL}, ISO_F32, &clipped[i]);
         check_ok(iso_function_report(t.train, ROWS, &report));
-        for (int c = 0; c < report->collectives; c++) {
-            const iso_report_collective *collective = &report->collective[c];
+        for (int c = 0; c < report->n_collectives; c++) {
+            const iso_report_collective *collective = &report->collectives[c];
             scatters += strcmp(collective->kind, "reduce-scatter") == 0;
             ck_assert_msg(strcmp(collective->kind, "all-reduce") != 0 || collective->bytes <= scalar,
                           "optimizer %zu: an all-reduce of %.0f bytes, %s", i, (double)collective->bytes,
@@ -480,8 +480,8 @@ START_TEST(messages_travel_while_slots_compute)
     int gathers = 0, scatters = 0, ahead = 0, behind = 0;
     begin(&t, &tower_kind, &(setting){own_mesh(text, sizeof text), 3, NULL}, ISO_F32, &adam);
     check_ok(iso_function_report(t.train, ROWS, &report));
-    for (int i = 0; i < report->collectives; i++) {
-        const iso_report_collective *c = &report->collective[i];
+    for (int i = 0; i < report->n_collectives; i++) {
+        const iso_report_collective *c = &report->collectives[i];
         bool gather = strcmp(c->kind, "all-gather") == 0, scatter = strcmp(c->kind, "reduce-scatter") == 0;
         gathers += gather;
         scatters += scatter;

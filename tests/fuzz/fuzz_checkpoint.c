@@ -40,8 +40,8 @@ static void fuzz_fields(const uint8_t *data, size_t size)
         rest = sizeof tensor;
     if (rest > 0)
         memcpy(tensor, data + sizeof head, rest);
-    iso_commit_record mark = {.number = head[1], .hdf5_bytes = head[0] % 65536, .tensor = tensor};
-    mark.tensors = (int)(rest / sizeof tensor[0]);
+    iso_commit_record mark = {.number = head[1], .hdf5_bytes = head[0] % 65536, .tensors = tensor};
+    mark.n_tensors = (int)(rest / sizeof tensor[0]);
     int file = memfd_create("fuzz", MFD_CLOEXEC);
     if (file >= 0 && iso_commit_record_write(file, "file", &mark) == ISO_OK)
         read_mark(file);
@@ -54,7 +54,7 @@ static void use(iso_manifest *manifest)
     size_t bytes = 0;
     if (iso_manifest_index(manifest) == ISO_OK)
         for (int i = 0; i < manifest->ordered; i++) {
-            const iso_saved_tensor *tensor = &manifest->tensor[manifest->order[i]].tensor;
+            const iso_saved_tensor *tensor = &manifest->tensors[manifest->order[i]].tensor;
             if (iso_manifest_at(manifest, tensor->place) != manifest->order[i] ||
                 (tensor->path && iso_manifest_of(manifest, tensor->path) != manifest->order[i]))
                 abort();

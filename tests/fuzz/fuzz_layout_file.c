@@ -4,8 +4,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static iso_mesh mesh = {
-    .holders = 1, .axes = 2, .name = {"data", "model"}, .size = {2, 3}, .slots = 6, .text = "data=2,model=3"};
+static iso_mesh mesh = {.holders = 1,
+                        .n_axes = 2,
+                        .name = {"data", "model"},
+                        .size = {2, 3},
+                        .n_slots = 6,
+                        .text = "data=2,model=3"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,10 +8,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static iso_mesh mesh = {.holders = 1,
-                        .axes = 3,
+                        .n_axes = 3,
                         .name = {"data", "model", "x_1"},
                         .size = {2, 3, 1},
-                        .slots = 6,
+                        .n_slots = 6,
                         .text = "data=2,model=3,x_1=1"};
 
 static void check_layout(const char *text)

@@ -13,8 +13,8 @@
 static iso_tensor *loss_of(sample_case *c)
 {
     iso_tensor *loss = NULL;
-    for (int i = 0; i < c->op->outputs; i++) {
-        iso_tensor *y = c->op->output[i];
+    for (int i = 0; i < c->op->n_outputs; i++) {
+        iso_tensor *y = c->op->outputs[i];
         if (!iso_dtype_is_float(y->dtype))
             continue;
         iso_tensor *mixed = iso_multiply(y, iso_affine(y, 0.3, 1.1));
@@ -63,9 +63,9 @@ static void check_leaf(sample_case *c, const iso_tensor *loss, const iso_tensor 
 /* Whether the sample keeps gradients from a leaf: they would be differences that no gradient is to give. */
 static bool is_stopped(const sample_case *c, const iso_tensor *leaf)
 {
-    for (int k = 0; k < c->s.graph->ops; k++)
-        for (int i = 0; i < c->s.graph->op[k]->inputs; i++)
-            if (c->s.graph->op[k]->input[i] == leaf && c->s.graph->op[k]->type == &iso_op_stop_gradient)
+    for (int k = 0; k < c->s.graph->n_ops; k++)
+        for (int i = 0; i < c->s.graph->ops[k]->n_inputs; i++)
+            if (c->s.graph->ops[k]->inputs[i] == leaf && c->s.graph->ops[k]->type == &iso_op_stop_gradient)
                 return c->op->type != &iso_op_stop_gradient;
     return false;
 }

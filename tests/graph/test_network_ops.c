@@ -276,7 +276,7 @@ START_TEST(embedding_of_parts)
         iso_array in[] = {held.array,
                           {.data = index, .dtype = ISO_I32, .rank = 1, .dim = {4}, .global = {4}}};
         run("embedding",
-            &(iso_kernel_call){.inputs = 2, .outputs = 1, .in = in, .out = &y.array, .fault = &fault});
+            &(iso_kernel_call){.n_inputs = 2, .n_outputs = 1, .in = in, .out = &y.array, .fault = &fault});
         ck_assert(!fault.raised);
         for (int i = 0; i < 8; i++)
             sum[i] += y.data[i];
@@ -299,7 +299,7 @@ START_TEST(embedding_gradient_of_parts)
     iso_array in[] = {{.data = index, .dtype = ISO_I32, .rank = 1, .dim = {4}, .global = {4}}, dy.array};
     run("embedding_grad",
         &(iso_kernel_call){
-            .attrs = &attrs, .inputs = 2, .outputs = 1, .in = in, .out = &dtable.array, .fault = &fault});
+            .attrs = &attrs, .n_inputs = 2, .n_outputs = 1, .in = in, .out = &dtable.array, .fault = &fault});
     ck_assert(!fault.raised);
     for (int i = 0; i < 4; i++)
         ck_assert(dtable.data[i] == expected[i]);
@@ -319,7 +319,7 @@ START_TEST(fault_names_global_row)
         {.data = labels, .dtype = ISO_I32, .rank = 1, .dim = {2}, .offset = {500}, .global = {600}},
         logits.array};
     run("sparse_crossentropy",
-        &(iso_kernel_call){.inputs = 2, .outputs = 1, .in = in, .out = &loss.array, .fault = &fault});
+        &(iso_kernel_call){.n_inputs = 2, .n_outputs = 1, .in = in, .out = &loss.array, .fault = &fault});
     ck_assert_str_eq(fault.message, "label 7 of row 501 is not one of the 2 classes");
 }
 END_TEST
@@ -465,8 +465,9 @@ START_TEST(dropout_of_parts)
         .data = ones, .dtype = ISO_F32, .rank = 2, .dim = {ROWS, COLUMNS}, .global = {ROWS, COLUMNS}};
     iso_array out = all;
     out.data = whole;
-    run("dropout", &(iso_kernel_call){
-                       .attrs = &attrs, .inputs = 1, .outputs = 1, .in = &all, .out = &out, .info = &info});
+    run("dropout",
+        &(iso_kernel_call){
+            .attrs = &attrs, .n_inputs = 1, .n_outputs = 1, .in = &all, .out = &out, .info = &info});
     for (int cut = 0; cut < 4; cut++) {
         iso_array in = all;
         in.offset[0] = cut / 2 * 4, in.dim[0] = cut / 2 ? 2 : 4;
@@ -475,7 +476,7 @@ START_TEST(dropout_of_parts)
         out.data = y;
         run("dropout",
             &(iso_kernel_call){
-                .attrs = &attrs, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .info = &info});
+                .attrs = &attrs, .n_inputs = 1, .n_outputs = 1, .in = &in, .out = &out, .info = &info});
         for (int64_t i = 0; i < in.dim[0] * in.dim[1]; i++)
             ck_assert(y[i] == whole[(in.offset[0] + i / in.dim[1]) * COLUMNS + in.offset[1] + i % in.dim[1]]);
     }

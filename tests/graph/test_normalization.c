@@ -95,8 +95,8 @@ static bool uses(const iso_tensor *tensor, const char *type)
     const iso_op *op = tensor->producer;
     if (strcmp(op->type->name, type) == 0)
         return true;
-    for (int i = 0; i < op->inputs; i++)
-        if (uses(op->input[i], type))
+    for (int i = 0; i < op->n_inputs; i++)
+        if (uses(op->inputs[i], type))
             return true;
     return false;
 }
@@ -114,7 +114,7 @@ START_TEST(batch_norm_gradient_is_fused)
     ck_assert_str_eq(gradients[0]->producer->type->name, "batch_norm_grad");
     ck_assert(!uses(gradients[0], "moments_finish_grad"));
     ck_assert_str_eq(gradients[1]->producer->type->name, "cast");
-    ck_assert_str_eq(gradients[1]->producer->input[0]->producer->type->name, "batch_norm_grad_sums");
+    ck_assert_str_eq(gradients[1]->producer->inputs[0]->producer->type->name, "batch_norm_grad_sums");
     probe_end(&p);
 }
 END_TEST

@@ -99,15 +99,15 @@ static void change(training *t, const iso_change *change, double *values)
     const iso_optimizer *optimizer = &((const iso_apply_attrs *)op->attrs)->optimizer;
     int which = change->variable == t->weight[1];
     double hyper[ISO_MAX_HYPER];
-    int64_t iterations = (int64_t)interpreter_number(t->in, op->input[2]);
-    read_values(t, op->input[0], values);
-    if (!iso_optimizer_prepare(iso_optimizer_rule_find(optimizer->rule), optimizer, op->input[0]->dtype,
-                               iterations, interpreter_number(t->in, op->input[3]), hyper))
+    int64_t iterations = (int64_t)interpreter_number(t->in, op->inputs[2]);
+    read_values(t, op->inputs[0], values);
+    if (!iso_optimizer_prepare(iso_optimizer_rule_find(optimizer->rule), optimizer, op->inputs[0]->dtype,
+                               iterations, interpreter_number(t->in, op->inputs[3]), hyper))
         return;
     void *slots[ISO_MAX_OPTIMIZER_SLOTS];
     for (int k = 0; k < t->slots; k++)
         slots[k] = t->slot[which][k].data;
-    const iso_array *gradient = interpreter_get(t->in, op->input[1]);
+    const iso_array *gradient = interpreter_get(t->in, op->inputs[1]);
     iso_array weights = array_create(gradient->dtype, 1, &sizes[which]);
     for (int64_t i = 0; i < sizes[which]; i++)
         array_set(&weights, i, values[i]);

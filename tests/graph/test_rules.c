@@ -31,13 +31,13 @@ static void whole_begin(whole_run *w, const sample *from, const kernels *with)
     w->with = with;
     sample_begin(&w->c, from, with->backend(), with->dtype);
     iso_op_rule(w->c.op, &w->rule);
-    for (int i = 0; i < w->c.op->inputs; i++)
-        interpreter_get(w->c.in, w->c.op->input[i]);
-    interpreter_get(w->c.in, w->c.op->output[0]);
-    for (int i = 0; i < w->c.op->inputs; i++)
-        w->in[i] = *interpreter_get(w->c.in, w->c.op->input[i]);
-    for (int i = 0; i < w->c.op->outputs; i++)
-        w->out[i] = *interpreter_get(w->c.in, w->c.op->output[i]);
+    for (int i = 0; i < w->c.op->n_inputs; i++)
+        interpreter_get(w->c.in, w->c.op->inputs[i]);
+    interpreter_get(w->c.in, w->c.op->outputs[0]);
+    for (int i = 0; i < w->c.op->n_inputs; i++)
+        w->in[i] = *interpreter_get(w->c.in, w->c.op->inputs[i]);
+    for (int i = 0; i < w->c.op->n_outputs; i++)
+        w->out[i] = *interpreter_get(w->c.in, w->c.op->outputs[i]);
 }
 
 static void run(whole_run *w, const iso_array *in, iso_array *out)
@@ -69,7 +69,7 @@ typedef struct operand {
 
 static operand operand_of(const whole_run *w, int i)
 {
-    int inputs = w->c.op->inputs, o = i - inputs;
+    int inputs = w->c.op->n_inputs, o = i - inputs;
     return i < inputs ? (operand){&w->in[i], w->rule.input[i], w->rule.input_windows[i]}
                       : (operand){&w->out[o], w->rule.output[o], w->rule.output_windows[o]};
 }
@@ -78,7 +78,7 @@ static operand operand_of(const whole_run *w, int i)
 static int64_t factor_extent(const whole_run *w, int factor)
 {
     int64_t extent = 0;
-    for (int i = 0; i < w->c.op->inputs + w->c.op->outputs; i++) {
+    for (int i = 0; i < w->c.op->n_inputs + w->c.op->n_outputs; i++) {
         operand o = operand_of(w, i);
         for (int d = 0; d < o.whole->rank; d++) {
             if (o.dims[d] != factor)
@@ -168,13 +168,13 @@ static bool by_window(const whole_run *w, int factor)
 static void run_part(whole_run *w, int factor, int parts, int part, bool roomy, iso_array *all)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    int inputs = w->c.op->inputs;
+    int inputs = w->c.op->n_inputs;
     for (int i = 0; i < inputs; i++)
         in[i] = part_of(w, i, factor, parts, part, roomy);
-    for (int i = 0; i < w->c.op->outputs; i++)
+    for (int i = 0; i < w->c.op->n_outputs; i++)
         out[i] = part_of(w, inputs + i, factor, parts, part, roomy);
     run(w, in, out);
-    for (int i = 0; i < w->c.op->outputs; i++) {
+    for (int i = 0; i < w->c.op->n_outputs; i++) {
         combine(w, i, factor, part == 0, &all[i], &out[i]);
         array_free(&out[i]);
     }
@@ -185,7 +185,7 @@ static void run_part(whole_run *w, int factor, int parts, int part, bool roomy, 
 /* Whether parts of x hold what the same parts of the places read, though they are cut without the window. */
 static bool may_be_roomy(const whole_run *w, int factor, int parts)
 {
-    for (int i = 0; i < w->c.op->inputs + w->c.op->outputs; i++) {
+    for (int i = 0; i < w->c.op->n_inputs + w->c.op->n_outputs; i++) {
         operand o = operand_of(w, i);
         for (int d = 0; d < o.whole->rank; d++)
             for (int part = 0; o.dims[d] == factor && o.windows >> d & 1 && part < parts; part++) {
@@ -207,11 +207,11 @@ static void check_factor(whole_run *w, int factor, int parts, bool roomy)
     iso_array all[ISO_MAX_OUTPUTS];
     char how[64];
     snprintf(how, sizeof how, "factor %d in %d %sparts", factor, parts, roomy ? "roomy " : "");
-    for (int i = 0; i < w->c.op->outputs; i++)
+    for (int i = 0; i < w->c.op->n_outputs; i++)
         all[i] = array_create(w->out[i].dtype, w->out[i].rank, w->out[i].dim);
     for (int part = 0; part < parts; part++)
         run_part(w, factor, parts, part, roomy, all);
-    for (int i = 0; i < w->c.op->outputs; i++) {
+    for (int i = 0; i < w->c.op->n_outputs; i++) {
         check_same(w, &w->out[i], &all[i], how);
         array_free(&all[i]);
     }
@@ -227,8 +227,8 @@ static void check_parts(const kernels *with)
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
         whole_begin(&w, sample_at(i), with);
-        ck_assert_int_le(w.rule.factors, ISO_MAX_FACTORS);
-        for (int factor = 0; factor < w.rule.factors; factor++)
+        ck_assert_int_le(w.rule.n_factors, ISO_MAX_FACTORS);
+        for (int factor = 0; factor < w.rule.n_factors; factor++)
             for (int k = 0; k < PART_COUNTS && factor_extent(&w, factor) > 0; k++) {
                 check_factor(&w, factor, part_counts[k], false);
                 windows += by_window(&w, factor);
@@ -269,25 +269,25 @@ static void split(const iso_array *x, iso_array *a, iso_array *b)
 static void check_linear(whole_run *w, uint32_t together)
 {
     iso_array in[2][ISO_MAX_INPUTS], out[2][ISO_MAX_OUTPUTS];
-    for (int i = 0; i < w->c.op->inputs; i++) {
+    for (int i = 0; i < w->c.op->n_inputs; i++) {
         in[0][i] = in[1][i] = w->in[i];
         if (together >> i & 1)
             split(&w->in[i], &in[0][i], &in[1][i]);
     }
     for (int half = 0; half < 2; half++) {
-        for (int i = 0; i < w->c.op->outputs; i++)
+        for (int i = 0; i < w->c.op->n_outputs; i++)
             out[half][i] = array_create(w->out[i].dtype, w->out[i].rank, w->out[i].dim);
         run(w, in[half], out[half]);
     }
-    for (int i = 0; i < w->c.op->outputs; i++) {
+    for (int i = 0; i < w->c.op->n_outputs; i++) {
         iso_array *sum = &out[0][i];
         iso_backend_reference()->sum(sum->dtype, array_count(sum), sum->data, out[1][i].data, sum->data);
         check_same(w, &w->out[i], sum, "as a sum of two");
     }
     for (int half = 0; half < 2; half++) {
-        for (int i = 0; i < w->c.op->outputs; i++)
+        for (int i = 0; i < w->c.op->n_outputs; i++)
             array_free(&out[half][i]);
-        for (int i = 0; i < w->c.op->inputs; i++)
+        for (int i = 0; i < w->c.op->n_inputs; i++)
             if (together >> i & 1)
                 array_free(&in[half][i]);
     }
@@ -296,7 +296,7 @@ static void check_linear(whole_run *w, uint32_t together)
 static bool floats(const whole_run *w, uint32_t inputs)
 {
     bool all = iso_dtype_is_float(w->out[0].dtype);
-    for (int i = 0; i < w->c.op->inputs; i++)
+    for (int i = 0; i < w->c.op->n_inputs; i++)
         if (inputs >> i & 1)
             all &= iso_dtype_is_float(w->in[i].dtype);
     return all;
@@ -309,8 +309,8 @@ START_TEST(linear_is_linear)
         whole_run w;
         whole_begin(&w, sample_at(i), &in_float64);
         uint32_t linear = w.rule.linear;
-        ck_assert_msg(linear < 1u << w.c.op->inputs, "%s: linear in an input that it lacks", w.c.from->op);
-        for (int k = 0; linear && !w.rule.jointly && k < w.c.op->inputs; k++)
+        ck_assert_msg(linear < 1u << w.c.op->n_inputs, "%s: linear in an input that it lacks", w.c.from->op);
+        for (int k = 0; linear && !w.rule.jointly && k < w.c.op->n_inputs; k++)
             if (linear >> k & 1 && floats(&w, 1u << k))
                 check_linear(&w, 1u << k), checked++;
         if (linear && w.rule.jointly && floats(&w, linear))
@@ -327,15 +327,15 @@ END_TEST
 static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tensor **out)
 {
     iso_tensor *in[ISO_MAX_INPUTS];
-    for (int i = 0; i < w->c.op->inputs; i++) {
+    for (int i = 0; i < w->c.op->n_inputs; i++) {
         iso_input_attrs attrs = {
-            .name = "input", .dtype = w->c.op->input[i]->dtype, .shape = w->c.op->input[i]->shape};
+            .name = "input", .dtype = w->c.op->inputs[i]->dtype, .shape = w->c.op->inputs[i]->shape};
         in[i] = iso_op_create(shards, &iso_op_input, NULL, 0, &attrs);
     }
     w->c.op->type->split(w->c.op, in, out);
     ck_assert_msg(shards->status == ISO_OK, "%s: %s", w->c.from->op, shards->message);
     interpreter *made = interpreter_create(shards, iso_backend_reference(), SAMPLE_ROWS);
-    for (int i = 0; i < w->c.op->inputs; i++) {
+    for (int i = 0; i < w->c.op->n_inputs; i++) {
         double values[4096];
         for (int64_t k = 0, n = array_count(&w->in[i]); k < n; k++)
             values[k] = array_get(&w->in[i], k);
@@ -348,12 +348,12 @@ static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tens
 static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *shards)
 {
     iso_rule rule;
-    for (int k = 0; k < shards->ops; k++) {
-        const iso_op *shard = shards->op[k];
+    for (int k = 0; k < shards->n_ops; k++) {
+        const iso_op *shard = shards->ops[k];
         iso_op_rule(shard, &rule);
-        for (int i = 0; i < shard->inputs; i++)
-            for (int d = 0; d < shard->input[i]->shape.rank; d++)
-                ck_assert_msg(rule.input[i][d] != ISO_WHOLE || shard->input[i]->shape.dim[d] == 1,
+        for (int i = 0; i < shard->n_inputs; i++)
+            for (int d = 0; d < shard->inputs[i]->shape.rank; d++)
+                ck_assert_msg(rule.input[i][d] != ISO_WHOLE || shard->inputs[i]->shape.dim[d] == 1,
                               "%s: its shard %s holds a dimension whole", w->c.from->op, shard->type->name);
     }
 }
@@ -369,7 +369,7 @@ START_TEST(pieces_are_the_whole)
             iso_tensor *out[ISO_MAX_OUTPUTS];
             iso_graph_set_precision(shards, ISO_F64);
             interpreter *made = build_pieces(&w, shards, out);
-            for (int o = 0; o < w.c.op->outputs; o++)
+            for (int o = 0; o < w.c.op->n_outputs; o++)
                 check_same(&w, &w.out[o], interpreter_get(made, out[o]), "in blocks");
             check_pieces_can_be_sharded(&w, shards);
             interpreter_destroy(made);
@@ -386,7 +386,7 @@ END_TEST
 static void check_in_place(whole_run *w, int input)
 {
     iso_array in[ISO_MAX_INPUTS];
-    for (int i = 0; i < w->c.op->inputs; i++)
+    for (int i = 0; i < w->c.op->n_inputs; i++)
         in[i] = w->in[i];
     iso_box all = iso_box_whole(&(iso_shape){0});
     all.rank = in[input].rank;
@@ -415,14 +415,14 @@ START_TEST(in_place_is_the_same)
         whole_run w;
         whole_begin(&w, sample_at(i), &in_float64);
         iso_kernel_call call = {.attrs = w.c.op->attrs,
-                                .inputs = w.c.op->inputs,
-                                .outputs = w.c.op->outputs,
+                                .n_inputs = w.c.op->n_inputs,
+                                .n_outputs = w.c.op->n_outputs,
                                 .in = w.in,
                                 .out = w.out,
                                 .info = &w.c.in->info};
         const iso_kernel *kernel = iso_backend_reference()->find(w.c.from->op, &call);
-        for (int k = 0; kernel && kernel->in_place && k < w.c.op->inputs; k++)
-            if (w.c.op->type->in_place >> k & 1 && w.c.op->outputs == 1 && same_array(&w.in[k], &w.out[0]))
+        for (int k = 0; kernel && kernel->in_place && k < w.c.op->n_inputs; k++)
+            if (w.c.op->type->in_place >> k & 1 && w.c.op->n_outputs == 1 && same_array(&w.in[k], &w.out[0]))
                 check_in_place(&w, k), checked++;
         sample_end(&w.c);
     }

@@ -303,7 +303,7 @@ START_TEST(sums_are_gathered_in_float64)
     bench b = bench_begin();
     iso_tensor *x = given(&b, ISO_F32, ISO_SHAPE(ISO_BATCH), values);
     iso_tensor *sum = iso_sum(x);
-    ck_assert_int_eq(sum->producer->input[0]->dtype, ISO_F64);
+    ck_assert_int_eq(sum->producer->inputs[0]->dtype, ISO_F64);
     expect(&b, sum, ISO_F32, ISO_SCALAR, 1001, VALUES(16778216));
 }
 END_TEST
@@ -416,9 +416,9 @@ START_TEST(float32_is_near_float64)
         sample_case single, twice;
         sample_begin(&single, sample_at(i), iso_backend_reference(), ISO_F32);
         sample_begin(&twice, sample_at(i), iso_backend_reference(), ISO_F64);
-        for (int o = 0; o < single.op->outputs; o++) {
-            const iso_array *have = interpreter_get(single.in, single.op->output[o]);
-            const iso_array *want = interpreter_get(twice.in, twice.op->output[o]);
+        for (int o = 0; o < single.op->n_outputs; o++) {
+            const iso_array *have = interpreter_get(single.in, single.op->outputs[o]);
+            const iso_array *want = interpreter_get(twice.in, twice.op->outputs[o]);
             double largest = 1;
             ck_assert_int_eq(array_count(have), array_count(want));
             for (int64_t k = 0; k < array_count(want); k++)

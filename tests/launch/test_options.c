@@ -105,8 +105,8 @@ START_TEST(test_schedules)
     ck_assert_int_eq(schedule.warmup_steps, 3);
     ck_assert_double_eq(schedule.warmup_target, 0.1);
     ck_assert_int_eq(iso_schedule_parse("piecewise:10=0.5,20=0.25", &schedule), ISO_OK);
-    ck_assert_int_eq(schedule.boundaries, 2);
-    ck_assert_int_eq(schedule.boundary[1], 20);
+    ck_assert_int_eq(schedule.n_boundaries, 2);
+    ck_assert_int_eq(schedule.boundaries[1], 20);
     ck_assert_double_eq(schedule.value[2], 0.25);
     ck_assert_int_eq(iso_schedule_parse("constant", &schedule), ISO_OK);
     ck_assert_int_eq(schedule.kind, ISO_SCHEDULE_CONSTANT);

@@ -85,7 +85,7 @@ static iso_tensor *add_input(layer_case *c, const char *dataset)
     iso_shape shape;
     double *values = oracle_data(file, c->name, dataset, &shape);
     ck_assert_ptr_nonnull(values);
-    if (c->batch.batch.components == 0)
+    if (c->batch.batch.n_components == 0)
         memory_batch_begin(&c->batch, shape.dim[0]);
     iso_shape row = row_of(shape);
     memory_batch_add(&c->batch, row, values);

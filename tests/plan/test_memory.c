@@ -82,7 +82,7 @@ static void compare(const iso_builtin_model *kind, const char *mesh, const layou
     double stated = (double)report->host.total;
     ck_assert_msg(fabs(taken - stated) <= 0.02 * taken,
                   "%s on %s, %d hosts: the plan states %.0f bytes, %.0f were taken: %+.2f%%", kind->name,
-                  mesh, report->hosts, stated, taken, 100 * (stated / taken - 1));
+                  mesh, report->n_hosts, stated, taken, 100 * (stated / taken - 1));
     iso_plan_report_destroy(report);
     iso_model_destroy(model);
     iso_distribution_destroy(p.distribution);

@@ -147,12 +147,12 @@ static void make(made *m, const char *mesh)
     iso_tensor *loss = iso_mean(iso_square(y));
     iso_update *update = iso_minimize(loss, iso_adam(0.01));
     iso_program_request request = {.training = true,
-                                   .inputs = 1,
-                                   .outputs = 1,
-                                   .updates = 1,
-                                   .input = &x,
-                                   .output = &loss,
-                                   .update = &update};
+                                   .n_inputs = 1,
+                                   .n_outputs = 1,
+                                   .n_updates = 1,
+                                   .inputs = &x,
+                                   .outputs = &loss,
+                                   .updates = &update};
     check_ok(iso_program_create(m->graph, m->distribution, &request, &m->program));
     check_ok(iso_buckets_create(m->program, &m->buckets));
 }
@@ -171,8 +171,8 @@ static void drop(made *m)
 static void check_members(const made *m, const iso_bucket *bucket)
 {
     int64_t at = 0;
-    for (int i = 0; i < bucket->members; i++) {
-        const iso_bucket_member *member = &bucket->member[i];
+    for (int i = 0; i < bucket->n_members; i++) {
+        const iso_bucket_member *member = &bucket->members[i];
         ck_assert_int_eq(member->offset, at);
         ck_assert_int_ge(member->capacity,
                          iso_layout_largest(m->mesh, &m->program->variable_layout[member->variable->id],
@@ -216,9 +216,9 @@ START_TEST(parts_cover_buckets_once)
         make(&m, cases[i].mesh);
         ck_assert_int_eq(m.buckets.count, cases[i].buckets);
         for (int b = 0; b < m.buckets.count; b++) {
-            members += m.buckets.bucket[b].members;
-            check_members(&m, &m.buckets.bucket[b]);
-            check_parts(&m, &m.buckets.bucket[b]);
+            members += m.buckets.buckets[b].n_members;
+            check_members(&m, &m.buckets.buckets[b]);
+            check_parts(&m, &m.buckets.buckets[b]);
         }
         ck_assert_int_eq(members, 6); /* kernels and biases */
         drop(&m);

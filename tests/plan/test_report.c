@@ -72,8 +72,8 @@ static const double kernel_1 = IN * HIDDEN, kernel_2 = (double)HIDDEN * HIDDEN, 
 static double scalars(const iso_plan_report *r)
 {
     double bytes = 0;
-    for (int i = 0; i < r->collectives; i++)
-        bytes += strcmp(r->collective[i].kind, "all-reduce") ? 0 : r->collective[i].bytes;
+    for (int i = 0; i < r->n_collectives; i++)
+        bytes += strcmp(r->collectives[i].kind, "all-reduce") ? 0 : r->collectives[i].bytes;
     return bytes;
 }
 
@@ -94,7 +94,7 @@ START_TEST(data_parallel)
         int n = cases[i].slots;
         planned p = make(two_layers, cases[i].mesh, NULL, 0, 1);
         double gradients = sizeof(float) * (kernel_1 + kernel_2 + biases);
-        ck_assert_int_eq(p.report->hosts, n);
+        ck_assert_int_eq(p.report->n_hosts, n);
         check_bytes("data parallel", cases[i].mesh, (p.report->bytes - scalars(p.report)) / n,
                     2 * (n - 1.0) / n * gradients);
         ck_assert(scalars(p.report) <= 2 * sizeof(double) * n * (n - 1.0));
@@ -161,9 +161,9 @@ START_TEST(a_pair_sums_once_each_way)
         planned p = make(two_pairs, meshes[m], megatron, 0, 1);
         const iso_plan_report *r = p.report;
         int forward = 0, backward = 0;
-        for (int i = 0; i < r->collectives; i++) {
-            const iso_report_collective *c = &r->collective[i];
-            if (c->end >= r->ops - 1)
+        for (int i = 0; i < r->n_collectives; i++) {
+            const iso_report_collective *c = &r->collectives[i];
+            if (c->end >= r->n_ops - 1)
                 continue;
             ck_assert_msg(!strcmp(c->kind, "all-reduce") && !strcmp(c->axes, "model"), "%s: %s over %s of %s",
                           meshes[m], c->kind, c->axes, c->tensor);
@@ -191,14 +191,14 @@ START_TEST(large_meshes_are_planned_as_small_ones)
     rows = 25000 * 64;
     planned large = make(two_pairs, "data=25000,model=4", megatron, 0, 4);
     rows = ROWS;
-    ck_assert_int_eq(large.report->slots, 100000);
-    ck_assert_int_eq(large.report->hosts, 25000);
-    ck_assert_int_eq(small.report->ops, large.report->ops);
-    for (int i = 0; i < small.report->ops; i++) {
-        ck_assert_int_eq(small.report->op[i].kind, large.report->op[i].kind);
-        ck_assert_str_eq(small.report->op[i].layout, large.report->op[i].layout);
+    ck_assert_int_eq(large.report->n_slots, 100000);
+    ck_assert_int_eq(large.report->n_hosts, 25000);
+    ck_assert_int_eq(small.report->n_ops, large.report->n_ops);
+    for (int i = 0; i < small.report->n_ops; i++) {
+        ck_assert_int_eq(small.report->ops[i].kind, large.report->ops[i].kind);
+        ck_assert_str_eq(small.report->ops[i].layout, large.report->ops[i].layout);
     }
-    ck_assert_int_eq(small.report->collectives, large.report->collectives);
+    ck_assert_int_eq(small.report->n_collectives, large.report->n_collectives);
     ck_assert_int_eq(small.report->slot.weights, large.report->slot.weights);
     drop(&small);
     drop(&large);
@@ -246,8 +246,8 @@ START_TEST(values_live_while_they_are_needed)
     iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(IN));
     iso_function_options options = {.inputs = {x}, .outputs = {iso_mean(iso_square(two_layers(x)))}};
     check_ok(iso_function_plan(graph, rows, 1, &options, &report));
-    for (int i = 0; i < report->ops; i++) {
-        const iso_report_op *op = &report->op[i];
+    for (int i = 0; i < report->n_ops; i++) {
+        const iso_report_op *op = &report->ops[i];
         double live = (double)op->live, least = 0, most = 0;
         if (op->kind != ISO_REPORT_OP || strcmp(op->origin.op, "matmul") != 0)
             continue;

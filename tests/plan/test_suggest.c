@@ -119,12 +119,12 @@ START_TEST(it_is_what_it_says)
     iso_suggestion *found = suggest(&s, 0);
     const char *layouts[16];
     double needs, none;
-    ck_assert_int_le(found->layouts, 8);
-    for (int i = 0; i < found->layouts; i++) {
-        layouts[2 * i] = found->layout[i].path;
-        layouts[2 * i + 1] = found->layout[i].layout;
+    ck_assert_int_le(found->n_layouts, 8);
+    for (int i = 0; i < found->n_layouts; i++) {
+        layouts[2 * i] = found->layouts[i].path;
+        layouts[2 * i + 1] = found->layouts[i].layout;
     }
-    ck_assert(fabs(cost(&s, layouts, found->layouts, &needs) - found->cost) <= 1e-9 * found->cost);
+    ck_assert(fabs(cost(&s, layouts, found->n_layouts, &needs) - found->cost) <= 1e-9 * found->cost);
     ck_assert(needs == (double)found->slot_bytes);
     ck_assert(found->cost < cost(&s, NULL, 0, &none));
     iso_suggestion_destroy(found);
@@ -145,17 +145,17 @@ START_TEST(like_layers_are_laid_out_alike)
         .inputs = {x}, .outputs = {loss}, .updates = {iso_minimize(loss, iso_adam(0.1))}, .training = true};
     iso_suggestion *found = suggest(&s, 0);
     int of_kind[2] = {0};
-    for (int i = 0; i < found->layouts; i++) {
-        const char *path = found->layout[i].path, *number = strpbrk(path, "0123456789");
+    for (int i = 0; i < found->n_layouts; i++) {
+        const char *path = found->layouts[i].path, *number = strpbrk(path, "0123456789");
         if (strncmp(path, "dense", 5) != 0)
             continue;
         int kind = number ? atoi(number) % 2 : 0, first = 0;
-        while (strncmp(found->layout[first].path, "dense", 5) != 0 ||
-               (strpbrk(found->layout[first].path, "0123456789")
-                    ? atoi(strpbrk(found->layout[first].path, "0123456789")) % 2
+        while (strncmp(found->layouts[first].path, "dense", 5) != 0 ||
+               (strpbrk(found->layouts[first].path, "0123456789")
+                    ? atoi(strpbrk(found->layouts[first].path, "0123456789")) % 2
                     : 0) != kind)
             first++;
-        ck_assert_str_eq(found->layout[i].layout, found->layout[first].layout);
+        ck_assert_str_eq(found->layouts[i].layout, found->layouts[first].layout);
         of_kind[kind]++;
     }
     ck_assert_msg(of_kind[0] % 4 == 0 && of_kind[1] % 4 == 0 && of_kind[0] + of_kind[1] > 0, "%d and %d of 4",
@@ -176,7 +176,7 @@ START_TEST(what_is_not_clearly_better_is_not_suggested)
     s.function = (iso_function_options){
         .inputs = {x}, .outputs = {loss}, .updates = {iso_minimize(loss, iso_adam(0.1))}, .training = true};
     iso_suggestion *found = suggest(&s, 0);
-    ck_assert_int_eq(found->layouts, 0);
+    ck_assert_int_eq(found->n_layouts, 0);
     iso_suggestion_destroy(found);
     drop(&s);
 }
@@ -207,10 +207,10 @@ START_TEST(it_is_the_same_every_time)
     subject s = make("data=4,model=3");
     iso_suggestion *a = suggest(&s, 0), *b = suggest(&s, 0);
     ck_assert_int_eq(a->tried, b->tried);
-    ck_assert_int_eq(a->layouts, b->layouts);
-    for (int i = 0; i < a->layouts; i++) {
-        ck_assert_str_eq(a->layout[i].path, b->layout[i].path);
-        ck_assert_str_eq(a->layout[i].layout, b->layout[i].layout);
+    ck_assert_int_eq(a->n_layouts, b->n_layouts);
+    for (int i = 0; i < a->n_layouts; i++) {
+        ck_assert_str_eq(a->layouts[i].path, b->layouts[i].path);
+        ck_assert_str_eq(a->layouts[i].layout, b->layouts[i].layout);
     }
     iso_suggestion_destroy(a);
     iso_suggestion_destroy(b);

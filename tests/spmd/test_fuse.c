@@ -42,12 +42,12 @@ static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool tr
     iso_update *update = training ? iso_minimize(loss, optimizer) : NULL;
     iso_tensor *outputs[] = {loss, also};
     iso_program_request request = {.training = training,
-                                   .inputs = 1,
-                                   .input = &f->image,
-                                   .outputs = also ? 2 : 1,
-                                   .output = outputs,
-                                   .updates = training,
-                                   .update = &update};
+                                   .n_inputs = 1,
+                                   .inputs = &f->image,
+                                   .n_outputs = also ? 2 : 1,
+                                   .outputs = outputs,
+                                   .n_updates = training,
+                                   .updates = &update};
     ck_assert_int_eq(iso_graph_error(f->graph), ISO_OK);
     iso_status status = iso_program_create(f->graph, f->distribution, &request, &f->program);
     ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
@@ -56,8 +56,8 @@ static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool tr
 static int count_steps(const fixture *f, const char *name)
 {
     int count = 0;
-    for (int i = 0; i < f->program->steps; i++)
-        count += f->program->step[i].op && strcmp(f->program->step[i].op->type->name, name) == 0;
+    for (int i = 0; i < f->program->n_steps; i++)
+        count += f->program->steps[i].op && strcmp(f->program->steps[i].op->type->name, name) == 0;
     return count;
 }
 
@@ -65,8 +65,8 @@ static int count_steps(const fixture *f, const char *name)
 static int count_active(const fixture *f, const char *name)
 {
     int count = 0;
-    for (int i = 0; i < f->program->steps; i++) {
-        const iso_op *op = f->program->step[i].op;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
         if (op && strcmp(op->type->name, name) == 0)
             count += ((const iso_batch_norm_attrs *)op->attrs)->activation == ISO_FUSED_RELU;
     }
@@ -77,12 +77,12 @@ static int count_active(const fixture *f, const char *name)
 static void check_order(const fixture *f)
 {
     const iso_program *program = f->program;
-    for (int i = 0; i < program->steps; i++) {
-        const iso_program_step *step = &program->step[i];
-        for (int k = 0; step->op && k < step->op->inputs; k++)
-            ck_assert_int_lt(program->value[step->input[k]].step, i);
-        for (int k = 0; step->op && k < step->op->outputs; k++)
-            ck_assert_int_eq(program->value[step->output[k]].step, i);
+    for (int i = 0; i < program->n_steps; i++) {
+        const iso_program_step *step = &program->steps[i];
+        for (int k = 0; step->op && k < step->op->n_inputs; k++)
+            ck_assert_int_lt(program->values[step->input[k]].step, i);
+        for (int k = 0; step->op && k < step->op->n_outputs; k++)
+            ck_assert_int_eq(program->values[step->output[k]].step, i);
     }
 }
 

@@ -347,10 +347,10 @@ static bool among(const json_t *paths, const char *path)
 
 static bool is_output(const iso_graph *g, const char *path)
 {
-    for (int t = 0; t < g->tensors; t++) {
-        if (g->tensor[t]->name && strcmp(g->tensor[t]->name, path) == 0)
+    for (int t = 0; t < g->n_tensors; t++) {
+        if (g->tensors[t]->name && strcmp(g->tensors[t]->name, path) == 0)
             return true;
-        for (const iso_tensor_path *p = g->tensor[t]->paths; p; p = p->next)
+        for (const iso_tensor_path *p = g->tensors[t]->paths; p; p = p->next)
             if (strcmp(p->text, path) == 0)
                 return true;
     }

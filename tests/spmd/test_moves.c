@@ -51,12 +51,12 @@ static void make(fixture *f, iso_tensor *loss)
 {
     iso_update *update = iso_minimize(loss, iso_sgd(0.1));
     iso_program_request request = {.training = true,
-                                   .inputs = f->inputs,
-                                   .input = f->input,
-                                   .outputs = 1,
-                                   .output = &loss,
-                                   .updates = 1,
-                                   .update = &update};
+                                   .n_inputs = f->inputs,
+                                   .inputs = f->input,
+                                   .n_outputs = 1,
+                                   .outputs = &loss,
+                                   .n_updates = 1,
+                                   .updates = &update};
     check_ok(iso_model_parallel_create(f->map, &f->distribution, .batch_axis = "data"));
     check_ok(iso_graph_error(f->graph));
     check_ok(iso_program_create(f->graph, f->distribution, &request, &f->program));
@@ -69,10 +69,10 @@ static int64_t largest_moved(const fixture *f, int64_t rows)
 {
     const iso_program *program = f->program;
     int64_t largest = 0;
-    for (int i = 0; i < program->steps; i++) {
-        const iso_program_step *step = &program->step[i];
-        const iso_program_value *from = &program->value[step->input[0]],
-                                *to = &program->value[step->output[0]];
+    for (int i = 0; i < program->n_steps; i++) {
+        const iso_program_step *step = &program->steps[i];
+        const iso_program_value *from = &program->values[step->input[0]],
+                                *to = &program->values[step->output[0]];
         if (step->op || iso_reshard_local(f->mesh, &from->layout, &to->layout))
             continue;
         int64_t count = count_elements(from->tensor, rows);
@@ -84,8 +84,8 @@ static int64_t largest_moved(const fixture *f, int64_t rows)
 static int count_steps(const fixture *f, const char *name)
 {
     int count = 0;
-    for (int i = 0; i < f->program->steps; i++)
-        count += f->program->step[i].op && strcmp(f->program->step[i].op->type->name, name) == 0;
+    for (int i = 0; i < f->program->n_steps; i++)
+        count += f->program->steps[i].op && strcmp(f->program->steps[i].op->type->name, name) == 0;
     return count;
 }
 
@@ -125,9 +125,9 @@ START_TEST(tables_in_rows_and_columns_are_not_gathered)
 {
     fixture f;
     make_embedding(&f, "data, model");
-    for (int i = 0; i < f.program->steps; i++) {
-        const iso_program_step *step = &f.program->step[i];
-        const iso_op *producer = f.program->value[step->input[0]].tensor->producer;
+    for (int i = 0; i < f.program->n_steps; i++) {
+        const iso_program_step *step = &f.program->steps[i];
+        const iso_op *producer = f.program->values[step->input[0]].tensor->producer;
         ck_assert(step->op || producer->type != &iso_op_variable);
     }
     end(&f);

@@ -55,12 +55,12 @@ static void check_sums(const iso_picture *picture, const int seen[MOST_SLOTS], c
 {
     const iso_mesh *mesh = picture->mesh;
     uint32_t partial = 0;
-    for (int a = 0; a < mesh->axes; a++)
+    for (int a = 0; a < mesh->n_axes; a++)
         partial |= mesh->size[a] > 1 ? picture->layout->partial & 1u << a : 0;
-    for (int s = 0; s < mesh->slots && partial; s++)
+    for (int s = 0; s < mesh->n_slots && partial; s++)
         for (int t = 0; t < s; t++) {
             bool same = true;
-            for (int a = 0; a < mesh->axes; a++)
+            for (int a = 0; a < mesh->n_axes; a++)
                 if (!(partial & 1u << a))
                     same &= iso_mesh_coordinate(mesh, s, a) == iso_mesh_coordinate(mesh, t, a);
             if (seen[s] && seen[t])
@@ -71,17 +71,17 @@ static void check_sums(const iso_picture *picture, const int seen[MOST_SLOTS], c
 static void check_picture(const iso_picture *picture)
 {
     int total[MOST_SLOTS] = {0}, none[MOST_SLOTS];
-    bool all = picture->slices == picture->shown_slices && read_slots(picture->idle_slots, total, none);
-    for (int s = 0; s < picture->mesh->slots; s++) {
+    bool all = picture->n_slices == picture->n_shown_slices && read_slots(picture->idle_slots, total, none);
+    for (int s = 0; s < picture->mesh->n_slots; s++) {
         iso_box box = iso_layout_box(picture->mesh, picture->layout, &picture->shape, s);
         ck_assert(!all || total[s] == (iso_box_count(&box) == 0));
     }
-    for (int k = 0; k < picture->shown_slices; k++)
+    for (int k = 0; k < picture->n_shown_slices; k++)
         for (int r = 0; r < picture->side[0].shown; r++)
             for (int c = 0; c < picture->side[1].shown; c++) {
                 int seen[MOST_SLOTS] = {0}, sum[MOST_SLOTS];
                 all &= read_slots(iso_picture_at(picture, k, r, c)->slots, seen, sum);
-                for (int s = 0; s < picture->mesh->slots; s++) {
+                for (int s = 0; s < picture->mesh->n_slots; s++) {
                     iso_box box = iso_layout_box(picture->mesh, picture->layout, &picture->shape, s);
                     total[s] += seen[s];
                     if (seen[s])
@@ -91,7 +91,7 @@ static void check_picture(const iso_picture *picture)
                 }
                 check_sums(picture, seen, sum);
             }
-    for (int s = 0; s < picture->mesh->slots && all; s++)
+    for (int s = 0; s < picture->mesh->n_slots && all; s++)
         ck_assert_int_eq(total[s], 1);
 }
 
@@ -135,7 +135,7 @@ START_TEST(the_middle_is_left_out)
     ck_assert_int_eq(picture->side[0].part[5].begin, 999);
     ck_assert_int_eq(picture->side[1].part[2].begin, 36);
     ck_assert_int_eq(picture->idle, 30000); /* 7 of 10 parts hold something */
-    const iso_picture_cell *last = iso_picture_at(picture, picture->shown_slices - 1, 5, 2);
+    const iso_picture_cell *last = iso_picture_at(picture, picture->n_shown_slices - 1, 5, 2);
     ck_assert_str_eq(last->slots, "99996");
     ck_assert_str_eq(last->ranks, "49998");
     ck_assert_str_eq(last->hosts, "6249");

@@ -138,12 +138,12 @@ void made_state_begin(made_state *state, iso_context *ctx, int version)
 {
     cutter c = {state, 0, version, iso_rank(ctx), iso_ranks(ctx)};
     *state = (made_state){
-        .contents = {.tensors = MADE_TENSORS, .groups = MADE_GROUPS, .number = 1000 + (uint64_t)version}};
-    state->contents.tensor = state->tensor;
-    state->contents.group = state->group;
+        .contents = {.n_tensors = MADE_TENSORS, .n_groups = MADE_GROUPS, .number = 1000 + (uint64_t)version}};
+    state->contents.tensors = state->tensor;
+    state->contents.groups = state->group;
     state->contents.constant = state->constant;
     state->contents.state = "{\"step\": 12, \"text\": \"gr\303\274n\"}";
-    state->shards.shard = state->shard;
+    state->shards.shards = state->shard;
     memcpy(state->group, made_group, sizeof made_group);
     for (c.number = 0; c.number < MADE_TENSORS; c.number++) {
         state->tensor[c.number] = made[c.number].tensor;

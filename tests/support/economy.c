@@ -44,16 +44,16 @@ static void find_layouts(const economist *e, int value, own_layouts *own)
 {
     const iso_program *program = e->program;
     const iso_graph *graph = program->graph;
-    const iso_tensor *tensor = program->value[value].tensor;
-    while (program->value[value].step >= 0 && !program->step[program->value[value].step].op)
-        value = program->step[program->value[value].step].input[0];
-    *own = (own_layouts){.made = &program->value[value].layout};
+    const iso_tensor *tensor = program->values[value].tensor;
+    while (program->values[value].step >= 0 && !program->steps[program->values[value].step].op)
+        value = program->steps[program->values[value].step].input[0];
+    *own = (own_layouts){.made = &program->values[value].layout};
     bool source = tensor->producer->type == &iso_op_input || tensor->producer->type == &iso_op_variable;
     if (!source)
         add_pins(e, tensor, own);
-    for (int k = 0; k < graph->ops; k++)
-        if (graph->op[k]->type == &iso_op_by_mode && e->resolved[graph->op[k]->output[0]->id] == tensor)
-            add_pins(e, graph->op[k]->output[0], own);
+    for (int k = 0; k < graph->n_ops; k++)
+        if (graph->ops[k]->type == &iso_op_by_mode && e->resolved[graph->ops[k]->outputs[0]->id] == tensor)
+            add_pins(e, graph->ops[k]->outputs[0], own);
 }
 
 static bool all_shard(const own_layouts *own, int dim, int axis)
@@ -68,11 +68,11 @@ static bool all_shard(const own_layouts *own, int dim, int axis)
  * were not. */
 static bool is_used(const iso_program *program, const iso_program_step *step, int axis)
 {
-    for (int i = 0; i < step->op->inputs; i++)
-        if (program->value[step->input[i]].layout.partial >> axis & 1)
+    for (int i = 0; i < step->op->n_inputs; i++)
+        if (program->values[step->input[i]].layout.partial >> axis & 1)
             return false;
-    for (int o = 0; o < step->op->outputs; o++) {
-        const iso_layout *layout = &program->value[step->output[o]].layout;
+    for (int o = 0; o < step->op->n_outputs; o++) {
+        const iso_layout *layout = &program->values[step->output[o]].layout;
         if ((iso_layout_sharded_axes(layout) | layout->partial) >> axis & 1)
             return true;
     }
@@ -85,9 +85,9 @@ static void check_step(const economist *e, const iso_program_step *step, int axi
     iso_op_rule(step->op, &rule);
     if (is_used(e->program, step, axis))
         return;
-    for (int i = 0; i < step->op->inputs; i++) {
+    for (int i = 0; i < step->op->n_inputs; i++) {
         own_layouts own;
-        const iso_tensor *x = e->program->value[step->input[i]].tensor;
+        const iso_tensor *x = e->program->values[step->input[i]].tensor;
         find_layouts(e, step->input[i], &own);
         for (int d = 0; d < x->shape.rank; d++)
             ck_assert_msg(
@@ -101,19 +101,19 @@ static void check_step(const economist *e, const iso_program_step *step, int axi
 void check_economy(const iso_program *program, const char *what)
 {
     economist e = {.program = program, .what = what};
-    e.resolved = calloc((size_t)program->graph->tensors + 1, sizeof *e.resolved);
+    e.resolved = calloc((size_t)program->graph->n_tensors + 1, sizeof *e.resolved);
     ck_assert_ptr_nonnull(e.resolved);
     iso_resolve(program->graph, program->training, e.resolved);
-    for (int i = 0; i < program->steps; i++)
-        for (int axis = 0; program->step[i].op && axis < program->mesh->axes; axis++)
+    for (int i = 0; i < program->n_steps; i++)
+        for (int axis = 0; program->steps[i].op && axis < program->mesh->n_axes; axis++)
             if (program->mesh->size[axis] > 1)
-                check_step(&e, &program->step[i], axis);
+                check_step(&e, &program->steps[i], axis);
     free(e.resolved);
 }
 
 void count_op_types(const iso_program *program, int *counts)
 {
-    for (int i = 0; i < program->steps; i++)
-        for (int t = 0; program->step[i].op && t < iso_op_type_count(); t++)
-            counts[t] += strcmp(iso_op_type_at(t)->name, program->step[i].op->type->name) == 0;
+    for (int i = 0; i < program->n_steps; i++)
+        for (int t = 0; program->steps[i].op && t < iso_op_type_count(); t++)
+            counts[t] += strcmp(iso_op_type_at(t)->name, program->steps[i].op->type->name) == 0;
 }

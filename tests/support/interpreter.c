@@ -118,7 +118,7 @@ static void check_guard(const iso_array *array, const char *name)
 
 static bool is_input(const iso_op *op, const iso_array *in, const iso_array *out)
 {
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         if (in[i].data == out->data)
             return true;
     return false;
@@ -128,13 +128,13 @@ void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, i
             const iso_step_info *info, iso_fault *fault)
 {
     iso_kernel_call call = {.attrs = op->attrs,
-                            .inputs = op->inputs,
-                            .outputs = op->outputs,
+                            .n_inputs = op->n_inputs,
+                            .n_outputs = op->n_outputs,
                             .in = in,
                             .out = out,
                             .info = info,
                             .fault = fault};
-    for (int i = 0; i < op->outputs; i++)
+    for (int i = 0; i < op->n_outputs; i++)
         if (!is_input(op, in, &out[i]))
             memset(out[i].data, GARBAGE, array_bytes(&out[i]));
     if (strcmp(op->type->name, "reshape") == 0) {
@@ -148,7 +148,7 @@ void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, i
     memset(call.scratch, GARBAGE, bytes);
     kernel->run(&call);
     iso_free(call.scratch);
-    for (int i = 0; i < op->outputs; i++)
+    for (int i = 0; i < op->n_outputs; i++)
         check_guard(&out[i], op->type->name);
 }
 
@@ -179,12 +179,12 @@ void interpreter_destroy(interpreter *in)
 /* The graph may have grown since the last call. */
 static void make_room(interpreter *in)
 {
-    if (in->values == in->graph->tensors)
+    if (in->values == in->graph->n_tensors)
         return;
-    in->value = iso_grow(in->value, (size_t)in->values, (size_t)in->graph->tensors, sizeof *in->value);
+    in->value = iso_grow(in->value, (size_t)in->values, (size_t)in->graph->n_tensors, sizeof *in->value);
     ck_assert_ptr_nonnull(in->value);
-    memset(in->value + in->values, 0, (size_t)(in->graph->tensors - in->values) * sizeof *in->value);
-    in->values = in->graph->tensors;
+    memset(in->value + in->values, 0, (size_t)(in->graph->n_tensors - in->values) * sizeof *in->value);
+    in->values = in->graph->n_tensors;
 }
 
 iso_shape interpreter_shape(const interpreter *in, const iso_tensor *tensor)
@@ -206,8 +206,8 @@ static bool is_given(const iso_op *op)
 void interpreter_set(interpreter *in, const iso_tensor *tensor, const double *values)
 {
     make_room(in);
-    for (int i = 0; i < in->graph->tensors; i++)
-        if (!is_given(in->graph->tensor[i]->producer) || i == tensor->id)
+    for (int i = 0; i < in->graph->n_tensors; i++)
+        if (!is_given(in->graph->tensors[i]->producer) || i == tensor->id)
             forget(in, i);
     iso_array array = empty_value(in, tensor);
     for (int64_t i = 0, n = array_count(&array); i < n; i++)
@@ -218,33 +218,33 @@ void interpreter_set(interpreter *in, const iso_tensor *tensor, const double *va
 static void set_constant(interpreter *in, const iso_op *op)
 {
     const iso_constant_attrs *attrs = op->attrs;
-    iso_array array = empty_value(in, op->output[0]);
+    iso_array array = empty_value(in, op->outputs[0]);
     for (int64_t i = 0, n = array_count(&array); i < n; i++)
         array_set(&array, i, attrs->values[i]);
-    in->value[op->output[0]->id] = array;
+    in->value[op->outputs[0]->id] = array;
 }
 
 /* A copy of one of the inputs, or zeros where chosen is -1. */
 static void pass(interpreter *in, const iso_op *op, int chosen)
 {
-    iso_array array = empty_value(in, op->output[0]);
+    iso_array array = empty_value(in, op->outputs[0]);
     if (chosen >= 0)
-        memcpy(array.data, in->value[op->input[chosen]->id].data, array_bytes(&array));
-    in->value[op->output[0]->id] = array;
+        memcpy(array.data, in->value[op->inputs[chosen]->id].data, array_bytes(&array));
+    in->value[op->outputs[0]->id] = array;
 }
 
 static void compute(interpreter *in, const iso_op *op)
 {
     iso_array input[ISO_MAX_INPUTS], output[ISO_MAX_OUTPUTS];
-    for (int i = 0; i < op->inputs; i++)
-        input[i] = in->value[op->input[i]->id];
-    for (int i = 0; i < op->outputs; i++) {
-        forget(in, op->output[i]->id);
-        output[i] = empty_value(in, op->output[i]);
+    for (int i = 0; i < op->n_inputs; i++)
+        input[i] = in->value[op->inputs[i]->id];
+    for (int i = 0; i < op->n_outputs; i++) {
+        forget(in, op->outputs[i]->id);
+        output[i] = empty_value(in, op->outputs[i]);
     }
     run_op(in->backend, op, input, output, &in->info, &in->fault);
-    for (int i = 0; i < op->outputs; i++)
-        in->value[op->output[i]->id] = output[i];
+    for (int i = 0; i < op->n_outputs; i++)
+        in->value[op->outputs[i]->id] = output[i];
 }
 
 static void pass_gate(interpreter *in, const iso_op *op)
@@ -255,7 +255,7 @@ static void pass_gate(interpreter *in, const iso_op *op)
 
 static void make(interpreter *in, const iso_op *op)
 {
-    ck_assert_msg(!is_given(op), "'%s' has no value", iso_tensor_name(op->output[0]));
+    ck_assert_msg(!is_given(op), "'%s' has no value", iso_tensor_name(op->outputs[0]));
     if (op->type == &iso_op_constant)
         set_constant(in, op);
     else if (op->type == &iso_op_by_mode)
@@ -270,18 +270,18 @@ const iso_array *interpreter_get(interpreter *in, const iso_tensor *tensor)
 {
     ck_assert_msg(iso_graph_error(in->graph) == ISO_OK, "%s", in->graph->message);
     make_room(in);
-    bool *needed = iso_new((size_t)in->graph->ops + 1);
+    bool *needed = iso_new((size_t)in->graph->n_ops + 1);
     ck_assert_ptr_nonnull(needed);
     needed[tensor->producer->id] = in->value[tensor->id].data == NULL;
     for (int k = tensor->producer->id; k >= 0; k--)
-        for (int i = 0; needed[k] && i < in->graph->op[k]->inputs; i++) {
-            const iso_tensor *input = in->graph->op[k]->input[i];
+        for (int i = 0; needed[k] && i < in->graph->ops[k]->n_inputs; i++) {
+            const iso_tensor *input = in->graph->ops[k]->inputs[i];
             needed[input->producer->id] |= in->value[input->id].data == NULL;
         }
     in->fault = (iso_fault){0};
     for (int k = 0; k <= tensor->producer->id; k++)
         if (needed[k])
-            make(in, in->graph->op[k]);
+            make(in, in->graph->ops[k]);
     iso_free(needed);
     return &in->value[tensor->id];
 }

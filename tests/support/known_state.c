@@ -73,7 +73,7 @@ void known_state_begin(known_state *k, iso_context *ctx)
     int64_t begin, count;
     int rank = iso_rank(ctx), ranks = iso_ranks(ctx);
     *k = (known_state){.ctx = ctx};
-    k->shards.shard = k->shard;
+    k->shards.shards = k->shard;
     add_part(k, ROWS, 0);
     iso_cut(elements(COPIES), ranks, rank, &begin, &count);
     add_shard(k, COPIES, iso_box_whole(&tensors[COPIES].shape), begin, count, true);
@@ -103,11 +103,11 @@ iso_file_spec known_state_contents(known_state *k, int number)
 {
     snprintf(k->text, sizeof k->text, "{\"number\": %d}", number);
     return (iso_file_spec){
-        .tensors = KNOWN_TENSORS,
-        .groups = sizeof groups / sizeof *groups,
-        .tensor = tensors,
+        .n_tensors = KNOWN_TENSORS,
+        .n_groups = sizeof groups / sizeof *groups,
+        .tensors = tensors,
         .constant = constants,
-        .group = groups,
+        .groups = groups,
         .state = k->text,
         .number = (uint64_t)number,
     };

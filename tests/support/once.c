@@ -58,7 +58,7 @@ void memory_batch_begin(memory_batch *memory, int64_t rows)
 
 void memory_batch_add(memory_batch *memory, iso_shape row, const double *values)
 {
-    int i = memory->batch.components++;
+    int i = memory->batch.n_components++;
     memory->batch.shape[i] = row;
     memory->batch.dtype[i] = ISO_F64;
     memory->data[i] = values;

@@ -56,9 +56,9 @@ void sample_begin(sample_case *c, const sample *from, const iso_backend *backend
     iso_graph_set_precision(c->s.graph, precision);
     from->build(&c->s);
     ck_assert_msg(c->s.graph->status == ISO_OK, "sample of %s: %s", from->op, c->s.graph->message);
-    for (int k = 0; k < c->s.graph->ops; k++)
-        if (strcmp(c->s.graph->op[k]->type->name, from->op) == 0)
-            c->op = c->s.graph->op[k];
+    for (int k = 0; k < c->s.graph->n_ops; k++)
+        if (strcmp(c->s.graph->ops[k]->type->name, from->op) == 0)
+            c->op = c->s.graph->ops[k];
     ck_assert_msg(c->op != NULL, "the sample of %s has no such op", from->op);
     c->in = interpreter_create(c->s.graph, backend, SAMPLE_ROWS);
     for (int k = 0; k < c->s.leaves; k++)

@@ -135,7 +135,7 @@ static void split_layer(sample_graph *s, splitter *split, bool backward, bool sc
         in[n++] = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 2, 7));
     for (int v = 0; scaled && v < (backward ? 1 : 2); v++)
         in[n++] = sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(7));
-    split(&(iso_op){.inputs = n, .attrs = &attrs}, in, out);
+    split(&(iso_op){.n_inputs = n, .attrs = &attrs}, in, out);
 }
 
 SAMPLE(layer)

@@ -239,11 +239,11 @@ START_TEST(a_snapshot_has_pieces)
     size_t taken = iso_memory_held() - held, bytes = 0;
     check_ok(iso_snapshot_shards(snapshot, "callbacks/x/1", &shards));
     for (int i = before; i < shards.count; i++) {
-        ck_assert_int_eq(strncmp(shards.shard[i].path, "callbacks/x/1/", 14), 0);
-        ck_assert_ptr_null(strstr(shards.shard[i].path, "optimizer"));
-        bytes += (size_t)shards.shard[i].count * iso_dtype_size(shards.shard[i].dtype);
-        for (int64_t k = 0; k < shards.shard[i].count; k++)
-            iso_element_set(shards.shard[i].data, shards.shard[i].dtype, k, 3);
+        ck_assert_int_eq(strncmp(shards.shards[i].path, "callbacks/x/1/", 14), 0);
+        ck_assert_ptr_null(strstr(shards.shards[i].path, "optimizer"));
+        bytes += (size_t)shards.shards[i].count * iso_dtype_size(shards.shards[i].dtype);
+        for (int64_t k = 0; k < shards.shards[i].count; k++)
+            iso_element_set(shards.shards[i].data, shards.shards[i].dtype, k, 3);
     }
     ck_assert_uint_ge(taken, bytes);
     check_ok(iso_snapshot_put(snapshot));

@@ -466,7 +466,7 @@ static void copy_tensors(handover *h, bool out)
     double *at = h->tensors;
     check_ok(iso_callbacks_shards(h->callbacks, &shards));
     for (int i = 0; i < shards.count; i++) {
-        const iso_state_shard *shard = &shards.shard[i];
+        const iso_state_shard *shard = &shards.shards[i];
         ck_assert_ptr_nonnull(strstr(shard->path, "callbacks/early_stopping/0/d/"));
         ck_assert(at + shard->count <= h->tensors + sizeof h->tensors / sizeof h->tensors[0]);
         memcpy(out ? at : shard->data, out ? shard->data : at, (size_t)shard->count * sizeof *at);

@@ -28,7 +28,7 @@ static iso_tensor *add_input(iso_graph *graph, memory_batch *batch, const char *
     double *values = oracle_data(file, name, dataset, &shape);
     if (!values)
         return NULL;
-    if (batch->batch.components == 0)
+    if (batch->batch.n_components == 0)
         memory_batch_begin(batch, shape.dim[0]);
     memory_batch_add(batch, row_of(shape), values);
     return iso_input(graph, dataset, oracle_is_integer(file, name, dataset) ? ISO_I32 : ISO_F32,

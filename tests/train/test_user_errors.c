@@ -59,7 +59,7 @@ START_TEST(of_a_batch)
     iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
     iso_function *function;
     iso_batch batch = {
-        .rows = ROWS, .components = 1, .shape = {ISO_SHAPE(3)}, .dtype = {ISO_F32}, .read = read_rows};
+        .rows = ROWS, .n_components = 1, .shape = {ISO_SHAPE(3)}, .dtype = {ISO_F32}, .read = read_rows};
     double mean;
     check_ok(iso_function_create(graph, &function, .inputs = {x}, .outputs = {iso_mean(x)}));
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {

@@ -146,15 +146,15 @@ static void compare(const char *name, const iso_weight_paths *places)
     const json_t *kept = json_object_get(listing, name), *groups = json_object_get(kept, "groups");
     const json_t *tensors = json_object_get(kept, "tensors");
     size_t listed = 0;
-    for (int i = 0; i < places->groups; i++) {
-        json_t *group = item_of(groups, places->group[i].place);
-        ck_assert_msg(group != NULL, "%s: Keras has no group '%s'", name, places->group[i].place);
-        if (!strstr(places->group[i].place, "/functional/layers/input_layer")) /* here it has no name */
-            ck_assert_str_eq(places->group[i].name, json_string_value(json_array_get(group, 1)));
+    for (int i = 0; i < places->n_groups; i++) {
+        json_t *group = item_of(groups, places->groups[i].place);
+        ck_assert_msg(group != NULL, "%s: Keras has no group '%s'", name, places->groups[i].place);
+        if (!strstr(places->groups[i].place, "/functional/layers/input_layer")) /* here it has no name */
+            ck_assert_str_eq(places->groups[i].name, json_string_value(json_array_get(group, 1)));
     }
-    ck_assert_int_eq(places->groups, (int)json_array_size(groups));
-    for (int i = 0; i < places->tensors; i++) {
-        const iso_saved_tensor *tensor = &places->tensor[i];
+    ck_assert_int_eq(places->n_groups, (int)json_array_size(groups));
+    for (int i = 0; i < places->n_tensors; i++) {
+        const iso_saved_tensor *tensor = &places->tensors[i];
         json_t *item = item_of(tensors, tensor->place), *shape = shape_json(&tensor->shape);
         if (strncmp(tensor->place, "/isogrid/variables/", 19) == 0) {
             json_decref(shape);
@@ -194,8 +194,8 @@ static void check_case(const net_case *c)
     check_ok(iso_weight_paths_create(model, &places));
     compare(c->name, &places);
     int extra = 0;
-    for (int i = 0; i < places.tensors; i++)
-        extra += strncmp(places.tensor[i].place, "/isogrid/variables/", 19) == 0;
+    for (int i = 0; i < places.n_tensors; i++)
+        extra += strncmp(places.tensors[i].place, "/isogrid/variables/", 19) == 0;
     ck_assert_int_eq(extra, c->extra);
     iso_weight_paths_free(&places);
     iso_model_destroy(model);
@@ -229,7 +229,7 @@ START_TEST(unused)
     check_ok(iso_weight_paths_create(model, &places));
     int slot = iso_weight_paths_find(&places, "/optimizer/vars/4"); /* of b/kernel */
     ck_assert_int_ge(slot, 0);
-    ck_assert_ptr_null(places.tensor[slot].path);
+    ck_assert_ptr_null(places.tensors[slot].path);
     ck_assert(((const float *)places.constant[slot])[11] == 3);
     iso_weight_paths_free(&places);
     iso_model_destroy(model);
@@ -252,12 +252,12 @@ START_TEST(pieces_have_places)
     check_ok(iso_graph_shards(g, &shards));
     for (int i = 0; i < shards.count; i++) {
         int found = 0;
-        for (int k = 0; k < places.tensors; k++)
-            found += strcmp(places.tensor[k].path, shards.shard[i].path) == 0;
-        ck_assert_msg(found == 1, "'%s' has %d places", shards.shard[i].path, found);
+        for (int k = 0; k < places.n_tensors; k++)
+            found += strcmp(places.tensors[k].path, shards.shards[i].path) == 0;
+        ck_assert_msg(found == 1, "'%s' has %d places", shards.shards[i].path, found);
     }
-    for (int k = 0; k < places.tensors; k++)
-        ck_assert_int_eq(iso_weight_paths_find(&places, places.tensor[k].place), k);
+    for (int k = 0; k < places.n_tensors; k++)
+        ck_assert_int_eq(iso_weight_paths_find(&places, places.tensors[k].place), k);
     ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/variable 0"), 0);
     ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/a/b"), 0);
     ck_assert_int_eq(iso_weight_paths_find(&places, "/isogrid/variables/c/./d"), -1);

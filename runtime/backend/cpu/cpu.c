@@ -34,10 +34,10 @@ int64_t iso_cpu_count(const iso_array *array)
 
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 {
-    for (int i = 0; i < call->inputs; i++)
+    for (int i = 0; i < call->n_inputs; i++)
         if (call->in[i].dtype != dtype)
             return false;
-    for (int i = 0; i < call->outputs; i++)
+    for (int i = 0; i < call->n_outputs; i++)
         if (call->out[i].dtype != dtype)
             return false;
     return true;

@@ -4,7 +4,7 @@
 
 static bool infer(iso_op *op)
 {
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     if (x->rank < 2 || x->dim[x->rank - 1] == ISO_BATCH || x->dim[x->rank - 2] == ISO_BATCH)
         return iso_op_refuse(op, "takes [..., t, s]");
     return iso_infer_same_float(op);

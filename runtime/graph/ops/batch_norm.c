@@ -27,7 +27,7 @@ static bool statistic_fits(iso_op *op, int i)
 
 static bool x_fits(iso_op *op)
 {
-    const iso_shape *x = &op->input[X]->shape;
+    const iso_shape *x = &op->inputs[X]->shape;
     return iso_expect_float(op, X, -1) &&
            ((x->rank > 0 && x->dim[x->rank - 1] != ISO_BATCH) ||
             iso_op_refuse(op, "input 0 should have channels as its last dimension"));
@@ -44,7 +44,7 @@ static bool infer_moments(iso_op *op)
 {
     if (!x_fits(op))
         return false;
-    iso_shape channels = channels_of(op->input[X]);
+    iso_shape channels = channels_of(op->inputs[X]);
     iso_set_output(op, 0, ISO_F64, &channels);
     iso_set_output(op, 1, ISO_F64, &channels);
     return true;
@@ -53,7 +53,7 @@ static bool infer_moments(iso_op *op)
 /* d/dx of sum and of sum of squares: 1 and 2 x. */
 static void moments_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *x = op->input[X];
+    iso_tensor *x = op->inputs[X];
     if (dy[0])
         dx[0] = iso_broadcast_to(iso_cast(dy[0], x->dtype), x->shape);
     if (dy[1]) {
@@ -71,11 +71,11 @@ static double moments_flops(const iso_op *op, const iso_box *inputs, const iso_b
 /* Vectors in, two vectors out. */
 static bool infer_vectors(iso_op *op)
 {
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         if (!statistic_fits(op, i) || !iso_expect_same_type(op, 0, i))
             return false;
-    for (int i = 0; i < op->outputs; i++)
-        iso_set_output(op, i, ISO_F64, &op->input[0]->shape);
+    for (int i = 0; i < op->n_outputs; i++)
+        iso_set_output(op, i, ISO_F64, &op->inputs[0]->shape);
     return true;
 }
 
@@ -86,10 +86,10 @@ static iso_tensor *or_zeros(iso_tensor *dy, iso_tensor *like)
 
 static void finish_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *mean = op->output[0], *dmean = or_zeros(dy[0], mean), *dvariance = or_zeros(dy[1], mean);
+    iso_tensor *mean = op->outputs[0], *dmean = or_zeros(dy[0], mean), *dvariance = or_zeros(dy[1], mean);
     dx[0] = iso_op_3(&iso_op_moments_finish_grad, mean, dmean, dvariance, op->attrs);
     if (iso_tensor_good(dx[0]))
-        dx[1] = dx[0]->producer->output[1];
+        dx[1] = dx[0]->producer->outputs[1];
 }
 
 void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance)
@@ -102,11 +102,11 @@ void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance)
         return;
     iso_moments_attrs attrs;
     attrs.per_row = iso_shape_product(&x->shape, 0, x->shape.rank - 1, &attrs.times_rows);
-    iso_tensor *finished = iso_op_2(&iso_op_moments_finish, sum, sum->producer->output[1], &attrs);
+    iso_tensor *finished = iso_op_2(&iso_op_moments_finish, sum, sum->producer->outputs[1], &attrs);
     if (!iso_tensor_good(finished))
         return;
     *mean = finished;
-    *variance = finished->producer->output[1];
+    *variance = finished->producer->outputs[1];
 }
 
 /* ---- normalisation ---- */
@@ -116,7 +116,7 @@ static bool infer(iso_op *op)
     if (!x_fits(op) || !statistic_fits(op, MEAN) || !statistic_fits(op, VARIANCE) ||
         !iso_expect_same_type(op, MEAN, VARIANCE))
         return false;
-    for (int i = GAMMA; i < op->inputs; i++)
+    for (int i = GAMMA; i < op->n_inputs; i++)
         if (!iso_expect_same_type(op, X, i) || !iso_expect_channels(op, i))
             return false;
     return iso_infer_same(op);
@@ -137,19 +137,19 @@ static bool infer_gradient(iso_op *op)
 /* The moments_finish op whose outputs are mean and variance of just this x, or NULL. */
 static const iso_op *moments_behind(const iso_op *op)
 {
-    const iso_op *finish = op->input[MEAN]->producer;
-    if (finish->type != &iso_op_moments_finish || op->input[MEAN] != finish->output[0] ||
-        op->input[VARIANCE] != finish->output[1])
+    const iso_op *finish = op->inputs[MEAN]->producer;
+    if (finish->type != &iso_op_moments_finish || op->inputs[MEAN] != finish->outputs[0] ||
+        op->inputs[VARIANCE] != finish->outputs[1])
         return NULL;
-    const iso_op *moments = finish->input[0]->producer;
-    bool of_x = moments->type == &iso_op_batch_moments && moments->input[0] == op->input[X] &&
-                finish->input[0] == moments->output[0] && finish->input[1] == moments->output[1];
+    const iso_op *moments = finish->inputs[0]->producer;
+    bool of_x = moments->type == &iso_op_batch_moments && moments->inputs[0] == op->inputs[X] &&
+                finish->inputs[0] == moments->outputs[0] && finish->inputs[1] == moments->outputs[1];
     return of_x ? finish : NULL;
 }
 
 static iso_tensor *gamma_of(const iso_op *op)
 {
-    return attrs_of(op)->has_gamma ? op->input[GAMMA] : NULL;
+    return attrs_of(op)->has_gamma ? op->inputs[GAMMA] : NULL;
 }
 
 /* dx where mean and variance are functions of x: through all three. */
@@ -158,8 +158,8 @@ static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_t
     iso_batch_norm_attrs attrs = *attrs_of(op);
     attrs.moments = *(const iso_moments_attrs *)finish->attrs;
     iso_tensor *inputs[7] = {
-        op->input[X],    dy,          op->input[MEAN], op->input[VARIANCE], sums->output[0],
-        sums->output[1], gamma_of(op)};
+        op->inputs[X],    dy,          op->inputs[MEAN], op->inputs[VARIANCE], sums->outputs[0],
+        sums->outputs[1], gamma_of(op)};
     return iso_op_create(op->graph, &iso_op_batch_norm_grad, inputs, attrs.has_gamma ? 7 : 6, &attrs);
 }
 
@@ -167,13 +167,13 @@ static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_t
  * -sum(dy xhat) gamma rstd^2 / 2. */
 static void gradient_with_given(iso_op *op, iso_tensor *dy, iso_op *sums, iso_tensor **dx)
 {
-    iso_tensor *rstd = iso_rsqrt(iso_affine(op->input[VARIANCE], 1, attrs_of(op)->epsilon));
+    iso_tensor *rstd = iso_rsqrt(iso_affine(op->inputs[VARIANCE], 1, attrs_of(op)->epsilon));
     iso_tensor *gamma = gamma_of(op), *slope = rstd;
     if (gamma)
         slope = iso_multiply(rstd, iso_cast(gamma, rstd->dtype));
     dx[X] = iso_multiply(dy, iso_cast(slope, dy->dtype));
-    iso_tensor *sum = iso_cast(sums->output[0], rstd->dtype),
-               *sum_xhat = iso_cast(sums->output[1], rstd->dtype);
+    iso_tensor *sum = iso_cast(sums->outputs[0], rstd->dtype),
+               *sum_xhat = iso_cast(sums->outputs[1], rstd->dtype);
     dx[MEAN] = iso_negate(iso_multiply(sum, slope));
     dx[VARIANCE] = iso_affine(iso_multiply(sum_xhat, iso_multiply(slope, rstd)), -0.5, 0);
 }
@@ -181,8 +181,8 @@ static void gradient_with_given(iso_op *op, iso_tensor *dy, iso_op *sums, iso_te
 static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_batch_norm_attrs *attrs = attrs_of(op);
-    iso_tensor *x = op->input[X];
-    iso_tensor *inputs[] = {x, dy[0], op->input[MEAN], op->input[VARIANCE]};
+    iso_tensor *x = op->inputs[X];
+    iso_tensor *inputs[] = {x, dy[0], op->inputs[MEAN], op->inputs[VARIANCE]};
     iso_tensor *sum = iso_op_create(op->graph, &iso_op_batch_norm_grad_sums, inputs, 4, attrs);
     if (!iso_tensor_good(sum))
         return;
@@ -194,9 +194,9 @@ static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
         gradient_with_given(op, dy[0], sums, dx);
     int next = GAMMA;
     if (attrs->has_gamma)
-        dx[next++] = iso_cast(sums->output[1], x->dtype);
+        dx[next++] = iso_cast(sums->outputs[1], x->dtype);
     if (attrs->has_beta)
-        dx[next] = iso_cast(sums->output[0], x->dtype);
+        dx[next] = iso_cast(sums->outputs[0], x->dtype);
 }
 
 /* Operations for each element of x. */
@@ -215,7 +215,7 @@ static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_
 const iso_op_type iso_op_batch_moments = {
     .name = "batch_moments",
     .infer = infer_moments,
-    .outputs = 2,
+    .n_outputs = 2,
     .gradient = moments_gradient,
     .rule_of = by_channel,
     .flops = moments_flops,
@@ -225,7 +225,7 @@ const iso_op_type iso_op_moments_finish = {
     .name = "moments_finish",
     .attr_size = sizeof(iso_moments_attrs),
     .infer = infer_vectors,
-    .outputs = 2,
+    .n_outputs = 2,
     .gradient = finish_gradient,
     .rule = "c,c->c,c",
 };
@@ -234,7 +234,7 @@ const iso_op_type iso_op_moments_finish_grad = {
     .name = "moments_finish_grad",
     .attr_size = sizeof(iso_moments_attrs),
     .infer = infer_vectors,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule = "c,c,c->c,c",
     .linear = 1 << 1 | 1 << 2,
     .jointly = true,
@@ -255,7 +255,7 @@ const iso_op_type iso_op_batch_norm_grad_sums = {
     .name = "batch_norm_grad_sums",
     .attr_size = sizeof(iso_batch_norm_attrs),
     .infer = infer_sums,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule_of = by_channel,
     .linear = 1 << 1,
     .flops = gradient_flops,

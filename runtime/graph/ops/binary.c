@@ -6,14 +6,14 @@
 
 static bool infer_numbers(iso_op *op)
 {
-    if (op->input[0]->dtype == ISO_BOOL)
+    if (op->inputs[0]->dtype == ISO_BOOL)
         return iso_op_refuse(op, "takes numbers, not bool; iso_cast makes them such");
     return iso_infer_broadcast(op);
 }
 
 static bool infer_floats(iso_op *op)
 {
-    if (!iso_dtype_is_float(op->input[0]->dtype))
+    if (!iso_dtype_is_float(op->inputs[0]->dtype))
         return iso_op_refuse(op, "takes float32 or float64");
     return iso_infer_broadcast(op);
 }
@@ -21,8 +21,8 @@ static bool infer_floats(iso_op *op)
 /* Gradients of the broadcast operands, summed to the operands' own shapes. */
 static void give(iso_op *op, iso_tensor *da, iso_tensor *db, iso_tensor **dx)
 {
-    dx[0] = iso_sum_to_shape(da, &op->input[0]->shape);
-    dx[1] = iso_sum_to_shape(db, &op->input[1]->shape);
+    dx[0] = iso_sum_to_shape(da, &op->inputs[0]->shape);
+    dx[1] = iso_sum_to_shape(db, &op->inputs[1]->shape);
 }
 
 static void add_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -32,31 +32,31 @@ static void add_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 static void subtract_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_sum_to_shape(dy[0], &op->input[0]->shape);
-    dx[1] = iso_negate(iso_sum_to_shape(dy[0], &op->input[1]->shape));
+    dx[0] = iso_sum_to_shape(dy[0], &op->inputs[0]->shape);
+    dx[1] = iso_negate(iso_sum_to_shape(dy[0], &op->inputs[1]->shape));
 }
 
 static void multiply_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    give(op, iso_multiply(dy[0], op->input[1]), iso_multiply(dy[0], op->input[0]), dx);
+    give(op, iso_multiply(dy[0], op->inputs[1]), iso_multiply(dy[0], op->inputs[0]), dx);
 }
 
 /* y = a / b: da = dy / b, db = -y da */
 static void divide_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *da = iso_divide(dy[0], op->input[1]);
-    give(op, da, iso_negate(iso_multiply(da, op->output[0])), dx);
+    iso_tensor *da = iso_divide(dy[0], op->inputs[1]);
+    give(op, da, iso_negate(iso_multiply(da, op->outputs[0])), dx);
 }
 
 /* y = a^b: da = dy b a^(b-1), db = dy y log(a), 0 where a is not positive */
 static void power_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *a = op->input[0], *b = op->input[1];
+    iso_tensor *a = op->inputs[0], *b = op->inputs[1];
     iso_tensor *zero = iso_number(op->graph, a->dtype, 0), *one = iso_number(op->graph, a->dtype, 1);
     iso_tensor *da = iso_multiply(iso_multiply(dy[0], b), iso_power(a, iso_affine(b, 1, -1)));
     iso_tensor *positive = iso_greater(a, zero);
     iso_tensor *log = iso_where(positive, iso_log(iso_where(positive, a, one)), zero);
-    give(op, da, iso_multiply(iso_multiply(dy[0], op->output[0]), log), dx);
+    give(op, da, iso_multiply(iso_multiply(dy[0], op->outputs[0]), log), dx);
 }
 
 /* Of equal operands the first gets the gradient, as in TensorFlow. */
@@ -68,12 +68,12 @@ static void choose_backward(iso_op *op, iso_tensor *first_wins, iso_tensor *dy, 
 
 static void maximum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    choose_backward(op, iso_greater_equal(op->input[0], op->input[1]), dy[0], dx);
+    choose_backward(op, iso_greater_equal(op->inputs[0], op->inputs[1]), dy[0], dx);
 }
 
 static void minimum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    choose_backward(op, iso_less_equal(op->input[0], op->input[1]), dy[0], dx);
+    choose_backward(op, iso_less_equal(op->inputs[0], op->inputs[1]), dy[0], dx);
 }
 
 #define BINARY(NAME, INFER, ...)                                                                             \

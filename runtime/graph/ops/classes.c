@@ -11,7 +11,7 @@ static int axis_of(const iso_op *op)
 
 static iso_shape row_of(const iso_op *op, int x)
 {
-    iso_shape row = op->input[x]->shape;
+    iso_shape row = op->inputs[x]->shape;
     row.dim[axis_of(op)] = 1;
     return row;
 }
@@ -30,19 +30,19 @@ static void rule_dims(int rank, int axis, int form, int8_t *dims)
 /* forms: of the inputs in order, then of the output */
 static void rule_by(const iso_op *op, iso_rule *rule, const int8_t *forms)
 {
-    int rank = op->output[0]->shape.rank, axis = axis_of(op);
+    int rank = op->outputs[0]->shape.rank, axis = axis_of(op);
     iso_rule_clear(op, rule);
-    rule->factors = rank;
+    rule->n_factors = rank;
     rule->linear = op->type->linear;
     rule->contract_max = op->type->contract_max;
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         rule_dims(rank, axis, forms[i], rule->input[i]);
-    rule_dims(rank, axis, forms[op->inputs], rule->output[0]);
+    rule_dims(rank, axis, forms[op->n_inputs], rule->output[0]);
 }
 
 static void rule_of_reduction(const iso_op *op, iso_rule *rule)
 {
-    rule_by(op, rule, op->inputs == 1 ? (const int8_t[]){AS_X, ROW} : (const int8_t[]){AS_X, ROW, ROW});
+    rule_by(op, rule, op->n_inputs == 1 ? (const int8_t[]){AS_X, ROW} : (const int8_t[]){AS_X, ROW, ROW});
 }
 
 static void rule_of_pick(const iso_op *op, iso_rule *rule)
@@ -80,7 +80,7 @@ static bool gives_row(iso_op *op, int x, iso_dtype dtype)
 
 static bool infer_max(iso_op *op)
 {
-    return gives_row(op, 0, op->input[0]->dtype);
+    return gives_row(op, 0, op->inputs[0]->dtype);
 }
 
 static bool infer_first(iso_op *op)
@@ -96,24 +96,24 @@ static bool infer_above(iso_op *op)
 static bool infer_sum_exp(iso_op *op)
 {
     return iso_expect_float(op, 0, -1) && iso_expect_same_type(op, 0, 1) &&
-           gives_row(op, 0, op->input[0]->dtype);
+           gives_row(op, 0, op->inputs[0]->dtype);
 }
 
 static bool infer_pick(iso_op *op)
 {
-    return iso_expect_index(op, 0) && iso_expect_float(op, 1, op->input[0]->shape.rank + 1) &&
-           gives_row(op, 1, op->input[1]->dtype);
+    return iso_expect_index(op, 0) && iso_expect_float(op, 1, op->inputs[0]->shape.rank + 1) &&
+           gives_row(op, 1, op->inputs[1]->dtype);
 }
 
 static bool infer_loss(iso_op *op)
 {
     return iso_expect_same_shape(op, 0, 1) && iso_expect_same_type(op, 0, 1) &&
-           gives_row(op, 1, op->input[1]->dtype);
+           gives_row(op, 1, op->inputs[1]->dtype);
 }
 
 static bool infer_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 1, -1) && iso_op_gives(op, op->input[1]->dtype, &op->input[1]->shape);
+    return iso_expect_float(op, 1, -1) && iso_op_gives(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
 }
 
 /* ---- operations for each element of x ---- */
@@ -133,7 +133,7 @@ static double four_for_each(const iso_op *op, const iso_box *inputs, const iso_b
 /* One for each row whose label lies in the part: its share of them, on average. */
 static double one_for_each_label(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    double classes = (double)op->input[1]->shape.dim[axis_of(op)];
+    double classes = (double)op->inputs[1]->shape.dim[axis_of(op)];
     return iso_box_elements(&outputs[0]) * (double)inputs[1].extent[axis_of(op)] / classes;
 }
 

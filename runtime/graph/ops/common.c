@@ -8,8 +8,8 @@
 static void add_inputs(iso_text *text, const iso_op *op)
 {
     char shape[160];
-    for (int i = 0; i < op->inputs; i++) {
-        const iso_tensor *x = op->input[i];
+    for (int i = 0; i < op->n_inputs; i++) {
+        const iso_tensor *x = op->inputs[i];
         iso_text_add(text, "%s%s%s%s %s", i ? ", " : "", x->name ? x->name : "", x->name ? ": " : "",
                      iso_dtype_name(x->dtype), iso_shape_text(&x->shape, shape, sizeof(shape)));
     }
@@ -31,33 +31,33 @@ bool iso_op_refuse(iso_op *op, const char *format, ...)
 
 bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape)
 {
-    op->output[0]->dtype = dtype;
-    op->output[0]->shape = *shape;
+    op->outputs[0]->dtype = dtype;
+    op->outputs[0]->shape = *shape;
     return true;
 }
 
 bool iso_infer_same(iso_op *op)
 {
-    return iso_op_gives(op, op->input[0]->dtype, &op->input[0]->shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &op->inputs[0]->shape);
 }
 
 bool iso_infer_same_float(iso_op *op)
 {
-    if (!iso_dtype_is_float(op->input[0]->dtype))
+    if (!iso_dtype_is_float(op->inputs[0]->dtype))
         return iso_op_refuse(op, "takes float32 or float64");
     return iso_infer_same(op);
 }
 
 bool iso_infer_broadcast(iso_op *op)
 {
-    iso_shape shape = op->input[0]->shape;
-    for (int i = 1; i < op->inputs; i++) {
-        if (op->input[i]->dtype != op->input[0]->dtype)
+    iso_shape shape = op->inputs[0]->shape;
+    for (int i = 1; i < op->n_inputs; i++) {
+        if (op->inputs[i]->dtype != op->inputs[0]->dtype)
             return iso_op_refuse(op, "operands have different types; iso_cast makes them one");
-        if (!iso_shape_broadcast(&shape, &op->input[i]->shape, &shape))
+        if (!iso_shape_broadcast(&shape, &op->inputs[i]->shape, &shape))
             return iso_op_refuse(op, "shapes do not broadcast to one");
     }
-    return iso_op_gives(op, op->input[0]->dtype, &shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
 
 iso_tensor *iso_op_1(const iso_op_type *type, iso_tensor *x, const void *attrs)
@@ -123,15 +123,15 @@ int64_t iso_shape_product(const iso_shape *shape, int begin, int end, bool *batc
 void iso_rule_clear(const iso_op *op, iso_rule *rule)
 {
     *rule = (iso_rule){0};
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         for (int d = 0; d < ISO_MAX_RANK; d++)
             rule->input[i][d] = ISO_WHOLE;
-    for (int i = 0; i < op->outputs; i++)
+    for (int i = 0; i < op->n_outputs; i++)
         for (int d = 0; d < ISO_MAX_RANK; d++)
             rule->output[i][d] = ISO_WHOLE;
 }
 
 int8_t iso_rule_factor(iso_rule *rule)
 {
-    return (int8_t)rule->factors++;
+    return (int8_t)rule->n_factors++;
 }

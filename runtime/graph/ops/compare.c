@@ -8,14 +8,14 @@ static bool infer_comparison(iso_op *op)
 {
     if (!iso_infer_broadcast(op))
         return false;
-    op->output[0]->dtype = ISO_BOOL;
+    op->outputs[0]->dtype = ISO_BOOL;
     return true;
 }
 
 static bool infer_logical(iso_op *op)
 {
-    for (int i = 0; i < op->inputs; i++)
-        if (op->input[i]->dtype != ISO_BOOL)
+    for (int i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i]->dtype != ISO_BOOL)
             return iso_op_refuse(op, "takes bool");
     return iso_infer_broadcast(op);
 }
@@ -87,14 +87,14 @@ iso_tensor *iso_logical_not(iso_tensor *a)
 /* condition, a, b -> y */
 static bool infer_where(iso_op *op)
 {
-    const iso_tensor *a = op->input[1], *b = op->input[2];
+    const iso_tensor *a = op->inputs[1], *b = op->inputs[2];
     iso_shape shape;
-    if (op->input[0]->dtype != ISO_BOOL)
+    if (op->inputs[0]->dtype != ISO_BOOL)
         return iso_op_refuse(op, "the condition must be bool");
     if (a->dtype != b->dtype)
         return iso_op_refuse(op, "the alternatives have different types; iso_cast makes them one");
     if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) ||
-        !iso_shape_broadcast(&op->input[0]->shape, &shape, &shape))
+        !iso_shape_broadcast(&op->inputs[0]->shape, &shape, &shape))
         return iso_op_refuse(op, "shapes do not broadcast to one");
     return iso_op_gives(op, a->dtype, &shape);
 }
@@ -102,8 +102,8 @@ static bool infer_where(iso_op *op)
 static void where_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_tensor *zero = iso_number(op->graph, dy[0]->dtype, 0);
-    dx[1] = iso_sum_to_shape(iso_where(op->input[0], dy[0], zero), &op->input[1]->shape);
-    dx[2] = iso_sum_to_shape(iso_where(op->input[0], zero, dy[0]), &op->input[2]->shape);
+    dx[1] = iso_sum_to_shape(iso_where(op->inputs[0], dy[0], zero), &op->inputs[1]->shape);
+    dx[2] = iso_sum_to_shape(iso_where(op->inputs[0], zero, dy[0]), &op->inputs[2]->shape);
 }
 
 const iso_op_type iso_op_where = {
@@ -127,13 +127,13 @@ static bool infer_cast(iso_op *op)
     const iso_cast_attrs *attrs = op->attrs;
     if (!iso_dtype_size(attrs->dtype))
         return iso_op_refuse(op, "no element type to cast to");
-    return iso_op_gives(op, attrs->dtype, &op->input[0]->shape);
+    return iso_op_gives(op, attrs->dtype, &op->inputs[0]->shape);
 }
 
 static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    if (iso_dtype_is_float(op->input[0]->dtype) && iso_dtype_is_float(op->output[0]->dtype))
-        dx[0] = iso_cast(dy[0], op->input[0]->dtype);
+    if (iso_dtype_is_float(op->inputs[0]->dtype) && iso_dtype_is_float(op->outputs[0]->dtype))
+        dx[0] = iso_cast(dy[0], op->inputs[0]->dtype);
 }
 
 /* Sums pass through casts that lose nothing. Were float64 to float32 linear too, partial sums would be added
@@ -141,7 +141,7 @@ static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
  * float64 is for. */
 static void cast_rule(const iso_op *op, iso_rule *rule)
 {
-    iso_dtype from = op->input[0]->dtype, to = op->output[0]->dtype;
+    iso_dtype from = op->inputs[0]->dtype, to = op->outputs[0]->dtype;
     iso_rule_parse(op, "...->...", rule);
     rule->linear = iso_dtype_is_float(from) && (from == to || to == ISO_F64);
 }

@@ -45,7 +45,7 @@ static bool infer(iso_op *op)
     const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
     if (!inputs_fit(op))
         return false;
-    const iso_shape *x = &op->input[0]->shape, *kernel = &op->input[1]->shape;
+    const iso_shape *x = &op->inputs[0]->shape, *kernel = &op->inputs[1]->shape;
     if (!channels_fit(op, x, kernel, g->groups))
         return false;
     iso_shape y = {4, {x->dim[0], 0, 0, kernel->dim[3]}}; /* [n, h', w', f] */
@@ -55,19 +55,19 @@ static bool infer(iso_op *op)
             return false;
         y.dim[1 + i] = window.places;
     }
-    return iso_op_gives(op, op->input[0]->dtype, &y);
+    return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }
 
 static bool infer_gradient(iso_op *op)
 {
     const iso_conv_attrs *attrs = op->attrs;
-    return inputs_fit(op) && iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+    return inputs_fit(op) && iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
-    iso_tensor *x = op->input[0], *kernel = op->input[1];
+    iso_tensor *x = op->inputs[0], *kernel = op->inputs[1];
     dx[0] = create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
     dx[1] = create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
 }
@@ -76,7 +76,7 @@ static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 static void input_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
-    iso_tensor *kernel = op->input[0], *dy = op->input[1];
+    iso_tensor *kernel = op->inputs[0], *dy = op->inputs[1];
     dx[0] = create(&iso_op_conv2d_grad_kernel, d[0], dy, geometry, &kernel->shape);
     dx[1] = create(&iso_op_conv2d, d[0], kernel, geometry, NULL);
 }
@@ -84,7 +84,7 @@ static void input_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
-    iso_tensor *x = op->input[0], *dy = op->input[1];
+    iso_tensor *x = op->inputs[0], *dy = op->inputs[1];
     dx[0] = create(&iso_op_conv2d_grad_input, d[0], dy, geometry, &x->shape);
     dx[1] = create(&iso_op_conv2d, x, d[0], geometry, NULL);
 }
@@ -107,7 +107,7 @@ static void share_groups(const iso_shape *kernel, int64_t groups, conv_dims *dim
             block = channels > filters ? channels : filters;
     if (channels != filters && channels != 1 && filters != 1)
         return;
-    rule->factors = G + 1;
+    rule->n_factors = G + 1;
     dims->x[3] = dims->kernel[3] = dims->y[3] = G;
     if (block > 1)
         rule->window[G] = (iso_sliding_window){groups, block, block, 1, 0};
@@ -122,7 +122,7 @@ static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
     bool grouped = geometry->groups > 1;
     int8_t c = grouped ? ISO_WHOLE : C, f = grouped ? ISO_WHOLE : F;
-    *rule = (iso_rule){.factors = grouped ? C : F + 1, .linear = 3};
+    *rule = (iso_rule){.n_factors = grouped ? C : F + 1, .linear = 3};
     rule->window[H] = window_of(geometry, 0, kernel, y->dim[1]);
     rule->window[W] = window_of(geometry, 1, kernel, y->dim[2]);
     conv_dims dims = {
@@ -138,7 +138,7 @@ static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, &op->input[1]->shape, &op->output[0]->shape, rule);
+    conv_dims dims = begin_rule(op, &op->inputs[1]->shape, &op->outputs[0]->shape, rule);
     rule->input_windows[0] = dims.x_windows;
     rule->input_windows[1] = dims.kernel_windows;
     rule->output_windows[0] = dims.y_windows;
@@ -149,7 +149,7 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 
 static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, &op->input[0]->shape, &op->input[1]->shape, rule);
+    conv_dims dims = begin_rule(op, &op->inputs[0]->shape, &op->inputs[1]->shape, rule);
     rule->input_windows[0] = dims.kernel_windows;
     rule->input_windows[1] = dims.y_windows;
     rule->output_windows[0] = dims.x_windows;
@@ -160,7 +160,7 @@ static void rule_of_input_gradient(const iso_op *op, iso_rule *rule)
 
 static void rule_of_kernel_gradient(const iso_op *op, iso_rule *rule)
 {
-    conv_dims dims = begin_rule(op, &op->output[0]->shape, &op->input[1]->shape, rule);
+    conv_dims dims = begin_rule(op, &op->outputs[0]->shape, &op->inputs[1]->shape, rule);
     rule->input_windows[0] = dims.x_windows;
     rule->input_windows[1] = dims.y_windows;
     rule->output_windows[0] = dims.kernel_windows;

@@ -13,7 +13,7 @@ static iso_shape rows_of(const iso_tensor *logits)
 
 static bool logits_fit(iso_op *op)
 {
-    const iso_tensor *logits = op->input[LOGITS];
+    const iso_tensor *logits = op->inputs[LOGITS];
     return iso_dtype_is_float(logits->dtype) && logits->shape.rank >= 1 &&
                    logits->shape.dim[logits->shape.rank - 1] >= 1
                ? true
@@ -24,8 +24,8 @@ static bool inputs_fit_sparse(iso_op *op)
 {
     if (!iso_expect_index(op, LABELS) || !logits_fit(op))
         return false;
-    iso_shape rows = rows_of(op->input[LOGITS]);
-    return iso_shape_equal(&rows, &op->input[LABELS]->shape) ||
+    iso_shape rows = rows_of(op->inputs[LOGITS]);
+    return iso_shape_equal(&rows, &op->inputs[LABELS]->shape) ||
            iso_op_refuse(op, "there should be one label for each row of logits");
 }
 
@@ -37,13 +37,13 @@ static bool inputs_fit_dense(iso_op *op)
 
 static bool gives_losses(iso_op *op)
 {
-    iso_shape rows = rows_of(op->input[LOGITS]);
-    return iso_op_gives(op, op->input[LOGITS]->dtype, &rows);
+    iso_shape rows = rows_of(op->inputs[LOGITS]);
+    return iso_op_gives(op, op->inputs[LOGITS]->dtype, &rows);
 }
 
 static bool gives_gradient(iso_op *op)
 {
-    return iso_op_gives(op, op->input[LOGITS]->dtype, &op->input[LOGITS]->shape);
+    return iso_op_gives(op, op->inputs[LOGITS]->dtype, &op->inputs[LOGITS]->shape);
 }
 
 static bool infer_sparse(iso_op *op)
@@ -69,7 +69,7 @@ static bool infer_dense_gradient(iso_op *op)
 static void sparse_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     dx[LOGITS] =
-        iso_op_3(&iso_op_sparse_crossentropy_grad, op->input[LABELS], op->input[LOGITS], dy[0], NULL);
+        iso_op_3(&iso_op_sparse_crossentropy_grad, op->inputs[LABELS], op->inputs[LOGITS], dy[0], NULL);
 }
 
 /* Labels may depend on variables too (a teacher network): d loss / d t = -log_softmax(x). */
@@ -77,9 +77,9 @@ static void dense_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_shape column = dy[0]->shape;
     column.dim[column.rank++] = 1;
-    dx[LOGITS] = iso_op_3(&iso_op_crossentropy_grad, op->input[LABELS], op->input[LOGITS], dy[0], NULL);
+    dx[LOGITS] = iso_op_3(&iso_op_crossentropy_grad, op->inputs[LABELS], op->inputs[LOGITS], dy[0], NULL);
     dx[LABELS] =
-        iso_multiply(iso_negate(iso_log_softmax(op->input[LOGITS], -1)), iso_reshape_to(dy[0], column));
+        iso_multiply(iso_negate(iso_log_softmax(op->inputs[LOGITS], -1)), iso_reshape_to(dy[0], column));
 }
 
 /* Rows are free, classes whole. */
@@ -92,11 +92,11 @@ static void rule_of_tensor(const iso_tensor *tensor, int rows, int8_t *dims)
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    int rows = op->input[LOGITS]->shape.rank - 1;
-    *rule = (iso_rule){.factors = rows, .linear = op->type->linear};
-    for (int i = 0; i < op->inputs; i++)
-        rule_of_tensor(op->input[i], rows, rule->input[i]);
-    rule_of_tensor(op->output[0], rows, rule->output[0]);
+    int rows = op->inputs[LOGITS]->shape.rank - 1;
+    *rule = (iso_rule){.n_factors = rows, .linear = op->type->linear};
+    for (int i = 0; i < op->n_inputs; i++)
+        rule_of_tensor(op->inputs[i], rows, rule->input[i]);
+    rule_of_tensor(op->outputs[0], rows, rule->output[0]);
 }
 
 /* Maximum, difference, exponential, sum, and as much as that for the labels' part. */
@@ -110,7 +110,7 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
 
 static void split_sparse(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    int axis = op->input[LOGITS]->shape.rank - 1;
+    int axis = op->inputs[LOGITS]->shape.rank - 1;
     iso_class_row row = iso_class_statistics(in[LOGITS], axis);
     iso_tensor *own = iso_class_pick(in[LABELS], in[LOGITS], false);
     out[0] = iso_class_drop(iso_subtract(iso_add(iso_log(row.sum), row.max), own), axis);
@@ -118,7 +118,7 @@ static void split_sparse(const iso_op *op, iso_tensor *const *in, iso_tensor **o
 
 static void split_sparse_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_attrs attrs = {.axis = op->inputs[LOGITS]->shape.rank - 1};
     iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
     iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum, in[DLOSS]};
     out[0] = iso_op_create(in[LOGITS]->graph, &iso_op_class_sparse_grad, inputs, 5, &attrs);
@@ -126,7 +126,7 @@ static void split_sparse_gradient(const iso_op *op, iso_tensor *const *in, iso_t
 
 static void split_dense(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_attrs attrs = {.axis = op->inputs[LOGITS]->shape.rank - 1};
     iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
     iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum};
     iso_tensor *loss = iso_op_create(in[LOGITS]->graph, &iso_op_class_loss, inputs, 4, &attrs);
@@ -135,7 +135,7 @@ static void split_dense(const iso_op *op, iso_tensor *const *in, iso_tensor **ou
 
 static void split_dense_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    iso_class_attrs attrs = {.axis = op->input[LOGITS]->shape.rank - 1};
+    iso_class_attrs attrs = {.axis = op->inputs[LOGITS]->shape.rank - 1};
     iso_class_row row = iso_class_statistics(in[LOGITS], attrs.axis);
     iso_tensor *sum = iso_class_sum(in[LABELS], attrs.axis);
     iso_tensor *inputs[] = {in[LABELS], in[LOGITS], row.max, row.sum, sum, in[DLOSS]};

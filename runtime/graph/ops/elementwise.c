@@ -7,13 +7,13 @@
 /* ---- gradients, as the list names them ---- */
 static void from_input(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_op_2(&iso_op_unary_gradient, op->input[0], dy[0], op->attrs);
+    dx[0] = iso_op_2(&iso_op_unary_gradient, op->inputs[0], dy[0], op->attrs);
 }
 
 /* The slope is a function of y, so that x need not be kept. */
 static void from_output(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_op_2(&iso_op_unary_gradient, op->output[0], dy[0], op->attrs);
+    dx[0] = iso_op_2(&iso_op_unary_gradient, op->outputs[0], dy[0], op->attrs);
 }
 
 static void of_negate(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -67,7 +67,7 @@ iso_tensor *iso_gelu(iso_tensor *x, bool approximate)
 /* ---- derivatives ---- */
 static bool infer_unary_gradient(iso_op *op)
 {
-    const iso_tensor *s = op->input[0], *dy = op->input[1];
+    const iso_tensor *s = op->inputs[0], *dy = op->inputs[1];
     if (s->dtype != dy->dtype || !iso_shape_equal(&s->shape, &dy->shape))
         return iso_op_refuse(op, "gradient and value differ in type or shape");
     return iso_infer_same_float(op);
@@ -138,10 +138,10 @@ static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s
 static void unary_gradient_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_unary_attrs *attrs = op->attrs;
-    iso_tensor *second = second_derivative(attrs, op->input[0]);
+    iso_tensor *second = second_derivative(attrs, op->inputs[0]);
     if (second)
-        dx[0] = times(times(second, op->input[1]), dy[0]);
-    dx[1] = iso_op_2(&iso_op_unary_gradient, op->input[0], dy[0], attrs);
+        dx[0] = times(times(second, op->inputs[1]), dy[0]);
+    dx[1] = iso_op_2(&iso_op_unary_gradient, op->inputs[0], dy[0], attrs);
 }
 
 const iso_op_type iso_op_unary_gradient = {

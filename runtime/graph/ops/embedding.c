@@ -5,7 +5,7 @@
 
 static bool infer(iso_op *op)
 {
-    const iso_tensor *table = op->input[0], *index = op->input[1];
+    const iso_tensor *table = op->inputs[0], *index = op->inputs[1];
     if (!iso_expect_float(op, 0, 2) || !iso_expect_index(op, 1))
         return false;
     if (index->shape.rank + 1 > ISO_MAX_RANK)
@@ -19,28 +19,28 @@ static bool infer(iso_op *op)
 static bool infer_gradient(iso_op *op)
 {
     const iso_embedding_attrs *attrs = op->attrs;
-    const iso_tensor *dy = op->input[1];
-    if (!iso_expect_index(op, 0) || !iso_expect_float(op, 1, op->input[0]->shape.rank + 1))
+    const iso_tensor *dy = op->inputs[1];
+    if (!iso_expect_index(op, 0) || !iso_expect_float(op, 1, op->inputs[0]->shape.rank + 1))
         return false;
     return iso_op_gives(op, dy->dtype, &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
 }
 
 static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_embedding_attrs attrs = {.rows = op->input[0]->shape.dim[0]};
-    dx[0] = iso_op_2(&iso_op_embedding_grad, op->input[1], dy[0], &attrs);
+    iso_embedding_attrs attrs = {.rows = op->inputs[0]->shape.dim[0]};
+    dx[0] = iso_op_2(&iso_op_embedding_grad, op->inputs[1], dy[0], &attrs);
 }
 
 static void gradient_of_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
-    dx[1] = iso_embedding_op(d[0], op->input[0]);
+    dx[1] = iso_embedding_op(d[0], op->inputs[0]);
 }
 
 /* Factors: the index's dimensions, the table's rows, its columns. The rows are contracted. */
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    int rank = op->input[1]->shape.rank;
-    *rule = (iso_rule){.factors = rank + 2, .linear = 1 << 0};
+    int rank = op->inputs[1]->shape.rank;
+    *rule = (iso_rule){.n_factors = rank + 2, .linear = 1 << 0};
     iso_rule_run_over(rule->input[0], rank, 2);
     iso_rule_run_over(rule->input[1], 0, rank);
     iso_rule_run_over(rule->output[0], 0, rank);
@@ -50,8 +50,8 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 /* The index's dimensions are contracted; rows of the result may be split, each slot adding up its own. */
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
-    int rank = op->input[0]->shape.rank;
-    *rule = (iso_rule){.factors = rank + 2, .linear = 1 << 1};
+    int rank = op->inputs[0]->shape.rank;
+    *rule = (iso_rule){.n_factors = rank + 2, .linear = 1 << 1};
     iso_rule_run_over(rule->input[0], 0, rank);
     iso_rule_run_over(rule->input[1], 0, rank);
     rule->input[1][rank] = (int8_t)(rank + 1);
@@ -67,13 +67,13 @@ static double share(const iso_tensor *table, const iso_box *part)
 
 static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    return iso_box_elements(&outputs[0]) * share(op->input[0], &inputs[0]);
+    return iso_box_elements(&outputs[0]) * share(op->inputs[0], &inputs[0]);
 }
 
 /* An addition for each element of dy. */
 static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    return iso_box_elements(&inputs[1]) * share(op->output[0], &outputs[0]);
+    return iso_box_elements(&inputs[1]) * share(op->outputs[0], &outputs[0]);
 }
 
 const iso_op_type iso_op_embedding = {

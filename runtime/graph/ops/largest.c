@@ -14,7 +14,7 @@ static int axis_of(const iso_op *op)
 static bool infer_argmax(iso_op *op)
 {
     iso_shape shape = {0};
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     if (x->dim[axis_of(op)] == ISO_BATCH)
         return iso_op_refuse(op, "the axis may not be the batch");
     for (int d = 0; d < x->rank; d++)
@@ -26,7 +26,7 @@ static bool infer_argmax(iso_op *op)
 static void argmax_rule(const iso_op *op, iso_rule *rule)
 {
     iso_rule_clear(op, rule);
-    for (int i = 0, o = 0; i < op->input[0]->shape.rank; i++)
+    for (int i = 0, o = 0; i < op->inputs[0]->shape.rank; i++)
         if (i != axis_of(op))
             rule->output[0][o++] = rule->input[0][i] = iso_rule_factor(rule);
 }
@@ -63,7 +63,7 @@ iso_tensor *iso_argmax(iso_tensor *x, int axis)
 static bool infer_in_top_k(iso_op *op)
 {
     const iso_top_k_attrs *attrs = op->attrs;
-    const iso_tensor *predictions = op->input[0], *targets = op->input[1];
+    const iso_tensor *predictions = op->inputs[0], *targets = op->inputs[1];
     iso_shape rows = predictions->shape;
     rows.rank--;
     if (predictions->shape.rank < 2 || !iso_shape_equal(&rows, &targets->shape))
@@ -77,9 +77,9 @@ static bool infer_in_top_k(iso_op *op)
 
 static void top_k_rule(const iso_op *op, iso_rule *rule)
 {
-    int rows = op->input[1]->shape.rank;
+    int rows = op->inputs[1]->shape.rank;
     iso_rule_clear(op, rule);
-    rule->factors = rows;
+    rule->n_factors = rows;
     iso_rule_run_over(rule->input[0], 0, rows);
     iso_rule_run_over(rule->input[1], 0, rows);
     iso_rule_run_over(rule->output[0], 0, rows);
@@ -88,7 +88,7 @@ static void top_k_rule(const iso_op *op, iso_rule *rule)
 /* The target's own value, then how many are above it. */
 static void split_in_top_k(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    iso_class_attrs attrs = {.axis = op->input[0]->shape.rank - 1};
+    iso_class_attrs attrs = {.axis = op->inputs[0]->shape.rank - 1};
     iso_tensor *own = iso_class_pick(in[1], in[0], true);
     iso_tensor *above = iso_op_2(&iso_op_class_above, in[0], own, &attrs);
     iso_tensor *k = iso_number(in[0]->graph, ISO_F64, ((const iso_top_k_attrs *)op->attrs)->k);

@@ -9,7 +9,7 @@ static const iso_layer_norm_attrs *attrs_of(const iso_op *op)
 
 static bool x_fits(iso_op *op)
 {
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     return iso_expect_float(op, 0, -1) &&
            ((x->rank > 0 && x->dim[x->rank - 1] != ISO_BATCH) ||
             iso_op_refuse(op, "input 0 should have channels as its last dimension"));
@@ -18,7 +18,7 @@ static bool x_fits(iso_op *op)
 /* Vectors from input `first` on. */
 static bool vectors_fit(iso_op *op, int first)
 {
-    for (int i = first; i < op->inputs; i++)
+    for (int i = first; i < op->n_inputs; i++)
         if (!iso_expect_same_type(op, 0, i) || !iso_expect_channels(op, i))
             return false;
     return true;
@@ -43,7 +43,7 @@ static bool infer_sums(iso_op *op)
 {
     if (!x_fits(op) || !dy_fits(op))
         return false;
-    const iso_tensor *x = op->input[0];
+    const iso_tensor *x = op->inputs[0];
     iso_shape channels = {1, {x->shape.dim[x->shape.rank - 1]}};
     iso_set_output(op, 0, x->dtype, &channels);
     iso_set_output(op, 1, x->dtype, &channels);
@@ -53,18 +53,18 @@ static bool infer_sums(iso_op *op)
 static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_layer_norm_attrs *attrs = attrs_of(op);
-    iso_tensor *inputs[] = {op->input[0], dy[0], attrs->has_gamma ? op->input[1] : NULL};
+    iso_tensor *inputs[] = {op->inputs[0], dy[0], attrs->has_gamma ? op->inputs[1] : NULL};
     dx[0] = iso_op_create(op->graph, &iso_op_layer_norm_grad, inputs, attrs->has_gamma ? 3 : 2, attrs);
-    if (op->inputs == 1)
+    if (op->n_inputs == 1)
         return;
-    iso_tensor *sum = iso_op_2(&iso_op_layer_norm_grad_sums, op->input[0], dy[0], attrs);
+    iso_tensor *sum = iso_op_2(&iso_op_layer_norm_grad_sums, op->inputs[0], dy[0], attrs);
     if (!iso_tensor_good(sum))
         return;
     int next = 1;
     if (attrs->has_gamma)
         dx[next++] = sum;
     if (attrs->has_beta)
-        dx[next] = sum->producer->output[1];
+        dx[next] = sum->producer->outputs[1];
 }
 
 static void whole_channels(const iso_op *op, iso_rule *rule)
@@ -106,7 +106,7 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .name = "layer_norm_grad_sums",
     .attr_size = sizeof(iso_layer_norm_attrs),
     .infer = infer_sums,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = flops,

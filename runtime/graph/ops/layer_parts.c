@@ -11,7 +11,7 @@ static bool has_gamma(const iso_op *op)
 
 static bool infer_moments(iso_op *op)
 {
-    iso_shape row = op->input[0]->shape;
+    iso_shape row = op->inputs[0]->shape;
     row.dim[row.rank - 1] = 1;
     for (int o = 0; o < 2; o++)
         iso_set_output(op, o, ISO_F64, &row);
@@ -20,9 +20,9 @@ static bool infer_moments(iso_op *op)
 
 static bool infer_sums(iso_op *op)
 {
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     for (int o = 0; o < 2; o++)
-        iso_set_output(op, o, op->input[0]->dtype, &(iso_shape){1, {x->dim[x->rank - 1]}});
+        iso_set_output(op, o, op->inputs[0]->dtype, &(iso_shape){1, {x->dim[x->rank - 1]}});
     return iso_expect_float(op, 0, -1);
 }
 
@@ -42,14 +42,14 @@ static void rule_dims(int rank, int form, int8_t *dims)
 /* forms: of the inputs but the vectors, which come last; of the outputs */
 static void rule_by(const iso_op *op, const int8_t *forms, int first_vector, int output, iso_rule *rule)
 {
-    int rank = op->input[0]->shape.rank;
+    int rank = op->inputs[0]->shape.rank;
     iso_rule_clear(op, rule);
-    rule->factors = rank;
+    rule->n_factors = rank;
     rule->linear = op->type->linear;
     rule->jointly = op->type->jointly;
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         rule_dims(rank, i < first_vector ? forms[i] : VECTOR, rule->input[i]);
-    for (int o = 0; o < op->outputs; o++)
+    for (int o = 0; o < op->n_outputs; o++)
         rule_dims(rank, output, rule->output[o]);
 }
 
@@ -89,7 +89,7 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
 const iso_op_type iso_op_layer_moments = {
     .name = "layer_moments",
     .infer = infer_moments,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule_of = rule_of_moments,
     .flops = flops,
     .shared = true,
@@ -108,7 +108,7 @@ const iso_op_type iso_op_layer_grad_sums = {
     .name = "layer_grad_sums",
     .attr_size = sizeof(iso_layer_norm_attrs),
     .infer = infer_moments,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule_of = rule_of_grad_sums,
     .linear = 1 << 1,
     .flops = flops,
@@ -129,7 +129,7 @@ const iso_op_type iso_op_layer_weight_sums = {
     .name = "layer_weight_sums",
     .attr_size = sizeof(iso_layer_norm_attrs),
     .infer = infer_sums,
-    .outputs = 2,
+    .n_outputs = 2,
     .rule_of = rule_of_weights,
     .linear = 1 << 1,
     .flops = flops,
@@ -141,16 +141,16 @@ const iso_op_type iso_op_layer_weight_sums = {
 static void moments_of(iso_tensor *x, iso_tensor **moments)
 {
     moments[0] = iso_op_1(&iso_op_layer_moments, x, NULL);
-    moments[1] = iso_tensor_good(moments[0]) ? moments[0]->producer->output[1] : moments[0];
+    moments[1] = iso_tensor_good(moments[0]) ? moments[0]->producer->outputs[1] : moments[0];
 }
 
 void iso_layer_split(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
     iso_tensor *inputs[5] = {in[0]};
     moments_of(in[0], inputs + 1);
-    for (int i = 1; i < op->inputs; i++)
+    for (int i = 1; i < op->n_inputs; i++)
         inputs[2 + i] = in[i];
-    out[0] = iso_op_create(in[0]->graph, &iso_op_layer_scale, inputs, op->inputs + 2, op->attrs);
+    out[0] = iso_op_create(in[0]->graph, &iso_op_layer_scale, inputs, op->n_inputs + 2, op->attrs);
 }
 
 void iso_layer_split_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
@@ -162,7 +162,7 @@ void iso_layer_split_gradient(const iso_op *op, iso_tensor *const *in, iso_tenso
         inputs[4] = in[2];
     iso_tensor *sum = iso_op_create(graph, &iso_op_layer_grad_sums, inputs, has_gamma(op) ? 5 : 4, op->attrs);
     inputs[4] = sum;
-    inputs[5] = iso_tensor_good(sum) ? sum->producer->output[1] : sum;
+    inputs[5] = iso_tensor_good(sum) ? sum->producer->outputs[1] : sum;
     if (has_gamma(op))
         inputs[6] = in[2];
     out[0] = iso_op_create(graph, &iso_op_layer_grad, inputs, has_gamma(op) ? 7 : 6, op->attrs);
@@ -173,5 +173,5 @@ void iso_layer_split_sums(const iso_op *op, iso_tensor *const *in, iso_tensor **
     iso_tensor *inputs[4] = {in[0], in[1]};
     moments_of(in[0], inputs + 2);
     out[0] = iso_op_create(in[0]->graph, &iso_op_layer_weight_sums, inputs, 4, op->attrs);
-    out[1] = iso_tensor_good(out[0]) ? out[0]->producer->output[1] : out[0];
+    out[1] = iso_tensor_good(out[0]) ? out[0]->producer->outputs[1] : out[0];
 }

@@ -2,7 +2,7 @@
 
 bool iso_expect_float(iso_op *op, int i, int rank)
 {
-    const iso_tensor *x = op->input[i];
+    const iso_tensor *x = op->inputs[i];
     if (!iso_dtype_is_float(x->dtype))
         return iso_op_refuse(op, "input %d should be floating point", i);
     if (rank >= 0 && x->shape.rank != rank)
@@ -12,26 +12,26 @@ bool iso_expect_float(iso_op *op, int i, int rank)
 
 bool iso_expect_same_type(iso_op *op, int i, int j)
 {
-    return op->input[i]->dtype == op->input[j]->dtype ||
+    return op->inputs[i]->dtype == op->inputs[j]->dtype ||
            iso_op_refuse(op, "inputs %d and %d should be of one type", i, j);
 }
 
 bool iso_expect_same_shape(iso_op *op, int i, int j)
 {
-    return iso_shape_equal(&op->input[i]->shape, &op->input[j]->shape) ||
+    return iso_shape_equal(&op->inputs[i]->shape, &op->inputs[j]->shape) ||
            iso_op_refuse(op, "inputs %d and %d should have one shape", i, j);
 }
 
 bool iso_expect_channels(iso_op *op, int i)
 {
-    const iso_shape *x = &op->input[0]->shape, *v = &op->input[i]->shape;
+    const iso_shape *x = &op->inputs[0]->shape, *v = &op->inputs[i]->shape;
     return (v->rank == 1 && x->rank > 0 && v->dim[0] == x->dim[x->rank - 1]) ||
            iso_op_refuse(op, "input %d should have one element for each channel of input 0", i);
 }
 
 bool iso_expect_index(iso_op *op, int i)
 {
-    return op->input[i]->dtype != ISO_BOOL || iso_op_refuse(op, "input %d should hold numbers", i);
+    return op->inputs[i]->dtype != ISO_BOOL || iso_op_refuse(op, "input %d should hold numbers", i);
 }
 
 /* Small enough that sums and products of two fit 64 bits. */
@@ -60,8 +60,8 @@ bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_
 
 void iso_set_output(iso_op *op, int i, iso_dtype dtype, const iso_shape *shape)
 {
-    op->output[i]->dtype = dtype;
-    op->output[i]->shape = *shape;
+    op->outputs[i]->dtype = dtype;
+    op->outputs[i]->shape = *shape;
 }
 
 void iso_rule_run_over(int8_t *dims, int first, int count)
@@ -79,13 +79,13 @@ static void by_channel(int8_t *dims, int rank, int rank_of_x, bool whole)
 
 void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule)
 {
-    int rank = op->input[0]->shape.rank;
+    int rank = op->inputs[0]->shape.rank;
     *rule = (iso_rule){
-        .factors = whole ? rank - 1 : rank, .linear = op->type->linear, .jointly = op->type->jointly};
-    for (int i = 0; i < op->inputs; i++)
-        by_channel(rule->input[i], op->input[i]->shape.rank, rank, whole);
-    for (int i = 0; i < op->outputs; i++)
-        by_channel(rule->output[i], op->output[i]->shape.rank, rank, whole);
+        .n_factors = whole ? rank - 1 : rank, .linear = op->type->linear, .jointly = op->type->jointly};
+    for (int i = 0; i < op->n_inputs; i++)
+        by_channel(rule->input[i], op->inputs[i]->shape.rank, rank, whole);
+    for (int i = 0; i < op->n_outputs; i++)
+        by_channel(rule->output[i], op->outputs[i]->shape.rank, rank, whole);
 }
 
 double iso_box_elements(const iso_box *box)

@@ -165,7 +165,7 @@ static double cosine(const iso_schedule *s, double iterations)
 static double piecewise(const iso_schedule *s, int64_t iterations)
 {
     int i = 0;
-    while (i < s->boundaries && iterations > s->boundary[i])
+    while (i < s->n_boundaries && iterations > s->boundaries[i])
         i++;
     return s->value[i];
 }

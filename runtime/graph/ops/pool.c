@@ -19,7 +19,7 @@ static bool infer(iso_op *op)
     const iso_pool_geometry *g = &attrs_of(op)->geometry;
     if (!iso_expect_float(op, 0, 4))
         return false;
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     iso_shape y = *x; /* [n, h', w', c] */
     for (int i = 0; i < 2; i++) {
         iso_sliding_window window = window_of(op, i, 0);
@@ -32,7 +32,7 @@ static bool infer(iso_op *op)
                                  (long long)g->pad_before[i], (long long)g->pad_after[i],
                                  (long long)g->size[i]);
     }
-    return iso_op_gives(op, op->input[0]->dtype, &y);
+    return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }
 
 static bool infer_max_gradient(iso_op *op)
@@ -43,18 +43,18 @@ static bool infer_max_gradient(iso_op *op)
 
 static bool infer_average_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 0, 4) && iso_op_gives(op, op->input[0]->dtype, &attrs_of(op)->shape);
+    return iso_expect_float(op, 0, 4) && iso_op_gives(op, op->inputs[0]->dtype, &attrs_of(op)->shape);
 }
 
 static void max_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_op_3(&iso_op_max_pool2d_grad, op->input[0], op->output[0], dy[0], op->attrs);
+    dx[0] = iso_op_3(&iso_op_max_pool2d_grad, op->inputs[0], op->outputs[0], dy[0], op->attrs);
 }
 
 static void average_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_pool_attrs attrs = *attrs_of(op);
-    attrs.shape = op->input[0]->shape;
+    attrs.shape = op->inputs[0]->shape;
     dx[0] = iso_op_1(&iso_op_average_pool2d_grad, dy[0], &attrs);
 }
 
@@ -66,10 +66,10 @@ static void average_second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor
 /* Every dimension may be sharded: x's height and width, and those of its gradient, through the window. */
 static void begin_rule(const iso_op *op, const iso_shape *y, iso_rule *rule)
 {
-    *rule = (iso_rule){.factors = 4, .linear = op->type->linear};
+    *rule = (iso_rule){.n_factors = 4, .linear = op->type->linear};
     for (int i = 0; i < 2; i++)
         rule->window[1 + i] = window_of(op, i, y->dim[1 + i]);
-    for (int i = 0; i < op->inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++)
         iso_rule_run_over(rule->input[i], 0, 4);
     iso_rule_run_over(rule->output[0], 0, 4);
 }
@@ -78,16 +78,16 @@ enum { X_WINDOWS = 1 << 1 | 1 << 2 };
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    begin_rule(op, &op->output[0]->shape, rule);
+    begin_rule(op, &op->outputs[0]->shape, rule);
     rule->input_windows[0] = X_WINDOWS;
 }
 
 /* x where there is one comes first, dy last. */
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
-    begin_rule(op, &op->input[op->inputs - 1]->shape, rule);
+    begin_rule(op, &op->inputs[op->n_inputs - 1]->shape, rule);
     rule->output_windows[0] = X_WINDOWS;
-    if (op->inputs > 1)
+    if (op->n_inputs > 1)
         rule->input_windows[0] = X_WINDOWS;
 }
 
@@ -108,7 +108,7 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
 static double flops_of_gradient(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)outputs;
-    return operations(op, &inputs[op->inputs - 1]);
+    return operations(op, &inputs[op->n_inputs - 1]);
 }
 
 const iso_op_type iso_op_max_pool2d = {

@@ -14,7 +14,7 @@ typedef struct roles {
 static roles roles_of(const iso_op *op)
 {
     const iso_matmul_attrs *attrs = op->attrs;
-    int a = op->input[0]->shape.rank, b = op->input[1]->shape.rank;
+    int a = op->inputs[0]->shape.rank, b = op->inputs[1]->shape.rank;
     if (attrs->contract)
         return (roles){.lead_a = a - 1, .lead_b = b - 1, .m = a - 1, .n = b - 1};
     roles r = {.lead_a = a > 2 ? a - 2 : 0, .lead_b = b - 2};
@@ -27,7 +27,7 @@ static roles roles_of(const iso_op *op)
 
 static bool infer_contraction(iso_op *op)
 {
-    const iso_shape *a = &op->input[0]->shape, *b = &op->input[1]->shape;
+    const iso_shape *a = &op->inputs[0]->shape, *b = &op->inputs[1]->shape;
     if (a->rank < 2 || a->rank != b->rank)
         return iso_op_refuse(op, "a contraction takes [..., k] and [..., n]");
     for (int i = 0; i + 1 < a->rank; i++)
@@ -35,14 +35,14 @@ static bool infer_contraction(iso_op *op)
             return iso_op_refuse(op, "dimensions %d differ: %lld and %lld", i, (long long)a->dim[i],
                                  (long long)b->dim[i]);
     iso_shape shape = {2, {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
-    return iso_op_gives(op, op->input[0]->dtype, &shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
 
 static bool infer_matmul(iso_op *op)
 {
     const iso_matmul_attrs *attrs = op->attrs;
-    const iso_shape *a = &op->input[0]->shape, *b = &op->input[1]->shape;
-    if (!iso_dtype_is_float(op->input[0]->dtype) || op->input[0]->dtype != op->input[1]->dtype)
+    const iso_shape *a = &op->inputs[0]->shape, *b = &op->inputs[1]->shape;
+    if (!iso_dtype_is_float(op->inputs[0]->dtype) || op->inputs[0]->dtype != op->inputs[1]->dtype)
         return iso_op_refuse(op, "takes two operands of float32 or two of float64");
     if (attrs->contract)
         return infer_contraction(op);
@@ -61,7 +61,7 @@ static bool infer_matmul(iso_op *op)
     if (r.m >= 0)
         shape.dim[a->rank - 2] = a->dim[r.m];
     shape.dim[a->rank - 1] = b->dim[r.n];
-    return iso_op_gives(op, op->input[0]->dtype, &shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
 
 /* Every leading dimension, m, n and k is a factor; k, or for a contraction the leading ones, is contracted.
@@ -70,7 +70,7 @@ static void matmul_rule(const iso_op *op, iso_rule *rule)
 {
     const iso_matmul_attrs *attrs = op->attrs;
     roles r = roles_of(op);
-    int rank = op->output[0]->shape.rank;
+    int rank = op->outputs[0]->shape.rank;
     iso_rule_clear(op, rule);
     rule->linear = 3;
     for (int i = 0; i < r.lead_a; i++) {
@@ -108,7 +108,7 @@ static iso_tensor *weight_gradient(iso_tensor *x, iso_tensor *dy)
 static void matmul_backward(iso_op *op, iso_tensor *const *grad, iso_tensor **dx)
 {
     const iso_matmul_attrs *attrs = op->attrs;
-    iso_tensor *a = op->input[0], *b = op->input[1], *dy = grad[0];
+    iso_tensor *a = op->inputs[0], *b = op->inputs[1], *dy = grad[0];
     bool ta = attrs->transpose_a, tb = attrs->transpose_b;
     if (attrs->contract) { /* y = a' b over the leading dimensions */
         dx[0] = matmul(b, dy, false, true, false);

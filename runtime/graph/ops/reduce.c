@@ -24,13 +24,13 @@ static iso_shape reduced_shape(const iso_shape *x, const iso_reduce_attrs *attrs
 static bool infer_reduce(iso_op *op)
 {
     const iso_reduce_attrs *attrs = op->attrs;
-    iso_shape shape = reduced_shape(&op->input[0]->shape, attrs, attrs->keep);
+    iso_shape shape = reduced_shape(&op->inputs[0]->shape, attrs, attrs->keep);
     return iso_op_gives(op, attrs->dtype, &shape);
 }
 
 static bool infer_extreme(iso_op *op)
 {
-    if (op->input[0]->dtype == ISO_BOOL)
+    if (op->inputs[0]->dtype == ISO_BOOL)
         return iso_op_refuse(op, "takes numbers, not bool");
     return infer_reduce(op);
 }
@@ -41,7 +41,7 @@ static void reduce_factors(const iso_op *op, iso_rule *rule, bool contract)
 {
     const iso_reduce_attrs *attrs = op->attrs;
     iso_rule_clear(op, rule);
-    for (int i = 0, o = 0; i < op->input[0]->shape.rank; i++) {
+    for (int i = 0, o = 0; i < op->inputs[0]->shape.rank; i++) {
         bool reduced = is_reduced(attrs, i);
         if (!reduced || contract)
             rule->input[0][i] = iso_rule_factor(rule);
@@ -87,7 +87,7 @@ static void split_min(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 static iso_tensor *with_ones(const iso_op *op, iso_tensor *y)
 {
     const iso_reduce_attrs *attrs = op->attrs;
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     bool leading = true; /* only dimensions in front are missing: they broadcast as it is */
     for (int i = 1; i < x->rank; i++)
         leading &= is_reduced(attrs, i - 1) || !is_reduced(attrs, i);
@@ -97,21 +97,21 @@ static iso_tensor *with_ones(const iso_op *op, iso_tensor *y)
 static void sum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_reduce_attrs *attrs = op->attrs;
-    if (!iso_dtype_is_float(op->input[0]->dtype))
+    if (!iso_dtype_is_float(op->inputs[0]->dtype))
         return;
     iso_tensor *d = attrs->scale == 1 ? dy[0] : iso_affine(dy[0], attrs->scale, 0);
-    d = with_ones(op, iso_cast(d, op->input[0]->dtype));
-    dx[0] = iso_broadcast_to(d, op->input[0]->shape);
+    d = with_ones(op, iso_cast(d, op->inputs[0]->dtype));
+    dx[0] = iso_broadcast_to(d, op->inputs[0]->shape);
 }
 
 /* Equal extremes share the gradient evenly, as in TensorFlow. */
 static void extreme_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *x = op->input[0];
+    iso_tensor *x = op->inputs[0];
     if (!iso_dtype_is_float(x->dtype))
         return;
     iso_reduce_attrs sum = *(const iso_reduce_attrs *)op->attrs;
-    iso_tensor *hit = iso_cast(iso_equal(x, with_ones(op, op->output[0])), x->dtype);
+    iso_tensor *hit = iso_cast(iso_equal(x, with_ones(op, op->outputs[0])), x->dtype);
     iso_tensor *hits = iso_op_1(&iso_op_reduce_sum, hit, &sum);
     dx[0] = iso_multiply(hit, with_ones(op, iso_divide(dy[0], hits)));
 }

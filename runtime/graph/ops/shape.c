@@ -15,19 +15,19 @@ static double no_flops(const iso_op *op, const iso_box *inputs, const iso_box *o
 /* ---- reshape ---- */
 static bool infer_reshape(iso_op *op)
 {
-    const iso_shape *x = &op->input[0]->shape, *y = &((const iso_shape_attrs *)op->attrs)->shape;
+    const iso_shape *x = &op->inputs[0]->shape, *y = &((const iso_shape_attrs *)op->attrs)->shape;
     bool x_batch, y_batch;
     int64_t have = iso_shape_product(x, 0, x->rank, &x_batch),
             want = iso_shape_product(y, 0, y->rank, &y_batch);
     char text[160];
     if (have != want || x_batch != y_batch || (x_batch && (x->dim[0] != ISO_BATCH || y->dim[0] != ISO_BATCH)))
         return iso_op_refuse(op, "cannot be seen as %s", iso_shape_text(y, text, sizeof(text)));
-    return iso_op_gives(op, op->input[0]->dtype, y);
+    return iso_op_gives(op, op->inputs[0]->dtype, y);
 }
 
 static void reshape_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_reshape_to(dy[0], op->input[0]->shape);
+    dx[0] = iso_reshape_to(dy[0], op->inputs[0]->shape);
 }
 
 /* Dimension i of x and o of y, which have as many elements before them. Where the extents are equal a part of
@@ -51,7 +51,7 @@ static void share_factor(const iso_shape *x, int i, const iso_shape *y, int o, i
 
 static void reshape_rule(const iso_op *op, iso_rule *rule)
 {
-    const iso_shape *x = &op->input[0]->shape, *y = &op->output[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape, *y = &op->outputs[0]->shape;
     iso_rule_clear(op, rule);
     rule->linear = 1;
     int i = 0, o = 0;
@@ -128,7 +128,7 @@ iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape)
 static bool infer_transpose(iso_op *op)
 {
     const iso_transpose_attrs *attrs = op->attrs;
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     iso_shape shape = {.rank = x->rank};
     uint32_t seen = 0;
     for (int i = 0; i < x->rank; i++) {
@@ -138,14 +138,14 @@ static bool infer_transpose(iso_op *op)
         seen |= 1u << from;
         shape.dim[i] = x->dim[from];
     }
-    return iso_op_gives(op, op->input[0]->dtype, &shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
 
 static void transpose_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_transpose_attrs *attrs = op->attrs;
     int inverse[ISO_MAX_RANK] = {0};
-    for (int i = 0; i < op->input[0]->shape.rank; i++)
+    for (int i = 0; i < op->inputs[0]->shape.rank; i++)
         inverse[attrs->permutation[i]] = i;
     dx[0] = iso_transpose(dy[0], inverse);
 }
@@ -155,7 +155,7 @@ static void transpose_rule(const iso_op *op, iso_rule *rule)
     const iso_transpose_attrs *attrs = op->attrs;
     iso_rule_clear(op, rule);
     rule->linear = 1;
-    for (int i = 0; i < op->input[0]->shape.rank; i++)
+    for (int i = 0; i < op->inputs[0]->shape.rank; i++)
         rule->output[0][i] = rule->input[0][attrs->permutation[i]] = iso_rule_factor(rule);
 }
 
@@ -199,32 +199,32 @@ static bool infer_slice(iso_op *op)
     char size_text[160], begin_text[160];
     for (int i = 0; i < begin.rank; i++)
         begin.dim[i] = attrs->begin[i];
-    if (!fits_inside(&attrs->shape, &op->input[0]->shape, attrs->begin))
+    if (!fits_inside(&attrs->shape, &op->inputs[0]->shape, attrs->begin))
         return iso_op_refuse(op, "the part %s from %s on is not inside",
                              iso_shape_text(&attrs->shape, size_text, sizeof(size_text)),
                              iso_shape_text(&begin, begin_text, sizeof(begin_text)));
-    return iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static bool infer_pad(iso_op *op)
 {
     const iso_slice_attrs *attrs = op->attrs;
-    if (!fits_inside(&op->input[0]->shape, &attrs->shape, attrs->begin))
+    if (!fits_inside(&op->inputs[0]->shape, &attrs->shape, attrs->begin))
         return iso_op_refuse(op, "the padded shape is too small");
-    return iso_op_gives(op, op->input[0]->dtype, &attrs->shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static void slice_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_slice_attrs attrs = *(const iso_slice_attrs *)op->attrs;
-    attrs.shape = op->input[0]->shape;
+    attrs.shape = op->inputs[0]->shape;
     dx[0] = iso_op_1(&iso_op_pad, dy[0], &attrs);
 }
 
 static void pad_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_slice_attrs attrs = *(const iso_slice_attrs *)op->attrs;
-    attrs.shape = op->input[0]->shape;
+    attrs.shape = op->inputs[0]->shape;
     dx[0] = iso_op_1(&iso_op_slice, dy[0], &attrs);
 }
 
@@ -238,7 +238,7 @@ static void window_rule(const iso_op *op, const iso_shape *large, const iso_shap
     rule->linear = 1;
     for (int i = 0; i < large->rank; i++) {
         bool full = large->dim[i] == small->dim[i];
-        if (!full && (!iso_dtype_is_float(op->input[0]->dtype) || small->dim[i] == 0))
+        if (!full && (!iso_dtype_is_float(op->inputs[0]->dtype) || small->dim[i] == 0))
             continue;
         int8_t factor = large_dims[i] = small_dims[i] = iso_rule_factor(rule);
         if (full)
@@ -250,13 +250,13 @@ static void window_rule(const iso_op *op, const iso_shape *large, const iso_shap
 
 static void slice_rule(const iso_op *op, iso_rule *rule)
 {
-    window_rule(op, &op->input[0]->shape, &op->output[0]->shape, rule->input[0], rule->output[0],
+    window_rule(op, &op->inputs[0]->shape, &op->outputs[0]->shape, rule->input[0], rule->output[0],
                 &rule->output_windows[0], rule);
 }
 
 static void pad_rule(const iso_op *op, iso_rule *rule)
 {
-    window_rule(op, &op->output[0]->shape, &op->input[0]->shape, rule->output[0], rule->input[0],
+    window_rule(op, &op->outputs[0]->shape, &op->inputs[0]->shape, rule->output[0], rule->input[0],
                 &rule->input_windows[0], rule);
 }
 
@@ -319,27 +319,28 @@ iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after)
 static bool infer_concat(iso_op *op)
 {
     int axis = ((const iso_axis_attrs *)op->attrs)->axis;
-    iso_shape shape = op->input[0]->shape;
+    iso_shape shape = op->inputs[0]->shape;
     if (shape.dim[axis] == ISO_BATCH)
         return iso_op_refuse(op, "the axis may not be the batch");
-    for (int i = 1; i < op->inputs; i++) {
-        const iso_tensor *x = op->input[i];
-        if (x->dtype != op->input[0]->dtype || x->shape.rank != shape.rank || x->shape.dim[axis] == ISO_BATCH)
+    for (int i = 1; i < op->n_inputs; i++) {
+        const iso_tensor *x = op->inputs[i];
+        if (x->dtype != op->inputs[0]->dtype || x->shape.rank != shape.rank ||
+            x->shape.dim[axis] == ISO_BATCH)
             return iso_op_refuse(op, "operands differ in type or number of dimensions");
         for (int d = 0; d < shape.rank; d++)
             if (d != axis && x->shape.dim[d] != shape.dim[d])
                 return iso_op_refuse(op, "dimensions other than axis %d differ", axis);
         shape.dim[axis] += x->shape.dim[axis];
     }
-    return iso_op_gives(op, op->input[0]->dtype, &shape);
+    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
 
 static void concat_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     int axis = ((const iso_axis_attrs *)op->attrs)->axis;
     iso_slice_attrs attrs = {.begin = {0}};
-    for (int i = 0; i < op->inputs; i++) {
-        attrs.shape = op->input[i]->shape;
+    for (int i = 0; i < op->n_inputs; i++) {
+        attrs.shape = op->inputs[i]->shape;
         dx[i] = iso_op_1(&iso_op_slice, dy[0], &attrs);
         attrs.begin[axis] += attrs.shape.dim[axis];
     }
@@ -349,13 +350,13 @@ static void concat_rule(const iso_op *op, iso_rule *rule)
 {
     int axis = ((const iso_axis_attrs *)op->attrs)->axis;
     iso_rule_clear(op, rule);
-    rule->linear = (1u << op->inputs) - 1;
+    rule->linear = (1u << op->n_inputs) - 1;
     rule->jointly = true;
-    for (int d = 0; d < op->output[0]->shape.rank; d++) {
+    for (int d = 0; d < op->outputs[0]->shape.rank; d++) {
         if (d == axis)
             continue;
         rule->output[0][d] = iso_rule_factor(rule);
-        for (int i = 0; i < op->inputs; i++)
+        for (int i = 0; i < op->n_inputs; i++)
             rule->input[i][d] = rule->output[0][d];
     }
 }
@@ -385,14 +386,14 @@ static bool infer_broadcast_to(iso_op *op)
     const iso_shape *to = &((const iso_shape_attrs *)op->attrs)->shape;
     iso_shape both;
     char text[160];
-    if (!iso_shape_broadcast(&op->input[0]->shape, to, &both) || !iso_shape_equal(&both, to))
+    if (!iso_shape_broadcast(&op->inputs[0]->shape, to, &both) || !iso_shape_equal(&both, to))
         return iso_op_refuse(op, "does not broadcast to %s", iso_shape_text(to, text, sizeof(text)));
-    return iso_op_gives(op, op->input[0]->dtype, to);
+    return iso_op_gives(op, op->inputs[0]->dtype, to);
 }
 
 static void broadcast_to_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_sum_to_shape(dy[0], &op->input[0]->shape);
+    dx[0] = iso_sum_to_shape(dy[0], &op->inputs[0]->shape);
 }
 
 const iso_op_type iso_op_broadcast_to = {
@@ -418,8 +419,8 @@ iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape)
 static bool infer_one_hot(iso_op *op)
 {
     const iso_one_hot_attrs *attrs = op->attrs;
-    iso_shape shape = op->input[0]->shape;
-    if (!iso_dtype_is_float(attrs->dtype) || op->input[0]->dtype == ISO_BOOL)
+    iso_shape shape = op->inputs[0]->shape;
+    if (!iso_dtype_is_float(attrs->dtype) || op->inputs[0]->dtype == ISO_BOOL)
         return iso_op_refuse(op, "takes numbers and gives float32 or float64");
     if (attrs->classes < 1 || shape.rank == ISO_MAX_RANK)
         return iso_op_refuse(op, "%lld classes (at least 1), at most %d dimensions",
@@ -430,7 +431,7 @@ static bool infer_one_hot(iso_op *op)
 
 static void one_hot_rule(const iso_op *op, iso_rule *rule)
 {
-    int rank = op->input[0]->shape.rank;
+    int rank = op->inputs[0]->shape.rank;
     iso_rule_clear(op, rule);
     for (int i = 0; i < rank; i++)
         rule->output[0][i] = rule->input[0][i] = iso_rule_factor(rule);

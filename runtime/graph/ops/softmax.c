@@ -9,20 +9,20 @@ static bool infer_gradient(iso_op *op)
 
 static void softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_op_2(&iso_op_softmax_grad, op->output[0], dy[0], op->attrs);
+    dx[0] = iso_op_2(&iso_op_softmax_grad, op->outputs[0], dy[0], op->attrs);
 }
 
 static void log_softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    dx[0] = iso_op_2(&iso_op_log_softmax_grad, op->output[0], dy[0], op->attrs);
+    dx[0] = iso_op_2(&iso_op_log_softmax_grad, op->outputs[0], dy[0], op->attrs);
 }
 
 /* Every dimension but the axis is free. */
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    int rank = op->input[0]->shape.rank, axis = ((const iso_softmax_attrs *)op->attrs)->axis;
-    *rule = (iso_rule){.factors = rank, .linear = op->type->linear};
-    for (int i = 0; i < op->inputs; i++) {
+    int rank = op->inputs[0]->shape.rank, axis = ((const iso_softmax_attrs *)op->attrs)->axis;
+    *rule = (iso_rule){.n_factors = rank, .linear = op->type->linear};
+    for (int i = 0; i < op->n_inputs; i++) {
         iso_rule_run_over(rule->input[i], 0, rank);
         rule->input[i][axis] = ISO_WHOLE;
     }
@@ -34,7 +34,7 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)inputs;
-    return (op->inputs == 1 ? 5 : 4) * iso_box_elements(&outputs[0]);
+    return (op->n_inputs == 1 ? 5 : 4) * iso_box_elements(&outputs[0]);
 }
 
 /* ---- along a sharded axis ---- */

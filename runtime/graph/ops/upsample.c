@@ -22,19 +22,19 @@ static bool infer(iso_op *op)
 {
     if (!iso_expect_float(op, 0, 4) || !times_fit(op))
         return false;
-    const iso_shape *x = &op->input[0]->shape;
+    const iso_shape *x = &op->inputs[0]->shape;
     const int64_t *times = attrs_of(op)->times;
     iso_shape y = {6, {x->dim[0], x->dim[1], times[0], x->dim[2], times[1], x->dim[3]}};
-    return iso_op_gives(op, op->input[0]->dtype, &y);
+    return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }
 
 static bool infer_gradient(iso_op *op)
 {
     if (!iso_expect_float(op, 0, 6))
         return false;
-    const iso_shape *dy = &op->input[0]->shape;
+    const iso_shape *dy = &op->inputs[0]->shape;
     iso_shape dx = {4, {dy->dim[0], dy->dim[1], dy->dim[3], dy->dim[5]}};
-    return iso_op_gives(op, op->input[0]->dtype, &dx);
+    return iso_op_gives(op, op->inputs[0]->dtype, &dx);
 }
 
 static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -51,7 +51,7 @@ static void second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 static void begin_rule(const iso_op *op, const iso_shape *x, int8_t *x_dims, int8_t *y_dims, iso_rule *rule)
 {
     static const int8_t small[] = {N, H, W, C}, large[] = {N, H, ISO_WHOLE, W, ISO_WHOLE, C};
-    *rule = (iso_rule){.factors = 4, .linear = 1};
+    *rule = (iso_rule){.n_factors = 4, .linear = 1};
     for (int d = 0; d < 4; d++)
         x_dims[d] = small[d];
     for (int d = 0; d < 6; d++)
@@ -66,13 +66,13 @@ enum { X_WINDOWS = 1 << 1 | 1 << 2 };
 
 static void rule_of(const iso_op *op, iso_rule *rule)
 {
-    begin_rule(op, &op->input[0]->shape, rule->input[0], rule->output[0], rule);
+    begin_rule(op, &op->inputs[0]->shape, rule->input[0], rule->output[0], rule);
     rule->input_windows[0] = X_WINDOWS;
 }
 
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
-    begin_rule(op, &op->output[0]->shape, rule->output[0], rule->input[0], rule);
+    begin_rule(op, &op->outputs[0]->shape, rule->output[0], rule->input[0], rule);
     rule->output_windows[0] = X_WINDOWS;
 }
 

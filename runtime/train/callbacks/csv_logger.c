@@ -14,8 +14,8 @@ typedef struct csv_logger {
     iso_line_file file;
     char separator;
     bool append, separator_is_wrong;
-    int keys; /* columns behind "epoch" */
-    char **key;
+    int n_keys; /* columns behind "epoch" */
+    char **keys;
 } csv_logger;
 
 /* ---- fields ---- */
@@ -71,23 +71,23 @@ static bool add_key(csv_logger *logger, const char *prefix, const char *name)
 {
     iso_text text = {0};
     iso_text_add(&text, "%s%s", prefix, name);
-    logger->key[logger->keys] = iso_strdup(iso_text_get(&text));
+    logger->keys[logger->n_keys] = iso_strdup(iso_text_get(&text));
     iso_text_free(&text);
-    return logger->key[logger->keys++] != NULL;
+    return logger->keys[logger->n_keys++] != NULL;
 }
 
 /* The names of the first epoch, sorted; those of validation behind them where there is none. */
 static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
 {
     bool filled = true, doubled = !has_validation(logs);
-    logger->key = iso_new((2 * (size_t)logs->count + 1) * sizeof *logger->key);
-    for (int i = 0; logger->key && i < logs->count && filled; i++)
+    logger->keys = iso_new((2 * (size_t)logs->count + 1) * sizeof *logger->keys);
+    for (int i = 0; logger->keys && i < logs->count && filled; i++)
         filled = add_key(logger, "", logs->name[i]);
-    if (!logger->key || !filled)
+    if (!logger->keys || !filled)
         return iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
-    qsort(logger->key, (size_t)logger->keys, sizeof *logger->key, compare);
+    qsort(logger->keys, (size_t)logger->n_keys, sizeof *logger->keys, compare);
     for (int i = 0; doubled && i < logs->count && filled; i++)
-        filled = add_key(logger, "val_", logger->key[i]);
+        filled = add_key(logger, "val_", logger->keys[i]);
     return filled ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
 }
 
@@ -96,9 +96,9 @@ static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
 static void add_names(const csv_logger *logger, iso_text *line)
 {
     iso_text_add(line, "epoch");
-    for (int i = 0; i < logger->keys; i++) {
+    for (int i = 0; i < logger->n_keys; i++) {
         iso_text_add(line, "%c", logger->separator);
-        add_field(logger, line, logger->key[i]);
+        add_field(logger, line, logger->keys[i]);
     }
     iso_text_add(line, "\r\n");
 }
@@ -140,16 +140,16 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     iso_status status = ISO_OK;
     if (!logger->file.file)
         return ISO_OK;
-    if (!logger->key) {
+    if (!logger->keys) {
         ISO_TRY(take_keys(logger, &state->logs));
         warn_of_columns(logger);
     }
     if (iso_line_file_empty(&logger->file))
         add_names(logger, &line);
     iso_text_add(&line, "%d", state->epoch);
-    for (int i = 0; i < logger->keys; i++) {
+    for (int i = 0; i < logger->n_keys; i++) {
         iso_text_add(&line, "%c", logger->separator);
-        add_value(&line, &state->logs, logger->key[i]);
+        add_value(&line, &state->logs, logger->keys[i]);
     }
     iso_text_add(&line, "\r\n");
     status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a table")
@@ -183,9 +183,9 @@ static iso_status restore(void *user, const char *json)
 static void destroy(void *user)
 {
     csv_logger *logger = user;
-    for (int i = 0; i < logger->keys; i++)
-        iso_free(logger->key[i]);
-    iso_free(logger->key);
+    for (int i = 0; i < logger->n_keys; i++)
+        iso_free(logger->keys[i]);
+    iso_free(logger->keys);
     iso_line_file_free(&logger->file);
     iso_free(logger);
 }

@@ -17,15 +17,15 @@ typedef struct finder {
     int scope;                /* the block whose inside this is; NONE: the whole graph */
     int last_layer;           /* layers from here on came after the scope */
     iso_tensor *const *given; /* the network's inputs */
-    int given_count, most;    /* there are at most so many calls */
+    int n_given, most;        /* there are at most so many calls */
     int *last;                /* [tensors] the last layer call that gave out the tensor */
     int *previous;            /* [layers] the call before it that gave out the same */
     int *call_of_layer, *call_of_block, *call_of_op, *call_of_input;
     int *operation_of_layer, *operation_of_block;
     /* the depth-first search: calls under way, with the input that each follows next; those that are finished
      */
-    int *stack, *next, depth, *finished, finished_count;
-    int *met, met_count; /* [operations] when each was first met */
+    int *stack, *next, depth, *finished, n_finished;
+    int *met, n_met; /* [operations] when each was first met */
     int *call_depth, *operation_depth;
     bool *entered; /* [calls] */
 } finder;
@@ -65,7 +65,7 @@ static int block_in_scope(const finder *f, int block)
 static int layer_before(const finder *f, const iso_tensor *tensor, int before, int ops)
 {
     int layer = f->last[tensor->id];
-    while (layer >= before || (layer >= 0 && iso_graph_layer(f->graph, layer)->ops > ops))
+    while (layer >= before || (layer >= 0 && iso_graph_layer(f->graph, layer)->n_ops > ops))
         layer = f->previous[layer];
     return layer;
 }
@@ -80,9 +80,9 @@ static bool is_leaf(const iso_tensor *tensor)
 
 static int add_operation(finder *f, iso_operation_kind kind, const char *type, const char *name, int record)
 {
-    f->net->operation[f->net->operations] =
+    f->net->operations[f->net->n_operations] =
         (iso_operation){.kind = kind, .type = type, .name = name, .record = record};
-    return f->net->operations++;
+    return f->net->n_operations++;
 }
 
 static iso_tensor **copy(iso_tensor *const *list, int count)
@@ -97,16 +97,16 @@ static iso_tensor **copy(iso_tensor *const *list, int count)
 static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
                     iso_tensor *const *outputs, int output_count)
 {
-    iso_layer_call *call = &f->net->call[f->net->calls++];
+    iso_layer_call *call = &f->net->calls[f->net->n_calls++];
     *call = (iso_layer_call){.operation = operation,
                              .record = record,
-                             .inputs = input_count,
-                             .outputs = output_count,
-                             .input = copy(inputs, input_count),
-                             .output = copy(outputs, output_count),
+                             .n_inputs = input_count,
+                             .n_outputs = output_count,
+                             .inputs = copy(inputs, input_count),
+                             .outputs = copy(outputs, output_count),
                              .from = iso_new((size_t)input_count * sizeof *call->from + 1)};
-    f->net->operation[operation].calls++;
-    return call->input && call->output && call->from ? f->net->calls - 1 : NONE;
+    f->net->operations[operation].n_calls++;
+    return call->inputs && call->outputs && call->from ? f->net->n_calls - 1 : NONE;
 }
 
 static int call_layer(finder *f, int record)
@@ -121,16 +121,16 @@ static int call_layer(finder *f, int record)
     if (*operation < 0)
         *operation = add_operation(f, ISO_OPERATION_LAYER, layer->type, layer->name, first);
     return f->call_of_layer[record] =
-               add_call(f, *operation, record, call->input, call->inputs, &call->output, 1);
+               add_call(f, *operation, record, call->inputs, call->n_inputs, &call->output, 1);
 }
 
 static int call_op(finder *f, const iso_op *op)
 {
     if (f->call_of_op[op->id] >= 0)
         return f->call_of_op[op->id];
-    int operation = add_operation(f, ISO_OPERATION_OP, op->type->name, iso_tensor_name(op->output[0]), NONE);
+    int operation = add_operation(f, ISO_OPERATION_OP, op->type->name, iso_tensor_name(op->outputs[0]), NONE);
     return f->call_of_op[op->id] =
-               add_call(f, operation, NONE, op->input, op->inputs, op->output, op->outputs);
+               add_call(f, operation, NONE, op->inputs, op->n_inputs, op->outputs, op->n_outputs);
 }
 
 /* An input's name: that of a layer InputLayer in the scope, else the tensor's, but a block's has none. */
@@ -168,21 +168,21 @@ static bool derive_inputs(const finder *f, const iso_block_record *block, iso_la
 {
     for (int o = block->first_op; o < block->last_op; o++) {
         const iso_op *op = iso_graph_op(f->graph, o);
-        for (int i = 0; i < op->inputs; i++) {
-            iso_tensor *tensor = op->input[i];
+        for (int i = 0; i < op->n_inputs; i++) {
+            iso_tensor *tensor = op->inputs[i];
             bool inside = tensor->producer->id >= block->first_op && tensor->producer->type != &iso_op_input;
-            if (inside || is_leaf(tensor) || is_in(call->input, call->inputs, tensor))
+            if (inside || is_leaf(tensor) || is_in(call->inputs, call->n_inputs, tensor))
                 continue;
-            size_t count = (size_t)call->inputs;
-            iso_tensor **grown = iso_grow(call->input, count, count + 1, sizeof *grown);
+            size_t count = (size_t)call->n_inputs;
+            iso_tensor **grown = iso_grow(call->inputs, count, count + 1, sizeof *grown);
             if (!grown)
                 return false;
-            call->input = grown;
-            grown[call->inputs++] = tensor;
+            call->inputs = grown;
+            grown[call->n_inputs++] = tensor;
         }
     }
     iso_free(call->from);
-    return (call->from = iso_new((size_t)call->inputs * sizeof *call->from + 1));
+    return (call->from = iso_new((size_t)call->n_inputs * sizeof *call->from + 1));
 }
 
 static int call_block(finder *f, int record)
@@ -197,8 +197,8 @@ static int call_block(finder *f, int record)
     if (*operation < 0)
         *operation = add_operation(f, ISO_OPERATION_BLOCK, block->type, block->name, first);
     int call =
-        add_call(f, *operation, record, called->input, called->inputs, called->output, called->outputs);
-    if (call >= 0 && called->inputs == 0 && !derive_inputs(f, called, &f->net->call[call]))
+        add_call(f, *operation, record, called->inputs, called->n_inputs, called->outputs, called->n_outputs);
+    if (call >= 0 && called->n_inputs == 0 && !derive_inputs(f, called, &f->net->calls[call]))
         return NONE;
     return f->call_of_block[record] = call;
 }
@@ -206,16 +206,16 @@ static int call_block(finder *f, int record)
 /* The place of a tensor among the outputs of a call. A block gives out whatever others take from it. */
 static int output_of(finder *f, int call, iso_tensor *tensor)
 {
-    iso_layer_call *c = &f->net->call[call];
-    for (int i = 0; i < c->outputs; i++)
-        if (c->output[i] == tensor)
+    iso_layer_call *c = &f->net->calls[call];
+    for (int i = 0; i < c->n_outputs; i++)
+        if (c->outputs[i] == tensor)
             return i;
-    iso_tensor **grown = iso_grow(c->output, (size_t)c->outputs, (size_t)c->outputs + 1, sizeof *grown);
+    iso_tensor **grown = iso_grow(c->outputs, (size_t)c->n_outputs, (size_t)c->n_outputs + 1, sizeof *grown);
     if (!grown)
         return NONE;
-    c->output = grown;
-    grown[c->outputs] = tensor;
-    return c->outputs++;
+    c->outputs = grown;
+    grown[c->n_outputs] = tensor;
+    return c->n_outputs++;
 }
 
 /* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
@@ -237,9 +237,9 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
         call = layer >= 0 ? call_layer(f, layer) : call_op(f, op);
     else {
         int number = 0;
-        while (number < f->given_count && f->given[number] != tensor)
+        while (number < f->n_given && f->given[number] != tensor)
             number++;
-        if (number == f->given_count)
+        if (number == f->n_given)
             return iso_error(ISO_INVALID, "'%s' does not follow from the inputs of the network",
                              iso_tensor_name(tensor));
         call = call_input(f, number);
@@ -251,17 +251,17 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
 /* Who made what a call takes. */
 static iso_status find_input(finder *f, int call, int input, iso_layer_call_output *from)
 {
-    iso_layer_call *c = &f->net->call[call];
+    iso_layer_call *c = &f->net->calls[call];
     int layers = f->last_layer, ops = iso_graph_op_count(f->graph);
-    if (f->net->operation[c->operation].kind == ISO_OPERATION_LAYER)
+    if (f->net->operations[c->operation].kind == ISO_OPERATION_LAYER)
         layers = c->record;
-    else if (f->net->operation[c->operation].kind == ISO_OPERATION_BLOCK)
+    else if (f->net->operations[c->operation].kind == ISO_OPERATION_BLOCK)
         layers = iso_graph_block(f->graph, c->record)->first_layer;
     else
-        ops = c->output[0]->producer->id;
-    iso_status status = find_maker(f, c->input[input], layers, ops, from);
+        ops = c->outputs[0]->producer->id;
+    iso_status status = find_maker(f, c->inputs[input], layers, ops, from);
     if (status == ISO_OK)
-        f->net->call[call].from[input] = *from;
+        f->net->calls[call].from[input] = *from;
     return status;
 }
 
@@ -269,12 +269,12 @@ static iso_status find_input(finder *f, int call, int input, iso_layer_call_outp
 
 static void enter(finder *f, int call)
 {
-    int operation = f->net->call[call].operation;
+    int operation = f->net->calls[call].operation;
     if (f->entered[call])
         return;
     f->entered[call] = true;
     if (f->met[operation] < 0)
-        f->met[operation] = f->met_count++;
+        f->met[operation] = f->n_met++;
     f->stack[f->depth] = call;
     f->next[f->depth++] = 0;
 }
@@ -286,8 +286,8 @@ static iso_status search_from(finder *f, int call)
     while (f->depth > 0) {
         iso_layer_call_output from;
         int top = f->stack[f->depth - 1], input = f->next[f->depth - 1]++;
-        if (input == f->net->call[top].inputs) {
-            f->finished[f->finished_count++] = top;
+        if (input == f->net->calls[top].n_inputs) {
+            f->finished[f->n_finished++] = top;
             f->depth--;
             continue;
         }
@@ -307,11 +307,11 @@ static int larger(int a, int b)
 /* An operation's depth is that of its deepest call so far, which the call then has too. */
 static void find_depths(finder *f)
 {
-    for (int i = f->finished_count - 1; i >= 0; i--) {
-        const iso_layer_call *call = &f->net->call[f->finished[i]];
+    for (int i = f->n_finished - 1; i >= 0; i--) {
+        const iso_layer_call *call = &f->net->calls[f->finished[i]];
         int *depth = &f->call_depth[f->finished[i]], *of_operation = &f->operation_depth[call->operation];
         *depth = *of_operation = larger(*depth, *of_operation);
-        for (int k = 0; k < call->inputs; k++) {
+        for (int k = 0; k < call->n_inputs; k++) {
             int from = call->from[k].call;
             if (from >= 0)
                 f->call_depth[from] = larger(f->call_depth[from], *depth + 1);
@@ -336,22 +336,22 @@ static int compare_ranks(const void *a, const void *b)
 static iso_status sort_operations(finder *f)
 {
     iso_topology *net = f->net;
-    size_t count = (size_t)net->operations;
+    size_t count = (size_t)net->n_operations;
     rank *ranks = iso_new(count * sizeof *ranks + 1);
     iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
     int *place = iso_new(count * sizeof *place + 1);
     iso_status status = ranks && sorted && place ? ISO_OK : no_memory(f);
     if (status == ISO_OK) {
-        for (int i = 0; i < net->operations; i++)
+        for (int i = 0; i < net->n_operations; i++)
             ranks[i] = (rank){i, f->operation_depth[i], f->met[i]};
         qsort(ranks, count, sizeof *ranks, compare_ranks);
-        for (int i = 0; i < net->operations; i++) {
-            sorted[i] = net->operation[ranks[i].operation];
+        for (int i = 0; i < net->n_operations; i++) {
+            sorted[i] = net->operations[ranks[i].operation];
             place[ranks[i].operation] = i;
         }
-        memcpy(net->operation, sorted, count * sizeof *sorted);
-        for (int c = 0; c < net->calls; c++)
-            net->call[c].operation = place[net->call[c].operation];
+        memcpy(net->operations, sorted, count * sizeof *sorted);
+        for (int c = 0; c < net->n_calls; c++)
+            net->calls[c].operation = place[net->calls[c].operation];
     }
     iso_free(ranks);
     iso_free(sorted);
@@ -363,18 +363,18 @@ static iso_status sort_operations(finder *f)
 static iso_status list_calls(finder *f)
 {
     iso_topology *net = f->net;
-    for (int i = 0; i < net->operations; i++) {
-        iso_operation *operation = &net->operation[i];
-        if (!(operation->call = iso_new((size_t)operation->calls * sizeof *operation->call + 1)))
+    for (int i = 0; i < net->n_operations; i++) {
+        iso_operation *operation = &net->operations[i];
+        if (!(operation->calls = iso_new((size_t)operation->n_calls * sizeof *operation->calls + 1)))
             return no_memory(f);
-        operation->calls = 0;
+        operation->n_calls = 0;
     }
-    for (int c = 0; c < net->calls; c++) {
-        iso_operation *operation = &net->operation[net->call[c].operation];
-        int at = operation->calls++;
-        for (; at > 0 && net->call[operation->call[at - 1]].record > net->call[c].record; at--)
-            operation->call[at] = operation->call[at - 1];
-        operation->call[at] = c;
+    for (int c = 0; c < net->n_calls; c++) {
+        iso_operation *operation = &net->operations[net->calls[c].operation];
+        int at = operation->n_calls++;
+        for (; at > 0 && net->calls[operation->calls[at - 1]].record > net->calls[c].record; at--)
+            operation->calls[at] = operation->calls[at - 1];
+        operation->calls[at] = c;
     }
     return ISO_OK;
 }
@@ -393,13 +393,13 @@ static bool make_tables(finder *f)
 {
     int layers = iso_graph_layer_count(f->graph), blocks = iso_graph_block_count(f->graph);
     int ops = iso_graph_op_count(f->graph), tensors = iso_graph_tensor_count(f->graph);
-    size_t most = (size_t)(f->most = layers + blocks + ops + f->given_count);
-    f->net->call = iso_new(most * sizeof *f->net->call + 1);
-    f->net->operation = iso_new(most * sizeof *f->net->operation + 1);
+    size_t most = (size_t)(f->most = layers + blocks + ops + f->n_given);
+    f->net->calls = iso_new(most * sizeof *f->net->calls + 1);
+    f->net->operations = iso_new(most * sizeof *f->net->operations + 1);
     int **table[] = {&f->last,          &f->previous,           &f->call_of_layer,      &f->call_of_block,
                      &f->call_of_input, &f->operation_of_layer, &f->operation_of_block, &f->call_of_op};
-    int size[] = {tensors, layers, layers, blocks, f->given_count, layers, blocks, ops};
-    bool good = f->net->call && f->net->operation;
+    int size[] = {tensors, layers, layers, blocks, f->n_given, layers, blocks, ops};
+    bool good = f->net->calls && f->net->operations;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         good = (*table[i] = numbers(size[i])) && good;
     int **counter[] = {&f->stack, &f->next, &f->finished, &f->met, &f->call_depth, &f->operation_depth};
@@ -444,14 +444,14 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
 {
     iso_topology *net = f->net;
     iso_status status = ISO_OK;
-    net->input = iso_new((size_t)f->given_count * sizeof *net->input + 1);
-    net->output = iso_new((size_t)count * sizeof *net->output + 1);
-    if (!make_tables(f) || !net->input || !net->output)
+    net->inputs = iso_new((size_t)f->n_given * sizeof *net->inputs + 1);
+    net->outputs = iso_new((size_t)count * sizeof *net->outputs + 1);
+    if (!make_tables(f) || !net->inputs || !net->outputs)
         return no_memory(f);
     note_layers(f);
-    for (; net->outputs < count; net->outputs++) {
-        iso_layer_call_output *output = &net->output[net->outputs];
-        ISO_TRY(find_maker(f, outputs[net->outputs], f->last_layer, iso_graph_op_count(f->graph), output));
+    for (; net->n_outputs < count; net->n_outputs++) {
+        iso_layer_call_output *output = &net->outputs[net->n_outputs];
+        ISO_TRY(find_maker(f, outputs[net->n_outputs], f->last_layer, iso_graph_op_count(f->graph), output));
         if (output->call >= 0)
             ISO_TRY(search_from(f, output->call));
     }
@@ -460,8 +460,8 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
         f->operation_depth[i] = larger(f->operation_depth[i], 0);
     }
     find_depths(f);
-    for (; net->inputs < f->given_count; net->inputs++)
-        if ((net->input[net->inputs].call = call_input(f, net->inputs)) < 0)
+    for (; net->n_inputs < f->n_given; net->n_inputs++)
+        if ((net->inputs[net->n_inputs].call = call_input(f, net->n_inputs)) < 0)
             return no_memory(f);
     ISO_TRY(sort_operations(f));
     ISO_TRY(list_calls(f));
@@ -489,7 +489,7 @@ iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs
                 .scope = NONE,
                 .last_layer = iso_graph_layer_count(graph),
                 .given = inputs,
-                .given_count = input_count};
+                .n_given = input_count};
     network->type = iso_graph_type(graph);
     return create(&f, outputs, output_count, network);
 }
@@ -501,24 +501,24 @@ iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_cal
     finder f = {.graph = graph,
                 .scope = call->record,
                 .last_layer = block->last_layer,
-                .given = call->input,
-                .given_count = call->inputs};
+                .given = call->inputs,
+                .n_given = call->n_inputs};
     network->type = block->type;
-    return create(&f, call->output, call->outputs, network);
+    return create(&f, call->outputs, call->n_outputs, network);
 }
 
 void iso_topology_free(iso_topology *network)
 {
-    for (int i = 0; i < network->operations; i++)
-        iso_free(network->operation[i].call);
-    for (int i = 0; i < network->calls; i++) {
-        iso_free(network->call[i].input);
-        iso_free(network->call[i].output);
-        iso_free(network->call[i].from);
+    for (int i = 0; i < network->n_operations; i++)
+        iso_free(network->operations[i].calls);
+    for (int i = 0; i < network->n_calls; i++) {
+        iso_free(network->calls[i].inputs);
+        iso_free(network->calls[i].outputs);
+        iso_free(network->calls[i].from);
     }
-    iso_free(network->operation);
-    iso_free(network->call);
-    iso_free(network->input);
-    iso_free(network->output);
+    iso_free(network->operations);
+    iso_free(network->calls);
+    iso_free(network->inputs);
+    iso_free(network->outputs);
     *network = (iso_topology){0};
 }

@@ -20,8 +20,8 @@ typedef struct iso_operation {
      * tensor's name, within a block that has neither "input_layer". */
     const char *name;
     int record; /* the layer's or block's number in the graph, of its first call; -1: an input or op */
-    int calls;
-    int *call; /* their numbers, in the order in which they were made */
+    int n_calls;
+    int *calls; /* their numbers, in the order in which they were made */
 } iso_operation;
 
 /* Output number `output` of a call; call -1: no call made the tensor (a variable's value, a constant). */
@@ -32,18 +32,18 @@ typedef struct iso_layer_call_output {
 typedef struct iso_layer_call {
     int operation;
     int record; /* of this call; -1: of an input or op */
-    int inputs, outputs;
-    iso_tensor **input, **output;
-    iso_layer_call_output *from; /* [inputs] */
+    int n_inputs, n_outputs;
+    iso_tensor **inputs, **outputs;
+    iso_layer_call_output *from; /* [n_inputs] */
 } iso_layer_call;
 
 /* `call` is in no order that means anything. */
 typedef struct iso_topology {
     const char *type; /* "Functional", "Sequential" */
-    int operations, calls, inputs, outputs;
-    iso_operation *operation; /* in Keras's order */
-    iso_layer_call *call;
-    iso_layer_call_output *input, *output; /* of the network; an input that is not used is there too */
+    int n_operations, n_calls, n_inputs, n_outputs;
+    iso_operation *operations; /* in Keras's order */
+    iso_layer_call *calls;
+    iso_layer_call_output *inputs, *outputs; /* of the network; an input that is not used is there too */
 } iso_topology;
 
 /* The network between inputs and outputs. ISO_NO_MEMORY; ISO_INVALID where an output does not follow from the

@@ -25,7 +25,7 @@ typedef struct finder {
     iso_sorted_variable *by_path;  /* [variables] */
     bool *placed;                  /* [variables] */
     int *own;                      /* [variables] room for the numbers of a layer's */
-    int *trainable, trainables;    /* the trainable variables' numbers in Keras's order */
+    int *trainables, n_trainables; /* the trainable variables' numbers in Keras's order */
 } finder;
 
 /* ---- names ---- */
@@ -74,10 +74,10 @@ static bool make_room(void *list, int count, int *room, size_t size)
 /* name NULL: none. */
 static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)
 {
-    if (!make_room(&out->group, out->groups, &out->group_room, sizeof *out->group))
+    if (!make_room(&out->groups, out->n_groups, &out->group_room, sizeof *out->groups))
         return no_memory();
     iso_saved_group group = {iso_strdup(place), name ? iso_strdup(name) : NULL};
-    out->group[out->groups++] = group;
+    out->groups[out->n_groups++] = group;
     return group.place && (!name || group.name) ? ISO_OK : no_memory();
 }
 
@@ -86,14 +86,14 @@ static iso_status add_tensor(iso_weight_paths *out, const char *place, const cha
                              const iso_shape *shape, void *constant)
 {
     int room = out->tensor_room;
-    if (!make_room(&out->tensor, out->tensors, &room, sizeof *out->tensor) ||
-        !make_room(&out->constant, out->tensors, &out->tensor_room, sizeof *out->constant)) {
+    if (!make_room(&out->tensors, out->n_tensors, &room, sizeof *out->tensors) ||
+        !make_room(&out->constant, out->n_tensors, &out->tensor_room, sizeof *out->constant)) {
         iso_free(constant);
         return no_memory();
     }
     iso_saved_tensor tensor = {iso_strdup(place), path ? iso_strdup(path) : NULL, dtype, *shape};
-    out->constant[out->tensors] = constant;
-    out->tensor[out->tensors++] = tensor;
+    out->constant[out->n_tensors] = constant;
+    out->tensors[out->n_tensors++] = tensor;
     return tensor.place && (!path || tensor.path) ? ISO_OK : no_memory();
 }
 
@@ -134,8 +134,8 @@ static iso_status place_inner(iso_weight_paths *out, const char *base, const inn
     iso_status status = ISO_OK;
     ISO_TRY(form(group, "%s/%s/vars", base, inner->attribute));
     ISO_TRY(form(place, "%s/%d", group, strcmp(last_part(path), "kernel") != 0));
-    for (int i = first_group; i < out->groups; i++)
-        if (strcmp(out->group[i].place, group) == 0)
+    for (int i = first_group; i < out->n_groups; i++)
+        if (strcmp(out->groups[i].place, group) == 0)
             return ISO_OK;
     status = add_group(out, group, inner->path);
 done:
@@ -200,7 +200,7 @@ static iso_status add_variable(finder *f, const char *place, int number)
 static iso_status add_variables(finder *f, const char *base, const iso_operation *layer)
 {
     iso_status status = ISO_OK;
-    int number = 0, first_group = f->out->groups, count = find_own(f, layer->name);
+    int number = 0, first_group = f->out->n_groups, count = find_own(f, layer->name);
     char place[PLACE];
     for (int trainable = 1; trainable >= 0; trainable--)
         for (int i = 0; i < count; i++) {
@@ -213,7 +213,7 @@ static iso_status add_variables(finder *f, const char *base, const iso_operation
                           : form(place, "%s/vars/%d", base, number++));
             ISO_TRY(add_variable(f, place, f->own[i]));
             if (iso_variable_trained(variable))
-                f->trainable[f->trainables++] = f->own[i];
+                f->trainables[f->n_trainables++] = f->own[i];
         }
 done:
     return status;
@@ -246,7 +246,7 @@ static iso_status add_block(finder *f, const iso_topology *net, const iso_operat
                             const char *base)
 {
     iso_topology inside;
-    iso_status status = iso_topology_create_block(f->graph, &net->call[operation->call[0]], &inside);
+    iso_status status = iso_topology_create_block(f->graph, &net->calls[operation->calls[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = add_network(f, &inside, base);
@@ -284,21 +284,21 @@ static iso_status add_network(finder *f, const iso_topology *net, const char *ba
 {
     iso_status status = ISO_OK;
     bool sequential = strcmp(net->type, "Sequential") == 0;
-    counter *counters = iso_new((size_t)(net->operations + 1) * sizeof *counters);
-    int *chain = iso_new((size_t)net->calls * sizeof *chain + 1), length = 0;
+    counter *counters = iso_new((size_t)(net->n_operations + 1) * sizeof *counters);
+    int *chain = iso_new((size_t)net->n_calls * sizeof *chain + 1), length = 0;
     if (!counters || !chain)
         status = no_memory();
     if (status == ISO_OK && sequential)
-        for (int call = net->output[0].call; call >= 0; call = net->call[call].from[0].call) {
-            chain[length++] = net->call[call].operation;
-            if (net->call[call].inputs == 0)
+        for (int call = net->outputs[0].call; call >= 0; call = net->calls[call].from[0].call) {
+            chain[length++] = net->calls[call].operation;
+            if (net->calls[call].n_inputs == 0)
                 break;
         }
     if (status == ISO_OK && !sequential)
-        for (int i = net->operations - 1; i >= 0; i--)
+        for (int i = net->n_operations - 1; i >= 0; i--)
             chain[length++] = i;
     while (status == ISO_OK && length > 0) {
-        const iso_operation *operation = &net->operation[chain[--length]];
+        const iso_operation *operation = &net->operations[chain[--length]];
         if (operation->kind == ISO_OPERATION_OP || (sequential && operation->kind == ISO_OPERATION_INPUT))
             continue;
         status = add_operation(f, net, operation, counters, base);
@@ -378,9 +378,9 @@ static iso_status add_slots(finder *f, const iso_optimizer *optimizer, int *at)
     iso_status status = ISO_OK;
     for (int first = 0; first < slots;) {
         int together = adam && first == 0 ? 2 : 1;
-        for (int i = 0; i < f->trainables; i++)
+        for (int i = 0; i < f->n_trainables; i++)
             for (int k = first; k < first + together; k++)
-                ISO_TRY(add_slot(f, optimizer, f->trainable[i], name[k], initial[k], at));
+                ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], initial[k], at));
         first += together;
     }
 done:
@@ -397,8 +397,8 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     ISO_TRY(add_own(f, "iteration", &at));
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
-    for (int i = 0; optimizer->accumulation > 1 && i < f->trainables; i++)
-        ISO_TRY(add_slot(f, optimizer, f->trainable[i], "gradient_accumulator", 0, &at));
+    for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
     ISO_TRY(add_slots(f, optimizer, &at));
 done:
     return status;
@@ -439,7 +439,7 @@ static iso_status find(finder *f, iso_model *model)
 {
     iso_topology net;
     iso_status status =
-        iso_topology_create(f->graph, model->input, model->inputs, model->output, model->outputs, &net);
+        iso_topology_create(f->graph, model->inputs, model->n_inputs, model->outputs, model->n_outputs, &net);
     if (status != ISO_OK)
         return status;
     const char *name = iso_graph_name(f->graph);
@@ -463,8 +463,8 @@ static iso_status make_tables(finder *f)
     f->by_path = iso_new(variables * sizeof *f->by_path + 1);
     f->placed = iso_new(variables + 1);
     f->own = iso_new(variables * sizeof *f->own + 1);
-    f->trainable = iso_new(variables * sizeof *f->trainable + 1);
-    if (!f->seen_layer || !f->seen_block || !f->by_path || !f->placed || !f->own || !f->trainable)
+    f->trainables = iso_new(variables * sizeof *f->trainables + 1);
+    if (!f->seen_layer || !f->seen_block || !f->by_path || !f->placed || !f->own || !f->trainables)
         return no_memory();
     for (size_t i = 0; i < variables; i++)
         f->by_path[i] =
@@ -485,7 +485,7 @@ iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
     status = make_tables(&f);
     if (status == ISO_OK)
         status = find(&f, model);
-    void *table[] = {f.seen_layer, f.seen_block, f.by_path, f.placed, f.own, f.trainable};
+    void *table[] = {f.seen_layer, f.seen_block, f.by_path, f.placed, f.own, f.trainables};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         iso_free(table[i]);
     if (status == ISO_OK)
@@ -497,54 +497,54 @@ iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
 
 static void free_tensor(iso_weight_paths *places, int i)
 {
-    iso_free((void *)(uintptr_t)places->tensor[i].place);
-    iso_free((void *)(uintptr_t)places->tensor[i].path);
+    iso_free((void *)(uintptr_t)places->tensors[i].place);
+    iso_free((void *)(uintptr_t)places->tensors[i].path);
     iso_free((void *)(uintptr_t)places->constant[i]);
 }
 
 static void free_group(iso_weight_paths *places, int i)
 {
-    iso_free((void *)(uintptr_t)places->group[i].place);
-    iso_free((void *)(uintptr_t)places->group[i].name);
+    iso_free((void *)(uintptr_t)places->groups[i].place);
+    iso_free((void *)(uintptr_t)places->groups[i].name);
 }
 
 void iso_weight_paths_free(iso_weight_paths *places)
 {
-    for (int i = 0; i < places->tensors; i++)
+    for (int i = 0; i < places->n_tensors; i++)
         free_tensor(places, i);
-    for (int i = 0; i < places->groups; i++)
+    for (int i = 0; i < places->n_groups; i++)
         free_group(places, i);
-    iso_free(places->tensor);
+    iso_free(places->tensors);
     iso_free(places->constant);
-    iso_free(places->group);
+    iso_free(places->groups);
     *places = (iso_weight_paths){0};
 }
 
 void iso_weight_paths_drop(iso_weight_paths *places, const char *begin)
 {
     int tensors = 0, groups = 0;
-    for (int i = 0; i < places->tensors; i++) {
-        if (strncmp(places->tensor[i].place, begin, strlen(begin)) == 0) {
+    for (int i = 0; i < places->n_tensors; i++) {
+        if (strncmp(places->tensors[i].place, begin, strlen(begin)) == 0) {
             free_tensor(places, i);
             continue;
         }
-        places->tensor[tensors] = places->tensor[i];
+        places->tensors[tensors] = places->tensors[i];
         places->constant[tensors++] = places->constant[i];
     }
-    for (int i = 0; i < places->groups; i++) {
-        if (strncmp(places->group[i].place, begin, strlen(begin)) == 0)
+    for (int i = 0; i < places->n_groups; i++) {
+        if (strncmp(places->groups[i].place, begin, strlen(begin)) == 0)
             free_group(places, i);
         else
-            places->group[groups++] = places->group[i];
+            places->groups[groups++] = places->groups[i];
     }
-    places->tensors = tensors;
-    places->groups = groups;
+    places->n_tensors = tensors;
+    places->n_groups = groups;
 }
 
 int iso_weight_paths_find(const iso_weight_paths *places, const char *place)
 {
-    for (int i = 0; i < places->tensors; i++)
-        if (strcmp(places->tensor[i].place, place) == 0)
+    for (int i = 0; i < places->n_tensors; i++)
+        if (strcmp(places->tensors[i].place, place) == 0)
             return i;
     return -1;
 }

@@ -8,10 +8,11 @@
 #include "runtime/train/model.h"
 
 typedef struct iso_weight_paths {
-    int tensors, groups;
-    iso_saved_tensor *tensor; /* every variable and slot once; no path: what Keras has and Isogrid does not */
-    const void **constant;    /* [tensors] of those without a path; else NULL */
-    iso_saved_group *group;
+    int n_tensors, n_groups;
+    iso_saved_tensor
+        *tensors;          /* every variable and slot once; no path: what Keras has and Isogrid does not */
+    const void **constant; /* [n_tensors] of those without a path; else NULL */
+    iso_saved_group *groups;
     int tensor_room, group_room;
 } iso_weight_paths;
 

@@ -22,7 +22,7 @@ typedef struct counts {
 typedef struct maker {
     iso_graph *graph;
     iso_context *ctx;
-    int variables;
+    int n_variables;
     iso_histogram *list; /* [variables] */
     iso_state_shards shards;
     size_t room; /* of `mine` and, for each rank, of `all`: bytes */
@@ -36,9 +36,9 @@ static iso_status list_variables(maker *m)
     for (int i = 0; m->list && i < all; i++) {
         const char *path = iso_variable_path(iso_graph_variable(m->graph, i));
         if (!iso_path_below_optimizer(path))
-            m->list[m->variables++].path = path;
+            m->list[m->n_variables++].path = path;
     }
-    m->room = ((size_t)m->variables + 1) * sizeof(counts);
+    m->room = ((size_t)m->n_variables + 1) * sizeof(counts);
     m->mine = iso_new(m->room);
     m->all = iso_new((size_t)ranks * m->room);
     if (!m->list || !m->mine || !m->all)
@@ -49,7 +49,7 @@ static iso_status list_variables(maker *m)
 /* The number of a shard's variable in the list where this rank is to count it, else -1. */
 static int listed(const maker *m, const iso_state_shard *shard)
 {
-    for (int v = 0; shard->writer && v < m->variables; v++)
+    for (int v = 0; shard->writer && v < m->n_variables; v++)
         if (m->list[v].path == shard->path || strcmp(m->list[v].path, shard->path) == 0)
             return v;
     return -1;
@@ -59,7 +59,7 @@ static int listed(const maker *m, const iso_state_shard *shard)
 static void each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
 {
     for (int p = 0; p < m->shards.count; p++) {
-        const iso_state_shard *shard = &m->shards.shard[p];
+        const iso_state_shard *shard = &m->shards.shards[p];
         int variable = listed(m, shard);
         for (int64_t i = 0; variable >= 0 && i < shard->count; i++) {
             double value = iso_element_get(shard->data, shard->dtype, i);
@@ -81,14 +81,14 @@ static void widen(maker *m, int variable, double value)
 static iso_status find_ranges(maker *m)
 {
     range *mine = m->mine, *all = m->all;
-    for (int v = 0; v < m->variables; v++)
+    for (int v = 0; v < m->n_variables; v++)
         mine[v] = (range){INFINITY, -INFINITY};
     each_finite(m, widen);
-    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->variables * sizeof *mine, all);
-    for (int v = 0; status == ISO_OK && v < m->variables; v++) {
+    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->n_variables * sizeof *mine, all);
+    for (int v = 0; status == ISO_OK && v < m->n_variables; v++) {
         range seen = {INFINITY, -INFINITY};
         for (int r = 0; r < iso_ranks(m->ctx); r++) {
-            const range *theirs = &all[r * m->variables + v]; /* upside down where they have nothing */
+            const range *theirs = &all[r * m->n_variables + v]; /* upside down where they have nothing */
             seen.least = fmin(seen.least, theirs->least);
             seen.greatest = fmax(seen.greatest, theirs->greatest);
         }
@@ -118,11 +118,11 @@ static iso_status add_counts(maker *m)
     counts *mine = m->mine, *all = m->all;
     memset(mine, 0, m->room);
     each_finite(m, count);
-    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->variables * sizeof *mine, all);
-    for (int v = 0; status == ISO_OK && v < m->variables; v++)
+    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->n_variables * sizeof *mine, all);
+    for (int v = 0; status == ISO_OK && v < m->n_variables; v++)
         for (int r = 0; r < iso_ranks(m->ctx); r++)
             for (int b = 0; b < ISO_HISTOGRAM_BUCKETS; b++)
-                m->list[v].count[b] += all[r * m->variables + v].count[b];
+                m->list[v].count[b] += all[r * m->n_variables + v].count[b];
     return status;
 }
 
@@ -134,7 +134,7 @@ iso_status iso_graph_histograms(iso_graph *graph, iso_histogram **list, int *cou
     ISO_TRY(find_ranges(&m));
     ISO_TRY(add_counts(&m));
     *list = m.list;
-    *count = m.variables;
+    *count = m.n_variables;
     m.list = NULL;
 done:
     iso_state_shards_free(&m.shards);

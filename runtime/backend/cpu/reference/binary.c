@@ -48,7 +48,7 @@ static void over_runs(const iso_kernel_call *call, run_of_two *const *loops)
     run_of_two *loop = loops[a->dtype];
     iso_walk walk;
     iso_walk_begin(&walk, z->rank, z->dim, 3, stride);
-    for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk))
+    for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))
         loop(walk.length, (const char *)a->data + (size_t)walk.at[0] * size, walk.step[0],
              (const char *)b->data + (size_t)walk.at[1] * size, walk.step[1],
              (char *)z->data + (size_t)walk.at[2] * out_size);
@@ -154,7 +154,7 @@ static void run_where(const iso_kernel_call *call)
     iso_strides(z, stride[3]);
     iso_walk walk;
     iso_walk_begin(&walk, z->rank, z->dim, 4, stride);
-    for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk))
+    for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))
         choose(call, &walk);
 }
 

@@ -37,7 +37,7 @@ static void move(int rank, const int64_t *dim, size_t size, const void *from, co
     memcpy(stride[1], to_stride, (size_t)rank * sizeof(int64_t));
     iso_walk walk;
     iso_walk_begin(&walk, rank, dim, 2, stride);
-    for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk)) {
+    for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk)) {
         if (walk.step[0] == 1 && walk.step[1] == 1)
             memcpy((char *)to + (size_t)walk.at[1] * size, (const char *)from + (size_t)walk.at[0] * size,
                    (size_t)walk.length * size);
@@ -130,7 +130,7 @@ static void run_concat(const iso_kernel_call *call)
     const iso_array *y = &call->out[0];
     int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK], begin[ISO_MAX_RANK] = {0};
     iso_strides(y, to);
-    for (int i = 0; i < call->inputs; i++) {
+    for (int i = 0; i < call->n_inputs; i++) {
         const iso_array *x = &call->in[i];
         iso_strides(x, from);
         if (iso_array_count(x) > 0)

@@ -86,7 +86,7 @@ static void run_sum(const iso_kernel_call *call)
         memset(call->scratch, 0, (size_t)n * sizeof(double));
     iso_walk walk;
     walk_reduction(call, &walk);
-    for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk))
+    for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))
         add[call->in[0].dtype](&walk, call->in[0].data, call->scratch);
     store_sums(&call->out[0], n, call->scratch, attrs->scale);
 }
@@ -105,7 +105,7 @@ const iso_kernel iso_reference_reduce_sum = {
             y[i] = (T)(START);                                                                               \
         iso_walk walk;                                                                                       \
         walk_reduction(call, &walk);                                                                         \
-        for (int64_t r = 0; r < walk.runs; r++, iso_walk_next(&walk))                                        \
+        for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))                                      \
             for (int64_t i = 0; i < walk.length; i++) {                                                      \
                 T value = x[walk.at[0] + i], *best = &y[walk.at[1] + i * walk.step[1]];                      \
                 if (value BEATS * best || value != value)                                                    \

@@ -4,7 +4,7 @@
 static bool one_run(const iso_walk *walk, int d, int64_t inner_dim, int inner,
                     const int64_t (*stride)[ISO_MAX_RANK])
 {
-    for (int k = 0; k < walk->operands; k++)
+    for (int k = 0; k < walk->n_operands; k++)
         if (walk->stride[k][d] != stride[k][inner] * inner_dim)
             return false;
     return true;
@@ -22,7 +22,7 @@ static void merge(iso_walk *walk, int rank, const int64_t *dim, const int64_t (*
             last = walk->rank++;
             walk->dim[last] = dim[d];
         }
-        for (int k = 0; k < walk->operands; k++)
+        for (int k = 0; k < walk->n_operands; k++)
             walk->stride[k][last] = stride[k][d];
     }
 }
@@ -30,7 +30,7 @@ static void merge(iso_walk *walk, int rank, const int64_t *dim, const int64_t (*
 void iso_walk_begin(iso_walk *walk, int rank, const int64_t *dim, int operands,
                     const int64_t (*stride)[ISO_MAX_RANK])
 {
-    *walk = (iso_walk){.runs = 1, .length = 1, .operands = operands};
+    *walk = (iso_walk){.n_runs = 1, .length = 1, .n_operands = operands};
     merge(walk, rank, dim, stride);
     if (walk->rank > 0) {
         int last = --walk->rank;
@@ -39,20 +39,20 @@ void iso_walk_begin(iso_walk *walk, int rank, const int64_t *dim, int operands,
             walk->step[k] = walk->stride[k][last];
     }
     for (int d = 0; d < walk->rank; d++)
-        walk->runs *= walk->dim[d];
+        walk->n_runs *= walk->dim[d];
     if (walk->length == 0)
-        walk->runs = 0;
+        walk->n_runs = 0;
 }
 
 void iso_walk_next(iso_walk *walk)
 {
     for (int d = walk->rank - 1; d >= 0; d--) {
-        for (int k = 0; k < walk->operands; k++)
+        for (int k = 0; k < walk->n_operands; k++)
             walk->at[k] += walk->stride[k][d];
         if (++walk->index[d] < walk->dim[d])
             return;
         walk->index[d] = 0;
-        for (int k = 0; k < walk->operands; k++)
+        for (int k = 0; k < walk->n_operands; k++)
             walk->at[k] -= walk->stride[k][d] * walk->dim[d];
     }
 }

@@ -8,9 +8,9 @@ enum { ISO_WALK_OPERANDS = 4 };
 
 /* `runs` runs of `length` elements; in each, operand k begins at element at[k] and goes on by step[k]. */
 typedef struct iso_walk {
-    int64_t runs, length;
+    int64_t n_runs, length;
     int64_t at[ISO_WALK_OPERANDS], step[ISO_WALK_OPERANDS];
-    int operands, rank; /* of the dimensions over which the runs lie */
+    int n_operands, rank; /* of the dimensions over which the runs lie */
     int64_t dim[ISO_MAX_RANK], index[ISO_MAX_RANK];
     int64_t stride[ISO_WALK_OPERANDS][ISO_MAX_RANK];
 } iso_walk;
