@@ -3,7 +3,7 @@
 #ifndef ISOGRID_EXTEND_H
 #define ISOGRID_EXTEND_H
 
-#include "runtime/backend/kernel.h"
+#include "runtime/backend/register.h"
 #include "runtime/base/log.h"
 #include "runtime/base/shards.h"
 #include "runtime/base/text.h"

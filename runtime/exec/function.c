@@ -12,6 +12,7 @@
 #include "runtime/exec/recorder_impl.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
+#include "runtime/graph/registered.h"
 #include "runtime/session/session.h"
 
 /* ---- making ---- */
@@ -77,6 +78,19 @@ static iso_status agree_program(iso_context *ctx, const iso_function *function)
     return ISO_INVALID;
 }
 
+/* The ranks must have registered the same ops, in the same order. Collective. */
+static iso_status agree_registered_ops(iso_context *ctx)
+{
+    iso_text ops = {0};
+    iso_registered_ops_list(&ops);
+    iso_status status = ops.failed ? iso_error(ISO_NO_MEMORY, "no memory for the list of ops") : ISO_OK;
+    status = iso_agree(ctx, status);
+    if (status == ISO_OK)
+        status = iso_agree_same_lines(ctx, "the registered ops", iso_text_get(&ops));
+    iso_text_free(&ops);
+    return status;
+}
+
 static iso_status restore_values(iso_graph *graph)
 {
     iso_status status = graph->restore ? graph->restore(graph->restore_user) : ISO_OK;
@@ -89,6 +103,7 @@ static iso_status set_up(iso_function *function, const iso_function_options *opt
 {
     iso_context *ctx = function->graph->ctx;
     iso_status status = ISO_OK;
+    ISO_TRY(agree_registered_ops(ctx));
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
     ISO_TRY(iso_agree(ctx, iso_function_program(function->graph, function->runtime->distribution, options,

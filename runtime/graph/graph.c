@@ -10,6 +10,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
+#include "runtime/graph/registered.h"
 #include "runtime/session/session.h"
 
 static void set_up(iso_graph *graph, iso_context *ctx)
@@ -271,10 +272,11 @@ static iso_op *new_op(iso_graph *graph, const iso_op_type *type, iso_tensor *con
 iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
                           const void *attrs)
 {
-    if (graph->status != ISO_OK || !check_inputs(graph, type, inputs, count))
+    if (graph->status != ISO_OK || !iso_op_type_check(graph, type) ||
+        !check_inputs(graph, type, inputs, count))
         return &graph->bad;
     iso_op *op = new_op(graph, type, inputs, count, attrs);
-    if (!op || !type->infer(op)) {
+    if (!op || !type->infer(op) || !iso_registered_op_check(op)) {
         iso_graph_fail(graph, "%s: the inputs do not fit", type->name);
         return &graph->bad;
     }

@@ -120,6 +120,29 @@ ISO_API int iso_graph_op_count(const iso_graph *graph);
 ISO_API const iso_op *iso_graph_op(const iso_graph *graph, int index);
 ISO_API int iso_graph_tensor_count(const iso_graph *graph);
 
+/* ---- what infer and builders are made of ---- */
+/* Records "<op>: <message>" followed by names, types and shapes of the op's inputs in the graph; returns
+ * false. */
+ISO_API bool iso_op_refuse(iso_op *op, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+/* Output 0 gets this type and shape; returns true. */
+ISO_API bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape);
+
+/* infer for elementwise ops of one input: the output is as the input. */
+ISO_API bool iso_infer_same(iso_op *op);
+/* As iso_infer_same, but refuses what is not of a floating-point type. */
+ISO_API bool iso_infer_same_float(iso_op *op);
+/* infer for ops over operands that are broadcast to one shape; all of one type. */
+ISO_API bool iso_infer_broadcast(iso_op *op);
+
+/* Builders for ops of one or two inputs. */
+ISO_API iso_tensor *iso_op_1(const iso_op_type *type, iso_tensor *x, const void *attrs);
+ISO_API iso_tensor *iso_op_2(const iso_op_type *type, iso_tensor *a, iso_tensor *b, const void *attrs);
+ISO_API iso_tensor *iso_op_3(const iso_op_type *type, iso_tensor *a, iso_tensor *b, iso_tensor *c,
+                             const void *attrs);
 /* The shape to which two broadcast; false where they do not. */
 ISO_API bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
 /* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/backend/cpu/reference/list.h"
+#include "runtime/graph/registered.h"
 
 static const iso_kernel *const kernels[] = {
 #define KERNEL(name) &iso_reference_##name,
@@ -11,12 +12,22 @@ static const iso_kernel *const kernels[] = {
     NULL,
 };
 
+/* Of an op that the program registered. */
+static const iso_kernel *find_registered(const char *op, const iso_kernel_call *call)
+{
+    const iso_registered_op *registered = iso_registered_op_find(op);
+    for (int i = 0; registered && i < registered->kernels; i++)
+        if (!registered->kernel[i].fits || registered->kernel[i].fits(call))
+            return &registered->kernel[i];
+    return NULL;
+}
+
 static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
             return kernels[i];
-    return NULL;
+    return find_registered(op, call);
 }
 
 #define FOR_EACH(TYPE, EXPRESSION)                                                                           \
