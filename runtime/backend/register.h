@@ -14,7 +14,7 @@ extern "C" {
  * the type is made, once in a process, and on every rank for the same ops in the same order: making a function
  * compares the ranks, and fails with ISO_INVALID where they differ. Local; any thread may call it.
  * ISO_INVALID names the op and what is wrong: an argument or a member that must be given is NULL, a name that another op has, no kernel,
- * a rule that cannot be read or does not fit .outputs and .linear; or the program was compiled with the headers of another
+ * a rule that cannot be read or does not fit .n_outputs and .linear; or the program was compiled with the headers of another
  * version. A rule that does not fit the inputs of an op is an error of the graph, when the op is made. ISO_NO_MEMORY. */
 ISO_API iso_status iso_op_register_with(const iso_op_type *type, size_t type_size, const iso_kernel *kernels,
                                         size_t kernel_size, int count);

@@ -31,9 +31,9 @@ static void list(const iso_registered_op *op, iso_text *lines)
     iso_text_add(
         lines,
         "op '%s': rule '%s', %d outputs, %zu bytes of attributes, linear %x, in place %x, %s%s%s%d kernels\n",
-        t->name, t->rule ? t->rule : "a function", t->outputs ? t->outputs : 1, t->attr_size, t->linear,
+        t->name, t->rule ? t->rule : "a function", t->n_outputs ? t->n_outputs : 1, t->attr_size, t->linear,
         t->in_place, t->jointly ? "jointly, " : "", t->contract_max ? "maximum, " : "",
-        t->random ? "random, " : "", op->kernels);
+        t->random ? "random, " : "", op->n_kernels);
 }
 
 void iso_registered_ops_list(iso_text *lines)
@@ -46,7 +46,7 @@ void iso_registered_ops_list(iso_text *lines)
 enum { ELLIPSIS = -1 };
 
 typedef struct operands {
-    int inputs, outputs;
+    int n_inputs, n_outputs;
     const char *at[ISO_MAX_INPUTS + ISO_MAX_OUTPUTS]; /* inputs, then outputs */
     int rank[ISO_MAX_INPUTS + ISO_MAX_OUTPUTS];       /* or ELLIPSIS */
 } operands;
@@ -67,7 +67,7 @@ static const char *find_operands(const char *text, operands *o)
     bool after_arrow = false;
     *o = (operands){0};
     for (const char *at = text;; at++) {
-        int *count = after_arrow ? &o->outputs : &o->inputs, i = o->inputs + o->outputs;
+        int *count = after_arrow ? &o->n_outputs : &o->n_inputs, i = o->n_inputs + o->n_outputs;
         if (*count == (after_arrow ? ISO_MAX_OUTPUTS : ISO_MAX_INPUTS))
             return "it has too many operands";
         o->at[i] = at;
@@ -86,7 +86,7 @@ static const char *find_operands(const char *text, operands *o)
 static const char *check_letters(const operands *o)
 {
     char letters[ISO_MAX_FACTORS + 1] = "";
-    for (int i = 0; i < o->inputs + o->outputs; i++) {
+    for (int i = 0; i < o->n_inputs + o->n_outputs; i++) {
         if ((o->rank[i] == ELLIPSIS) != (o->rank[0] == ELLIPSIS))
             return "either all operands are '...' or none is";
         if (o->rank[i] > ISO_MAX_RANK)
@@ -115,9 +115,9 @@ static iso_status check_rule(const iso_op_type *type)
     const char *wrong = find_operands(type->rule, &o);
     if (!wrong)
         wrong = check_letters(&o);
-    if (!wrong && o.outputs != (type->outputs ? type->outputs : 1))
-        wrong = "it does not have as many outputs as .outputs says";
-    if (!wrong && (uint64_t)type->linear >> o.inputs)
+    if (!wrong && o.n_outputs != (type->n_outputs ? type->n_outputs : 1))
+        wrong = "it does not have as many outputs as .n_outputs says";
+    if (!wrong && (uint64_t)type->linear >> o.n_inputs)
         wrong = ".linear names an input that it does not have";
     return wrong ? iso_error(ISO_INVALID, "op '%s': the rule '%s': %s", type->name, type->rule, wrong)
                  : ISO_OK;
@@ -147,9 +147,9 @@ static iso_status check_type(const iso_op_type *type)
         return status;
     if (!type->infer)
         return iso_error(ISO_INVALID, "op '%s': .infer is NULL", type->name);
-    if (type->outputs < 0 || type->outputs > ISO_MAX_OUTPUTS)
-        return iso_error(ISO_INVALID, "op '%s': .outputs is %d, at most %d are possible", type->name,
-                         type->outputs, ISO_MAX_OUTPUTS);
+    if (type->n_outputs < 0 || type->n_outputs > ISO_MAX_OUTPUTS)
+        return iso_error(ISO_INVALID, "op '%s': .n_outputs is %d, at most %d are possible", type->name,
+                         type->n_outputs, ISO_MAX_OUTPUTS);
     if (type->no_kernel)
         return iso_error(ISO_INVALID, "op '%s': .no_kernel is for the library's own ops", type->name);
     return check_rule(type);
@@ -182,8 +182,8 @@ bool iso_op_type_check(iso_graph *graph, const iso_op_type *type)
 
 static bool check_outputs(iso_op *op)
 {
-    for (int i = 0; i < op->outputs; i++) {
-        const iso_tensor *y = op->output[i];
+    for (int i = 0; i < op->n_outputs; i++) {
+        const iso_tensor *y = op->outputs[i];
         bool good = iso_dtype_size(y->dtype) > 0 && y->shape.rank >= 0 && y->shape.rank <= ISO_MAX_RANK;
         for (int d = 0; good && d < y->shape.rank; d++)
             good = y->shape.dim[d] >= (d == 0 ? ISO_BATCH : 0);
@@ -198,7 +198,7 @@ static bool check_extents(iso_op *op, const operands *o, const iso_shape *const 
 {
     int64_t extent[128];
     bool known[128] = {false};
-    for (int i = 0; i < o->inputs + o->outputs; i++) {
+    for (int i = 0; i < o->n_inputs + o->n_outputs; i++) {
         for (int d = 0; d < o->rank[i]; d++) {
             int letter = o->at[i][d] & 127;
             if (letter == '.')
@@ -216,11 +216,11 @@ static bool check_extents(iso_op *op, const operands *o, const iso_shape *const 
 /* Of a rule of '...': inputs are broadcast to the outputs, which have one shape. */
 static bool check_broadcast(iso_op *op, const operands *o, const iso_shape *const *shape)
 {
-    const iso_shape *out = shape[o->inputs];
-    for (int i = 0; i < o->inputs + o->outputs; i++) {
+    const iso_shape *out = shape[o->n_inputs];
+    for (int i = 0; i < o->n_inputs + o->n_outputs; i++) {
         iso_shape both;
         if (!iso_shape_broadcast(shape[i], out, &both) || !iso_shape_equal(&both, out) ||
-            (i > o->inputs && !iso_shape_equal(shape[i], out)))
+            (i > o->n_inputs && !iso_shape_equal(shape[i], out)))
             return iso_op_refuse(op, "by its rule '%s' the inputs must broadcast to the output",
                                  op->type->rule);
     }
@@ -236,15 +236,15 @@ bool iso_registered_op_check(iso_op *op)
     if (!check_outputs(op) || !op->type->rule)
         return iso_graph_error(op->graph) == ISO_OK;
     find_operands(op->type->rule, &o);
-    if (o.inputs != op->inputs || o.outputs != op->outputs)
-        return iso_op_refuse(op, "its rule '%s' is for %d inputs and %d outputs", op->type->rule, o.inputs,
-                             o.outputs);
-    for (int i = 0; i < o.inputs + o.outputs; i++) {
-        shape[i] = i < o.inputs ? &op->input[i]->shape : &op->output[i - o.inputs]->shape;
+    if (o.n_inputs != op->n_inputs || o.n_outputs != op->n_outputs)
+        return iso_op_refuse(op, "its rule '%s' is for %d inputs and %d outputs", op->type->rule, o.n_inputs,
+                             o.n_outputs);
+    for (int i = 0; i < o.n_inputs + o.n_outputs; i++) {
+        shape[i] = i < o.n_inputs ? &op->inputs[i]->shape : &op->outputs[i - o.n_inputs]->shape;
         if (o.rank[i] != ELLIPSIS && o.rank[i] != shape[i]->rank)
             return iso_op_refuse(op, "its rule '%s' has %d dimensions for %s %d, which has %d",
-                                 op->type->rule, o.rank[i], i < o.inputs ? "input" : "output",
-                                 i < o.inputs ? i : i - o.inputs, shape[i]->rank);
+                                 op->type->rule, o.rank[i], i < o.n_inputs ? "input" : "output",
+                                 i < o.n_inputs ? i : i - o.n_inputs, shape[i]->rank);
     }
     return o.rank[0] == ELLIPSIS ? check_broadcast(op, &o, shape) : check_extents(op, &o, shape);
 }

@@ -7,8 +7,8 @@
 
 typedef struct iso_registered_op {
     const iso_op_type *type;
-    const struct iso_kernel *kernel; /* [kernels] */
-    int kernels;
+    const struct iso_kernel *kernels; /* [n_kernels] */
+    int n_kernels;
     struct iso_registered_op *next;
 } iso_registered_op;
 

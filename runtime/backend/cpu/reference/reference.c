@@ -16,9 +16,9 @@ static const iso_kernel *const kernels[] = {
 static const iso_kernel *find_registered(const char *op, const iso_kernel_call *call)
 {
     const iso_registered_op *registered = iso_registered_op_find(op);
-    for (int i = 0; registered && i < registered->kernels; i++)
-        if (!registered->kernel[i].fits || registered->kernel[i].fits(call))
-            return &registered->kernel[i];
+    for (int i = 0; registered && i < registered->n_kernels; i++)
+        if (!registered->kernels[i].fits || registered->kernels[i].fits(call))
+            return &registered->kernels[i];
     return NULL;
 }
 
