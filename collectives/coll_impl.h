@@ -56,7 +56,7 @@ typedef struct iso_pull {
 
 typedef struct iso_slot_pulls {
     iso_pull *pulls;
-    int n_pulls, room;
+    int n_pulls;
 } iso_slot_pulls;
 
 /* What this rank combines for a part of a message. */
@@ -75,7 +75,7 @@ struct iso_exchange {
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
     iso_pack *packs; /* of this rank, message by message once committed */
-    int n_packs, pack_room;
+    int n_packs;
     bool settled; /* nobody writes to its sources while slots run */
     bool shared;  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;

@@ -11,14 +11,10 @@
 #include "collectives/coll_impl.h"
 #include "collectives/tree_impl.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 enum { MOST_SOURCES = 1 << 20, TAGS = 32767 /* every MPI has as many */ };
-
-static iso_status no_memory(const iso_exchange *exchange)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", exchange->what);
-}
 
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **out)
 {
@@ -122,7 +118,7 @@ static iso_status check_request(const request *r, const iso_box *target_box)
     return ISO_OK;
 }
 
-static void hash_box(iso_fragment_key *key, const iso_box *box)
+static void hash_box(iso_hash_key *key, const iso_box *box)
 {
     for (int i = 0; i < 2; i++) {
         key->word[i] = iso_hash_bytes(key->word[i], box->offset, (size_t)box->rank * sizeof *box->offset);
@@ -130,16 +126,16 @@ static void hash_box(iso_fragment_key *key, const iso_box *box)
     }
 }
 
-static void hash_number(iso_fragment_key *key, uint64_t number)
+static void hash_number(iso_hash_key *key, uint64_t number)
 {
     key->word[0] = iso_hash_mix(key->word[0] ^ number);
     key->word[1] = iso_hash_mix(key->word[1] + number);
 }
 
 /* What a node's value is: two requests of one rank for the same travel as one part. */
-static iso_fragment_key key_of(const request *r, const iso_tree_node *node)
+static iso_hash_key key_of(const request *r, const iso_tree_node *node)
 {
-    iso_fragment_key key = {{1, 2}};
+    iso_hash_key key = {{1, 2}};
     hash_number(&key, (uint64_t)r->dtype);
     hash_number(&key, (uint64_t)r->reduce);
     hash_box(&key, r->region);
@@ -174,7 +170,7 @@ static iso_status begin_gather(const request *r, int operands, iso_gather *gathe
     *gather = (iso_gather){
         .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .n_operands = operands};
     gather->operands = iso_new((size_t)operands * sizeof *gather->operands);
-    return gather->operands ? ISO_OK : no_memory(r->exchange);
+    return gather->operands ? ISO_OK : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
 
 /* boxes: room for the operands' and, last, the target's. */
@@ -182,7 +178,7 @@ static iso_status new_boxes(const request *r, int operands, const iso_box *targe
 {
     *boxes = iso_new(((size_t)operands + 1) * sizeof **boxes);
     if (!*boxes)
-        return no_memory(r->exchange);
+        return iso_no_memory("the exchange '%s'", r->exchange->what);
     (*boxes)[operands] = target;
     return ISO_OK;
 }
@@ -211,7 +207,7 @@ static iso_status place_part(const request *r, int i)
     if (from == to || (from != fabric->host_number && to != fabric->host_number))
         return ISO_OK;
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
-    iso_fragment_key key = key_of(r, node);
+    iso_hash_key key = key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
     return iso_mailbox_fragment(box, rank_that_sends(r, node), rank_that_receives(r, node), key,
@@ -256,32 +252,15 @@ static iso_status make_pull(const request *r, const iso_box *target_box, iso_pul
     return status;
 }
 
-/* Room for one more pull. */
-static iso_status grow_slot(iso_exchange *exchange, iso_slot_pulls *slot)
-{
-    if (slot->n_pulls == slot->room) {
-        int room = slot->room ? 2 * slot->room : 4;
-        iso_pull *pull = iso_grow(slot->pulls, (size_t)slot->n_pulls, (size_t)room, sizeof *pull);
-        if (!pull)
-            return no_memory(exchange);
-        slot->pulls = pull;
-        slot->room = room;
-    }
-    return ISO_OK;
-}
-
 static iso_status add_pull(const request *r, int target, const iso_box *target_box, int *number)
 {
     iso_slot_pulls *slot = &r->exchange->slots[r->exchange->fabric->local[r->slot]];
-    iso_status status = grow_slot(r->exchange, slot);
-    if (status != ISO_OK)
-        return status;
-    iso_pull *pull = &slot->pulls[slot->n_pulls];
-    *pull = (iso_pull){.target = target};
+    iso_pull fresh = {.target = target};
     if (number)
         *number = slot->n_pulls;
-    slot->n_pulls++; /* destroy frees what it has got so far */
-    return make_pull(r, target_box, pull);
+    iso_status status = iso_list_add(slot->pulls, slot->n_pulls, fresh, "the pulls of an exchange");
+    /* destroy frees what a pull has got so far */
+    return status == ISO_OK ? make_pull(r, target_box, &slot->pulls[slot->n_pulls - 1]) : status;
 }
 
 /* ---- the sender's side ---- */
@@ -307,7 +286,8 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
             boxes[i] = &source->box;
         }
     }
-    status = leaves ? iso_gather_plan(gather, r->region, boxes) : no_memory(r->exchange);
+    status = leaves ? iso_gather_plan(gather, r->region, boxes)
+                    : iso_no_memory("the exchange '%s'", r->exchange->what);
     iso_free(leaves);
     iso_free(boxes);
     return status;
@@ -316,17 +296,13 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
 static iso_status add_pack(const request *r, int i)
 {
     iso_exchange *exchange = r->exchange;
-    if (exchange->n_packs == exchange->pack_room) {
-        int room = exchange->pack_room ? 2 * exchange->pack_room : 8;
-        iso_pack *packs = iso_grow(exchange->packs, (size_t)exchange->n_packs, (size_t)room, sizeof *packs);
-        if (!packs)
-            return no_memory(exchange);
-        exchange->packs = packs;
-        exchange->pack_room = room;
-    }
     const iso_fragment *part = &exchange->messages.out.fragments[r->part[i]];
-    iso_pack *pack = &exchange->packs[exchange->n_packs++];
-    *pack = (iso_pack){.message = part->message, .offset = part->offset};
+    iso_pack fresh = {.message = part->message, .offset = part->offset}, *pack;
+    iso_status status =
+        iso_list_add(exchange->packs, exchange->n_packs, fresh, "the messages of an exchange");
+    if (status != ISO_OK)
+        return status;
+    pack = &exchange->packs[exchange->n_packs - 1];
     return make_pack(r, &r->nodes[i], &pack->gather);
 }
 
@@ -388,7 +364,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
     r.part = iso_new((size_t)count * sizeof *r.part);
     r.fresh = iso_new((size_t)count * sizeof *r.fresh);
     bool room = r.host && r.nodes && r.part && r.fresh;
-    status = room ? add(&r, target, target_box, pull) : no_memory(exchange);
+    status = room ? add(&r, target, target_box, pull) : iso_no_memory("the exchange '%s'", exchange->what);
     iso_free(r.fresh);
     iso_free(r.part);
     iso_free(r.nodes);

@@ -16,6 +16,7 @@
 #include "collectives/control/control.h"
 #include "collectives/control/mpi_call.h"
 #include "collectives/shm/barrier_impl.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 /* Tags of the caller's communicator: two for each set of shares; nothing else on it sends messages. */
@@ -46,11 +47,6 @@ struct iso_shares {
     iso_status failed; /* the first call of MPI that failed in this round, and its message */
     char failure[256];
 };
-
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for rows of other ranks");
-}
 
 /* An error in a round does not end it: other ranks wait for this one. */
 static bool succeeds(iso_shares *s, iso_status status)
@@ -113,7 +109,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
                              iso_pack_row pack, const void *share, iso_shares **shares)
 {
     iso_shares *s = iso_new(sizeof *s);
-    iso_status status = s ? ISO_OK : no_memory();
+    iso_status status = s ? ISO_OK : iso_no_memory("rows of other ranks");
     if (s) {
         *s = (iso_shares){.communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
                           .n_ranks = 1,
@@ -127,7 +123,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
             status = ISO_MPI(MPI_Comm_size(s->communicator, &s->n_ranks));
         s->first = iso_new((size_t)(s->n_ranks + 1) * sizeof *s->first);
         if (status == ISO_OK && !s->first)
-            status = no_memory();
+            status = iso_no_memory("rows of other ranks");
     }
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
@@ -194,7 +190,7 @@ static iso_status reserve_requests(iso_shares *s, int count)
     s->requests = iso_new(2 * (size_t)count * sizeof *s->requests);
     s->status = iso_new((size_t)count * sizeof *s->status);
     if (!s->requests || !s->status)
-        return no_memory();
+        return iso_no_memory("rows of other ranks");
     s->request_room = count;
     return ISO_OK;
 }
@@ -271,12 +267,9 @@ static answer *idle_answer(iso_shares *s)
         if (succeeds(s, ISO_MPI(MPI_Test(&s->answers[i].request, &done, MPI_STATUS_IGNORE))) && done)
             return &s->answers[i];
     }
-    answer *grown = iso_grow(s->answers, (size_t)s->n_answers, (size_t)s->n_answers + 1, sizeof *grown);
-    if (!grown)
-        return NULL;
-    s->answers = grown;
-    grown[s->n_answers] = (answer){.request = MPI_REQUEST_NULL};
-    return &grown[s->n_answers++];
+    answer fresh = {.request = MPI_REQUEST_NULL};
+    iso_status status = iso_list_add(s->answers, s->n_answers, fresh, "rows of other ranks");
+    return status == ISO_OK ? &s->answers[s->n_answers - 1] : NULL;
 }
 
 /* False where there is no memory, or the rows cannot be sent. */

@@ -6,51 +6,26 @@
 
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
 enum { PART_ALIGN = 64, SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
 
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the messages of an exchange");
-}
+static const char MESSAGES[] = "the messages of an exchange";
 
 /* ---- parts ---- */
 
-static bool keys_equal(const iso_fragment_key *a, const iso_fragment_key *b)
-{
-    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
-}
+/* What is looked for among the parts of a mailbox. */
+typedef struct wanted {
+    const iso_mailbox *box;
+    const iso_hash_key *key;
+} wanted;
 
-/* Where in the table the key is, or should be. */
-static int *find_place(const iso_mailbox *box, const iso_fragment_key *key)
+static bool is_wanted(const void *key, int number)
 {
-    size_t mask = (size_t)box->table_size - 1, at = (size_t)key->word[0] & mask;
-    while (box->table[at] && !keys_equal(&box->fragments[box->table[at] - 1].key, key))
-        at = (at + 1) & mask;
-    return &box->table[at];
-}
-
-static iso_status make_room(iso_mailbox *box)
-{
-    if (box->n_fragments < box->room)
-        return ISO_OK;
-    int room = box->room ? 2 * box->room : 16;
-    iso_fragment *part = iso_grow(box->fragments, (size_t)box->n_fragments, (size_t)room, sizeof *part);
-    if (!part)
-        return no_memory();
-    box->fragments = part;
-    int *table = iso_new((size_t)room * 2 * sizeof *table);
-    if (!table)
-        return no_memory();
-    iso_free(box->table);
-    box->table = table;
-    box->table_size = 2 * room;
-    box->room = room;
-    for (int i = 0; i < box->n_fragments; i++)
-        *find_place(box, &part[i].key) = i + 1;
-    return ISO_OK;
+    const wanted *w = key;
+    return w->box->fragments[number].key.word[1] == w->key->word[1];
 }
 
 static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
@@ -61,33 +36,29 @@ static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
     *number = i;
     if (i < box->n_messages)
         return ISO_OK;
-    iso_message *message = iso_grow(box->messages, (size_t)i, (size_t)i + 1, sizeof *message);
-    if (!message)
-        return no_memory();
-    box->messages = message;
-    message[box->n_messages++] = (iso_message){.from = from, .to = to};
-    return ISO_OK;
+    iso_message fresh = {.from = from, .to = to};
+    return iso_list_add(box->messages, box->n_messages, fresh, MESSAGES);
 }
 
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment_key key, size_t bytes,
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key key, size_t bytes,
                                 int *number, bool *fresh)
 {
-    iso_status status = make_room(box);
-    if (status != ISO_OK)
-        return status;
-    int message, *place = find_place(box, &key);
-    *fresh = *place == 0;
-    if (*fresh) {
-        status = find_message(box, from, to, &message);
-        if (status != ISO_OK)
-            return status;
-        iso_message *in = &box->messages[message];
-        box->fragments[box->n_fragments] = (iso_fragment){message, in->bytes, key};
-        in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-        *place = ++box->n_fragments;
-    }
-    *number = *place - 1;
-    return ISO_OK;
+    wanted w = {box, &key};
+    int message;
+    iso_status status = ISO_OK;
+    *number = iso_table_find(&box->index, key.word[0], is_wanted, &w);
+    *fresh = *number < 0;
+    if (!*fresh)
+        return ISO_OK;
+    ISO_TRY(find_message(box, from, to, &message));
+    iso_message *in = &box->messages[message];
+    *number = box->n_fragments;
+    ISO_TRY(
+        iso_list_add(box->fragments, box->n_fragments, ((iso_fragment){message, in->bytes, key}), MESSAGES));
+    ISO_TRY(iso_table_add(&box->index, key.word[0], *number, MESSAGES));
+    in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+done:
+    return status;
 }
 
 /* ---- buffers and requests ---- */
@@ -182,7 +153,7 @@ iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgo
         return ISO_OK;
     messages->requests = iso_new((size_t)messages->n_requests * sizeof *messages->requests);
     if (!messages->requests)
-        return no_memory();
+        return iso_no_memory(MESSAGES);
     for (int i = 0; i < messages->n_requests; i++)
         messages->requests[i] = MPI_REQUEST_NULL;
     iso_status status = make_requests(messages, in, communicator, tag);
@@ -193,7 +164,7 @@ static void free_mailbox(iso_mailbox *box)
 {
     iso_free(box->messages);
     iso_free(box->fragments);
-    iso_free(box->table);
+    iso_table_free(&box->index);
 }
 
 void iso_messages_free(iso_messages *messages)

@@ -11,17 +11,14 @@
 #include <stdint.h>
 
 #include "collectives/shm/window_impl.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-
-/* What a part of a message is, as both of its ends compute it: a 128-bit hash. */
-typedef struct iso_fragment_key {
-    uint64_t word[2];
-} iso_fragment_key;
+#include "runtime/base/table.h"
 
 typedef struct iso_fragment {
-    int message;   /* number among the messages of its direction */
-    size_t offset; /* in the message */
-    iso_fragment_key key;
+    int message;      /* number among the messages of its direction */
+    size_t offset;    /* in the message */
+    iso_hash_key key; /* as both of its ends compute it */
 } iso_fragment;
 
 typedef struct iso_message {
@@ -36,9 +33,8 @@ typedef struct iso_mailbox {
     iso_message *messages;
     int n_messages;
     iso_fragment *fragments;
-    int n_fragments, room;
-    int *table; /* hash table of part numbers + 1 */
-    int table_size;
+    int n_fragments;
+    iso_table index; /* of parts by key */
 } iso_mailbox;
 
 typedef struct iso_messages {
@@ -55,7 +51,7 @@ typedef struct iso_messages {
 /* Finds the part of this key or makes one of so many bytes at the end of the message of these ranks (*fresh).
  * All ranks of both hosts make the same calls in the same order, so they agree on offsets. Returns its
  * number. */
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_fragment_key key, size_t bytes,
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key key, size_t bytes,
                                 int *number, bool *fresh);
 
 /* After the last part: how many bytes there are, and which requests. */

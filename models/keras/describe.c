@@ -17,10 +17,7 @@ typedef struct writer {
     char **name;      /* [operations] within the network */
 } writer;
 
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the config of a model");
-}
+static const char CONFIG[] = "the config of a model";
 
 static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
                                    json_t **out);
@@ -78,7 +75,7 @@ static iso_status choose_names(writer *w)
         const iso_operation *o = &w->net->operations[i];
         if ((o->kind == ISO_OPERATION_LAYER || o->kind == ISO_OPERATION_BLOCK) &&
             !(w->name[i] = iso_strdup(last_part(o->name))))
-            return no_memory();
+            return iso_no_memory(CONFIG);
     }
     for (int i = 0; i < w->net->n_operations; i++) {
         const iso_operation *o = &w->net->operations[i];
@@ -90,7 +87,7 @@ static iso_status choose_names(writer *w)
         }
         if (!w->name[i] &&
             !(w->name[i] = free_name(w, o->kind == ISO_OPERATION_INPUT ? last_part(base) : base)))
-            return no_memory();
+            return iso_no_memory(CONFIG);
     }
 done:
     return status;
@@ -228,7 +225,7 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
     if (!apart && call->n_inputs > 1)
         list = json_pack("[o]", list);
     *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
-    return *out ? ISO_OK : no_memory();
+    return *out ? ISO_OK : iso_no_memory(CONFIG);
 }
 
 static iso_status describe_calls(const writer *w, const iso_operation *operation, const char *type,
@@ -239,7 +236,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
     bool apart = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
     const iso_attribute *arguments =
         operation->kind == ISO_OPERATION_LAYER ? iso_graph_layer(w->graph, operation->record)->call : NULL;
-    iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? no_memory() : ISO_OK;
+    iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? iso_no_memory(CONFIG) : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->n_calls; i++) {
         json_t *node = NULL;
         const iso_layer_call *call = &w->net->calls[operation->calls[i]];
@@ -247,7 +244,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
             continue;
         status = describe_call(w, call, apart, arguments, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
-            status = no_memory();
+            status = iso_no_memory(CONFIG);
     }
     return status;
 }
@@ -285,7 +282,7 @@ static iso_status layer_config(const writer *w, int number, const char **module,
         return bare_op(operation, w->net, module, type, out);
     const iso_layer_record *record = iso_graph_layer(w->graph, operation->record);
     *out = record->config ? attribute_json(record->config) : json_object();
-    return *out ? check_activation(operation->name, *out) : no_memory();
+    return *out ? check_activation(operation->name, *out) : iso_no_memory(CONFIG);
 }
 
 static iso_status describe_layer(const writer *w, int number, const char **type, json_t **out)
@@ -310,7 +307,7 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
     }
     json_decref(noted);
     *out = iso_keras_object(module, *type, config);
-    return *out ? ISO_OK : no_memory();
+    return *out ? ISO_OK : iso_no_memory(CONFIG);
 }
 
 static iso_status describe_block(const writer *w, int number, json_t **out)
@@ -338,10 +335,10 @@ static iso_status describe_operation(const writer *w, int number, json_t **out)
     else
         ISO_TRY(describe_layer(w, number, &type, out));
     if (!*out)
-        ISO_TRY(no_memory());
+        ISO_TRY(iso_no_memory(CONFIG));
     if (strcmp(w->type, "Functional") == 0) {
         if (json_object_set_new(*out, "name", json_string(w->name[number])))
-            ISO_TRY(no_memory());
+            ISO_TRY(iso_no_memory(CONFIG));
         ISO_TRY(describe_calls(w, operation, type, *out));
     }
 done:
@@ -428,11 +425,11 @@ static iso_status describe(writer *w, const char *name, json_t **out)
         json_t *layer;
         ISO_TRY(describe_operation(w, i, &layer));
         if (json_array_append_new(layers, layer))
-            ISO_TRY(no_memory());
+            ISO_TRY(iso_no_memory(CONFIG));
     }
     *out = finish(w, name, layers);
     layers = NULL;
-    status = *out ? ISO_OK : no_memory();
+    status = *out ? ISO_OK : iso_no_memory(CONFIG);
 done:
     json_decref(layers);
     return status;
@@ -448,7 +445,7 @@ static iso_status describe_network(const iso_graph *graph, const iso_topology *n
                 .net = net,
                 .type = sequential ? "Sequential" : "Functional",
                 .name = iso_new((size_t)(net->n_operations + 1) * sizeof *w.name)};
-    iso_status status = w.name ? describe(&w, name, out) : no_memory();
+    iso_status status = w.name ? describe(&w, name, out) : iso_no_memory(CONFIG);
     for (int i = 0; w.name && i < net->n_operations; i++)
         iso_free(w.name[i]);
     iso_free(w.name);
@@ -466,7 +463,7 @@ static iso_status name_outputs(iso_model *model, json_t *network)
         failed |= json_object_set(object, iso_model_output_name(model, i),
                                   one ? list : json_array_get(list, (size_t)i));
     failed |= json_object_set_new(config, "output_layers", object);
-    return failed ? no_memory() : ISO_OK;
+    return failed ? iso_no_memory(CONFIG) : ISO_OK;
 }
 
 iso_status iso_keras_describe(iso_model *model, json_t **out)
@@ -495,7 +492,7 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     if (iso_model_optimizer(model)) {
         compile = iso_keras_compile_config(model);
         if (!compile || json_object_set_new(config, "compile_config", compile))
-            ISO_TRY(no_memory());
+            ISO_TRY(iso_no_memory(CONFIG));
     }
     *out = config;
     config = NULL;

@@ -62,7 +62,7 @@ const char *iso_keras_class(const json_t *value, bool *custom);
 
 /* Tensors in a list that grows. */
 typedef struct iso_keras_list {
-    int count, capacity;
+    int count;
     iso_tensor **tensor;
     const char **name; /* the keys of a dictionary; NULL: none */
 } iso_keras_list;

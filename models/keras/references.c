@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 /* ---- lists of tensors ---- */
@@ -15,20 +16,12 @@ void iso_keras_list_free(iso_keras_list *list)
 
 iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const char *name)
 {
-    if (list->count == list->capacity) {
-        size_t old = (size_t)list->capacity, wanted = old ? 2 * old : 8;
-        iso_tensor **tensors = iso_grow(list->tensor, old, wanted, sizeof *tensors);
-        if (tensors)
-            list->tensor = tensors;
-        const char **names = tensors ? iso_grow(list->name, old, wanted, sizeof *names) : NULL;
-        if (!names)
-            return iso_error(ISO_NO_MEMORY, "no memory for the tensors of a network");
-        list->name = names;
-        list->capacity = (int)wanted;
-    }
-    list->tensor[list->count] = tensor;
-    list->name[list->count++] = name;
-    return ISO_OK;
+    static const char what[] = "the tensors of a network";
+    iso_status status = iso_list_reserve(list->name, list->count, 1, what);
+    if (status != ISO_OK)
+        return status;
+    list->name[list->count] = name;
+    return iso_list_add(list->tensor, list->count, tensor, what);
 }
 
 /* ---- tensors by name ---- */

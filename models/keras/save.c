@@ -207,7 +207,7 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     saving s = {.path = path, .lock = -1};
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
     ISO_NEED_AGREED(ctx, path);
-    bool chief = !ctx || iso_is_chief(ctx);
+    bool chief = iso_is_chief(ctx);
     iso_status status;
     ISO_TRY(iso_agree(ctx, prepare(model, &s)));
     iso_keras_warn_of_functions(model);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
-#include "runtime/base/memory.h"
+#include "runtime/base/table.h"
 
 /* The finaliser of SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t iso_hash_mix(uint64_t value)
@@ -60,24 +60,33 @@ uint64_t iso_hash_text(uint64_t hash, const char *text)
     return iso_hash_bytes(hash, text, strlen(text));
 }
 
+typedef struct wanted {
+    const iso_hash_key *keys;
+    int at;
+} wanted;
+
+static bool is_wanted(const void *key, int number)
+{
+    const wanted *w = key;
+    return w->keys[number].word[1] == w->keys[w->at].word[1];
+}
+
 bool iso_hash_firsts(const iso_hash_key *key, int count, int *first)
 {
-    size_t size = 16;
+    iso_table table = {0};
+    iso_status status = ISO_OK;
     if (count > 0 && ISO_ANY_NULL(key, first))
         return false;
-    while (size < 2 * (size_t)count)
-        size *= 2;
-    int *table = iso_new(size * sizeof *table); /* numbers + 1 */
-    for (int i = 0; table && i < count; i++) {
-        size_t at = (size_t)key[i].word[0] & (size - 1);
-        while (table[at] && memcmp(&key[table[at] - 1], &key[i], sizeof *key) != 0)
-            at = (at + 1) & (size - 1);
-        if (!table[at])
-            table[at] = i + 1;
-        first[i] = table[at] - 1;
+    for (int i = 0; i < count && status == ISO_OK; i++) {
+        wanted w = {key, i};
+        first[i] = iso_table_find(&table, key[i].word[0], is_wanted, &w);
+        if (first[i] < 0) {
+            status = iso_table_add(&table, key[i].word[0], i, "hashes");
+            first[i] = i;
+        }
     }
-    iso_free(table);
-    return table != NULL;
+    iso_table_free(&table);
+    return status == ISO_OK;
 }
 
 void iso_fingerprint_add(iso_fingerprint *sum, uint64_t path_hash, uint64_t global_index, uint64_t bits)

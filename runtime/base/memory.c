@@ -103,6 +103,11 @@ char *iso_strdup(const char *text)
     return copy ? memcpy(copy, text, length) : NULL;
 }
 
+size_t iso_memory_room(const void *memory)
+{
+    return memory ? ((const block *)((const char *)memory - ISO_ALIGN))->bytes - (size_t)3 * ISO_ALIGN : 0;
+}
+
 void iso_memory_count(size_t bytes)
 {
     account(bytes);

@@ -22,6 +22,9 @@ void *iso_new(size_t bytes);
 /* As realloc for arrays of `count` elements of `size`; memory must come from iso_new or be NULL. */
 void *iso_grow(void *memory, size_t old_count, size_t count, size_t size);
 char *iso_strdup(const char *text);
+/* Bytes that memory of iso_alloc, iso_new or iso_grow has room for: what was asked for or a little more.
+ * NULL: 0. */
+size_t iso_memory_room(const void *memory);
 
 /* Memory that was not taken here (mapped by its owner) but is to be counted: bytes more, bytes less. */
 void iso_memory_count(size_t bytes);

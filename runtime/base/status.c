@@ -28,6 +28,17 @@ iso_status iso_error_prefix(iso_status code, const char *format, ...)
     return code;
 }
 
+iso_status iso_no_memory(const char *format, ...)
+{
+    static const char begin[] = "no memory for ";
+    memcpy(message, begin, sizeof begin);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message + sizeof begin - 1, sizeof message - (sizeof begin - 1), format ? format : "", args);
+    va_end(args);
+    return ISO_NO_MEMORY;
+}
+
 const char *iso_error_message(void)
 {
     return message;

@@ -45,6 +45,13 @@ ISO_API iso_status iso_error_prefix(iso_status code, const char *format, ...)
 #endif
     ;
 
+/* ISO_NO_MEMORY with the message "no memory for " and what is formatted. */
+ISO_API iso_status iso_no_memory(const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+
 /* The message recorded last in this thread; never NULL, valid until the next error of this thread. */
 ISO_API const char *iso_error_message(void);
 

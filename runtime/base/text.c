@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 void iso_text_add(iso_text *text, const char *format, ...)
@@ -20,18 +21,12 @@ void iso_text_add(iso_text *text, const char *format, ...)
     if (need < 0)
         return;
     size_t wanted = text->length + (size_t)need + 1;
-    if (wanted > text->capacity) {
-        size_t capacity = wanted * 2;
-        char *data = iso_grow(text->data, text->length, capacity, 1);
-        if (!data) {
-            text->failed = true;
-            return;
-        }
-        text->data = data;
-        text->capacity = capacity;
+    if (iso_list_reserve(text->data, text->length, wanted - text->length, "a text") != ISO_OK) {
+        text->failed = true;
+        return;
     }
     va_start(args, format);
-    vsnprintf(text->data + text->length, text->capacity - text->length, format, args);
+    vsnprintf(text->data + text->length, wanted - text->length, format, args);
     va_end(args);
     text->length += (size_t)need;
 }

@@ -15,7 +15,6 @@ extern "C" {
 typedef struct iso_text {
     char *data; /* NULL while empty; else terminated */
     size_t length;
-    size_t capacity;
     bool failed;
 } iso_text;
 

@@ -154,11 +154,6 @@ static char *index_text(const iso_file_spec *spec)
     return text;
 }
 
-static iso_status no_memory(size_t bytes)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes of a file's layout", bytes);
-}
-
 static iso_status make_index(const maker *m)
 {
     uint64_t offset;
@@ -168,7 +163,9 @@ static iso_status make_index(const maker *m)
     size_t bytes = strlen(text) + 1;
     iso_status status = make_text(m, "/isogrid/index", bytes, &offset);
     if (status == ISO_OK)
-        status = iso_memory_file_write(m->memory, text, bytes, offset) ? ISO_OK : no_memory(bytes);
+        status = iso_memory_file_write(m->memory, text, bytes, offset)
+                     ? ISO_OK
+                     : iso_no_memory("the %zu bytes of a file's layout", bytes);
     free(text);
     return status;
 }
@@ -311,7 +308,7 @@ static iso_status take_skeleton(maker *m)
     layout->skeleton_bytes = (size_t)bytes;
     layout->skeleton = iso_new(layout->skeleton_bytes);
     if (!layout->skeleton)
-        return no_memory(layout->skeleton_bytes);
+        return iso_no_memory("the %zu bytes of a file's layout", layout->skeleton_bytes);
     walk w = {.m = m, .at = layout->skeleton};
     ISO_TRY(iso_commit_record_visit_others(&layout->record, take_part, &w));
 done:

@@ -11,15 +11,15 @@
 static iso_status share_text(iso_context *ctx, const char *text, char **copy)
 {
     uint64_t bytes = text ? strlen(text) + 1 : 0;
-    if (ctx)
-        iso_broadcast(ctx, &bytes, sizeof bytes);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &bytes, sizeof bytes)));
     *copy = iso_new((size_t)bytes);
-    iso_status status = iso_agree(ctx, *copy ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a path"));
-    if (status != ISO_OK)
-        return status;
+    ISO_TRY(iso_agree(ctx, *copy ? ISO_OK : iso_no_memory("a path")));
     if (text)
         memcpy(*copy, text, (size_t)bytes);
-    return ctx ? iso_broadcast(ctx, *copy, (size_t)bytes) : ISO_OK;
+    status = iso_agree(ctx, iso_broadcast(ctx, *copy, (size_t)bytes));
+done:
+    return status;
 }
 
 static void pass_over(void *lines, iso_status status)
@@ -50,8 +50,7 @@ static iso_status first_whole(iso_context *ctx, const iso_listing *list, iso_sav
 {
     int count = list->count;
     iso_status status = ISO_OK;
-    if (ctx)
-        iso_broadcast(ctx, &count, sizeof count);
+    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &count, sizeof count)));
     for (int i = count - 1; i >= 0; i--) {
         char *path = NULL;
         ISO_TRY(share_text(ctx, i < list->count ? list->items[i].path : NULL, &path));
@@ -70,7 +69,7 @@ iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char 
                                iso_saved_file **file, iso_text *passed_over)
 {
     ISO_NEED_AGREED(ctx, folder, file);
-    bool chief = !ctx || iso_rank(ctx) == 0;
+    bool chief = iso_is_chief(ctx);
     iso_listing list = {0};
     iso_text passed = {0};
     iso_saved_file *found = NULL;

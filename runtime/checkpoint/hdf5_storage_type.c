@@ -155,11 +155,6 @@ static herr_t read_dataset(hid_t object, hid_t type, void *out)
     return H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
 }
 
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for a text of the file");
-}
-
 static iso_status unreadable(const text_source *from)
 {
     return iso_hdf5_failed(from->path, "HDF5 cannot read a text of '%s'", from->place);
@@ -172,7 +167,7 @@ static iso_status read_variable(const text_source *from, hid_t type, size_t most
     if (from->read(from->object, type, &lent) < 0)
         return unreadable(from);
     if (lent && strnlen(lent, most + 1) <= most && !(*text = iso_strdup(lent)))
-        status = no_memory();
+        status = iso_no_memory("a text of the file");
     H5free_memory(lent);
     return status;
 }
@@ -183,7 +178,7 @@ static iso_status read_fixed(const text_source *from, hid_t type, size_t bytes, 
         return ISO_OK;
     *text = iso_new(bytes + 1);
     if (!*text)
-        return no_memory();
+        return iso_no_memory("a text of the file");
     if (from->read(from->object, type, *text) >= 0)
         return ISO_OK;
     iso_free(*text);

@@ -7,35 +7,23 @@
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/saved_file_impl.h"
-
-static iso_status no_memory(const char *folder)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the names of the checkpoints in '%s'", folder);
-}
 
 /* ---- the names ---- */
 
 /* Takes the path, NULL where there was no memory for it. */
 static iso_status add(iso_listing *list, const char *folder, char *path)
 {
-    if (path && list->count == list->capacity) {
-        int more = list->capacity ? 2 * list->capacity : 16;
-        iso_listed *grown = iso_grow(list->items, (size_t)list->count, (size_t)more, sizeof *grown);
-        if (!grown) {
-            iso_free(path);
-            path = NULL;
-        } else {
-            list->items = grown;
-            list->capacity = more;
-        }
-    }
-    if (!path)
-        return no_memory(folder);
-    list->items[list->count++] = (iso_listed){.path = path};
-    return ISO_OK;
+    iso_status status = path ? iso_list_reserve(list->items, list->count, 1, "the names of checkpoints")
+                             : iso_no_memory("the names of the checkpoints in '%s'", folder);
+    if (status == ISO_OK)
+        list->items[list->count++] = (iso_listed){.path = path};
+    else
+        iso_free(path);
+    return status;
 }
 
 static iso_status list_names(const char *folder, const char *pattern, iso_listing *list)

@@ -14,7 +14,7 @@ typedef struct iso_listed {
 } iso_listed;
 
 typedef struct iso_listing {
-    int count, capacity;
+    int count;
     iso_listed *items; /* oldest first: by number, then time, then name, so that it is always the same */
 } iso_listing;
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 static void free_text(const char *text)
@@ -29,24 +30,7 @@ void iso_manifest_free(iso_manifest *m)
     *m = (iso_manifest){0};
 }
 
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the list of a file's tensors");
-}
-
-/* Makes room for one more. */
-static iso_status reserve(void **array, int count, int *capacity, size_t size)
-{
-    if (count < *capacity)
-        return ISO_OK;
-    int more = *capacity ? *capacity * 2 : 16;
-    void *grown = iso_grow(*array, (size_t)count, (size_t)more, size);
-    if (!grown)
-        return no_memory();
-    *array = grown;
-    *capacity = more;
-    return ISO_OK;
-}
+static const char TENSORS[] = "the list of a file's tensors";
 
 /* A copy, NULL of NULL; false where memory ends. */
 static bool copy_text(const char *text, const char **copy)
@@ -57,17 +41,17 @@ static bool copy_text(const char *text, const char **copy)
 
 iso_status iso_manifest_add_group(iso_manifest *m, const char *place, const char *name)
 {
-    iso_status status = reserve((void **)&m->groups, m->n_groups, &m->group_capacity, sizeof *m->groups);
+    iso_status status = iso_list_reserve(m->groups, m->n_groups, 1, TENSORS);
     if (status != ISO_OK)
         return status;
     iso_saved_group *group = &m->groups[m->n_groups++];
     *group = (iso_saved_group){0};
-    return copy_text(place, &group->place) && copy_text(name, &group->name) ? ISO_OK : no_memory();
+    return copy_text(place, &group->place) && copy_text(name, &group->name) ? ISO_OK : iso_no_memory(TENSORS);
 }
 
 iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *from)
 {
-    iso_status status = reserve((void **)&m->tensors, m->n_tensors, &m->tensor_capacity, sizeof *m->tensors);
+    iso_status status = iso_list_reserve(m->tensors, m->n_tensors, 1, TENSORS);
     if (status != ISO_OK)
         return status;
     iso_manifest_tensor *tensor = &m->tensors[m->n_tensors++];
@@ -76,7 +60,7 @@ iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *f
     return copy_text(from->tensor.place, &tensor->tensor.place) &&
                    copy_text(from->tensor.path, &tensor->tensor.path)
                ? ISO_OK
-               : no_memory();
+               : iso_no_memory(TENSORS);
 }
 
 size_t iso_manifest_bytes(const iso_manifest_tensor *tensor)
@@ -146,7 +130,7 @@ iso_status iso_manifest_pack(const iso_manifest *m, void **bytes, size_t *size)
     put_manifest(&count, m);
     fill.to = iso_new(count.size);
     if (!fill.to)
-        return no_memory();
+        return iso_no_memory(TENSORS);
     put_manifest(&fill, m);
     *bytes = fill.to;
     *size = fill.size;
@@ -259,7 +243,7 @@ static iso_status get_long_text(unpacker *u, char **copy)
     if (status != ISO_OK || !text)
         return status;
     *copy = iso_strdup(text);
-    return *copy ? ISO_OK : no_memory();
+    return *copy ? ISO_OK : iso_no_memory(TENSORS);
 }
 
 iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_bytes, iso_manifest *manifest)

@@ -20,7 +20,7 @@ typedef struct iso_manifest_tensor {
 typedef struct iso_manifest {
     iso_manifest_tensor *tensors;
     iso_saved_group *groups; /* texts are the manifest's */
-    int n_tensors, n_groups, tensor_capacity, group_capacity;
+    int n_tensors, n_groups;
     char *state, *index; /* texts of /isogrid; NULL: there is none */
     /* Made by iso_manifest_index(): */
     int *by_place, *by_path; /* [n_tensors], [n_paths]: numbers of tensors, sorted */

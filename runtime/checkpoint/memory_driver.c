@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/hdf5_impl.h"
 
@@ -31,17 +32,10 @@ static char *add(iso_memory_file *memory, uint64_t number)
 {
     int at = find(memory, number);
     char *data = iso_new(ISO_MEMORY_PAGE);
-    if (data && (memory->count & (memory->count - 1)) == 0) {
-        size_t wanted = memory->count ? (size_t)memory->count * 2 : 1;
-        iso_memory_page *grown = iso_grow(memory->pages, (size_t)memory->count, wanted, sizeof *grown);
-        if (!grown) {
-            iso_free(data);
-            return NULL;
-        }
-        memory->pages = grown;
-    }
-    if (!data)
+    if (!data || iso_list_reserve(memory->pages, memory->count, 1, "pages of a file") != ISO_OK) {
+        iso_free(data);
         return NULL;
+    }
     memmove(memory->pages + at + 1, memory->pages + at, (size_t)(memory->count - at) * sizeof *memory->pages);
     memory->pages[at] = (iso_memory_page){number, data};
     memory->count++;

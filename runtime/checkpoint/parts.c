@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/copy_impl.h"
 #include "runtime/checkpoint/crc.h"
@@ -79,16 +80,8 @@ static iso_status check_shard(const iso_state_shard *shard, const iso_saved_tens
 
 static iso_status add(iso_save_parts *parts, iso_save_part fresh)
 {
-    if ((parts->count & (parts->count - 1)) == 0) {
-        size_t wanted = parts->count ? (size_t)parts->count * 2 : 1;
-        iso_save_part *grown = iso_grow(parts->parts, (size_t)parts->count, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        parts->parts = grown;
-    }
     fresh.bytes = (size_t)fresh.shard.count * iso_dtype_size(fresh.shard.dtype);
-    parts->parts[parts->count++] = fresh;
-    return ISO_OK;
+    return iso_list_add(parts->parts, parts->count, fresh, "shards");
 }
 
 static iso_status add_shards(const iso_file_spec *spec, const iso_state_shards *shards, iso_save_parts *parts)

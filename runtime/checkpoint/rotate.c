@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/folder_impl.h"
@@ -19,10 +20,7 @@ static void take_out(iso_kept *kept, int at)
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name)
 {
     char *copy = iso_file_join(folder, name);
-    char **grown = iso_grow(kept->paths, (size_t)kept->count, (size_t)kept->count + 1, sizeof *grown);
-    if (grown)
-        kept->paths = grown;
-    if (!copy || !grown) {
+    if (!copy || iso_list_reserve(kept->paths, kept->count, 1, "the names of checkpoints") != ISO_OK) {
         iso_free(copy);
         return iso_error(ISO_NO_MEMORY, "no memory for the names of %d checkpoints", kept->count + 1);
     }

@@ -45,7 +45,7 @@ static iso_status of_file(const iso_rows_file *file, iso_status status)
 
 static bool is_chief(const iso_context *ctx)
 {
-    return !ctx || iso_is_chief(ctx);
+    return iso_is_chief(ctx);
 }
 
 /* ---- laying out: the chief ---- */
@@ -189,7 +189,7 @@ static uint32_t some_number(const void *salt)
 static iso_status begin(iso_rows_file *file, const char *path, const iso_rows_array *arrays, int count)
 {
     uint32_t number = some_number(file);
-    iso_status status = file->ctx ? iso_broadcast(file->ctx, &number, sizeof number) : ISO_OK;
+    iso_status status = iso_broadcast(file->ctx, &number, sizeof number);
     if (status != ISO_OK)
         return status;
     file->count = count;
@@ -242,8 +242,7 @@ iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_ro
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, begin(file, path, arrays, count)));
     ISO_TRY(iso_agree(ctx, is_chief(ctx) ? make(file, arrays) : ISO_OK));
-    if (ctx)
-        ISO_TRY(iso_broadcast(ctx, &file->at, sizeof file->at));
+    ISO_TRY(iso_broadcast(ctx, &file->at, sizeof file->at));
     ISO_TRY(iso_agree(ctx, join(file)));
     *out = file;
     return ISO_OK;

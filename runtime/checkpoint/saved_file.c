@@ -144,7 +144,7 @@ static announcement describe(const iso_saved_file *f, size_t packed_bytes)
 
 static bool is_alone(const iso_context *ctx)
 {
-    return !ctx || iso_ranks(ctx) == 1;
+    return iso_ranks(ctx) == 1;
 }
 
 /* The chief's bytes on every rank. Collective. */
@@ -217,7 +217,7 @@ iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_fil
     ISO_NEED_AGREED(ctx, path, file);
     void *packed = NULL;
     size_t bytes = 0;
-    bool chief = !ctx || iso_rank(ctx) == 0;
+    bool chief = iso_is_chief(ctx);
     iso_saved_file *f = iso_new(sizeof *f);
     iso_status status = ISO_OK;
     if (f)

@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/control/mpi_call.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/runs_impl.h"
 #include "runtime/checkpoint/saver.h"
@@ -96,16 +97,8 @@ static int holder_of(const planner *p, int tensor, int holders, int k)
 
 static iso_status add_item(iso_two_phase_items *items, iso_two_phase_item fresh)
 {
-    if ((items->count & (items->count - 1)) == 0) {
-        size_t wanted = items->count ? (size_t)items->count * 2 : 1;
-        iso_two_phase_item *grown = iso_grow(items->items, (size_t)items->count, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        items->items = grown;
-    }
     fresh.order = items->count;
-    items->items[items->count++] = fresh;
-    return ISO_OK;
+    return iso_list_add(items->items, items->count, fresh, "shards");
 }
 
 /* The first element of a shard, in its box's order, that is not before this one of the tensor. */

@@ -89,7 +89,7 @@ static bool is_verified(const iso_saved_file *f)
 static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified)
 {
     *verified = is_verified(f);
-    if (!f->ctx || iso_ranks(f->ctx) == 1)
+    if (iso_ranks(f->ctx) == 1)
         return ISO_OK;
     return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, verified, 1, MPI_C_BOOL, MPI_LAND,
                                  *(MPI_Comm *)iso_communicator(f->ctx)));
@@ -98,7 +98,7 @@ static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified
 iso_status iso_saved_file_verify(iso_saved_file *f)
 {
     ISO_NEED_AS("file", f);
-    int ranks = f->ctx ? iso_ranks(f->ctx) : 1;
+    int ranks = iso_ranks(f->ctx);
     uint32_t *sums = NULL;
     bool verified;
     if (!f->committed)
@@ -113,7 +113,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
     if (status == ISO_OK && !sums)
         status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);
     if (status == ISO_OK)
-        status = sum_share(f, f->ctx ? iso_rank(f->ctx) : 0, ranks, sums);
+        status = sum_share(f, iso_rank(f->ctx), ranks, sums);
     ISO_TRY(iso_agree(f->ctx, status));
     if (ranks > 1)
         ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, sums, f->record.n_tensors, MPI_UINT32_T, MPI_BXOR,

@@ -147,7 +147,7 @@ static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
     iso_node *node = ds->top;
     const iso_spec *spec = &node->spec;
     iso_status status = ISO_OK;
-    for (int i = 0; i < spec->n_components && status == ISO_OK && iso_data_ranks(ctx) > 1; i++) {
+    for (int i = 0; i < spec->n_components && status == ISO_OK && iso_ranks(ctx) > 1; i++) {
         char name[32], what[160];
         name_component(spec, i, name, sizeof name);
         snprintf(
@@ -218,16 +218,14 @@ static iso_status complete(const share *all, int ranks, share *mine, int64_t *ro
 /* Collective. */
 static iso_status gather_shares(iso_context *ctx, share *mine, int64_t *rows)
 {
-    int ranks = iso_data_ranks(ctx);
+    int ranks = iso_ranks(ctx);
     share *all = iso_new((size_t)ranks * sizeof *all);
-    iso_status status = iso_data_agree(
+    iso_status status = iso_agree(
         ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the shares of %d ranks", ranks));
-    if (status == ISO_OK && ctx)
-        status = iso_gather_all(ctx, mine, sizeof *mine, all);
-    if (status == ISO_OK && !ctx)
-        *all = *mine;
     if (status == ISO_OK)
-        status = iso_data_agree(ctx, complete(all, ranks, mine, rows));
+        status = iso_gather_all(ctx, mine, sizeof *mine, all);
+    if (status == ISO_OK)
+        status = iso_agree(ctx, complete(all, ranks, mine, rows));
     iso_free(all);
     return status;
 }
@@ -253,7 +251,7 @@ static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options 
     share mine;
     memset(&mine, 0, sizeof mine); /* it is sent as it is */
     int64_t rows = 0;
-    iso_status status = iso_data_agree(ctx, describe_share(options, &mine, &memory));
+    iso_status status = iso_agree(ctx, describe_share(options, &mine, &memory));
     if (status == ISO_OK)
         status = gather_shares(ctx, &mine, &rows);
     if (status == ISO_OK) {

@@ -37,16 +37,9 @@ static iso_status look_for(const wish *w, bool *missing)
 /* Whether a rank must write its file. Collective. */
 static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
 {
-    int ranks = iso_data_ranks(ctx);
-    bool *all = iso_new((size_t)ranks * sizeof *all);
-    iso_status status = iso_data_agree(
-        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a cache of %d ranks", ranks));
-    if (status == ISO_OK && ctx)
-        status = iso_gather_all(ctx, &mine, sizeof mine, all);
-    *any = mine;
-    for (int rank = 0; status == ISO_OK && ctx && rank < ranks; rank++)
-        *any = *any || all[rank];
-    iso_free(all);
+    int64_t wanted = mine;
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, &wanted, 1);
+    *any = wanted != 0;
     return status;
 }
 
@@ -59,7 +52,7 @@ static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_node *s
     iso_status status = any_rank(ctx, writes, &any);
     if (status != ISO_OK || !any)
         return status;
-    status = iso_data_agree(ctx, iso_row_window_create(source, &window));
+    status = iso_agree(ctx, iso_row_window_create(source, &window));
     if (status != ISO_OK) {
         iso_row_window_destroy(window);
         return status;
@@ -79,12 +72,12 @@ static iso_status provide(iso_context *ctx, const wish *w, bool tries)
     bool missing = false;
     iso_cache_rounds none = {0};
     iso_node *source = iso_shares_below(w->top);
-    iso_status status = iso_data_agree(ctx, tries ? look_for(w, &missing) : ISO_OK);
+    iso_status status = iso_agree(ctx, tries ? look_for(w, &missing) : ISO_OK);
     if (status == ISO_OK && source)
         status = write_from_shares(ctx, w, source, missing);
     else if (status == ISO_OK && missing)
         status = iso_cache_file_write(w->path, &w->layout, w->top, w->order, &none);
-    return iso_data_agree(ctx, status);
+    return iso_agree(ctx, status);
 }
 
 static iso_status take(const wish *w, iso_node **node)
@@ -101,18 +94,18 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
                           iso_node **node)
 {
     wish w = {.path = path, .top = top, .order = order};
-    int rank = iso_data_rank(ctx);
+    int rank = iso_rank(ctx);
     iso_node *fresh = NULL;
     iso_node *source = iso_shares_below(top);
     iso_status status = source ? iso_shares_identify(ctx, source) : ISO_OK;
     if (status == ISO_OK)
-        status = iso_data_agree(ctx, iso_cache_layout_of(top, order, &w.layout));
+        status = iso_agree(ctx, iso_cache_layout_of(top, order, &w.layout));
     if (status != ISO_OK)
         return status;
     ISO_TRY(provide(ctx, &w, rank == 0));
     /* Hosts that share no file system with the chief make their own. */
     ISO_TRY(provide(ctx, &w, rank > 0 && iso_data_leads_host(ctx)));
-    ISO_TRY(iso_data_agree(ctx, take(&w, &fresh)));
+    ISO_TRY(iso_agree(ctx, take(&w, &fresh)));
     *node = fresh;
     return ISO_OK;
 done:

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
+#include "runtime/session/session.h"
 
 /* Elements [begin, begin + count) of the order, fetched into `out`. */
 typedef struct chunk {
@@ -50,10 +52,10 @@ typedef struct part {
 /* This rank's part; about `ahead` rows at once. */
 static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
 {
-    int64_t count, elements = ds->order.spans.elements, ranks = iso_data_ranks(ds->ctx),
+    int64_t count, elements = ds->order.spans.elements, ranks = iso_ranks(ds->ctx),
                    most = (elements + ranks - 1) / ranks;
     iso_node *source = iso_shares_below(ds->top);
-    iso_cut(elements, ranks, iso_data_rank(ds->ctx), &p->first, &count);
+    iso_cut(elements, ranks, iso_rank(ds->ctx), &p->first, &count);
     p->end = p->first + count;
     p->each = ahead / iso_dataset_batch_size(ds) > 0 ? ahead / iso_dataset_batch_size(ds) : 1;
     p->n_rounds = (most + p->each - 1) / p->each;
@@ -121,9 +123,9 @@ iso_status iso_dataset_check(iso_dataset *ds)
         status = begin_part(ds, AHEAD, &p);
     if (status == ISO_OK)
         status = make_room(ds, AHEAD + iso_dataset_batch_size(ds), &c);
-    status = iso_data_agree(ds->ctx, status);
+    status = iso_agree(ds->ctx, status);
     if (status == ISO_OK)
-        status = iso_data_agree(ds->ctx, check_part(ds, &p, &c));
+        status = iso_agree(ds->ctx, check_part(ds, &p, &c));
     iso_row_window_destroy(p.window);
     for (int i = 0; i < ISO_MAX_COMPONENTS; i++)
         iso_free(c.out[i]);

@@ -8,26 +8,6 @@
 
 #include <inttypes.h>
 
-iso_status iso_data_agree(iso_context *ctx, iso_status status)
-{
-    return ctx ? iso_agree(ctx, status) : status;
-}
-
-int iso_data_rank(const iso_context *ctx)
-{
-    return ctx ? iso_rank(ctx) : 0;
-}
-
-int iso_data_ranks(const iso_context *ctx)
-{
-    return ctx ? iso_ranks(ctx) : 1;
-}
-
-int iso_data_hosts(const iso_context *ctx)
-{
-    return ctx ? iso_hosts(ctx) : 1;
-}
-
 iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **dataset)
 {
     iso_dataset *ds = iso_new(sizeof *ds);
@@ -78,8 +58,8 @@ static iso_status agree_same(iso_context *ctx, const iso_dataset *ds, const char
 
 iso_status iso_dataset_settle(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset)
 {
-    status = iso_data_agree(ctx, status);
-    if (status == ISO_OK && ctx)
+    status = iso_agree(ctx, status);
+    if (status == ISO_OK)
         status = agree_same(ctx, *dataset, what);
     if (status != ISO_OK) {
         iso_dataset_destroy(*dataset);

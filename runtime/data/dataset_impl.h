@@ -43,11 +43,6 @@ iso_status iso_dataset_edit(iso_dataset *dataset);
 iso_status iso_dataset_start(iso_dataset *dataset);
 /* Keeps the error of a stage in the data set. */
 iso_status iso_dataset_keep(iso_dataset *dataset, iso_status status);
-/* A NULL context is a program of one rank. */
-iso_status iso_data_agree(iso_context *ctx, iso_status status);
-int iso_data_rank(const iso_context *ctx);
-int iso_data_ranks(const iso_context *ctx);
-int iso_data_hosts(const iso_context *ctx);
 /* Is it the first rank of its host? */
 bool iso_data_leads_host(const iso_context *ctx);
 

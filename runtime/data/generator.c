@@ -108,7 +108,7 @@ static iso_status agree(const iso_generator *g, iso_status status)
     } else { /* rows differ, unless another rank failed */
         snprintf(message, sizeof message, "%s", iso_error_message());
     }
-    iso_status agreed = iso_data_agree(g->ctx, status);
+    iso_status agreed = iso_agree(g->ctx, status);
     return agreed != ISO_OK ? agreed : iso_error(same, "%s", message);
 }
 

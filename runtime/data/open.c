@@ -74,8 +74,8 @@ static iso_status check_request(const request *r)
 /* Only one rank of a host may look at the file, so all must mean the same. Collective. */
 static iso_status agree_on(iso_context *ctx, const request *r)
 {
-    iso_status status = iso_data_agree(ctx, check_request(r));
-    if (status != ISO_OK || !ctx)
+    iso_status status = iso_agree(ctx, check_request(r));
+    if (status != ISO_OK)
         return status;
     const iso_dataset_open_options *o = r->options;
     iso_text text = {0};

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
@@ -130,7 +131,7 @@ static int leader_of(const iso_context *ctx, int rank)
 
 bool iso_data_leads_host(const iso_context *ctx)
 {
-    return !ctx || leader_of(ctx, iso_rank(ctx)) == iso_rank(ctx);
+    return leader_of(ctx, iso_rank(ctx)) == iso_rank(ctx);
 }
 
 /* What the first rank of this rank's host offers. Collective. */
@@ -138,7 +139,7 @@ static iso_status exchange(iso_context *ctx, const offer *mine, offer *from)
 {
     offer *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
     iso_status status =
-        iso_data_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share a data set"));
+        iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share a data set"));
     if (status == ISO_OK)
         status = iso_gather_all(ctx, mine, sizeof *mine, all);
     if (status == ISO_OK)
@@ -155,11 +156,11 @@ static iso_status share(iso_context *ctx, const char *name, iso_node **node)
     iso_status status = ISO_OK;
     if (leads && iso_host_ranks(ctx) > 1 && (*node)->cheap)
         status = make_offer(node, &fd, &mine);
-    ISO_TRY(iso_data_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(exchange(ctx, &mine, &from));
     if (!leads)
         status = take_offer(&from, name, node);
-    status = iso_data_agree(ctx, status); /* nobody needs the descriptor any more */
+    status = iso_agree(ctx, status); /* nobody needs the descriptor any more */
 done:
     if (fd >= 0)
         close(fd);
@@ -172,12 +173,12 @@ iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *
     iso_status status = ISO_OK;
     if (iso_data_leads_host(ctx))
         status = opener->open(opener->arguments, &fresh);
-    ISO_TRY(iso_data_agree(ctx, status));
-    if (iso_data_ranks(ctx) > iso_data_hosts(ctx))
+    ISO_TRY(iso_agree(ctx, status));
+    if (iso_ranks(ctx) > iso_hosts(ctx))
         ISO_TRY(share(ctx, name, &fresh));
     if (!fresh)
         status = opener->open(opener->arguments, &fresh);
-    ISO_TRY(iso_data_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, status));
     *node = fresh;
     return ISO_OK;
 done:

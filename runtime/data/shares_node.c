@@ -10,6 +10,7 @@
 #include "collectives/control/control.h"
 #include "collectives/shares.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 
@@ -27,7 +28,7 @@ struct iso_row_window {
     piece *pieces;
     int n_pieces;
     int64_t *wanted;
-    int64_t count, room;
+    int64_t count;
     iso_status status; /* of the wants */
 };
 
@@ -192,10 +193,10 @@ iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows,
 iso_status iso_shares_join(iso_context *ctx, iso_node *node)
 {
     shares *s = node->impl;
-    iso_status status = iso_shares_create(ctx, ctx ? iso_communicator(ctx) : NULL, s->rows, s->row_bytes,
-                                          pack, node, &s->exchange);
+    iso_status status =
+        iso_shares_create(ctx, iso_communicator(ctx), s->rows, s->row_bytes, pack, node, &s->exchange);
     if (status == ISO_OK)
-        s->begin = iso_shares_first(s->exchange)[ctx ? iso_rank(ctx) : 0];
+        s->begin = iso_shares_first(s->exchange)[iso_rank(ctx)];
     return status;
 }
 
@@ -222,17 +223,10 @@ static uint64_t hash_share(const iso_node *source)
 
 iso_status iso_shares_identify(iso_context *ctx, iso_node *source)
 {
-    int ranks = ctx ? iso_ranks(ctx) : 1;
-    uint64_t mine = hash_share(source), *all = iso_new((size_t)ranks * sizeof *all), sum = 0;
-    iso_status status =
-        iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for hashes of %d ranks", ranks));
-    if (status == ISO_OK && ctx)
-        status = iso_gather_all(ctx, &mine, sizeof mine, all);
-    for (int rank = 0; status == ISO_OK && rank < ranks; rank++)
-        sum += ctx ? all[rank] : mine;
+    uint64_t sum = hash_share(source);
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, &sum, 1);
     if (status == ISO_OK)
         source->identity = sum | 1;
-    iso_free(all);
     return status;
 }
 
@@ -294,17 +288,9 @@ static void want_row(iso_row_window *w, int64_t row)
     const shares *s = w->source->impl;
     if (is_own(s, row) || w->status != ISO_OK || find_in_window(w, row, s->row_bytes))
         return;
-    if (w->count == w->room) {
-        int64_t room = w->room ? 2 * w->room : 256;
-        int64_t *grown = iso_grow(w->wanted, (size_t)w->room, (size_t)room, sizeof *grown);
-        if (!grown) {
-            w->status = ISO_NO_MEMORY;
-            return;
-        }
-        w->wanted = grown;
-        w->room = room;
-    }
-    w->wanted[w->count++] = row;
+    w->status = iso_list_reserve(w->wanted, w->count, 1, "rows of other ranks");
+    if (w->status == ISO_OK)
+        w->wanted[w->count++] = row;
 }
 
 void iso_row_window_want(iso_row_window *w, iso_node *top, const iso_rows *rows)
@@ -350,13 +336,10 @@ static piece *idle_piece(iso_row_window *w)
             return &w->pieces[i];
     shares *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
-    piece *grown = iso_grow(w->pieces, (size_t)w->n_pieces, (size_t)w->n_pieces + 1, sizeof *grown);
-    if (grown) {
-        w->pieces = grown;
-        grown[w->n_pieces++] = (piece){.newest = -1};
-    }
+    piece fresh = {.newest = -1};
+    iso_status status = iso_list_add(w->pieces, w->n_pieces, fresh, "rows of other ranks");
     pthread_rwlock_unlock(&s->lock);
-    return grown ? &grown[w->n_pieces - 1] : NULL;
+    return status == ISO_OK ? &w->pieces[w->n_pieces - 1] : NULL;
 }
 
 static iso_status reserve_piece(iso_row_window *w, piece **room)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
@@ -97,7 +98,7 @@ iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
     if (status == ISO_OK)
         status = freeze(ds);
     if (path) {
-        status = iso_data_agree(ds->ctx, status);
+        status = iso_agree(ds->ctx, status);
         if (status == ISO_OK)
             status = cache_in_file(ds, path);
     } else if (status == ISO_OK) {

@@ -320,19 +320,13 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
 /* Ranks without slots learn from the rank of slot 0 how the step went: its faults and results. */
 static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *results, int count)
 {
-    size_t bytes = ((size_t)count + 1) * sizeof(double);
-    double mine[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
-    double *all = iso_new(bytes * (size_t)iso_ranks(runtime->ctx));
-    if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the results of %d ranks", iso_ranks(runtime->ctx));
-    memcpy(mine + 1, results, bytes - sizeof(double));
-    iso_status status = iso_gather_all(runtime->ctx, mine, bytes, all);
-    const double *theirs = all + (size_t)runtime->mesh->rank_of_slot[0] * ((size_t)count + 1);
-    if (status == ISO_OK) {
-        *faults = theirs[0];
-        memcpy(results, theirs + 1, bytes - sizeof(double));
-    }
-    iso_free(all);
+    size_t bytes = (size_t)count * sizeof *results;
+    double told[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
+    memcpy(told + 1, results, bytes);
+    iso_status status =
+        iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], told, bytes + sizeof *told);
+    *faults = told[0];
+    memcpy(results, told + 1, bytes);
     return status;
 }
 
@@ -507,25 +501,6 @@ iso_output_part iso_function_part(const iso_function *function, int index)
     return part;
 }
 
-/* A tensor from the rank of slot 0 to those without slots, in blocks. */
-static iso_status give_idle_ranks(iso_runtime *runtime, double *values, int64_t count)
-{
-    enum { CHUNK = 1 << 14 };
-    int ranks = iso_ranks(runtime->ctx);
-    iso_status status = ISO_OK;
-    double *all = iso_new((size_t)ranks * CHUNK * sizeof *all);
-    ISO_TRY(iso_agree(runtime->ctx,
-                      all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for tensors of %d ranks", ranks)));
-    for (int64_t begin = 0; begin < count; begin += CHUNK) {
-        int64_t n = count - begin < CHUNK ? count - begin : CHUNK;
-        ISO_TRY(iso_gather_all(runtime->ctx, values + begin, (size_t)n * sizeof *all, all));
-        memcpy(values + begin, all + runtime->mesh->rank_of_slot[0] * n, (size_t)n * sizeof *all);
-    }
-done:
-    iso_free(all);
-    return status;
-}
-
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
 {
     ISO_NEED(function);
@@ -548,7 +523,8 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             outputs[o][i] = data ? iso_element_get(data, program->values[value].tensor->dtype, i) : 0;
         if (runtime->idle_ranks)
-            ISO_TRY(give_idle_ranks(runtime, outputs[o], iso_box_count(&box)));
+            ISO_TRY(iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], outputs[o],
+                                       (size_t)iso_box_count(&box) * sizeof *outputs[o]));
     }
 done:
     return status;
@@ -593,21 +569,6 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
     return bytes;
 }
 
-static iso_status sum_over_ranks(iso_context *ctx, double *value)
-{
-    int ranks = iso_ranks(ctx);
-    double *all = iso_new((size_t)ranks * sizeof *all), total = 0;
-    if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
-    iso_status status = iso_gather_all(ctx, value, sizeof *value, all);
-    for (int r = 0; r < ranks; r++)
-        total += all[r];
-    iso_free(all);
-    if (status == ISO_OK)
-        *value = total;
-    return status;
-}
-
 static int64_t count_parameters(const iso_graph *graph)
 {
     int64_t total = 0, count;
@@ -637,8 +598,8 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     iso_executable *ready;
     iso_status status = ISO_OK;
     ISO_TRY(plan_for(function, rows, &ready));
-    double bytes = planned_bytes(runtime, ready);
-    ISO_TRY(sum_over_ranks(runtime->ctx, &bytes));
+    double bytes = planned_bytes(runtime, ready); /* a whole number */
+    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes, 1));
     int exchanges = 1 + (ready->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < ready->plan->n_instructions; i++)

@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/runtime_impl.h"
@@ -100,16 +101,10 @@ static iso_status start_threads(iso_runtime *runtime)
 /* All ranks use the lowest instruction set among them, so that they give the same bits. */
 static iso_status agree_on_instructions(iso_context *ctx)
 {
-    int mine = (int)iso_cpu_isa(), ranks = iso_ranks(ctx);
-    int *all = iso_new((size_t)ranks * sizeof *all);
-    if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
-    iso_status status = iso_gather_all(ctx, &mine, sizeof mine, all);
-    for (int r = 0; status == ISO_OK && r < ranks; r++)
-        mine = all[r] < mine ? all[r] : mine;
+    int64_t isa = iso_cpu_isa();
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &isa, 1);
     if (status == ISO_OK)
-        iso_cpu_limit_isa((iso_isa)mine);
-    iso_free(all);
+        iso_cpu_limit_isa((iso_isa)isa);
     return status;
 }
 
@@ -341,16 +336,11 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
 static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 {
     iso_graph *graph = runtime->graph;
-    if (graph->n_variables > runtime->stored) {
-        iso_stored *grown =
-            iso_grow(runtime->variable, (size_t)runtime->stored, (size_t)graph->n_variables, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %d variables", graph->n_variables);
-        runtime->variable = grown;
-    }
+    iso_status status = iso_list_reserve(runtime->variable, runtime->stored,
+                                         graph->n_variables - runtime->stored, "variables");
     int first = runtime->stored;
-    runtime->stored = graph->n_variables;
-    iso_status status = ISO_OK;
+    if (status == ISO_OK)
+        runtime->stored = graph->n_variables;
     for (int i = first; i < graph->n_variables && status == ISO_OK; i++) {
         runtime->variable[i] = (iso_stored){.placed = false};
         status = place_variable(runtime, graph->variables[i], &program->variable_layout[i]);

@@ -86,7 +86,7 @@ typedef struct iso_runtime {
     iso_update_state *updates;
     struct iso_function *functions; /* that there are */
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
-    int n_spares, spare_capacity;
+    int n_spares;
     iso_spare *spares;
 } iso_runtime;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/session/session.h"
@@ -218,18 +219,9 @@ static void leave_place(iso_runtime *runtime, const iso_variable *variable, iso_
     iso_free(stored->shown);
     iso_free(stored->first_on_host);
     iso_free(stored->first_of_all);
-    if (spare && runtime->n_spares == runtime->spare_capacity) {
-        int wanted = runtime->spare_capacity ? runtime->spare_capacity * 2 : 8;
-        iso_spare *grown =
-            iso_grow(runtime->spares, (size_t)runtime->n_spares, (size_t)wanted, sizeof *runtime->spares);
-        spare = grown != NULL;
-        runtime->spares = grown ? grown : runtime->spares;
-        runtime->spare_capacity = grown ? wanted : runtime->spare_capacity;
-    }
-    if (spare)
-        runtime->spares[runtime->n_spares++] =
-            (iso_spare){variable->dtype, variable->shape, stored->layout, stored->offset};
-    else
+    iso_spare fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
+    if (!spare ||
+        iso_list_add(runtime->spares, runtime->n_spares, fresh, "spare memory of variables") != ISO_OK)
         iso_free(stored->offset);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/exec/runtime_impl.h"
@@ -19,15 +20,7 @@ enum {
 
 static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 {
-    if ((shards->count & (shards->count - 1)) == 0) {
-        size_t wanted = shards->count ? (size_t)shards->count * 2 : 1;
-        iso_state_shard *grown = iso_grow(shards->shards, (size_t)shards->count, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", wanted);
-        shards->shards = grown;
-    }
-    shards->shards[shards->count++] = fresh;
-    return ISO_OK;
+    return iso_list_add(shards->shards, shards->count, fresh, "shards");
 }
 
 /* ---- who writes ---- */

@@ -8,7 +8,9 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/table.h"
 #include "runtime/exec/function_impl.h"
 
 enum {
@@ -36,21 +38,16 @@ typedef struct outcome {
     int64_t slot_bytes, host_bytes;
 } outcome;
 
-/* What has been tried. */
-typedef struct known {
-    uint64_t key; /* hash of the choices; 0: free */
-    outcome outcome;
-} known;
-
 typedef struct search {
     iso_graph *graph;
     iso_mesh *mesh;
     const iso_function_options *function;
     const iso_suggest_options *options;
     int n_items, tried;
-    int64_t work; /* instructions planned so far */
-    int n_known, known_room;
-    known *known; /* hash table */
+    int64_t work;    /* instructions planned so far */
+    iso_table known; /* hashes of sets of choices: their outcomes */
+    outcome *outcomes;
+    int n_outcomes;
     item items[MOST_ITEMS + 1];
 } search;
 
@@ -234,12 +231,7 @@ static item *find_like(search *s, int variable)
 
 static iso_status add_member(item *it, int variable)
 {
-    int *grown = iso_grow(it->members, (size_t)it->n_members, (size_t)it->n_members + 1, sizeof *grown);
-    if (!grown)
-        return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
-    it->members = grown;
-    it->members[it->n_members++] = variable;
-    return ISO_OK;
+    return iso_list_add(it->members, it->n_members, variable, "the choices of layouts");
 }
 
 static iso_status new_item(search *s, int variable)
@@ -378,51 +370,26 @@ static uint64_t key_of_choices(const search *s)
     uint64_t key = 0;
     for (int i = 0; i < s->n_items; i++)
         key = iso_hash_mix(key ^ (uint64_t)s->items[i].chosen);
-    return key ? key : 1;
-}
-
-static known *find_known(known *table, int room, uint64_t key)
-{
-    size_t at = (size_t)key & ((size_t)room - 1);
-    while (table[at].key && table[at].key != key)
-        at = (at + 1) & ((size_t)room - 1);
-    return &table[at];
-}
-
-static iso_status grow_known(search *s)
-{
-    int room = s->known_room ? 2 * s->known_room : 256;
-    if (2 * s->n_known < s->known_room)
-        return ISO_OK;
-    known *table = iso_new((size_t)room * sizeof *table);
-    if (!table)
-        return iso_error(ISO_NO_MEMORY, "no memory for a search of layouts");
-    for (int i = 0; i < s->known_room; i++)
-        if (s->known[i].key)
-            *find_known(table, room, s->known[i].key) = s->known[i];
-    iso_free(s->known);
-    s->known = table;
-    s->known_room = room;
-    return ISO_OK;
+    return key;
 }
 
 /* Plans each set of choices once. */
 static iso_status try_it(search *s, outcome *out)
 {
-    iso_status status = grow_known(s);
-    if (status != ISO_OK)
-        return status;
+    static const char what[] = "a search of layouts";
+    iso_status status = ISO_OK;
     uint64_t key = key_of_choices(s);
-    known *place = find_known(s->known, s->known_room, key);
-    if (!place->key) {
-        status = plan_it(s, &place->outcome);
-        if (status != ISO_OK)
-            return status;
-        place->key = key;
-        s->n_known++;
+    int number = iso_table_find(&s->known, key, NULL, NULL);
+    if (number < 0) {
+        outcome fresh = {0};
+        number = s->n_outcomes;
+        ISO_TRY(plan_it(s, &fresh));
+        ISO_TRY(iso_list_add(s->outcomes, s->n_outcomes, fresh, what));
+        ISO_TRY(iso_table_add(&s->known, key, number, what));
     }
-    *out = place->outcome;
-    return ISO_OK;
+    *out = s->outcomes[number];
+done:
+    return status;
 }
 
 static bool has_time(const search *s)
@@ -689,7 +656,8 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
 done:
     for (int i = 0; i < s->n_items; i++)
         free_item(&s->items[i]);
-    iso_free(s->known);
+    iso_free(s->outcomes);
+    iso_table_free(&s->known);
     iso_free(s);
     return status;
 }

@@ -170,26 +170,6 @@ iso_status iso_value_move(const iso_value *from, iso_value *to)
 
 /* ---- onto every rank ---- */
 
-/* What the rank of slot 0 has, to the ranks without slots. Collective. */
-static iso_status give_idle_ranks(const iso_value_site *site, char *array, size_t bytes)
-{
-    enum { CHUNK = 1 << 16 };
-    int ranks = iso_ranks(site->ctx), giver = site->mesh->rank_of_slot[0];
-    iso_status status = ISO_OK;
-    char *all = iso_new((size_t)ranks * CHUNK);
-    ISO_TRY(iso_agree(site->ctx,
-                      all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a value of %d ranks", ranks)));
-    for (size_t begin = 0; begin < bytes; begin += CHUNK) {
-        size_t n = bytes - begin < CHUNK ? bytes - begin : CHUNK;
-        ISO_TRY(iso_gather_all(site->ctx, array + begin, n, all));
-        if (site->n_locals == 0)
-            memcpy(array + begin, all + (size_t)giver * n, n);
-    }
-done:
-    iso_free(all);
-    return status;
-}
-
 iso_status iso_value_gather(const iso_value *from, void *array)
 {
     const iso_value_site *site = from->site;
@@ -198,6 +178,7 @@ iso_status iso_value_gather(const iso_value *from, void *array)
     uint64_t taken = 0;
     iso_status status = exchange(from, &whole, true, &array, &taken);
     if (status == ISO_OK && site->idle_ranks)
-        status = give_idle_ranks(site, array, (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype));
+        status = iso_broadcast_from(site->ctx, site->mesh->rank_of_slot[0], array,
+                                    (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype));
     return status;
 }

@@ -12,8 +12,6 @@
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 
-enum { CHUNK = 1 << 16 };
-
 static iso_status runtime_of(const char *function, const iso_variable *variable, const double *values,
                              int64_t count, iso_runtime **out)
 {
@@ -54,24 +52,7 @@ static void place_own(const iso_runtime *runtime, const iso_variable *variable, 
 /* Every element has one writer, so the bits of all ranks can be joined by "or". */
 iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count)
 {
-    int ranks = iso_ranks(ctx);
-    iso_status status = ISO_OK;
-    uint64_t *all = NULL, *bits = (uint64_t *)(void *)values;
-    if (ranks == 1)
-        return ISO_OK;
-    all = iso_new((size_t)ranks * CHUNK * sizeof *all);
-    ISO_TRY(iso_agree(
-        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read a variable from %d ranks", ranks)));
-    for (int64_t begin = 0; begin < count; begin += CHUNK) {
-        int64_t n = count - begin < CHUNK ? count - begin : CHUNK;
-        ISO_TRY(iso_gather_all(ctx, bits + begin, (size_t)n * sizeof *all, all));
-        for (int r = 0; r < ranks; r++)
-            for (int64_t i = 0; i < n; i++)
-                bits[begin + i] |= all[r * n + i];
-    }
-done:
-    iso_free(all);
-    return status;
+    return iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, values, (size_t)count);
 }
 
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count)
@@ -175,21 +156,16 @@ static void add_to_fingerprint(const iso_state_shard *shard, iso_fingerprint *su
                             bits_of(shard->data, element, i));
 }
 
+/* A sum of two words with carry: the digits to the base 2^32 are added apart, and then carried. */
 static iso_status sum_fingerprints(iso_context *ctx, iso_fingerprint *sum)
 {
-    int ranks = iso_ranks(ctx);
-    iso_fingerprint *all = iso_new((size_t)ranks * sizeof *all), total = {{0, 0}};
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks)));
-    ISO_TRY(iso_gather_all(ctx, sum, sizeof *sum, all));
-    for (int r = 0; r < ranks; r++) {
-        uint64_t low = total.word[0] + all[r].word[0];
-        total.word[1] += all[r].word[1] + (low < total.word[0]);
-        total.word[0] = low;
-    }
-    *sum = total;
-done:
-    iso_free(all);
+    const uint64_t low = UINT32_MAX;
+    uint64_t digit[] = {sum->word[0] & low, sum->word[0] >> 32, sum->word[1] & low, sum->word[1] >> 32};
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, digit, 4);
+    for (int i = 0; i < 3; i++)
+        digit[i + 1] += digit[i] >> 32;
+    sum->word[0] = (digit[0] & low) | digit[1] << 32;
+    sum->word[1] = (digit[2] & low) | digit[3] << 32;
     return status;
 }
 

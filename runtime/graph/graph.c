@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
@@ -77,8 +78,8 @@ void iso_graph_release(iso_graph *graph)
     iso_free(graph->tensors);
     iso_free(graph->ops);
     iso_free(graph->variables);
-    iso_free(graph->layer_names.entries);
-    iso_free(graph->variable_paths.entries);
+    iso_names_free(&graph->layer_names);
+    iso_names_free(&graph->variable_paths);
     iso_free(graph->layers);
     iso_free(graph->loss_terms);
     iso_free(graph->blocks);
@@ -127,21 +128,12 @@ iso_status iso_graph_take_error(iso_graph *graph)
     return status;
 }
 
-bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item)
+bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item)
 {
-    void ***array = list;
-    if (*count == *capacity) {
-        int wanted = *capacity ? *capacity * 2 : 64;
-        void **grown = iso_grow(*array, (size_t)*count, (size_t)wanted, sizeof(void *));
-        if (!grown) {
-            iso_graph_fail_memory(graph, "the lists of a graph", (size_t)wanted * sizeof(void *));
-            return false;
-        }
-        *array = grown;
-        *capacity = wanted;
-    }
-    memcpy(&(*array)[(*count)++], &item, sizeof item);
-    return true;
+    iso_status status = iso_list_add_bytes(list, count, sizeof item, &item, "the lists of a graph");
+    if (status != ISO_OK)
+        iso_graph_fail_memory(graph, "the lists of a graph", (size_t)*count * sizeof item);
+    return status == ISO_OK;
 }
 
 void *iso_graph_keep(iso_graph *graph, size_t bytes)
@@ -151,7 +143,7 @@ void *iso_graph_keep(iso_graph *graph, size_t bytes)
         iso_graph_fail_memory(graph, "a part of a graph", bytes);
         return NULL;
     }
-    if (!iso_graph_append(graph, &graph->keep, &graph->kept, &graph->kept_capacity, memory)) {
+    if (!iso_graph_append(graph, graph->keep, graph->kept, memory)) {
         iso_free(memory);
         return NULL;
     }
@@ -239,7 +231,7 @@ static bool add_outputs(iso_op *op)
     for (int i = 0; i < op->n_outputs; i++) {
         iso_tensor *tensor = op->outputs[i];
         tensor->id = graph->n_tensors;
-        if (!iso_graph_append(graph, &graph->tensors, &graph->n_tensors, &graph->tensor_capacity, tensor))
+        if (!iso_graph_append(graph, graph->tensors, graph->n_tensors, tensor))
             return false;
     }
     return true;
@@ -281,7 +273,7 @@ iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor 
         return &graph->bad;
     }
     op->id = graph->n_ops;
-    if (!iso_graph_append(graph, &graph->ops, &graph->n_ops, &graph->op_capacity, op) || !add_outputs(op))
+    if (!iso_graph_append(graph, graph->ops, graph->n_ops, op) || !add_outputs(op))
         return &graph->bad;
     return op->outputs[0];
 }
@@ -552,7 +544,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);
     iso_tensor_set_name(variable->value, path);
-    iso_graph_append(graph, &graph->variables, &graph->n_variables, &graph->variable_capacity, variable);
+    iso_graph_append(graph, graph->variables, graph->n_variables, variable);
     if (graph->status == ISO_OK)
         iso_name_add(graph, &graph->variable_paths, variable->path, variable->id);
     return variable;

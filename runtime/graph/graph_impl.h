@@ -2,6 +2,7 @@
 #ifndef ISO_GRAPH_GRAPH_IMPL_H
 #define ISO_GRAPH_GRAPH_IMPL_H
 
+#include "runtime/base/table.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/optimizer.h"
 
@@ -51,12 +52,13 @@ struct iso_update {
 
 /* Names and a number for each, found by hash: graphs may have tens of thousands. */
 typedef struct iso_name {
-    const char *text; /* NULL: free */
+    const char *text;
     int value;
 } iso_name;
 typedef struct iso_name_table {
-    int count, capacity; /* a power of two, or 0 */
-    iso_name *entries;
+    int count;
+    iso_name *name;
+    iso_table index; /* by the hash of the text */
 } iso_name_table;
 
 /* Layers that are built again with the variables they have: iso_share_begin(). */
@@ -74,28 +76,28 @@ struct iso_graph {
     char pending[512]; /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision;
     uint64_t seed;
-    int n_tensors, tensor_capacity;
+    int n_tensors;
     iso_tensor **tensors;
-    int n_ops, op_capacity;
+    int n_ops;
     iso_op **ops;
-    int n_variables, variable_capacity;
+    int n_variables;
     iso_variable **variables;
     iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free behind it */
     iso_name_table variable_paths; /* value: the variable's id */
     int n_scopes;
     const char *scopes[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
     int scope_block[ISO_MAX_SCOPES];    /* and their numbers */
-    int n_blocks, block_capacity;
+    int n_blocks;
     iso_block_record **blocks;
     const char *type, *name; /* of the whole network in Keras; NULL: not noted */
     iso_sharing *sharing;    /* the innermost that is open; NULL: none */
     int frozen;              /* so many iso_freeze_begin() are open */
-    int kept, kept_capacity;
+    int kept;
     void **keep; /* everything to free with the graph */
-    int n_layers, layer_capacity;
+    int n_layers;
     iso_layer_record **layers;
     iso_update *training_update;
-    int n_loss_terms, loss_term_capacity;
+    int n_loss_terms;
     iso_loss_term **loss_terms;
     iso_tensor bad; /* what calls on a broken graph return */
     iso_variable bad_variable;
@@ -114,8 +116,10 @@ struct iso_graph {
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
 
-/* Adds a pointer to one of the graph's lists; false (and an error in the graph) where memory ends. */
-bool iso_graph_append(iso_graph *graph, void *list, int *count, int *capacity, const void *item);
+/* Adds a pointer to one of the graph's lists; false (and an error in the graph) when out of memory. */
+bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item);
+#define iso_graph_append(graph, list, count, item)                                                           \
+    iso_graph_append_item(graph, &(list), &(count), 1 ? (item) : *(list))
 
 /* ---- names.c ---- */
 /* NULL where the table has no such name; valid until the next one is added. */
@@ -123,6 +127,9 @@ iso_name *iso_name_find(const iso_name_table *table, const char *text);
 /* Adds a name, which must live as long as the graph and not be in the table; fails in the graph where memory
  * ends. */
 void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value);
+/* A copy of a table, which begins empty. */
+iso_status iso_names_copy(const iso_name_table *from, iso_name_table *to);
+void iso_names_free(iso_name_table *table);
 /* A variable's path within the block that is open: the path itself where it begins with the block's, else
  * written into `room` [ISO_MAX_PATH]. */
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room);

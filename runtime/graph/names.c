@@ -3,52 +3,61 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 
 /* ---- tables ---- */
 
-static size_t place_of(const iso_name_table *table, const char *text)
+static const char names_of_a_graph[] = "the names of a graph";
+
+/* What is looked for among the names of a table. */
+typedef struct wanted {
+    const iso_name_table *table;
+    const char *text;
+} wanted;
+
+static bool is_wanted(const void *key, int number)
 {
-    size_t mask = (size_t)table->capacity - 1, at = (size_t)iso_hash_text(0, text) & mask;
-    while (table->entries[at].text && strcmp(table->entries[at].text, text) != 0)
-        at = (at + 1) & mask;
-    return at;
+    const wanted *w = key;
+    return strcmp(w->table->name[number].text, w->text) == 0;
 }
 
 iso_name *iso_name_find(const iso_name_table *table, const char *text)
 {
-    iso_name *entry = table->capacity ? &table->entries[place_of(table, text)] : NULL;
-    return entry && entry->text ? entry : NULL;
-}
-
-/* At most half of the places are taken. */
-static bool make_room(iso_name_table *table)
-{
-    if (table->count * 2 < table->capacity)
-        return true;
-    iso_name_table larger = {.count = table->count, .capacity = table->capacity ? table->capacity * 2 : 64};
-    larger.entries = iso_new((size_t)larger.capacity * sizeof *larger.entries);
-    if (!larger.entries)
-        return false;
-    for (int i = 0; i < table->capacity; i++)
-        if (table->entries[i].text)
-            larger.entries[place_of(&larger, table->entries[i].text)] = table->entries[i];
-    iso_free(table->entries);
-    *table = larger;
-    return true;
+    wanted key = {table, text};
+    int number = iso_table_find(&table->index, iso_hash_text(0, text), is_wanted, &key);
+    return number >= 0 ? &table->name[number] : NULL;
 }
 
 void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value)
 {
-    if (!make_room(table)) {
-        iso_graph_fail_memory(graph, "the names of a graph",
-                              2 * (size_t)table->capacity * sizeof *table->entries);
-        return;
-    }
-    table->entries[place_of(table, text)] = (iso_name){.text = text, .value = value};
-    table->count++;
+    iso_name fresh = {.text = text, .value = value};
+    iso_status status = iso_list_reserve(table->name, table->count, 1, names_of_a_graph);
+    if (status == ISO_OK)
+        status = iso_table_add(&table->index, iso_hash_text(0, text), table->count, names_of_a_graph);
+    if (status == ISO_OK)
+        status = iso_list_add(table->name, table->count, fresh, names_of_a_graph);
+    if (status != ISO_OK)
+        iso_graph_fail_memory(graph, names_of_a_graph, ((size_t)table->count + 1) * sizeof fresh);
+}
+
+iso_status iso_names_copy(const iso_name_table *from, iso_name_table *to)
+{
+    iso_status status = iso_list_reserve(to->name, 0, from->count, names_of_a_graph);
+    if (status != ISO_OK)
+        return status;
+    if (from->count)
+        memcpy(to->name, from->name, (size_t)from->count * sizeof *to->name);
+    to->count = from->count;
+    return iso_table_copy(&from->index, &to->index, names_of_a_graph);
+}
+
+void iso_names_free(iso_name_table *table)
+{
+    iso_free(table->name);
+    iso_table_free(&table->index);
 }
 
 /* ---- the names of a graph ---- */
@@ -194,7 +203,7 @@ void iso_share_end(iso_graph *graph)
         iso_graph_fail(graph, "a sharing ends that was not begun");
         return;
     }
-    iso_free(sharing->names.entries);
+    iso_names_free(&sharing->names);
     graph->sharing = sharing->outer;
 }
 

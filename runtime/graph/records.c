@@ -39,7 +39,7 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
     record->n_ops = graph->n_ops;
     record->frozen = iso_graph_freezes(graph);
     iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
-    iso_graph_append(graph, &graph->layers, &graph->n_layers, &graph->layer_capacity, record);
+    iso_graph_append(graph, graph->layers, graph->n_layers, record);
 }
 
 int iso_graph_layer_count(const iso_graph *graph)
@@ -80,8 +80,7 @@ static iso_block_record *add_block(iso_graph *graph, const char *name)
                                  .last_op = graph->n_ops,
                                  .first_layer = graph->n_layers,
                                  .last_layer = graph->n_layers};
-    return iso_graph_append(graph, &graph->blocks, &graph->n_blocks, &graph->block_capacity, record) ? record
-                                                                                                     : NULL;
+    return iso_graph_append(graph, graph->blocks, graph->n_blocks, record) ? record : NULL;
 }
 
 void iso_name_scope_begin(iso_graph *graph, const char *name)

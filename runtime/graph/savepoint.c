@@ -56,11 +56,6 @@ static void lists_of(iso_graph *graph, list lists[LISTS])
     lists[TERMS] = (list){(void ***)&graph->loss_terms, &graph->n_loss_terms};
 }
 
-static iso_status no_memory(const iso_graph *graph)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for a savepoint of a graph of %d ops", graph->n_ops);
-}
-
 /* ---- making ---- */
 
 static scalars scalars_of(const iso_graph *graph)
@@ -71,18 +66,6 @@ static scalars scalars_of(const iso_graph *graph)
                      .frozen = graph->frozen,
                      .sharing = graph->sharing,
                      .training_update = graph->training_update};
-}
-
-static bool copy_table(iso_name_table *table)
-{
-    if (!table->capacity)
-        return true;
-    size_t bytes = (size_t)table->capacity * sizeof *table->entries;
-    iso_name *entry = iso_new(bytes);
-    if (entry)
-        memcpy(entry, table->entries, bytes);
-    table->entries = entry;
-    return entry != NULL;
 }
 
 static iso_tensor_path *last_path(const iso_tensor *tensor)
@@ -110,13 +93,14 @@ static iso_status note(iso_savepoint *point)
         point->count[i] = point->end[i] = *lists[i].count;
     point->kept = point->kept_end = graph->kept;
     point->scalars = scalars_of(graph);
-    bool names = copy_table(&point->scalars.layer_names);
-    bool paths = copy_table(&point->scalars.variable_paths);
+    point->scalars.layer_names = point->scalars.variable_paths = (iso_name_table){0};
+    iso_status names = iso_names_copy(&graph->layer_names, &point->scalars.layer_names);
+    iso_status paths = iso_names_copy(&graph->variable_paths, &point->scalars.variable_paths);
     point->tensor = iso_new(((size_t)graph->n_tensors + 1) * sizeof *point->tensor);
     point->path = iso_new(((size_t)graph->n_tensors + 1) * sizeof *point->path);
     point->variable = iso_new(((size_t)graph->n_variables + 1) * sizeof *point->variable);
-    if (!names || !paths || !point->tensor || !point->path || !point->variable)
-        return no_memory(graph);
+    if (names != ISO_OK || paths != ISO_OK || !point->tensor || !point->path || !point->variable)
+        return iso_no_memory("a savepoint of a graph of %d ops", graph->n_ops);
     for (int i = 0; i < graph->n_tensors; i++)
         point->tensor[i] = (tensor_note){graph->tensors[i]->name, last_path(graph->tensors[i])};
     for (int i = 0; i < graph->n_variables; i++)
@@ -131,7 +115,7 @@ iso_status iso_savepoint_create(iso_graph *graph, iso_savepoint **out)
         return status;
     iso_savepoint *point = iso_new(sizeof *point);
     if (!point)
-        return no_memory(graph);
+        return iso_no_memory("a savepoint of a graph of %d ops", graph->n_ops);
     point->graph = graph;
     status = note(point);
     if (status == ISO_OK)
@@ -269,7 +253,7 @@ static void take(iso_savepoint *point)
 iso_status iso_savepoint_take_out(iso_savepoint *point)
 {
     if (!make_room(point))
-        return no_memory(point->graph);
+        return iso_no_memory("a savepoint of a graph of %d ops", point->graph->n_ops);
     take(point);
     point->out = true;
     return ISO_OK;
@@ -317,8 +301,8 @@ void iso_savepoint_destroy(iso_savepoint *point)
     for (int i = 0; i < LISTS; i++)
         iso_free(point->taken[i]);
     iso_free(point->taken_keep);
-    iso_free(point->scalars.layer_names.entries);
-    iso_free(point->scalars.variable_paths.entries);
+    iso_names_free(&point->scalars.layer_names);
+    iso_names_free(&point->scalars.variable_paths);
     iso_free(point->tensor);
     iso_free(point->path);
     iso_free(point->variable);

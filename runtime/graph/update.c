@@ -152,7 +152,7 @@ void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_t
     if (!added)
         return;
     *added = (iso_loss_term){term, variable};
-    iso_graph_append(graph, &graph->loss_terms, &graph->n_loss_terms, &graph->loss_term_capacity, added);
+    iso_graph_append(graph, graph->loss_terms, graph->n_loss_terms, added);
 }
 
 void iso_graph_add_loss(iso_graph *graph, iso_tensor *term)

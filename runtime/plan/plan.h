@@ -97,9 +97,9 @@ typedef struct iso_plan {
     const iso_bucket_list *buckets;
     const iso_site *site;
     int64_t rows;
-    int n_instructions, instruction_capacity;
+    int n_instructions;
     iso_instruction *instructions;
-    int n_moves, move_capacity;
+    int n_moves;
     iso_move *moves;
     iso_location *location; /* [n_values] */
     int *root;              /* [n_values] the value whose memory it is in */

@@ -124,11 +124,10 @@ static int64_t tables_of_process(const iso_plan *plan)
     const iso_graph *graph = program->graph;
     size_t ops = (size_t)graph->n_ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
                  (size_t)graph->n_tensors * block(sizeof(iso_tensor));
-    size_t steps = (size_t)program->value_capacity * sizeof(iso_program_value) +
-                   (size_t)program->step_capacity * sizeof(iso_program_step);
+    size_t steps = iso_memory_room(program->values) + iso_memory_room(program->steps);
     size_t places =
         (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
-        (size_t)plan->instruction_capacity * sizeof(iso_instruction);
+        iso_memory_room(plan->instructions);
     size_t variables = (size_t)graph->n_variables *
                        (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
     return (int64_t)(ops + 2 * steps + places + variables + SMALL_THINGS);

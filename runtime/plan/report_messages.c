@@ -5,6 +5,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/table.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/report_impl.h"
 
@@ -17,8 +18,7 @@ typedef struct messages {
     const iso_reporter *r;
     int host, from;        /* what this host receives from that one (-1: from any) */
     int *source, *host_of; /* [slots] room */
-    uint64_t *known;       /* a table of pulls of the exchange */
-    size_t room, used;
+    iso_table known;       /* pulls of the exchange */
     iso_status status;
     size_t element;
     double bytes; /* of this exchange, from the slots looked at */
@@ -27,31 +27,10 @@ typedef struct messages {
 /* True where the host has not asked for this yet. */
 static bool is_fresh(messages *m, uint64_t key)
 {
-    if (2 * (m->used + 1) > m->room) {
-        size_t room = m->room ? 2 * m->room : 64;
-        uint64_t *table = iso_new(room * sizeof *table), *old = m->known;
-        if (!table) {
-            m->status = iso_error(ISO_NO_MEMORY, "no memory for the messages of a plan");
-            return false;
-        }
-        for (size_t i = 0; i < m->room; i++)
-            if (old[i]) {
-                size_t at = old[i] & (room - 1);
-                while (table[at])
-                    at = (at + 1) & (room - 1);
-                table[at] = old[i];
-            }
-        iso_free(old);
-        m->known = table;
-        m->room = room;
-    }
-    size_t at = (key | 1) & (m->room - 1);
-    while (m->known[at] && m->known[at] != (key | 1))
-        at = (at + 1) & (m->room - 1);
-    bool fresh = m->known[at] == 0;
-    m->known[at] = key | 1;
-    m->used += fresh;
-    return fresh;
+    if (iso_table_find(&m->known, key, NULL, NULL) >= 0)
+        return false;
+    m->status = iso_table_add(&m->known, key, 0, "the messages of a plan");
+    return m->status == ISO_OK;
 }
 
 /* A slot of the host pulls a region: the sum of `count` sources, in m->source. */
@@ -132,9 +111,7 @@ static double received(messages *m, int first, int count, bool buckets)
     int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
     double before = 0;
     looked_at = slots < looked_at ? slots : looked_at;
-    if (m->room)
-        memset(m->known, 0, m->room * sizeof *m->known);
-    m->used = 0;
+    iso_table_clear(&m->known);
     m->bytes = 0;
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
         before = m->bytes;
@@ -210,6 +187,6 @@ iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
     iso_free(out);
     iso_free(m.source);
     iso_free(m.host_of);
-    iso_free(m.known);
+    iso_table_free(&m.known);
     return status;
 }

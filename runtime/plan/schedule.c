@@ -8,6 +8,7 @@
  *   last of them is made; between hosts they end one layer later. */
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -36,31 +37,12 @@ static int addends(const iso_plan *plan, const iso_layout *from, const iso_layou
 
 static iso_status add_instruction(iso_plan *plan, iso_instruction fresh)
 {
-    if (plan->n_instructions == plan->instruction_capacity) {
-        size_t wanted = plan->instruction_capacity ? (size_t)plan->instruction_capacity * 2 : 128;
-        iso_instruction *grown =
-            iso_grow(plan->instructions, (size_t)plan->n_instructions, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", wanted);
-        plan->instructions = grown;
-        plan->instruction_capacity = (int)wanted;
-    }
-    plan->instructions[plan->n_instructions++] = fresh;
-    return ISO_OK;
+    return iso_list_add(plan->instructions, plan->n_instructions, fresh, "the instructions of a plan");
 }
 
 static iso_status add_move(iso_plan *plan, iso_move fresh)
 {
-    if (plan->n_moves == plan->move_capacity) {
-        size_t wanted = plan->move_capacity ? (size_t)plan->move_capacity * 2 : 64;
-        iso_move *grown = iso_grow(plan->moves, (size_t)plan->n_moves, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu moves", wanted);
-        plan->moves = grown;
-        plan->move_capacity = (int)wanted;
-    }
-    plan->moves[plan->n_moves++] = fresh;
-    return ISO_OK;
+    return iso_list_add(plan->moves, plan->n_moves, fresh, "the moves of a plan");
 }
 
 /* ---- what waits ---- */

@@ -218,27 +218,60 @@ static iso_status broadcast_from(const iso_context *ctx, int root, void *data, s
     return status;
 }
 
-iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
+iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes)
 {
-    ISO_NEED(ctx);
     if (bytes > 0)
         ISO_NEED_AGREED(ctx, data);
-    return ctx->channel.n_ranks > 1 ? broadcast_from(ctx, 0, data, bytes) : ISO_OK;
+    if (root < 0 || root >= iso_ranks(ctx))
+        return iso_error(ISO_INVALID, "iso_broadcast_from: rank %d, and there are %d", root, iso_ranks(ctx));
+    return iso_ranks(ctx) > 1 ? broadcast_from(ctx, root, data, bytes) : ISO_OK;
+}
+
+iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
+{
+    return iso_broadcast_from(ctx, 0, data, bytes);
 }
 
 iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all)
 {
-    ISO_NEED(ctx);
+    int ranks = iso_ranks(ctx);
     if (bytes == 0)
         return ISO_OK;
     ISO_NEED_AGREED(ctx, mine, all);
     char *out = all;
     iso_status status = ISO_OK;
-    if (ctx->channel.n_ranks > 1 && bytes <= INT_MAX)
+    if (ranks > 1 && bytes <= INT_MAX)
         return ISO_MPI(
             MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ctx->channel.communicator));
-    memcpy(out + (size_t)ctx->channel.rank * bytes, mine, bytes);
-    for (int rank = 0; rank < ctx->channel.n_ranks && ctx->channel.n_ranks > 1 && status == ISO_OK; rank++)
+    memcpy(out + (size_t)iso_rank(ctx) * bytes, mine, bytes);
+    for (int rank = 0; rank < ranks && ranks > 1 && status == ISO_OK; rank++)
         status = broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
     return status;
+}
+
+static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datatype type, char *values,
+                                    size_t count)
+{
+    enum { PART = 1 << 16, ELEMENT = 8 }; /* what MPI itself needs for a call is small */
+    iso_status status = ISO_OK;
+    for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
+        int n = count - at < PART ? (int)(count - at) : PART;
+        status = ISO_MPI(
+            MPI_Allreduce(MPI_IN_PLACE, values + at * ELEMENT, n, type, op, ctx->channel.communicator));
+    }
+    return status;
+}
+
+iso_status iso_all_reduce(iso_context *ctx, iso_reduction how, iso_dtype dtype, void *values, size_t count)
+{
+    static const MPI_Op op[] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_BOR};
+    bool integers = dtype == ISO_I64, wraps = how == ISO_REDUCE_SUM || how == ISO_REDUCE_OR;
+    if (count > 0)
+        ISO_NEED_AGREED(ctx, values);
+    if ((unsigned)how > ISO_REDUCE_OR || !(integers || (dtype == ISO_F64 && how != ISO_REDUCE_OR)))
+        return iso_error(ISO_INVALID, "iso_all_reduce: reduction %d of %s", (int)how, iso_dtype_name(dtype));
+    if (iso_ranks(ctx) == 1)
+        return ISO_OK;
+    MPI_Datatype type = !integers ? MPI_DOUBLE : wraps ? MPI_UINT64_T : MPI_INT64_T;
+    return reduce_over_ranks(ctx, op[how], type, values, count);
 }

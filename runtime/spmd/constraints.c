@@ -13,6 +13,7 @@
  * The gradient of a variable whose update is sharded is expected in the layout of the update. It is
  * reduce-scattered to it as soon as it is made. */
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"
 
@@ -33,19 +34,10 @@ static const iso_variable *variable_of(const iso_tensor *tensor)
 /* Appends to the layouts that constraints refer to. */
 static iso_status add(iso_partitioner *p, const char *path, const iso_layout *layout, int *number)
 {
-    if (p->n_annotations == p->annotation_capacity) {
-        size_t wanted = p->annotation_capacity ? (size_t)p->annotation_capacity * 2 : 64;
-        iso_annotation *grown = iso_grow(p->annotations, (size_t)p->n_annotations, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for the layouts of %zu outputs", wanted);
-        p->annotations = grown;
-        p->annotation_capacity = (int)wanted;
-    }
-    p->annotations[p->n_annotations] = (iso_annotation){.path = path, .layout = *layout};
+    iso_annotation fresh = {.path = path, .layout = *layout};
     if (number)
         *number = p->n_annotations;
-    p->n_annotations++;
-    return ISO_OK;
+    return iso_list_add(p->annotations, p->n_annotations, fresh, "the layouts of outputs");
 }
 
 /* ---- annotations ---- */

@@ -1,6 +1,7 @@
 /* Fusing a ReLU into the batch normalisation in front of it, forward and backward: the arrays between them
  * are never written. In the gradients the normalisation's kernels find out again where the ReLU let values
  * pass, from what they read anyway. */
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -78,11 +79,7 @@ static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
     iso_program *program = f->program;
     iso_batch_norm_attrs *attrs = iso_new(sizeof *attrs);
     *op = iso_new(sizeof **op);
-    iso_op **fused =
-        iso_grow(program->fused, (size_t)program->n_fused, (size_t)program->n_fused + 1, sizeof *fused);
-    if (fused)
-        program->fused = fused;
-    if (!attrs || !*op || !fused) {
+    if (!attrs || !*op || iso_list_reserve(program->fused, program->n_fused, 1, "fused ops") != ISO_OK) {
         iso_free(attrs);
         iso_free(*op);
         return iso_error(ISO_NO_MEMORY, "no memory for a program's fused ops");

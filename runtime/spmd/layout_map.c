@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -58,16 +59,7 @@ void iso_layout_map_set_strict(iso_layout_map *map, bool strict)
 
 static iso_status add_entry(iso_layout_map *map, iso_map_entry fresh)
 {
-    if (map->count == map->capacity) {
-        size_t wanted = map->capacity ? (size_t)map->capacity * 2 : 8;
-        iso_map_entry *grown = iso_grow(map->entries, (size_t)map->count, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a layout map of %zu keys", wanted);
-        map->entries = grown;
-        map->capacity = (int)wanted;
-    }
-    map->entries[map->count++] = fresh;
-    return ISO_OK;
+    return iso_list_add(map->entries, map->count, fresh, "the keys of a layout map");
 }
 
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout)

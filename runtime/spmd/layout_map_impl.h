@@ -22,7 +22,7 @@ struct iso_layout_map {
     int holders;    /* the program and distributions: the last one frees the map */
     iso_mesh *mesh; /* held */
     bool strict;
-    int count, capacity;
+    int count;
     iso_map_entry *entries;
 };
 

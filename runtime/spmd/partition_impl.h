@@ -32,7 +32,7 @@ typedef struct iso_partitioner {
     int *reader;                /* 1 + the last shared piece that reads it first; 0: none */
     int *next_reader;           /* [piece_room] 1 + the one before it */
     iso_constraint *constraint; /* [graph->tensors] */
-    int n_annotations, annotation_capacity;
+    int n_annotations;
     iso_annotation *annotations; /* [n_annotations] */
     bool backward;               /* the op at hand is one of the backward pass */
     iso_layout input_layout[ISO_MAX_FUNCTION_INPUTS];

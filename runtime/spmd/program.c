@@ -2,39 +2,24 @@
 #include "runtime/spmd/program.h"
 
 #include "runtime/base/hash.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value)
 {
-    if (program->n_values == program->value_capacity) {
-        size_t wanted = program->value_capacity ? (size_t)program->value_capacity * 2 : 256;
-        iso_program_value *grown =
-            iso_grow(program->values, (size_t)program->n_values, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu values", wanted);
-        program->values = grown;
-        program->value_capacity = (int)wanted;
-    }
-    program->values[program->n_values] =
-        (iso_program_value){.tensor = tensor, .layout = *layout, .step = step, .next = -1};
-    *value = program->n_values++;
-    return ISO_OK;
+    iso_program_value fresh = {.tensor = tensor, .layout = *layout, .step = step, .next = -1};
+    *value = program->n_values;
+    return iso_list_add(program->values, program->n_values, fresh, "the values of a program");
 }
 
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step)
 {
-    if (program->n_steps == program->step_capacity) {
-        size_t wanted = program->step_capacity ? (size_t)program->step_capacity * 2 : 256;
-        iso_program_step *grown = iso_grow(program->steps, (size_t)program->n_steps, wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for a program of %zu steps", wanted);
-        program->steps = grown;
-        program->step_capacity = (int)wanted;
-    }
-    *step = &program->steps[program->n_steps++];
-    **step = (iso_program_step){.op = op, .replicas = 1};
-    return ISO_OK;
+    iso_program_step fresh = {.op = op, .replicas = 1};
+    iso_status status = iso_list_add(program->steps, program->n_steps, fresh, "the steps of a program");
+    if (status == ISO_OK)
+        *step = &program->steps[program->n_steps - 1];
+    return status;
 }
 
 /* ---- old values ---- */

@@ -39,9 +39,9 @@ typedef struct iso_program {
     const iso_distribution *distribution;
     const iso_mesh *mesh;
     bool training;
-    int n_values, value_capacity;
+    int n_values;
     iso_program_value *values;
-    int n_steps, step_capacity;
+    int n_steps;
     iso_program_step *steps;
     int n_inputs, n_outputs;
     iso_tensor *inputs[ISO_MAX_FUNCTION_INPUTS];

@@ -1,6 +1,7 @@
 /* Keys of a layout map that match nothing: a misspelt one leaves a weight replicated without a word. */
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -116,22 +117,13 @@ done:
 
 typedef struct path_list {
     const char **path;
-    int count, capacity;
+    int count;
     iso_graph *graph; /* keeps texts that are made here */
 } path_list;
 
 static iso_status add(path_list *list, const char *path)
 {
-    if (list->count == list->capacity) {
-        int wanted = list->capacity ? list->capacity * 2 : 64;
-        const char **grown = iso_grow(list->path, (size_t)list->count, (size_t)wanted, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %d paths", wanted);
-        list->path = grown;
-        list->capacity = wanted;
-    }
-    list->path[list->count++] = path;
-    return ISO_OK;
+    return iso_list_add(list->path, list->count, path, "the paths of a graph");
 }
 
 static iso_status add_joined(path_list *list, const char *prefix, const char *path, const char *suffix)

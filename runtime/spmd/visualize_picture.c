@@ -4,6 +4,8 @@
 #include "runtime/base/memory.h"
 #include "runtime/spmd/visualize_impl.h"
 
+static const char PICTURE[] = "the picture of a layout on mesh %s";
+
 enum { MOST_SLICES = 4 };
 
 /* The parts of one dimension: all that its axes make, and those of them that are not empty. */
@@ -66,11 +68,6 @@ static int64_t part_of_slot(const iso_mesh *mesh, const iso_sharding *sharding, 
     return number;
 }
 
-static iso_status no_memory(const iso_mesh *mesh)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout on mesh %s", mesh->text);
-}
-
 static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, cutting *cut)
 {
     cut->n_numbers = count_parts(mesh, sharding);
@@ -78,7 +75,7 @@ static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding,
     cut->place = iso_new((size_t)cut->n_numbers * sizeof *cut->place);
     cut->shown = iso_new((size_t)cut->n_numbers * sizeof *cut->shown);
     if (!cut->numbers || !cut->place || !cut->shown)
-        return no_memory(mesh);
+        return iso_no_memory(PICTURE, mesh->text);
     for (int64_t k = 0; k < cut->n_numbers; k++) {
         int64_t begin, count;
         find_part(mesh, sharding, n, k, &begin, &count);
@@ -145,7 +142,7 @@ static iso_status make_side(maker *m, iso_picture_side *side, int most)
     side->shown = choose(cut->filled, most, cut->shown);
     side->part = iso_new(((size_t)side->shown + 1) * sizeof *side->part);
     if (!side->part)
-        return no_memory(picture->mesh);
+        return iso_no_memory(PICTURE, picture->mesh->text);
     int64_t last = -1;
     for (int i = 0; i < cut->filled; i++) {
         if (cut->shown[i] < 0)
@@ -167,11 +164,11 @@ static iso_status choose_slices(maker *m)
         picture->n_slices *= is_drawn(picture, d) ? 1 : m->cut[d].filled;
     m->shown_slice = iso_new(((size_t)picture->n_slices + 1) * sizeof *m->shown_slice);
     if (!m->shown_slice)
-        return no_memory(picture->mesh);
+        return iso_no_memory(PICTURE, picture->mesh->text);
     picture->n_shown_slices = choose(picture->n_slices, MOST_SLICES, m->shown_slice);
     picture->slices = iso_new(((size_t)picture->n_shown_slices + 1) * sizeof *picture->slices);
     if (!picture->slices)
-        return no_memory(picture->mesh);
+        return iso_no_memory(PICTURE, picture->mesh->text);
     for (int64_t i = 0; i < picture->n_slices; i++)
         if (m->shown_slice[i] >= 0)
             picture->slices[m->shown_slice[i]] = i;
@@ -218,7 +215,7 @@ static iso_status find_holders(maker *m)
     m->held.first = iso_new(((size_t)cells + 2) * sizeof *m->held.first);
     m->held.slot = iso_new((size_t)slots * sizeof *m->held.slot);
     if (!m->held.first || !m->held.slot)
-        return no_memory(picture->mesh);
+        return iso_no_memory(PICTURE, picture->mesh->text);
     int64_t *end =
         m->held.first; /* counts, then the ends of the cells, then, slot by slot, their beginnings */
     for (int s = 0; s < slots; s++) {
@@ -246,7 +243,7 @@ static iso_status describe_cells(maker *m)
     const int64_t *first = m->held.first;
     int *room = iso_new((size_t)picture->mesh->n_slots * sizeof *room);
     picture->cell = iso_new(((size_t)cells + 1) * sizeof *picture->cell);
-    iso_status status = room && picture->cell ? ISO_OK : no_memory(picture->mesh);
+    iso_status status = room && picture->cell ? ISO_OK : iso_no_memory(PICTURE, picture->mesh->text);
     for (int64_t i = 0; i < cells && status == ISO_OK; i++)
         status = iso_picture_describe(picture, m->held.slot + first[i], first[i + 1] - first[i], room,
                                       &picture->cell[i]);
@@ -312,7 +309,7 @@ static iso_status find_hosts(iso_picture *picture)
         return ISO_OK;
     picture->host = iso_new((size_t)mesh->n_slots * sizeof *picture->host);
     return picture->host ? iso_mesh_abstract_hosts(mesh, picture->options.slots_per_host, picture->host)
-                         : no_memory(mesh);
+                         : iso_no_memory(PICTURE, mesh->text);
 }
 
 iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
@@ -323,7 +320,7 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
         return status;
     maker m = {.picture = iso_new(sizeof *m.picture)};
     if (!m.picture)
-        return no_memory(layout->mesh);
+        return iso_no_memory(PICTURE, layout->mesh->text);
     *m.picture = (iso_picture){.layout = layout, .mesh = layout->mesh, .shape = *shape, .options = *options};
     status = find_hosts(m.picture);
     if (status == ISO_OK)

@@ -60,7 +60,7 @@ iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char
 
 static bool speaks(const iso_checkpoint_writer *writer)
 {
-    return !writer->ctx || iso_is_chief(writer->ctx);
+    return iso_is_chief(writer->ctx);
 }
 
 /* What a save that failed means: a warning, or the end. */

@@ -56,9 +56,6 @@ static iso_status prepare(iso_training *t)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
     ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));
     ISO_TRY(iso_history_create(&t->history));
-    t->stops = iso_new((size_t)(t->ctx ? iso_ranks(t->ctx) : 1) * sizeof(bool));
-    if (!t->stops)
-        return iso_error(ISO_NO_MEMORY, "no memory to train");
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
@@ -135,8 +132,6 @@ iso_status iso_training_share_logs(iso_training *t)
 {
     iso_text names = {0};
     iso_logs *logs = &t->state.logs;
-    if (!t->ctx)
-        return ISO_OK;
     for (int i = 0; i < logs->count; i++)
         iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
     const char *text = iso_text_get(&names);
@@ -155,11 +150,11 @@ iso_logs iso_training_expected_logs(const iso_training *t)
 /* Whether a callback of any rank has asked to stop. */
 static iso_status agree_to_stop(iso_training *t)
 {
-    if (!t->callbacks || !t->ctx)
+    if (!t->callbacks)
         return ISO_OK;
-    iso_status status = iso_gather_all(t->ctx, &t->state.stop, sizeof(bool), t->stops);
-    for (int rank = 0; status == ISO_OK && rank < iso_ranks(t->ctx); rank++)
-        t->state.stop = t->state.stop || t->stops[rank];
+    int64_t stop = t->state.stop;
+    iso_status status = iso_all_reduce(t->ctx, ISO_REDUCE_OR, ISO_I64, &stop, 1);
+    t->state.stop = stop != 0;
     return status;
 }
 
@@ -270,7 +265,7 @@ static void warn_of_nan(iso_training *t)
         return;
     t->warned = true;
     iso_progress_break(t->progress);
-    if (!t->ctx || iso_is_chief(t->ctx))
+    if (iso_is_chief(t->ctx))
         iso_warn("epoch %d: the loss is %g; training goes on. --terminate-on-nan (iso_terminate_on_nan) ends "
                  "it there, --check-data (iso_dataset_check) looks for NaN and infinity in the data",
                  t->state.epoch + 1, t->value[0]);
@@ -343,7 +338,6 @@ static void clean_up(iso_training *t)
         *t->options.history = t->history;
     else
         iso_history_destroy(t->history);
-    iso_free(t->stops);
 }
 
 iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)

@@ -57,7 +57,7 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
     iso_context *ctx = iso_graph_context(iso_model_graph(state->model));
     if (!file->path[0])
         return iso_error(ISO_INVALID, "a %s has no name", file->what);
-    if ((ctx && !iso_is_chief(ctx)) || file->file)
+    if (!iso_is_chief(ctx) || file->file)
         return ISO_OK;
     file->file = fopen(file->path, "a");
     return file->file && takes_a_page(fileno(file->file)) ? ISO_OK : cannot_open(file);

@@ -40,7 +40,7 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     if (!made)
         return iso_error(ISO_NO_MEMORY, "no memory for a progress line");
     int verbose = (int)iso_option_number(options.verbose, 1);
-    made->prints = verbose > 0 && (!ctx || iso_is_chief(ctx));
+    made->prints = verbose > 0 && iso_is_chief(ctx);
     made->bar = made->prints && verbose == 1 && iso_is_terminal(stdout);
     made->colored = made->bar && iso_wants_colors(stdout);
     made->clock = iso_clock;

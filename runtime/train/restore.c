@@ -121,7 +121,7 @@ iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pat
 {
     iso_text passed_over = {0};
     iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
-    if (status == ISO_OK && passed_over.length > 0 && (!ctx || iso_is_chief(ctx)))
+    if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
         iso_warn("passed over: %.*s", (int)passed_over.length - 1, iso_text_get(&passed_over));
     iso_text_free(&passed_over);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function.h"
 
@@ -34,15 +35,13 @@ static iso_status add_missing(iso_graph *graph, iso_state_shards *shards)
         if (iso_path_below_optimizer(iso_variable_path(variable)) ||
             has_path(shards, iso_variable_path(variable)))
             continue;
-        iso_state_shard *grown =
-            iso_grow(shards->shards, (size_t)shards->count, (size_t)shards->count + 1, sizeof *grown);
-        if (!grown)
-            return iso_error(ISO_NO_MEMORY, "no memory for %d shards", shards->count + 1);
-        shards->shards = grown;
-        grown[shards->count++] = (iso_state_shard){.path = iso_variable_path(variable),
-                                                   .dtype = iso_variable_dtype(variable),
-                                                   .shape = *shape,
-                                                   .box = {.rank = shape->rank}};
+        iso_state_shard empty = {.path = iso_variable_path(variable),
+                                 .dtype = iso_variable_dtype(variable),
+                                 .shape = *shape,
+                                 .box = {.rank = shape->rank}};
+        iso_status status = iso_list_add(shards->shards, shards->count, empty, "shards");
+        if (status != ISO_OK)
+            return status;
     }
     return ISO_OK;
 }
@@ -188,17 +187,10 @@ static iso_status name_shards(iso_snapshot *snapshot, const char *path)
 iso_status iso_snapshot_shards(iso_snapshot *snapshot, const char *path, iso_state_shards *shards)
 {
     iso_status status = name_shards(snapshot, path);
-    if (status != ISO_OK)
-        return status;
-    size_t old = (size_t)shards->count, added = (size_t)snapshot->count;
-    iso_state_shard *grown = iso_grow(shards->shards, old, old + added, sizeof *grown);
-    if (!grown)
-        return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", old + added);
-    shards->shards = grown;
-    shards->count += snapshot->count;
-    for (size_t i = 0; i < added; i++) {
-        grown[old + i] = snapshot->shard[i];
-        grown[old + i].path = snapshot->path[i];
+    for (int i = 0; i < snapshot->count && status == ISO_OK; i++) {
+        iso_state_shard named = snapshot->shard[i];
+        named.path = snapshot->path[i];
+        status = iso_list_add(shards->shards, shards->count, named, "shards");
     }
-    return ISO_OK;
+    return status;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/saver.h"
@@ -128,12 +129,11 @@ static iso_status append(iso_state_shards *shards, const iso_state_shards *more)
 {
     if (more->count == 0)
         return ISO_OK;
-    size_t count = (size_t)shards->count, total = count + (size_t)more->count;
-    iso_state_shard *grown = iso_grow(shards->shards, count, total, sizeof *grown);
-    if (!grown)
-        return iso_error(ISO_NO_MEMORY, "no memory for %zu shards", total);
-    memcpy(grown + count, more->shards, (size_t)more->count * sizeof *grown);
-    *shards = (iso_state_shards){.count = (int)total, .shards = grown};
+    iso_status status = iso_list_reserve(shards->shards, shards->count, more->count, "shards");
+    if (status != ISO_OK)
+        return status;
+    memcpy(shards->shards + shards->count, more->shards, (size_t)more->count * sizeof *more->shards);
+    shards->count += more->count;
     return ISO_OK;
 }
 
@@ -293,7 +293,7 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
         return false;
     if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
         return true;
-    if (in_file > 2 && (!ctx || iso_is_chief(ctx)))
+    if (in_file > 2 && iso_is_chief(ctx))
         iso_warn("%s: the state of its optimizer '%s' (%d variables) is left out: the model's is '%s' (%d)",
                  file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model);
     return false;

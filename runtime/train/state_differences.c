@@ -135,7 +135,7 @@ static void compare_losses(const char *path, const json_t *state, const iso_trai
 
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *t)
 {
-    if (t->ctx && !iso_is_chief(t->ctx))
+    if (!iso_is_chief(t->ctx))
         return;
     compare_data(path, state, t);
     compare_machines(path, state, t->model->graph);

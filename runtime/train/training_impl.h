@@ -37,7 +37,6 @@ struct iso_training {
     char logged_name[ISO_MAX_LOGGED][ISO_MAX_NAME];
     int logged;
     char validation_name[ISO_MAX_VALUES][ISO_MAX_NAME + 4];
-    bool *stops; /* of every rank */
 };
 
 /* Steps of this training so far, those before its checkpoint included. */

@@ -94,7 +94,7 @@ SCALARS = {
     "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
     "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
-    "iso_activation_kind": "ISO_RELU", "MPI_Comm": "MPI_COMM_WORLD",
+    "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD",
 }
 # Arguments of one function that are not those of their type.
 SPECIAL = {
@@ -118,7 +118,8 @@ SPECIAL = {
     ("iso_keras_unpack_weights", "path"): "f->keras_name", ("iso_keras_read_member", "member"): '"config.json"',
     ("iso_dataset_cache", "path"): "f->cache_name", ("iso_history_file", "path"): "f->history_name",
     ("iso_backup_remove", "folder"): "f->missing", ("iso_layout_map_read", "path"): "f->missing",
-    ("iso_gather_all", "bytes"): "8", ("iso_broadcast", "bytes"): "8", ("iso_text_add_near", "count"): "2",
+    ("iso_gather_all", "bytes"): "8", ("iso_broadcast", "bytes"): "8", ("iso_broadcast_from", "bytes"): "8",
+    ("iso_broadcast_from", "root"): "0", ("iso_all_reduce", "dtype"): "ISO_I64", ("iso_all_reduce", "count"): "1", ("iso_text_add_near", "count"): "2",
     ("iso_text_add_nearest", "count"): "2", ("iso_model_create_several", "input_count"): "1",
     ("iso_model_create_several", "output_count"): "1", ("iso_value_create", "shape"): "ISO_SHAPE(4)",
     ("iso_name_scope_note", "type"): '"Functional"', ("iso_model_create_several", "outputs"): "&f->y",
@@ -143,11 +144,12 @@ MAY_BE_NULL = {
     ("iso_layer_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
     ("iso_batch_norm_op", "beta"), ("iso_optimizer_rule_find", "name"), ("iso_reduce_loss", "weights"),
     ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"),
-    ("iso_error_prefix", "format"),
+    ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
     r"iso_(rank|ranks|host_ranks|hosts|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
+    r"|broadcast|broadcast_from|gather_all|all_reduce"
     r"|saved_file_open|checkpoint_find|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")

@@ -1,7 +1,8 @@
 /* Contexts: options, hosts, agreement, communicators of callers. Also the program behind
- * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5, 9, 10
+ * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5, 8, 9, 10
  * Sanitize: 1, 3 */
 #include <check.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
+#include "runtime/base/memory.h"
 #include "runtime/session/session_mpi.h"
 #include "tests/support/run_tests.h"
 
@@ -234,6 +236,106 @@ START_TEST(bytes_travel)
 }
 END_TEST
 
+START_TEST(bytes_travel_from_any_rank)
+{
+    int ranks = iso_ranks(ctx);
+    for (int root = 0; root < ranks; root++) {
+        int value[2] = {iso_rank(ctx), 7 * iso_rank(ctx)};
+        ck_assert(iso_broadcast_from(ctx, root, value, sizeof value) == ISO_OK);
+        ck_assert(value[0] == root && value[1] == 7 * root);
+    }
+    int value = 5;
+    ck_assert(iso_broadcast_from(ctx, ranks, &value, sizeof value) == ISO_INVALID);
+    ck_assert(iso_broadcast_from(ctx, -1, &value, sizeof value) == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "rank -1") != NULL);
+    ck_assert_int_eq(value, 5);
+}
+END_TEST
+
+enum { MANY = (1 << 16) + 37 }; /* more than travel at once */
+
+static int64_t integer_of(int rank, int i)
+{
+    return (int64_t)(rank * 31 + i * 7) % 13 - 6;
+}
+
+/* Sums, extremes and bits of all ranks, from what each rank is known to have. */
+START_TEST(ranks_reduce_integers)
+{
+    static int64_t values[4][MANY];
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    size_t peak = iso_memory_peak();
+    for (int how = ISO_REDUCE_SUM; how <= ISO_REDUCE_OR; how++) {
+        for (int i = 0; i < MANY; i++)
+            values[how][i] = how == ISO_REDUCE_OR ? (int64_t)1 << (rank * 5 + i) % 64 : integer_of(rank, i);
+        ck_assert(iso_all_reduce(ctx, (iso_reduction)how, ISO_I64, values[how], MANY) == ISO_OK);
+    }
+    ck_assert_uint_eq(iso_memory_peak(), peak); /* no memory for each rank */
+    for (int i = 0; i < MANY; i++) {
+        int64_t sum = 0, least = INT64_MAX, most = INT64_MIN;
+        uint64_t bits = 0;
+        for (int r = 0; r < ranks; r++) {
+            int64_t theirs = integer_of(r, i);
+            sum += theirs;
+            least = theirs < least ? theirs : least;
+            most = theirs > most ? theirs : most;
+            bits |= (uint64_t)1 << (r * 5 + i) % 64;
+        }
+        ck_assert(values[ISO_REDUCE_SUM][i] == sum && values[ISO_REDUCE_MIN][i] == least);
+        ck_assert(values[ISO_REDUCE_MAX][i] == most && (uint64_t)values[ISO_REDUCE_OR][i] == bits);
+    }
+    uint64_t wraps = UINT64_MAX;
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, &wraps, 1) == ISO_OK);
+    ck_assert(wraps == 0 - (uint64_t)ranks);
+}
+END_TEST
+
+START_TEST(ranks_reduce_doubles)
+{
+    int ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    double sum[3] = {rank, -0.5, 1e15}, least[2] = {-rank, INFINITY}, most[2] = {rank - 0.25, -INFINITY};
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, 3) == ISO_OK);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_F64, least, 2) == ISO_OK);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_F64, most, 2) == ISO_OK);
+    ck_assert(sum[0] == ranks * (ranks - 1) / 2.0 && sum[1] == -0.5 * ranks && sum[2] == 1e15 * ranks);
+    ck_assert(least[0] == 1 - ranks && least[1] == INFINITY);
+    ck_assert(most[0] == ranks - 1.25 && most[1] == -INFINITY);
+}
+END_TEST
+
+/* One rank gives NULL: all fail, nothing changes, and the next call works. */
+START_TEST(a_reduction_fails_on_all_ranks)
+{
+    int ranks = iso_ranks(ctx), last = ranks - 1;
+    int64_t value = 3;
+    double number = 3;
+    void *given = iso_rank(ctx) == last ? NULL : &value;
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, given, 1) == ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), "values") != NULL, "%s", iso_error_message());
+    ck_assert(iso_broadcast_from(ctx, last, given, sizeof value) == ISO_INVALID);
+    ck_assert_int_eq(value, 3);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_F64, &number, 1) == ISO_INVALID);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F32, &number, 1) == ISO_INVALID);
+    ck_assert(iso_all_reduce(ctx, (iso_reduction)4, ISO_I64, &value, 1) == ISO_INVALID);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_I64, NULL, 0) == ISO_OK);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, &value, 1) == ISO_OK);
+    ck_assert_int_eq(value, 3 * ranks);
+}
+END_TEST
+
+/* No context is a program of one rank, and each rank is its own. */
+START_TEST(no_context_is_one_rank)
+{
+    int64_t value = 3, all = 0;
+    ck_assert(iso_all_reduce(NULL, ISO_REDUCE_SUM, ISO_I64, &value, 1) == ISO_OK);
+    ck_assert(iso_broadcast(NULL, &value, sizeof value) == ISO_OK);
+    ck_assert(iso_gather_all(NULL, &value, sizeof value, &all) == ISO_OK);
+    ck_assert(value == 3 && all == 3);
+    ck_assert(iso_broadcast(NULL, NULL, 1) == ISO_INVALID);
+    ck_assert(iso_rank(NULL) == 0 && iso_ranks(NULL) == 1 && iso_is_chief(NULL) && iso_seed(NULL) == 1337);
+}
+END_TEST
+
 START_TEST(every_rank_is_a_worker)
 {
     int argc;
@@ -313,11 +415,12 @@ int main(int argc, char **argv)
     const char *ending = getenv("ISOGRID_TEST_ENDING");
     if (status != ISO_OK || ending)
         return iso_finish(ctx, status == ISO_OK ? end_as(ending) : status);
-    if (RUN_TESTS("session", 0, options_are_taken_out, wrong_options_are_named,
-                  hosts_are_numbered_by_their_ranks, bad_environment_is_named,
-                  ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
-                  different_options_are_refused, bytes_travel, every_rank_is_a_worker,
-                  callers_bring_communicators, exit_codes_are_those_of_the_job))
+    if (RUN_TESTS(
+            "session", 0, options_are_taken_out, wrong_options_are_named, hosts_are_numbered_by_their_ranks,
+            bad_environment_is_named, ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
+            different_options_are_refused, bytes_travel, bytes_travel_from_any_rank, ranks_reduce_integers,
+            ranks_reduce_doubles, a_reduction_fails_on_all_ranks, no_context_is_one_rank,
+            every_rank_is_a_worker, callers_bring_communicators, exit_codes_are_those_of_the_job))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

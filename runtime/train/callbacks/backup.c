@@ -95,7 +95,7 @@ static iso_status end(void *user, iso_fit_state *state)
     backup *b = user;
     iso_context *ctx = state->training->ctx;
     iso_status status = iso_checkpoint_writer_wait(b->writer);
-    if (status == ISO_OK && !b->options.keep_backup && (!ctx || iso_is_chief(ctx)))
+    if (status == ISO_OK && !b->options.keep_backup && iso_is_chief(ctx))
         iso_backup_remove(b->folder);
     return status;
 }

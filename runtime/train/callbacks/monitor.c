@@ -192,7 +192,7 @@ iso_status iso_state_count(const json_t *object, const char *name, int *value)
 bool iso_fit_is_chief(const iso_fit_state *state)
 {
     const iso_context *ctx = state->training->ctx;
-    return !ctx || iso_is_chief(ctx);
+    return iso_is_chief(ctx);
 }
 
 void iso_fit_say(const iso_fit_state *state, const char *format, ...)

@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/train/keras/topology.h"
+
+static const char CALLS[] = "the calls of a graph of %d layers";
 
 enum { OUTSIDE = -2, NONE = -1 };
 
@@ -29,12 +32,6 @@ typedef struct finder {
     int *call_depth, *operation_depth;
     bool *entered; /* [calls] */
 } finder;
-
-static iso_status no_memory(const finder *f)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the calls of a graph of %d layers",
-                     iso_graph_layer_count(f->graph));
-}
 
 /* ---- who made a tensor ---- */
 
@@ -173,12 +170,8 @@ static bool derive_inputs(const finder *f, const iso_block_record *block, iso_la
             bool inside = tensor->producer->id >= block->first_op && tensor->producer->type != &iso_op_input;
             if (inside || is_leaf(tensor) || is_in(call->inputs, call->n_inputs, tensor))
                 continue;
-            size_t count = (size_t)call->n_inputs;
-            iso_tensor **grown = iso_grow(call->inputs, count, count + 1, sizeof *grown);
-            if (!grown)
+            if (iso_list_add(call->inputs, call->n_inputs, tensor, "the inputs of a block") != ISO_OK)
                 return false;
-            call->inputs = grown;
-            grown[call->n_inputs++] = tensor;
         }
     }
     iso_free(call->from);
@@ -210,12 +203,8 @@ static int output_of(finder *f, int call, iso_tensor *tensor)
     for (int i = 0; i < c->n_outputs; i++)
         if (c->outputs[i] == tensor)
             return i;
-    iso_tensor **grown = iso_grow(c->outputs, (size_t)c->n_outputs, (size_t)c->n_outputs + 1, sizeof *grown);
-    if (!grown)
-        return NONE;
-    c->outputs = grown;
-    grown[c->n_outputs] = tensor;
-    return c->n_outputs++;
+    iso_status status = iso_list_add(c->outputs, c->n_outputs, tensor, "the outputs of a call");
+    return status == ISO_OK ? c->n_outputs - 1 : NONE;
 }
 
 /* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
@@ -245,7 +234,7 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
         call = call_input(f, number);
     }
     *out = (iso_layer_call_output){call, call < 0 ? NONE : output_of(f, call, tensor)};
-    return out->output < 0 ? no_memory(f) : ISO_OK;
+    return out->output < 0 ? iso_no_memory(CALLS, iso_graph_layer_count(f->graph)) : ISO_OK;
 }
 
 /* Who made what a call takes. */
@@ -340,7 +329,8 @@ static iso_status sort_operations(finder *f)
     rank *ranks = iso_new(count * sizeof *ranks + 1);
     iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
     int *place = iso_new(count * sizeof *place + 1);
-    iso_status status = ranks && sorted && place ? ISO_OK : no_memory(f);
+    iso_status status =
+        ranks && sorted && place ? ISO_OK : iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
     if (status == ISO_OK) {
         for (int i = 0; i < net->n_operations; i++)
             ranks[i] = (rank){i, f->operation_depth[i], f->met[i]};
@@ -366,7 +356,7 @@ static iso_status list_calls(finder *f)
     for (int i = 0; i < net->n_operations; i++) {
         iso_operation *operation = &net->operations[i];
         if (!(operation->calls = iso_new((size_t)operation->n_calls * sizeof *operation->calls + 1)))
-            return no_memory(f);
+            return iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
         operation->n_calls = 0;
     }
     for (int c = 0; c < net->n_calls; c++) {
@@ -447,7 +437,7 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
     net->inputs = iso_new((size_t)f->n_given * sizeof *net->inputs + 1);
     net->outputs = iso_new((size_t)count * sizeof *net->outputs + 1);
     if (!make_tables(f) || !net->inputs || !net->outputs)
-        return no_memory(f);
+        return iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
     note_layers(f);
     for (; net->n_outputs < count; net->n_outputs++) {
         iso_layer_call_output *output = &net->outputs[net->n_outputs];
@@ -462,7 +452,7 @@ static iso_status find(finder *f, iso_tensor *const *outputs, int count)
     find_depths(f);
     for (; net->n_inputs < f->n_given; net->n_inputs++)
         if ((net->inputs[net->n_inputs].call = call_input(f, net->n_inputs)) < 0)
-            return no_memory(f);
+            return iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
     ISO_TRY(sort_operations(f));
     ISO_TRY(list_calls(f));
 done:

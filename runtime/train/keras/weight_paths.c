@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/layer.h"
@@ -52,49 +53,34 @@ static iso_status form(char text[PLACE], const char *format, ...)
 
 /* ---- the lists ---- */
 
-static iso_status no_memory(void)
-{
-    return iso_error(ISO_NO_MEMORY, "no memory for the places of a model's variables");
-}
-
-static bool make_room(void *list, int count, int *room, size_t size)
-{
-    void **array = list;
-    if (count < *room)
-        return true;
-    int wanted = *room ? *room * 2 : 32;
-    void *grown = iso_grow(*array, (size_t)count, (size_t)wanted, size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = wanted;
-    return true;
-}
+static const char PLACES[] = "the places of a model's variables";
 
 /* name NULL: none. */
 static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)
 {
-    if (!make_room(&out->groups, out->n_groups, &out->group_room, sizeof *out->groups))
-        return no_memory();
+    iso_status status = iso_list_reserve(out->groups, out->n_groups, 1, PLACES);
+    if (status != ISO_OK)
+        return status;
     iso_saved_group group = {iso_strdup(place), name ? iso_strdup(name) : NULL};
     out->groups[out->n_groups++] = group;
-    return group.place && (!name || group.name) ? ISO_OK : no_memory();
+    return group.place && (!name || group.name) ? ISO_OK : iso_no_memory(PLACES);
 }
 
 /* Takes over `constant`. path NULL: none. */
 static iso_status add_tensor(iso_weight_paths *out, const char *place, const char *path, iso_dtype dtype,
                              const iso_shape *shape, void *constant)
 {
-    int room = out->tensor_room;
-    if (!make_room(&out->tensors, out->n_tensors, &room, sizeof *out->tensors) ||
-        !make_room(&out->constant, out->n_tensors, &out->tensor_room, sizeof *out->constant)) {
+    iso_status status = iso_list_reserve(out->tensors, out->n_tensors, 1, PLACES);
+    if (status == ISO_OK)
+        status = iso_list_reserve(out->constant, out->n_tensors, 1, PLACES);
+    if (status != ISO_OK) {
         iso_free(constant);
-        return no_memory();
+        return status;
     }
     iso_saved_tensor tensor = {iso_strdup(place), path ? iso_strdup(path) : NULL, dtype, *shape};
     out->constant[out->n_tensors] = constant;
     out->tensors[out->n_tensors++] = tensor;
-    return tensor.place && (!path || tensor.path) ? ISO_OK : no_memory();
+    return tensor.place && (!path || tensor.path) ? ISO_OK : iso_no_memory(PLACES);
 }
 
 /* ---- layers ---- */
@@ -287,7 +273,7 @@ static iso_status add_network(finder *f, const iso_topology *net, const char *ba
     counter *counters = iso_new((size_t)(net->n_operations + 1) * sizeof *counters);
     int *chain = iso_new((size_t)net->n_calls * sizeof *chain + 1), length = 0;
     if (!counters || !chain)
-        status = no_memory();
+        status = iso_no_memory(PLACES);
     if (status == ISO_OK && sequential)
         for (int call = net->outputs[0].call; call >= 0; call = net->calls[call].from[0].call) {
             chain[length++] = net->calls[call].operation;
@@ -465,7 +451,7 @@ static iso_status make_tables(finder *f)
     f->own = iso_new(variables * sizeof *f->own + 1);
     f->trainables = iso_new(variables * sizeof *f->trainables + 1);
     if (!f->seen_layer || !f->seen_block || !f->by_path || !f->placed || !f->own || !f->trainables)
-        return no_memory();
+        return iso_no_memory(PLACES);
     for (size_t i = 0; i < variables; i++)
         f->by_path[i] =
             (iso_sorted_variable){iso_variable_path(iso_graph_variable(f->graph, (int)i)), (int)i};

@@ -13,7 +13,6 @@ typedef struct iso_weight_paths {
         *tensors;          /* every variable and slot once; no path: what Keras has and Isogrid does not */
     const void **constant; /* [n_tensors] of those without a path; else NULL */
     iso_saved_group *groups;
-    int tensor_room, group_room;
 } iso_weight_paths;
 
 /* The places of all of a model's variables, and where it is compiled of its optimizer's state:

@@ -10,9 +10,8 @@
 #include "runtime/session/session.h"
 #include "runtime/train/snapshot.h"
 
-/* What one rank has seen of a variable. */
 typedef struct range {
-    double least, greatest;
+    double least, minus_greatest; /* so that both become the least of all ranks */
 } range;
 
 typedef struct counts {
@@ -25,24 +24,23 @@ typedef struct maker {
     int n_variables;
     iso_histogram *list; /* [variables] */
     iso_state_shards shards;
-    size_t room; /* of `mine` and, for each rank, of `all`: bytes */
-    void *mine, *all;
+    range *range;   /* [variables] */
+    counts *counts; /* [variables] */
 } maker;
 
 static iso_status list_variables(maker *m)
 {
-    int all = iso_graph_variable_count(m->graph), ranks = iso_ranks(m->ctx);
+    int all = iso_graph_variable_count(m->graph);
     m->list = iso_new(((size_t)all + 1) * sizeof *m->list);
     for (int i = 0; m->list && i < all; i++) {
         const char *path = iso_variable_path(iso_graph_variable(m->graph, i));
         if (!iso_path_below_optimizer(path))
             m->list[m->n_variables++].path = path;
     }
-    m->room = ((size_t)m->n_variables + 1) * sizeof(counts);
-    m->mine = iso_new(m->room);
-    m->all = iso_new((size_t)ranks * m->room);
-    if (!m->list || !m->mine || !m->all)
-        return iso_error(ISO_NO_MEMORY, "no memory for histograms of %d variables on %d ranks", all, ranks);
+    m->range = iso_new(((size_t)all + 1) * sizeof *m->range);
+    m->counts = iso_new(((size_t)all + 1) * sizeof *m->counts);
+    if (!m->list || !m->range || !m->counts)
+        return iso_no_memory("histograms of %d variables", all);
     return iso_graph_shards(m->graph, &m->shards);
 }
 
@@ -73,28 +71,22 @@ static void each_finite(maker *m, void (*visit)(maker *m, int variable, double v
 
 static void widen(maker *m, int variable, double value)
 {
-    range *seen = &((range *)m->mine)[variable];
-    seen->least = value < seen->least ? value : seen->least;
-    seen->greatest = value > seen->greatest ? value : seen->greatest;
+    range *seen = &m->range[variable];
+    seen->least = fmin(seen->least, value);
+    seen->minus_greatest = fmin(seen->minus_greatest, -value);
 }
 
 static iso_status find_ranges(maker *m)
 {
-    range *mine = m->mine, *all = m->all;
     for (int v = 0; v < m->n_variables; v++)
-        mine[v] = (range){INFINITY, -INFINITY};
+        m->range[v] = (range){INFINITY, INFINITY};
     each_finite(m, widen);
-    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->n_variables * sizeof *mine, all);
+    iso_status status = iso_all_reduce(m->ctx, ISO_REDUCE_MIN, ISO_F64, m->range, 2 * (size_t)m->n_variables);
     for (int v = 0; status == ISO_OK && v < m->n_variables; v++) {
-        range seen = {INFINITY, -INFINITY};
-        for (int r = 0; r < iso_ranks(m->ctx); r++) {
-            const range *theirs = &all[r * m->n_variables + v]; /* upside down where they have nothing */
-            seen.least = fmin(seen.least, theirs->least);
-            seen.greatest = fmax(seen.greatest, theirs->greatest);
-        }
-        bool any = isfinite(seen.least) && isfinite(seen.greatest);
+        range seen = m->range[v];
+        bool any = isfinite(seen.least);
         m->list[v].least = any ? seen.least : 0;
-        m->list[v].greatest = any ? seen.greatest : 0;
+        m->list[v].greatest = any ? -seen.minus_greatest : 0;
     }
     return status;
 }
@@ -110,19 +102,16 @@ static int bucket_of(const iso_histogram *histogram, double value)
 
 static void count(maker *m, int variable, double value)
 {
-    ((counts *)m->mine)[variable].count[bucket_of(&m->list[variable], value)]++;
+    m->counts[variable].count[bucket_of(&m->list[variable], value)]++;
 }
 
 static iso_status add_counts(maker *m)
 {
-    counts *mine = m->mine, *all = m->all;
-    memset(mine, 0, m->room);
     each_finite(m, count);
-    iso_status status = iso_gather_all(m->ctx, mine, (size_t)m->n_variables * sizeof *mine, all);
+    iso_status status = iso_all_reduce(m->ctx, ISO_REDUCE_SUM, ISO_F64, m->counts,
+                                       ISO_HISTOGRAM_BUCKETS * (size_t)m->n_variables);
     for (int v = 0; status == ISO_OK && v < m->n_variables; v++)
-        for (int r = 0; r < iso_ranks(m->ctx); r++)
-            for (int b = 0; b < ISO_HISTOGRAM_BUCKETS; b++)
-                m->list[v].count[b] += all[r * m->n_variables + v].count[b];
+        memcpy(m->list[v].count, m->counts[v].count, sizeof m->list[v].count);
     return status;
 }
 
@@ -139,7 +128,7 @@ iso_status iso_graph_histograms(iso_graph *graph, iso_histogram **list, int *cou
 done:
     iso_state_shards_free(&m.shards);
     iso_free(m.list);
-    iso_free(m.mine);
-    iso_free(m.all);
+    iso_free(m.range);
+    iso_free(m.counts);
     return status;
 }
