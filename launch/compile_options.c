@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/train_impl.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/train/loss.h"
 
 static bool clips(const iso_train_options *options)
@@ -133,14 +134,15 @@ iso_status iso_compile_options_check(const iso_train_options *options, const iso
 
 iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile)
 {
-    iso_optimizer known;
-    if (!compile->optimizer.rule || iso_optimizer_find(compile->optimizer.rule, &known) == ISO_OK)
+    iso_text names = {0};
+    if (!compile->optimizer.rule || iso_optimizer_rule_find(compile->optimizer.rule))
         return ISO_OK;
-    return iso_error(
-        ISO_INVALID,
-        "--optimizer is missing: the optimizer %s is not supported; there are: sgd, rmsprop, adam, "
-        "adamw, adagrad",
-        compile->optimizer.rule);
+    iso_row_add_names(iso_optimizer_rows, false, &names);
+    iso_status status =
+        iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported; there are: %s",
+                  compile->optimizer.rule, iso_text_get(&names));
+    iso_text_free(&names);
+    return status;
 }
 
 iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile)

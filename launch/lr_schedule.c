@@ -4,33 +4,30 @@
 
 #include "launch/settings.h"
 #include "launch/train_options.h"
+#include "runtime/graph/schedules/rule.h"
 
 static const char option[] = "schedule";
 
-static iso_status read_exponential(const char *whole, const char *rest, iso_schedule *schedule)
+/* The settings of the row after the first, which is the optimizer's learning rate. */
+static iso_status read_settings(const iso_schedule_rule *rule, const char *whole, const char *rest,
+                                iso_schedule *schedule)
 {
-    iso_named_value settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
-                                  {.name = "decay_rate", .real = &schedule->rate},
-                                  {.name = "staircase", .flag = &schedule->staircase}};
-    schedule->kind = ISO_SCHEDULE_EXPONENTIAL;
-    return iso_settings_read(option, whole, rest, settings, 3, 2);
-}
-
-static iso_status read_cosine(const char *whole, const char *rest, iso_schedule *schedule)
-{
-    iso_named_value settings[] = {{.name = "decay_steps", .count = &schedule->decay_steps},
-                                  {.name = "alpha", .real = &schedule->alpha},
-                                  {.name = "warmup_steps", .count = &schedule->warmup_steps},
-                                  {.name = "warmup_target", .real = &schedule->warmup_target}};
-    schedule->kind = ISO_SCHEDULE_COSINE;
-    return iso_settings_read(option, whole, rest, settings, 4, 1);
+    iso_named_value values[ISO_MAX_SCHEDULE_SETTINGS] = {{0}};
+    int count = 0;
+    for (const iso_setting *s = rule->row.setting; s && s[count + 1].name; count++) {
+        void *member = (char *)schedule + s[count + 1].offset;
+        values[count].name = s[count + 1].name;
+        values[count].flag = s[count + 1].kind == ISO_SETTING_FLAG ? member : NULL;
+        values[count].count = s[count + 1].kind == ISO_SETTING_COUNT ? member : NULL;
+        values[count].real = values[count].flag || values[count].count ? NULL : member;
+    }
+    return iso_settings_read(option, whole, rest, values, count, rule->needed);
 }
 
 static iso_status read_piecewise(const char *whole, const char *rest, iso_schedule *schedule)
 {
     char boundary[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
     iso_status status = ISO_OK;
-    schedule->kind = ISO_SCHEDULE_PIECEWISE;
     while (*rest) {
         int n = schedule->n_boundaries;
         if (n == ISO_MAX_PIECES)
@@ -51,28 +48,19 @@ done:
 
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
 {
-    static const char *const names[] = {"constant", "exponential", "cosine", "piecewise"};
     iso_schedule read = {0};
-    iso_status status;
+    const iso_row *row;
+    char kind[ISO_LONGEST_SETTING];
     size_t length = strcspn(text, ":");
     const char *rest = text + length + (text[length] == ':');
-    char kind[ISO_LONGEST_SETTING];
     snprintf(kind, sizeof kind, "%.*s",
              (int)(length < ISO_LONGEST_SETTING ? length : ISO_LONGEST_SETTING - 1), text);
-    if (!strcmp(kind, "constant") && !*rest) {
-        status = ISO_OK;
-    } else if (!strcmp(kind, "exponential")) {
-        status = read_exponential(text, rest, &read);
-    } else if (!strcmp(kind, "cosine")) {
-        status = read_cosine(text, rest, &read);
-    } else if (!strcmp(kind, "piecewise")) {
-        status = read_piecewise(text, rest, &read);
-    } else {
-        iso_text near = {0};
-        iso_text_add_nearest(&near, kind, names, 4);
-        status = iso_error(ISO_INVALID, "--schedule '%s': unknown schedule%s", text, iso_text_get(&near));
-        iso_text_free(&near);
-    }
+    iso_status status = iso_row_find(iso_schedule_rows, "schedule", kind, &row);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--schedule '%s': ", text);
+    const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;
+    read.kind = rule->kind;
+    status = rule->piecewise ? read_piecewise(text, rest, &read) : read_settings(rule, text, rest, &read);
     if (status == ISO_OK)
         *schedule = read;
     return status;

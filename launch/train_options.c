@@ -10,7 +10,15 @@ static const double many =
 static const char *const precisions[] = {"float32", "float64", NULL};
 static const char *const drivers[] = {"direct", "mpio", NULL};
 static const char *const failures[] = {"warn", "stop", NULL};
-static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad", NULL};
+static const char *const optimizers[] = {
+#define OPTIMIZER(name) #name,
+#include "runtime/graph/optimizers/list.h"
+    NULL,
+};
+static const char schedules[] = /* each after "; " */
+#define SCHEDULE(name, settings) "; " #name settings
+#include "runtime/graph/schedules/list.h"
+    ;
 
 /* Rows: member, name, what the help calls the value, limits or choices, help. */
 #define ROW(kind, member, name, value, help, low, high, choices)                                             \
@@ -69,10 +77,7 @@ static const iso_argument table[] = {
     FLAG(drop_remainder, "drop-remainder", "leave out a last batch that is not full"),
     CHOICE(optimizer, "optimizer", "NAME", optimizers, "default: the model's own"),
     REAL(learning_rate, "learning-rate", "R", 0, 1e9, "default: the optimizer's own"),
-    TEXT(schedule, "schedule", "SCHEDULE",
-         "constant; exponential:decay_steps=1000,decay_rate=0.9,staircase=1; "
-         "cosine:decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01; "
-         "piecewise:1000=0.01,2000=0.001"),
+    TEXT(schedule, "schedule", "SCHEDULE", schedules + 2),
     REAL(weight_decay, "weight-decay", "R", 0, 1e9,
          "decoupled, for any optimizer; default: the optimizer's own"),
     REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the greatest norm of each variable's gradient"),

@@ -7,6 +7,8 @@
 #include "models/keras/keras_impl.h"
 #include "runtime/base/options.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/train/loss.h"
 
 /* ---- optimizers ---- */
@@ -59,24 +61,24 @@ static int64_t steps(const iso_layer_config *config, const char *key)
 static bool read_schedule(const iso_layer_config *outer, const iso_layer_config *config,
                           iso_schedule *schedule)
 {
-    double rate = number(config, "initial_learning_rate", 0);
-    if (strcmp(config->type, "ExponentialDecay") == 0)
-        *schedule = iso_exponential_decay(rate, steps(config, "decay_steps"), number(config, "decay_rate", 0),
-                                          number(config, "staircase", 0) != 0);
-    else if (strcmp(config->type, "CosineDecay") == 0)
-        *schedule =
-            iso_cosine_decay(.initial_learning_rate = rate, .decay_steps = steps(config, "decay_steps"),
-                             .alpha = number(config, "alpha", 0),
-                             .warmup_target = number(config, "warmup_target", 0),
-                             .warmup_steps = steps(config, "warmup_steps"));
-    else if (strcmp(config->type, "PiecewiseConstantDecay") == 0)
+    const iso_row *row = config->type ? iso_row_of_keras(iso_schedule_rows, config->type) : NULL;
+    const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;
+    iso_text classes = {0};
+    if (rule && rule->piecewise)
         return piecewise(config, schedule);
-    else {
-        outer->refuse(outer, "learning_rate",
-                      "a number, ExponentialDecay, CosineDecay, PiecewiseConstantDecay");
-        return false;
+    for (const iso_setting *s = rule ? row->setting : NULL; s && s->name; s++)
+        iso_setting_set(s, schedule,
+                        s->kind == ISO_SETTING_COUNT ? (double)steps(config, s->name)
+                                                     : number(config, s->name, s->fallback));
+    if (rule) {
+        schedule->kind = rule->kind;
+        return true;
     }
-    return true;
+    iso_text_add(&classes, "a number, ");
+    iso_row_add_names(iso_schedule_rows, true, &classes);
+    outer->refuse(outer, "learning_rate", iso_text_get(&classes));
+    iso_text_free(&classes);
+    return false;
 }
 
 /* What all optimizers have. */
@@ -98,68 +100,31 @@ static void read_common(const iso_layer_config *config, iso_optimizer *optimizer
     number(config, "ema_overwrite_frequency", 0);
 }
 
-/* The rule's own settings, by their names in Keras, with its defaults; NULL ends. */
-static const struct {
-    const char *keras, *rule;
-    struct {
-        const char *key;
-        int place;
-        double default_value;
-    } own[5];
-} rules[] = {
-    {"SGD", "sgd", {{"momentum", ISO_SGD_MOMENTUM, 0}, {"nesterov", ISO_SGD_NESTEROV, 0}}},
-    {"RMSprop",
-     "rmsprop",
-     {{"rho", ISO_RMSPROP_RHO, 0.9},
-      {"momentum", ISO_RMSPROP_MOMENTUM, 0},
-      {"epsilon", ISO_RMSPROP_EPSILON, 1e-7},
-      {"centered", ISO_RMSPROP_CENTERED, 0}}},
-    {"Adam",
-     "adam",
-     {{"beta_1", ISO_ADAM_BETA_1, 0.9},
-      {"beta_2", ISO_ADAM_BETA_2, 0.999},
-      {"epsilon", ISO_ADAM_EPSILON, 1e-7},
-      {"amsgrad", ISO_ADAM_AMSGRAD, 0}}},
-    {"AdamW",
-     "adamw",
-     {{"beta_1", ISO_ADAM_BETA_1, 0.9},
-      {"beta_2", ISO_ADAM_BETA_2, 0.999},
-      {"epsilon", ISO_ADAM_EPSILON, 1e-7},
-      {"amsgrad", ISO_ADAM_AMSGRAD, 0}}},
-    {"Adagrad",
-     "adagrad",
-     {{"initial_accumulator_value", ISO_ADAGRAD_INITIAL, 0.1}, {"epsilon", ISO_ADAGRAD_EPSILON, 1e-7}}},
-};
-enum { RULES = sizeof rules / sizeof rules[0] };
-
 static iso_status unknown_optimizer(const iso_keras_reader *reader, const char *type)
 {
     iso_text text = {0};
-    for (int i = 0; i < RULES; i++)
-        iso_text_add(&text, "%s%s", i ? ", " : "", rules[i].keras);
+    iso_row_add_names(iso_optimizer_rows, true, &text);
     iso_status status = iso_keras_refuse(reader, "the optimizer %.80s is not supported; there are: %s", type,
                                          iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }
 
-static iso_status read_rule(const iso_layer_config *config, int rule, iso_optimizer *optimizer)
+static iso_status read_rule(const iso_layer_config *config, const iso_row *row, iso_optimizer *optimizer)
 {
-    iso_status status = iso_optimizer_find(rules[rule].rule, optimizer);
-    for (int i = 0; status == ISO_OK && rules[rule].own[i].key; i++)
-        optimizer->hyper[rules[rule].own[i].place] =
-            number(config, rules[rule].own[i].key, rules[rule].own[i].default_value);
+    iso_status status = iso_optimizer_find(row->name, optimizer);
+    for (int i = 0; status == ISO_OK && row->setting[i].name; i++)
+        optimizer->hyper[i] = number(config, iso_setting_keras(&row->setting[i]), row->setting[i].fallback);
     if (status == ISO_OK)
         read_common(config, optimizer);
     return status;
 }
 
-static int find_rule(const char *type)
+/* By its class, or as a text: the class in lower case. */
+static const iso_row *find_optimizer(const char *type)
 {
-    for (int i = 0; i < RULES; i++)
-        if (strcmp(rules[i].keras, type) == 0 || strcmp(rules[i].rule, type) == 0)
-            return i;
-    return -1;
+    const iso_row *row = iso_row_of_keras(iso_optimizer_rows, type);
+    return row ? row : iso_row_of(iso_optimizer_rows, type);
 }
 
 static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, iso_optimizer *optimizer)
@@ -168,16 +133,16 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
     const char *type = json_is_string(value) ? json_string_value(value) : iso_keras_class(value, &custom);
     iso_keras_arguments arguments = {
         .reader = reader, .members = json_object_get(value, "config"), .config.type = type};
-    int rule = type && !custom ? find_rule(type) : -1;
+    const iso_row *row = type && !custom ? find_optimizer(type) : NULL;
     iso_optimizer read = {0};
     if (custom)
         return iso_keras_refuse(reader, "the optimizer %.80s is the user's own, not Keras's", type);
-    if (rule < 0)
+    if (!row)
         return unknown_optimizer(reader, type ? type : "?");
     iso_status status = iso_keras_arguments_begin(&arguments);
     if (status != ISO_OK)
         return status;
-    status = iso_keras_arguments_end(&arguments, read_rule(&arguments.config, rule, &read));
+    status = iso_keras_arguments_end(&arguments, read_rule(&arguments.config, row, &read));
     if (status == ISO_OK)
         status = iso_optimizer_check(&read);
     if (status == ISO_OK)

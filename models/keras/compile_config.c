@@ -3,6 +3,8 @@
 
 #include "models/keras/writer_impl.h"
 #include "runtime/base/log.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/session/session.h"
 #include "runtime/train/loss.h"
 
@@ -20,74 +22,27 @@ static json_t *piecewise(const iso_schedule *schedule)
         json_array_append_new(boundaries, json_integer(schedule->boundaries[i]));
     for (int i = 0; i <= schedule->n_boundaries; i++)
         json_array_append_new(values, json_real(schedule->value[i]));
-    return json_pack("{s: o, s: o, s: s}", "boundaries", boundaries, "values", values, "name",
-                     "PiecewiseConstant");
+    return json_pack("{s: o, s: o}", "boundaries", boundaries, "values", values);
 }
 
-static json_t *schedule_json(const iso_schedule *s)
+static json_t *schedule_json(const iso_schedule *schedule)
 {
-    static const char module[] = "keras.optimizers.schedules";
-    if (s->kind == ISO_SCHEDULE_EXPONENTIAL)
-        return iso_keras_object(module, "ExponentialDecay",
-                                json_pack("{s: f, s: I, s: f, s: b, s: s}", "initial_learning_rate",
-                                          s->initial, "decay_steps", (json_int_t)s->decay_steps, "decay_rate",
-                                          s->rate, "staircase", s->staircase, "name", "ExponentialDecay"));
-    if (s->kind == ISO_SCHEDULE_PIECEWISE)
-        return iso_keras_object(module, "PiecewiseConstantDecay", piecewise(s));
-    return iso_keras_object(module, "CosineDecay",
-                            json_pack("{s: f, s: I, s: f, s: s, s: o, s: I}", "initial_learning_rate",
-                                      s->initial, "decay_steps", (json_int_t)s->decay_steps, "alpha",
-                                      s->alpha, "name", "CosineDecay", "warmup_target",
-                                      s->warmup_steps ? json_real(s->warmup_target) : json_null(),
-                                      "warmup_steps", (json_int_t)s->warmup_steps));
+    const iso_schedule_rule *rule = iso_schedule_rule_of(schedule);
+    json_t *config = rule->piecewise ? piecewise(schedule) : json_object();
+    for (const iso_setting *s = rule->row.setting; s && s->name; s++)
+        json_object_set_new(config, s->name, iso_setting_json(s, iso_setting_get(s, schedule)));
+    json_object_set_new(config, "name", json_string(rule->titled ? rule->titled : rule->row.keras));
+    return iso_keras_object("keras.optimizers.schedules", rule->row.keras, config);
 }
 
-/* A rule's own settings: their names in Keras and places in `hyper`. */
-typedef struct setting {
-    const char *name;
-    int place;
-    bool flag;
-} setting;
-
-static const struct {
-    const char *rule, *type, *name;
-    setting own[5];
-} optimizers[] = {
-    {"sgd", "SGD", "sgd", {{"momentum", ISO_SGD_MOMENTUM, false}, {"nesterov", ISO_SGD_NESTEROV, true}}},
-    {"rmsprop",
-     "RMSprop",
-     "rm_sprop",
-     {{"rho", ISO_RMSPROP_RHO, false},
-      {"momentum", ISO_RMSPROP_MOMENTUM, false},
-      {"epsilon", ISO_RMSPROP_EPSILON, false},
-      {"centered", ISO_RMSPROP_CENTERED, true}}},
-    {"adam",
-     "Adam",
-     "adam",
-     {{"beta_1", ISO_ADAM_BETA_1, false},
-      {"beta_2", ISO_ADAM_BETA_2, false},
-      {"epsilon", ISO_ADAM_EPSILON, false},
-      {"amsgrad", ISO_ADAM_AMSGRAD, true}}},
-    {"adamw",
-     "AdamW",
-     "adam_w",
-     {{"beta_1", ISO_ADAM_BETA_1, false},
-      {"beta_2", ISO_ADAM_BETA_2, false},
-      {"epsilon", ISO_ADAM_EPSILON, false},
-      {"amsgrad", ISO_ADAM_AMSGRAD, true}}},
-    {"adagrad",
-     "Adagrad",
-     "adagrad",
-     {{"initial_accumulator_value", ISO_ADAGRAD_INITIAL, false}, {"epsilon", ISO_ADAGRAD_EPSILON, false}}},
-};
-
-static json_t *common_settings(const iso_optimizer *o, const char *name)
+static json_t *common_settings(const iso_optimizer *o, const iso_optimizer_rule *rule)
 {
+    char name[64];
+    iso_text_snake_case(rule->row.keras, name, sizeof name);
     json_t *rate =
         o->schedule.kind == ISO_SCHEDULE_CONSTANT ? json_real(o->learning_rate) : schedule_json(&o->schedule);
-    /* AdamW must have a number */
-    json_t *decay =
-        strcmp(o->rule, "adamw") == 0 ? json_real(o->weight_decay) : number_or_null(o->weight_decay);
+    /* where there is decay by default there must be a number */
+    json_t *decay = rule->weight_decay != 0 ? json_real(o->weight_decay) : number_or_null(o->weight_decay);
     return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: b, s: f, s: n, s: n, s: o}", "name", name,
                      "learning_rate", rate, "weight_decay", decay, "clipnorm", number_or_null(o->clip_norm),
                      "global_clipnorm", number_or_null(o->global_clip_norm), "clipvalue",
@@ -98,17 +53,13 @@ static json_t *common_settings(const iso_optimizer *o, const char *name)
 
 static json_t *optimizer_json(const iso_optimizer *optimizer)
 {
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
-        if (strcmp(optimizers[i].rule, optimizer->rule) != 0)
-            continue;
-        json_t *config = common_settings(optimizer, optimizers[i].name);
-        for (const setting *own = optimizers[i].own; config && own->name; own++)
-            json_object_set_new(config, own->name,
-                                own->flag ? json_boolean(optimizer->hyper[own->place] != 0)
-                                          : json_real(optimizer->hyper[own->place]));
-        return iso_keras_object("keras.optimizers", optimizers[i].type, config);
-    }
-    return NULL;
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
+    const iso_setting *own = rule->row.setting;
+    json_t *config = common_settings(optimizer, rule);
+    for (int i = 0; config && own[i].name; i++)
+        json_object_set_new(config, iso_setting_keras(&own[i]),
+                            iso_setting_json(&own[i], optimizer->hyper[i]));
+    return iso_keras_object("keras.optimizers", rule->row.keras, config);
 }
 
 /* ---- losses and metrics ---- */

@@ -30,6 +30,22 @@ void iso_json_add(iso_text *text, const json_t *value, size_t flags)
     free(dumped);
 }
 
+json_t *iso_setting_json(const iso_setting *setting, double value)
+{
+    switch (setting->kind) {
+    case ISO_SETTING_REAL:
+        return json_real(value);
+    case ISO_SETTING_OPTIONAL:
+        return value == 0 ? json_null() : json_real(value);
+    case ISO_SETTING_COUNT:
+    case ISO_SETTING_INT:
+        return json_integer((json_int_t)value);
+    case ISO_SETTING_FLAG:
+        break;
+    }
+    return json_boolean(value != 0);
+}
+
 void iso_json_add_text(iso_text *text, const char *value)
 {
     iso_text_add(text, "\"");

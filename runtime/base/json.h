@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "runtime/base/row.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
@@ -15,6 +16,8 @@
 void iso_json_add(iso_text *text, const json_t *value, size_t flags);
 /* A number as a value. JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
 json_t *iso_json_number(double value);
+/* The value of a setting: a real, an integer, a boolean or null. */
+json_t *iso_setting_json(const iso_setting *setting, double value);
 /* For texts that are written piece by piece: adds a number, likewise. */
 void iso_json_add_number(iso_text *text, double value);
 /* And a text in quotes, with what JSON wants escaped. Bytes that are no UTF-8 stay as they are. */

@@ -1,12 +1,10 @@
 #include "runtime/base/row.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "runtime/base/options.h"
-#include "runtime/base/text.h"
 
 const char *iso_setting_keras(const iso_setting *setting)
 {
@@ -18,6 +16,7 @@ double iso_setting_get(const iso_setting *setting, const void *values)
     const char *member = (const char *)values + setting->offset;
     switch (setting->kind) {
     case ISO_SETTING_REAL:
+    case ISO_SETTING_OPTIONAL:
         return *(const double *)(const void *)member;
     case ISO_SETTING_COUNT:
         return (double)*(const int64_t *)(const void *)member;
@@ -45,6 +44,7 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
     char *member = (char *)values + setting->offset;
     switch (setting->kind) {
     case ISO_SETTING_REAL:
+    case ISO_SETTING_OPTIONAL:
         *(double *)(void *)member = value;
         break;
     case ISO_SETTING_COUNT:
@@ -56,6 +56,17 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
     case ISO_SETTING_FLAG:
         *(bool *)member = value != 0;
         break;
+    }
+}
+
+void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text)
+{
+    const char *comma = "";
+    for (; *rows; rows++) {
+        const char *name = keras ? (*rows)->keras : (*rows)->name;
+        if (name)
+            iso_text_add(text, "%s%s", comma, name);
+        comma = name ? ", " : comma;
     }
 }
 

@@ -5,9 +5,11 @@
 #ifndef ISO_BASE_ROW_H
 #define ISO_BASE_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,10 +17,11 @@ extern "C" {
 
 /* The type of the struct member that holds a setting. */
 typedef enum iso_setting_kind {
-    ISO_SETTING_REAL,  /* double */
-    ISO_SETTING_COUNT, /* int64_t */
-    ISO_SETTING_INT,   /* int */
-    ISO_SETTING_FLAG,  /* bool */
+    ISO_SETTING_REAL,     /* double */
+    ISO_SETTING_OPTIONAL, /* double; 0: none, which is null in Keras's files */
+    ISO_SETTING_COUNT,    /* int64_t */
+    ISO_SETTING_INT,      /* int */
+    ISO_SETTING_FLAG,     /* bool */
 } iso_setting_kind;
 
 /* A number that can be set, and the member of a struct that holds it. */
@@ -29,6 +32,12 @@ typedef struct iso_setting {
     double fallback;   /* the value where nothing is set, which is Keras's default */
     const char *keras; /* what Keras calls it; NULL: by the same name */
 } iso_setting;
+
+/* A setting that has the name of its member. kind: REAL, OPTIONAL, COUNT, INT or FLAG. */
+#define ISO_SETTING(type, kind, member, fallback)                                                            \
+    {                                                                                                        \
+#member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL                                  \
+    }
 
 /* The name in Keras's files. */
 const char *iso_setting_keras(const iso_setting *setting);
@@ -47,6 +56,8 @@ typedef struct iso_row {
     const iso_setting *setting; /* ends with a name of NULL; NULL: no settings */
 } iso_row;
 
+/* Adds the names, or those of Keras's classes, separated by ", ". */
+void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text);
 /* The row of this name; NULL where there is none. */
 const iso_row *iso_row_of(const iso_row *const *rows, const char *name);
 /* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL where there is none. */

@@ -4,7 +4,7 @@
 
 #include "runtime/base/table.h"
 #include "runtime/graph/ops/list.h"
-#include "runtime/graph/optimizer.h"
+#include "runtime/graph/optimizers/rule.h"
 
 struct iso_variable {
     iso_graph *graph;

@@ -1,7 +1,12 @@
-/* Optimizers as data, and the update of variables by them. */
+/* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3, as data, and the update of
+ * variables by them. iso_compile() and iso_minimize() take them. Zero means Keras's default, ISO_ZERO the number zero.
+ *
+ * The rows behind them are in graph/optimizers and graph/schedules. A new one is a file there, a line in list.h, and its
+ * struct of options and macro below. */
 #ifndef ISO_GRAPH_OPTIMIZER_H
 #define ISO_GRAPH_OPTIMIZER_H
 
+#include "runtime/base/options.h"
 #include "runtime/graph/graph.h"
 
 #ifdef __cplusplus
@@ -26,19 +31,13 @@ typedef struct iso_schedule {
     double value[ISO_MAX_PIECES + 1];
 } iso_schedule;
 
-/* The places of a rule's own settings in iso_optimizer.hyper. */
-enum { ISO_SGD_MOMENTUM, ISO_SGD_NESTEROV };
-enum { ISO_RMSPROP_RHO, ISO_RMSPROP_MOMENTUM, ISO_RMSPROP_EPSILON, ISO_RMSPROP_CENTERED };
-enum { ISO_ADAM_BETA_1, ISO_ADAM_BETA_2, ISO_ADAM_EPSILON, ISO_ADAM_AMSGRAD }; /* of "adam" and "adamw" */
-enum { ISO_ADAGRAD_INITIAL, ISO_ADAGRAD_EPSILON };
-
-/* Plain data: an optimizer and its settings, all filled in (iso_adam() and kin in runtime/train do that). */
+/* Plain data: an optimizer and its settings, all filled in (iso_adam() and the others do that). */
 typedef struct iso_optimizer {
     const char
         *rule; /* "sgd", "rmsprop", "adam", "adamw", "adagrad"; NULL: Keras's default of compile, rmsprop */
     double learning_rate;
     iso_schedule schedule;
-    double hyper[ISO_MAX_HYPER]; /* the rule's own: see its row in optimizers.c */
+    double hyper[ISO_MAX_HYPER]; /* the rule's own, in the order of its options */
     double weight_decay;         /* decoupled, as Keras 3 has it for every optimizer; 0: none */
     const char *no_decay; /* names separated by commas: variables whose path contains one are not decayed;
                              lent; NULL: none */
@@ -46,28 +45,112 @@ typedef struct iso_optimizer {
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
 } iso_optimizer;
 
-/* What a rule is. A row of the list in graph/ops/optimizers.c, which says what its slots and hyper hold. */
-typedef struct iso_optimizer_rule {
-    const char *name;
-    /* How many slots; their names ("momentum", "velocity") and initial values, in the kernel's order. */
-    int (*slots)(const iso_optimizer *optimizer, const char **names, double *initial);
-    /* hyper[0..] for the kernel in the step that follows `updates` completed ones; rate: of this step. */
-    void (*prepare)(const iso_optimizer *optimizer, iso_dtype dtype, int64_t updates, double rate,
-                    double *hyper);
-} iso_optimizer_rule;
-/* NULL where there is none of that name; a NULL name is Keras's default, rmsprop. */
-ISO_API const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
+/* What every optimizer's options have.
+ *   schedule: instead of a learning rate
+ *   weight_decay: decoupled: variable -= variable * weight_decay * learning rate, before the step
+ *   no_decay: names separated by commas: variables whose path contains one of them are not decayed
+ *     ("bias,gamma"); lent
+ *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each element): at most one
+ *   accumulation: gradients of so many steps are averaged before one update */
+#define ISO_OPTIMIZER_OPTIONS                                                                                \
+    iso_schedule schedule;                                                                                   \
+    double weight_decay;                                                                                     \
+    const char *no_decay;                                                                                    \
+    double clip_norm, global_clip_norm, clip_value;                                                          \
+    int accumulation
+
+typedef struct iso_sgd_options {
+    char begin_;
+    double learning_rate; /* 0.01 */
+    double momentum;      /* 0 */
+    bool nesterov;
+    ISO_OPTIMIZER_OPTIONS;
+} iso_sgd_options;
+ISO_API iso_optimizer iso_sgd_with(const iso_sgd_options *options, size_t size);
+#define iso_sgd(...) iso_sgd_with(&(iso_sgd_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_sgd_options))
+
+typedef struct iso_rmsprop_options {
+    char begin_;
+    double learning_rate; /* 0.001 */
+    double rho;           /* 0.9 */
+    double momentum;      /* 0 */
+    double epsilon;       /* 1e-7 */
+    bool centered;
+    ISO_OPTIMIZER_OPTIONS;
+} iso_rmsprop_options;
+ISO_API iso_optimizer iso_rmsprop_with(const iso_rmsprop_options *options, size_t size);
+#define iso_rmsprop(...)                                                                                     \
+    iso_rmsprop_with(&(iso_rmsprop_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rmsprop_options))
+
+typedef struct iso_adam_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    bool amsgrad;
+    ISO_OPTIMIZER_OPTIONS; /* weight_decay of AdamW: 0.004 */
+} iso_adam_options;
+ISO_API iso_optimizer iso_adam_with(const iso_adam_options *options, size_t size);
+ISO_API iso_optimizer iso_adamw_with(const iso_adam_options *options, size_t size);
+#define iso_adam(...) iso_adam_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
+#define iso_adamw(...) iso_adamw_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
+
+typedef struct iso_adagrad_options {
+    char begin_;
+    double learning_rate;       /* 0.001 */
+    double initial_accumulator; /* 0.1 */
+    double epsilon;             /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_adagrad_options;
+ISO_API iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
+#define iso_adagrad(...)                                                                                     \
+    iso_adagrad_with(&(iso_adagrad_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adagrad_options))
+
+/* initial * rate ^ (iteration / decay_steps); with staircase the exponent is rounded down. */
+typedef struct iso_exponential_decay_options {
+    char begin_;
+    double initial_learning_rate;
+    int64_t decay_steps;
+    double decay_rate;
+    bool staircase;
+} iso_exponential_decay_options;
+ISO_API iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *options, size_t size);
+#define iso_exponential_decay(...)                                                                           \
+    iso_exponential_decay_with(&(iso_exponential_decay_options){.begin_ = 0, __VA_ARGS__},                   \
+                               sizeof(iso_exponential_decay_options))
+
+/* From initial_learning_rate linearly to warmup_target in warmup_steps (where these are given), then by half
+ * a cosine down to alpha times that rate in decay_steps. */
+typedef struct iso_cosine_decay_options {
+    char begin_;
+    double initial_learning_rate;
+    int64_t decay_steps;
+    double alpha;
+    double warmup_target;
+    int64_t warmup_steps;
+} iso_cosine_decay_options;
+ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
+#define iso_cosine_decay(...)                                                                                \
+    iso_cosine_decay_with(&(iso_cosine_decay_options){.begin_ = 0, __VA_ARGS__},                             \
+                          sizeof(iso_cosine_decay_options))
+
+/* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most
+ * ISO_MAX_PIECES. */
+ISO_API iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
+
+/* "sgd", "rmsprop", "adam", "adamw", "adagrad" with Keras's defaults; ISO_INVALID names those that there are.
+ */
+ISO_API iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
+ISO_API int iso_optimizer_count(void);
+/* NULL outside [0, count). */
+ISO_API const char *iso_optimizer_name(int index);
+/* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its
+ * value. */
+ISO_API iso_status iso_optimizer_check(const iso_optimizer *optimizer);
+
 /* The rate of the step that follows `iterations` completed ones. learning_rate: what the variable of that
  * name holds. */
 ISO_API double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
-
-/* The first places of the hyper that kernels get, of every rule; its own follow. */
-enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
-/* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type of the step
- * that follows `iterations` completed ones. False where this step only accumulates gradients: then no kernel
- * is to run. */
-ISO_API bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer,
-                                   iso_dtype dtype, int64_t iterations, double learning_rate, double *hyper);
 
 /* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
  * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's

@@ -70,25 +70,6 @@ void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, i
     *count = bucket->total - *begin < bucket->part ? bucket->total - *begin : bucket->part;
 }
 
-static bool same_schedule(const iso_schedule *a, const iso_schedule *b)
-{
-    return a->kind == b->kind && a->initial == b->initial && a->rate == b->rate && a->alpha == b->alpha &&
-           a->warmup_target == b->warmup_target && a->decay_steps == b->decay_steps &&
-           a->warmup_steps == b->warmup_steps && a->staircase == b->staircase &&
-           a->n_boundaries == b->n_boundaries &&
-           memcmp(a->boundaries, b->boundaries, sizeof a->boundaries) == 0 &&
-           memcmp(a->value, b->value, sizeof a->value) == 0;
-}
-
-static bool same_optimizer(const iso_optimizer *a, const iso_optimizer *b)
-{
-    return strcmp(a->rule, b->rule) == 0 && a->learning_rate == b->learning_rate &&
-           a->weight_decay == b->weight_decay && a->clip_norm == b->clip_norm &&
-           a->global_clip_norm == b->global_clip_norm && a->clip_value == b->clip_value &&
-           a->accumulation == b->accumulation && memcmp(a->hyper, b->hyper, sizeof a->hyper) == 0 &&
-           same_schedule(&a->schedule, &b->schedule);
-}
-
 static const iso_optimizer *optimizer_of(const iso_program_change *change)
 {
     return &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
@@ -100,7 +81,7 @@ static bool belongs(const iso_bucket *bucket, const iso_program *program, const 
            bucket->axes == program->values[change->value].layout.partial &&
            program->changes[bucket->members[0].change].apply->inputs[2] ==
                change->apply->inputs[2] && /* one count of iterations */
-           same_optimizer(bucket->optimizer, optimizer_of(change));
+           iso_optimizer_equal(bucket->optimizer, optimizer_of(change));
 }
 
 static iso_status find_bucket(const iso_program *program, const iso_program_change *change,

@@ -102,7 +102,7 @@ int iso_report_state_slots(const iso_bucket *bucket)
 {
     const char *names[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
-    return iso_optimizer_rule_find(bucket->optimizer->rule)->slots(bucket->optimizer, names, initial);
+    return iso_optimizer_slots(bucket->optimizer, names, initial);
 }
 
 /* Gradient, optimizer state, and who shares the update: the slots that hold one part of it, or, where it is

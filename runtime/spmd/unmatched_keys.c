@@ -160,7 +160,7 @@ static iso_status add_slots(path_list *list, const iso_program_change *change)
     if (!change->apply)
         return ISO_OK;
     const iso_optimizer *optimizer = &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
-    int count = iso_optimizer_rule_find(optimizer->rule)->slots(optimizer, name, initial);
+    int count = iso_optimizer_slots(optimizer, name, initial);
     for (int i = 0; i < count && status == ISO_OK; i++)
         status = add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, name[i]);
     return status == ISO_OK ? add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, "gradient")

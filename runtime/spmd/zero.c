@@ -115,8 +115,7 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
 {
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
-    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
-    int slots = rule->slots(optimizer, name, initial);
+    int slots = iso_optimizer_slots(optimizer, name, initial);
     iso_status status = lay_out_slot(distribution, variable, "gradient", layout);
     for (int i = 0; i < slots && status == ISO_OK; i++)
         status = lay_out_slot(distribution, variable, name[i], layout);

@@ -5,6 +5,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/exec/set_aside.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 #include "runtime/train/same_model_impl.h"
@@ -152,7 +153,7 @@ static iso_status build(iso_model *model, const iso_compile_options *options, is
     *update = iso_minimize(loss, optimizer);
     model->optimizer = optimizer;
     model->optimizer.no_decay = NULL; /* lent */
-    model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->name;
+    model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->row.name;
     for (int i = 0; i < model->n_outputs; i++)
         model->objective[i] = keep_objective(model->graph, iso_loss_graph_options(options, i));
     ISO_TRY(iso_graph_error(model->graph));

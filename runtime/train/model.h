@@ -8,10 +8,10 @@
 
 #include "runtime/base/batch.h"
 #include "runtime/exec/function.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/losses.h"
-#include "runtime/train/optimizers.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,6 +9,8 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/text.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/session/session.h"
 
 /* The model is described by the lines of one text, without pointers, which differ between ranks. */
@@ -57,50 +59,24 @@ static void add_schedule(iso_text *facts, const iso_schedule *schedule)
 {
     static const char of[] = "learning rate schedule";
     add_number(facts, of, "kind", schedule->kind);
-    add_number(facts, of, "initial", schedule->initial);
-    add_number(facts, of, "rate", schedule->rate);
-    add_number(facts, of, "alpha", schedule->alpha);
-    add_number(facts, of, "warmup_target", schedule->warmup_target);
-    add_number(facts, of, "decay_steps", (double)schedule->decay_steps);
-    add_number(facts, of, "warmup_steps", (double)schedule->warmup_steps);
-    add_number(facts, of, "staircase", schedule->staircase);
+    for (const iso_setting *member = iso_schedule_members; member->name; member++)
+        add_number(facts, of, member->name, iso_setting_get(member, schedule));
     for (int i = 0; i < schedule->n_boundaries; i++)
         add_number(facts, of, "boundary", (double)schedule->boundaries[i]);
     for (int i = 0; schedule->n_boundaries && i <= schedule->n_boundaries; i++)
         add_number(facts, of, "value", schedule->value[i]);
 }
 
-/* Keras's names of a rule's own settings, by their places in `hyper`; the number where there is none. */
-static void name_setting(const char *rule, int place, char *name, size_t size)
-{
-    static const struct {
-        const char *rule, *name[4];
-    } rules[] = {{"sgd", {"momentum", "nesterov"}},
-                 {"rmsprop", {"rho", "momentum", "epsilon", "centered"}},
-                 {"adam", {"beta_1", "beta_2", "epsilon", "amsgrad"}},
-                 {"adamw", {"beta_1", "beta_2", "epsilon", "amsgrad"}},
-                 {"adagrad", {"initial_accumulator_value", "epsilon"}}};
-    snprintf(name, size, "setting %d", place);
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (!strcmp(rules[i].rule, rule) && place < 4 && rules[i].name[place])
-            snprintf(name, size, "%s", rules[i].name[place]);
-}
-
 static void add_optimizer(iso_text *facts, const iso_optimizer *optimizer)
 {
-    char of[64], name[32];
+    const iso_setting *own = iso_optimizer_rule_find(optimizer->rule)->row.setting;
+    char of[64];
     snprintf(of, sizeof of, "optimizer %s", optimizer->rule);
     iso_text_add(facts, "%s\n", of);
-    add_number(facts, of, "learning_rate", optimizer->learning_rate);
-    add_number(facts, of, "weight_decay", optimizer->weight_decay);
-    add_number(facts, of, "clip_norm", optimizer->clip_norm);
-    add_number(facts, of, "global_clip_norm", optimizer->global_clip_norm);
-    add_number(facts, of, "clip_value", optimizer->clip_value);
-    add_number(facts, of, "accumulation", optimizer->accumulation);
-    for (int i = 0; i < ISO_MAX_HYPER; i++) {
-        name_setting(optimizer->rule, i, name, sizeof name);
-        add_number(facts, of, name, optimizer->hyper[i]);
-    }
+    for (const iso_setting *setting = iso_optimizer_settings; setting->name; setting++)
+        add_number(facts, of, setting->name, iso_setting_get(setting, optimizer));
+    for (int i = 0; own[i].name; i++)
+        add_number(facts, of, own[i].name, optimizer->hyper[i]);
     add_schedule(facts, &optimizer->schedule);
 }
 

@@ -8,6 +8,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/exec/value.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/train/loss.h"
 #include "runtime/train/state_impl.h"
 
@@ -92,14 +94,16 @@ json_t *iso_state_layouts(const iso_graph *graph)
     return object;
 }
 
+static void add_settings(json_t *object, const iso_setting *settings, const void *values)
+{
+    for (const iso_setting *s = settings; s->name; s++)
+        json_object_set_new(object, s->name, iso_setting_json(s, iso_setting_get(s, values)));
+}
+
 static json_t *schedule(const iso_schedule *schedule)
 {
-    static const char *const kinds[] = {"constant", "exponential", "cosine", "piecewise"};
-    json_t *object =
-        json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "kind", kinds[schedule->kind], "initial",
-                  schedule->initial, "rate", schedule->rate, "alpha", schedule->alpha, "warmup_target",
-                  schedule->warmup_target, "decay_steps", (json_int_t)schedule->decay_steps, "warmup_steps",
-                  (json_int_t)schedule->warmup_steps, "staircase", schedule->staircase);
+    json_t *object = json_pack("{s:s}", "kind", iso_schedule_rule_of(schedule)->row.name);
+    add_settings(object, iso_schedule_members, schedule);
     json_t *boundaries = json_array();
     for (int i = 0; i < schedule->n_boundaries; i++)
         json_array_append_new(boundaries, json_integer(schedule->boundaries[i]));
@@ -111,12 +115,9 @@ static json_t *schedule(const iso_schedule *schedule)
 
 json_t *iso_state_optimizer(const iso_optimizer *optimizer)
 {
-    json_t *object =
-        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i}", "rule", optimizer->rule, "learning_rate",
-                  optimizer->learning_rate, "weight_decay", optimizer->weight_decay, "clip_norm",
-                  optimizer->clip_norm, "global_clip_norm", optimizer->global_clip_norm, "clip_value",
-                  optimizer->clip_value, "accumulation", optimizer->accumulation);
+    json_t *object = json_pack("{s:s}", "rule", optimizer->rule);
     int settings = ISO_MAX_HYPER;
+    add_settings(object, iso_optimizer_settings, optimizer);
     while (settings > 0 && optimizer->hyper[settings - 1] == 0)
         settings--;
     json_object_set_new(object, "settings", numbers(optimizer->hyper, settings));

@@ -1,4 +1,5 @@
 /* The tensors of a model in files: what a checkpoint is to hold of it, and reading it back. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/session/session.h"
 #include "runtime/train/keras/weight_paths.h"
 #include "runtime/train/snapshot.h"
@@ -240,25 +242,23 @@ static bool is_optimizers(const char *place)
     return starts_with(place, "/optimizer/vars/");
 }
 
+/* Whether Keras has an optimizer of this name in snake case. */
+static bool is_class(const char *name)
+{
+    static const char *const others[] = {
+        "adamax", "ftrl",      "muon",    "loss_scale_optimizer", "schedule_free_adam_w",
+        "lamb",   "adafactor", "adadelta"};
+    bool found = iso_row_of_keras(iso_optimizer_rows, name) != NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        found = found || strcmp(others[i], name) == 0;
+    return found;
+}
+
 /* Whether optimizers of these names can be of one kind. Keras numbers them ("adam_1"), and users name them as
  * they like; but what is called as another of its classes is that. */
 static bool names_agree(const char *theirs, const char *ours)
 {
-    static const char *const classes[] = {"sgd",
-                                          "rm_sprop",
-                                          "adam",
-                                          "adam_w",
-                                          "adagrad",
-                                          "adamax",
-                                          "nadam",
-                                          "ftrl",
-                                          "lion",
-                                          "muon",
-                                          "loss_scale_optimizer",
-                                          "schedule_free_adam_w",
-                                          "lamb",
-                                          "adafactor",
-                                          "adadelta"};
+    char name[64];
     size_t length = strlen(theirs);
     while (length > 0 && theirs[length - 1] >= '0' && theirs[length - 1] <= '9')
         length--;
@@ -266,12 +266,8 @@ static bool names_agree(const char *theirs, const char *ours)
         length--;
     else
         length = strlen(theirs);
-    if (strlen(ours) == length && strncmp(theirs, ours, length) == 0)
-        return true;
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (strlen(classes[i]) == length && strncmp(theirs, classes[i], length) == 0)
-            return false;
-    return true;
+    snprintf(name, sizeof name, "%.*s", (int)length, theirs);
+    return strcmp(name, ours) == 0 || !is_class(name);
 }
 
 /* Whether the file has the state of such an optimizer as the model's: of that name (older Keras 3 wrote

@@ -2,11 +2,11 @@
 #ifndef ISO_TRAIN_TRAIN_H
 #define ISO_TRAIN_TRAIN_H
 
+#include "runtime/graph/optimizer.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/model.h"
-#include "runtime/train/optimizers.h"
 #include "runtime/train/progress.h"
 
 #endif

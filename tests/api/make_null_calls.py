@@ -26,7 +26,6 @@ POINTERS = {
     "iso_conv_geometry *": "&f->conv",
     "iso_pool_geometry *": "&f->pool",
     "iso_optimizer *": "&f->optimizer",
-    "iso_optimizer_rule *": "f->rule",
     "iso_loss *": "&f->loss",
     "iso_metric *": "&f->metric",
     "iso_mesh *": "f->mesh",
@@ -142,7 +141,7 @@ MAY_BE_NULL = {
     ("iso_model_set_trainable", "layer"), ("iso_graph_set_trainable", "name"),
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
-    ("iso_batch_norm_op", "beta"), ("iso_optimizer_rule_find", "name"), ("iso_reduce_loss", "weights"),
+    ("iso_batch_norm_op", "beta"), ("iso_reduce_loss", "weights"),
     ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"),
     ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }

@@ -71,7 +71,6 @@ typedef struct fixture {
     iso_saved_file *file;
     iso_keras_unpacked unpacked;
     iso_optimizer optimizer;
-    const iso_optimizer_rule *rule;
     iso_loss loss;
     iso_metric metric;
     const iso_builtin_model *builtin;
@@ -237,7 +236,6 @@ static void set_up(void)
     f.box = iso_box_whole(&f.shape);
     f.window = (iso_sliding_window){1, 1, 1, 1, 0};
     f.optimizer = iso_sgd();
-    f.rule = iso_optimizer_rule_find("sgd");
     f.conv = (iso_conv_geometry){.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     f.pool = (iso_pool_geometry){.size = {1, 1}, .stride = {1, 1}};
     f.names[0] = f.names[1] = "name";

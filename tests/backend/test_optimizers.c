@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/backend/backend.h"
-#include "runtime/graph/optimizer.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "tests/support/run_tests.h"
 
 enum { MOST = 1000, SLOTS = 3, STEPS = 5, GUARDS = 32 };
@@ -36,7 +36,7 @@ static const struct {
     {"adam", {0.003, 0, 0.1, 0.001, 1e-7, 0}},
     {"adam", {0.003, 0, 0.1, 0.001, 1e-7, 1}},
     {"adamw", {0.003, 0.004, 0.1, 0.001, 1e-7, 0}},
-    {"adagrad", {0.01, 0, 1e-7}},
+    {"adagrad", {0.01, 0, 0, 1e-7}},
     {NULL, {0.01, 0, 0.9, 0, 1e-7, 0}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -129,7 +129,7 @@ static void check_quotients(void)
         const char *rule;
         double hyper[ISO_MAX_HYPER];
     } quotients[] = {
-        {"rmsprop", {1, 0, 0, 0, 1e-36, 0}}, {"adagrad", {1, 0, 1e-36}}, {"adam", {1, 0, 1, 1, 0, 0}}};
+        {"rmsprop", {1, 0, 0, 0, 1e-36, 0}}, {"adagrad", {1, 0, 0, 1e-36}}, {"adam", {1, 0, 1, 1, 0, 0}}};
     for (size_t i = 0; i < sizeof quotients / sizeof *quotients; i++)
         for (int power = -15; power <= 17; power++) {
             enum { N = 333 };

@@ -20,10 +20,10 @@ typedef struct values {
 } values;
 
 static const iso_setting settings[] = {
-    {"real", ISO_SETTING_REAL, offsetof(values, real), 0.5, NULL},
+    ISO_SETTING(values, REAL, real, 0.5),
     {"count", ISO_SETTING_COUNT, offsetof(values, count), 7, "how_many"},
-    {"whole", ISO_SETTING_INT, offsetof(values, whole), 3, NULL},
-    {"flag", ISO_SETTING_FLAG, offsetof(values, flag), 1, NULL},
+    ISO_SETTING(values, INT, whole, 3),
+    ISO_SETTING(values, FLAG, flag, 1),
     {0},
 };
 
@@ -52,6 +52,17 @@ START_TEST(found_by_class)
     ck_assert_ptr_eq(iso_row_of_keras(rows, "adam"), &adam);
     ck_assert_ptr_null(iso_row_of_keras(rows, "adamw"));
     ck_assert_ptr_null(iso_row_of_keras(rows, "own"));
+}
+END_TEST
+
+START_TEST(names)
+{
+    iso_text text = {0};
+    iso_row_add_names(rows, false, &text);
+    iso_text_add(&text, "; ");
+    iso_row_add_names(rows, true, &text);
+    ck_assert_str_eq(iso_text_get(&text), "own, adam, adamw; Adam, AdamW");
+    iso_text_free(&text);
 }
 END_TEST
 
@@ -103,5 +114,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("rows", 0, found_by_name, found_by_class, members, options, whole_numbers_stay_in_range);
+    return RUN_TESTS("rows", 0, found_by_name, found_by_class, names, members, options,
+                     whole_numbers_stay_in_range);
 }

@@ -17,9 +17,9 @@
 #include "runtime/backend/cpu/onednn.h"
 #include "runtime/base/clock.h"
 #include "runtime/exec/function.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
-#include "runtime/train/optimizers.h"
 
 enum { MOST = 32, LAYERS = 2, MOST_SLOTS = 8, MOST_ROUNDS = 99, FIXED_WIDTH = 16 };
 static const double BURST = 0.04; /* seconds at least that steps, or floors, run before the other's turn */

@@ -9,9 +9,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
-#include "runtime/train/optimizers.h"
 
 /* Dense layers with normalisation and a skip connection: about 42 ops a layer, backward and update included.
  */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "runtime/exec/function.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/graph/optimizer.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "tests/graph/optimizers_keras.h"
 #include "tests/support/interpreter.h"
 #include "tests/support/run_tests.h"
@@ -63,7 +63,7 @@ static void begin(training *t, iso_optimizer optimizer, iso_dtype precision)
     ck_assert_msg(iso_graph_error(t->graph) == ISO_OK, "%s", t->graph->message);
     t->in = interpreter_create(t->graph, iso_backend_reference(), 1);
     set_initial(t);
-    t->slots = iso_optimizer_rule_find(optimizer.rule)->slots(&optimizer, names, initial);
+    t->slots = iso_optimizer_slots(&optimizer, names, initial);
     for (int i = 0; i < VARIABLES; i++)
         for (int k = 0; k < t->slots; k++) {
             t->slot[i][k] = array_create(precision, 1, &sizes[i]);

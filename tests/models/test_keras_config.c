@@ -395,8 +395,7 @@ START_TEST(settings)
     ck_assert_str_eq(o->rule, "sgd");
     ck_assert_int_eq(o->schedule.kind, ISO_SCHEDULE_PIECEWISE);
     ck_assert_int_eq(o->schedule.boundaries[1], 5);
-    ck_assert(o->schedule.value[2] == 0.3 && o->hyper[ISO_SGD_MOMENTUM] == 0.5 &&
-              o->hyper[ISO_SGD_NESTEROV] == 1);
+    ck_assert(o->schedule.value[2] == 0.3 && o->hyper[0] == 0.5 && o->hyper[1] == 1);
     ck_assert(o->clip_value == 2 && o->weight_decay == 0.25 && o->accumulation == 4);
     ck_assert_int_eq(compiled.loss, ISO_LOSS_CROSSENTROPY_LOGITS);
     ck_assert(compiled.label_smoothing == 0.1 && compiled.loss_weight == 0.5);

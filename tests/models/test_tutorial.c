@@ -9,10 +9,10 @@
 #include "models/layers.h"
 #include "runtime/data/data.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/model.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 

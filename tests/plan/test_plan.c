@@ -7,11 +7,11 @@
 #include "models/layers.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 

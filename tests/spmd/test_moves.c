@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "models/layers.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/program.h"
 #include "runtime/train/losses.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/economy.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

@@ -4,8 +4,8 @@
 #define ISO_TESTS_SUPPORT_TRIAL_H
 
 #include "runtime/exec/function.h"
+#include "runtime/graph/optimizer.h"
 #include "runtime/spmd/spmd.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/nets.h"
 
 typedef struct trial {

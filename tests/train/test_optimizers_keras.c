@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
-#include "runtime/train/optimizers.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"

@@ -7,6 +7,7 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/list.h"
 #include "runtime/backend/cpu/onednn.h"
+#include "runtime/graph/optimizers/rule.h"
 
 static const iso_kernel *const kernels[] = {
 #define KERNEL(name) &iso_cpu_##name,
@@ -71,19 +72,17 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
 
 static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
 {
-    const char *name = rule ? rule : "rmsprop";
+    const char *name = iso_optimizer_kernel(rule);
     const iso_cpu_functions_table *f = iso_cpu_functions();
+#define KERNEL(of, name) {#name, of->name##_f32},
     const struct {
         const char *name;
         iso_rule_run run;
-    } rules[] = {{"sgd", f->sgd_f32},
-                 {"rmsprop", f->rmsprop_f32},
-                 {"adam", f->adam_f32},
-                 {"adamw", f->adam_f32},
-                 {"adagrad", f->adagrad_f32}};
-    for (size_t i = 0; dtype == ISO_F32 && i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].name, name) == 0)
-            return rules[i].run;
+    } updates[] = {ISO_OPTIMIZER_KERNELS(KERNEL, f)};
+#undef KERNEL
+    for (size_t i = 0; dtype == ISO_F32 && i < sizeof updates / sizeof *updates; i++)
+        if (strcmp(updates[i].name, name) == 0)
+            return updates[i].run;
     return iso_backend_reference()->optimizer(rule, dtype);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
 #include "runtime/backend/cpu/depthwise.h"
+#include "runtime/backend/cpu/optimizers.h"
 #include "runtime/backend/cpu/pool2d.h"
 #include "runtime/graph/ops/attrs.h"
 
@@ -24,6 +25,10 @@ typedef enum iso_cpu_binary {
 typedef struct iso_row_moments {
     float mean, rstd;
 } iso_row_moments;
+
+/* iso_rule_run of an optimizer */
+#define ISO_CPU_OPTIMIZER(FUNCTION, name)                                                                    \
+    FUNCTION(void, name##_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))
 
 #define ISO_CPU_FUNCTIONS(FUNCTION)                                                                          \
     /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
@@ -80,13 +85,7 @@ typedef struct iso_row_moments {
              (const iso_depthwise *d, const float *kernel, const float *dy, float *dx))                      \
     FUNCTION(void, depthwise_grad_kernel_f32,                                                                \
              (const iso_depthwise *d, const float *x, const float *dy, float *dkernel))                      \
-    /* Optimizers: iso_rule_run */                                                                           \
-    FUNCTION(void, sgd_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))    \
-    FUNCTION(void, rmsprop_f32,                                                                              \
-             (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
-    FUNCTION(void, adam_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))   \
-    FUNCTION(void, adagrad_f32,                                                                              \
-             (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))                   \
+    ISO_OPTIMIZER_KERNELS(ISO_CPU_OPTIMIZER, FUNCTION)                                                       \
     /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see */     \
     /* channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                      \
     FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \

@@ -1,9 +1,9 @@
-/* The update rules of the optimizers in float32, one pass over memory each. graph/ops/optimizers.c gives the
- * formulas and says what slots and hyper hold. What happens to an element depends on its numbers alone, so an
+/* The update rules of the optimizers in float32, one pass over memory each. The files of graph/optimizers give
+ * the formulas and say what slots and hyper hold. What happens to an element depends on its numbers alone, so an
  * update may be cut anywhere. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/vector.h"
-#include "runtime/graph/optimizer.h"
+#include "runtime/graph/optimizers/rule.h"
 
 /* hyper[] as vectors; absent slots are NULL. */
 typedef struct settings {
@@ -73,7 +73,7 @@ INLINE void adagrad_vector(const settings *s, float *w, const float *g, int64_t 
     vf slope = vf_get(g + i, n), x = vf_get(w + i, n);
     vf a = vf_fma(slope, slope, vf_get(s->slot[0] + i, n));
     vf_put(s->slot[0] + i, a, n);
-    vf_put(w + i, vf_fnma(x, s->decay, x) - s->rate * slope * vf_rsqrt(a + s->own[0]), n);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - s->rate * slope * vf_rsqrt(a + s->own[1]), n);
 }
 
 #define OVER_ALL(VECTOR)                                                                                     \

@@ -5,11 +5,11 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
+#include "runtime/graph/optimizers/rule.h"
 
 typedef struct minimizer {
     iso_graph *graph;
@@ -24,15 +24,12 @@ typedef struct minimizer {
 /* ---- settings ---- */
 static bool check(iso_graph *graph, const iso_optimizer *optimizer)
 {
-    static const char *const names[] = {"sgd", "rmsprop", "adam", "adamw", "adagrad"};
+    const iso_row *row;
     int clips =
         (optimizer->clip_norm != 0) + (optimizer->global_clip_norm != 0) + (optimizer->clip_value != 0);
-    if (!iso_optimizer_rule_find(optimizer->rule)) {
-        iso_text nearest = {0};
-        iso_text_add_nearest(&nearest, optimizer->rule, names, 5);
-        iso_graph_fail(graph, "there is no optimizer '%s'%s", optimizer->rule, iso_text_get(&nearest));
-        iso_text_free(&nearest);
-    } else if (clips > 1)
+    if (iso_row_find(iso_optimizer_rows, "optimizer", optimizer->rule, &row) != ISO_OK)
+        iso_graph_fail(graph, "%s", iso_error_message());
+    else if (clips > 1)
         iso_graph_fail(
             graph, "optimizer: at most one of clip_norm %g, global_clip_norm %g and clip_value %g can be set",
             optimizer->clip_norm, optimizer->global_clip_norm, optimizer->clip_value);
@@ -120,12 +117,11 @@ static iso_tensor *updates_now(const minimizer *m)
 
 static iso_update *accumulate(minimizer *m, iso_update *update)
 {
-    const char *rule = iso_optimizer_rule_find(m->optimizer->rule)->name;
     iso_tensor *now = updates_now(m);
     for (int i = 0; i < m->count; i++) {
         iso_variable *variable = m->variable[i];
         char path[ISO_MAX_SLOT_PATH];
-        snprintf(path, sizeof path, "%s/%s/%s/gradient_accumulator", m->prefix, rule,
+        snprintf(path, sizeof path, "%s/%s/%s/gradient_accumulator", m->prefix, m->optimizer->rule,
                  iso_variable_path(variable));
         iso_variable *gathered =
             iso_variable_create(m->graph, path, iso_variable_dtype(variable), *iso_variable_shape(variable),
@@ -216,18 +212,17 @@ static iso_update *apply(const minimizer *m, int i)
     return iso_update_apply(m->variable[i], m->gradient[i], m->iteration, m->rate, &optimizer);
 }
 
-/* The rule's own name, which lives as long as the program. No rule at all is Keras's default, rmsprop, and
- * what is 0 in its settings Keras's default too. */
+/* The rule's own name, which lives as long as the program. No rule at all is Keras's default, and what is 0 in its settings
+ * Keras's default too. */
 static void name_rule(iso_optimizer *optimizer)
 {
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
     if (!optimizer->rule) {
-        double *hyper = optimizer->hyper;
-        hyper[ISO_RMSPROP_RHO] = hyper[ISO_RMSPROP_RHO] == 0 ? 0.9 : hyper[ISO_RMSPROP_RHO];
-        hyper[ISO_RMSPROP_EPSILON] = hyper[ISO_RMSPROP_EPSILON] == 0 ? 1e-7 : hyper[ISO_RMSPROP_EPSILON];
-        optimizer->learning_rate = optimizer->learning_rate == 0 ? 1e-3 : optimizer->learning_rate;
+        for (int i = 0; rule->row.setting[i].name; i++)
+            optimizer->hyper[i] = iso_option_number(optimizer->hyper[i], rule->row.setting[i].fallback);
+        optimizer->learning_rate = iso_option_number(optimizer->learning_rate, rule->learning_rate);
     }
-    optimizer->rule = rule ? rule->name : optimizer->rule;
+    optimizer->rule = rule ? rule->row.name : optimizer->rule;
 }
 
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)

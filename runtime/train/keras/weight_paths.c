@@ -8,6 +8,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
 #include "runtime/train/keras/topology.h"
 #include "runtime/train/keras/weight_paths.h"
@@ -296,16 +297,6 @@ static iso_status add_network(finder *f, const iso_topology *net, const char *ba
 
 /* ---- the optimizer: keras/src/optimizers ---- */
 
-static const char *keras_class(const iso_optimizer *optimizer)
-{
-    static const char *const names[][2] = {
-        {"sgd", "SGD"}, {"rmsprop", "RMSprop"}, {"adam", "Adam"}, {"adamw", "AdamW"}, {"adagrad", "Adagrad"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i][0], optimizer->rule) == 0)
-            return names[i][1];
-    return optimizer->rule;
-}
-
 /* The optimizer's next variable: number *at of its group. */
 static iso_status add_own(finder *f, const char *name, int *at)
 {
@@ -353,21 +344,28 @@ done:
     return status;
 }
 
-/* Keras lists the slots of one kind for all variables, then the next kind; but Adam's momentum and velocity
- * take turns. */
-static iso_status add_slots(finder *f, const iso_optimizer *optimizer, int *at)
+static bool is_beside(const iso_optimizer_rule *rule, const char *name)
+{
+    const iso_optimizer_slot *slot = rule->slot;
+    while (strcmp(slot->name, name) != 0)
+        slot++;
+    return slot->beside;
+}
+
+/* Keras lists the slots of one kind for all variables, then the next kind; but some take turns. */
+static iso_status add_slots(finder *f, const iso_optimizer *optimizer, const iso_optimizer_rule *rule,
+                            int *at)
 {
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
-    int slots = iso_optimizer_rule_find(optimizer->rule)->slots(optimizer, name, initial);
-    bool adam = strncmp(optimizer->rule, "adam", 4) == 0;
+    int slots = iso_optimizer_slots(optimizer, name, initial);
     iso_status status = ISO_OK;
-    for (int first = 0; first < slots;) {
-        int together = adam && first == 0 ? 2 : 1;
+    for (int first = 0, end; first < slots; first = end) {
+        for (end = first + 1; end < slots && is_beside(rule, name[end]);)
+            end++;
         for (int i = 0; i < f->n_trainables; i++)
-            for (int k = first; k < first + together; k++)
+            for (int k = first; k < end; k++)
                 ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], initial[k], at));
-        first += together;
     }
 done:
     return status;
@@ -375,17 +373,20 @@ done:
 
 static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
 {
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
     char name[64];
     int at = 0;
     iso_status status = ISO_OK;
-    iso_text_snake_case(keras_class(optimizer), name, sizeof name);
+    iso_text_snake_case(rule->row.keras, name, sizeof name);
     ISO_TRY(add_group(f->out, "/optimizer/vars", name));
     ISO_TRY(add_own(f, "iteration", &at));
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
     for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
         ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
-    ISO_TRY(add_slots(f, optimizer, &at));
+    ISO_TRY(add_slots(f, optimizer, rule, &at));
+    if (rule->scalar.name)
+        ISO_TRY(add_own(f, rule->scalar.name, &at));
 done:
     return status;
 }

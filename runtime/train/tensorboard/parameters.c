@@ -1,59 +1,26 @@
 #include "runtime/train/tensorboard/parameters.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "runtime/exec/value.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
-
-/* What a rule's own settings are called: in the order of iso_optimizer.hyper. */
-static const struct {
-    const char *rule;
-    const char *names[4];
-} settings[] = {
-    {"sgd", {[ISO_SGD_MOMENTUM] = "momentum", [ISO_SGD_NESTEROV] = "nesterov"}},
-    {"rmsprop",
-     {[ISO_RMSPROP_RHO] = "rho",
-      [ISO_RMSPROP_MOMENTUM] = "momentum",
-      [ISO_RMSPROP_EPSILON] = "epsilon",
-      [ISO_RMSPROP_CENTERED] = "centered"}},
-    {"adam",
-     {[ISO_ADAM_BETA_1] = "beta_1",
-      [ISO_ADAM_BETA_2] = "beta_2",
-      [ISO_ADAM_EPSILON] = "epsilon",
-      [ISO_ADAM_AMSGRAD] = "amsgrad"}},
-    {"adagrad", {[ISO_ADAGRAD_INITIAL] = "initial_accumulator_value", [ISO_ADAGRAD_EPSILON] = "epsilon"}},
-};
 
 static void add_setting(iso_text *text, const char *name, double value)
 {
     iso_text_add(text, "| %s | %g |\n", name, value);
 }
 
-static void add_rule(iso_text *text, const iso_optimizer *optimizer)
-{
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        bool same = strncmp(optimizer->rule, settings[i].rule, strlen(settings[i].rule)) == 0;
-        bool adagrad = strcmp(settings[i].rule, "adagrad") == 0;
-        if (!same || (strcmp(optimizer->rule, "adagrad") == 0) != adagrad)
-            continue;
-        for (int k = 0; k < 4 && settings[i].names[k]; k++)
-            add_setting(text, settings[i].names[k], optimizer->hyper[k]);
-    }
-}
-
 static void add_schedule(iso_text *text, const iso_optimizer *optimizer)
 {
-    static const char *const kinds[] = {[ISO_SCHEDULE_EXPONENTIAL] = "exponential",
-                                        [ISO_SCHEDULE_COSINE] = "cosine",
-                                        [ISO_SCHEDULE_PIECEWISE] = "piecewise"};
     const iso_schedule *schedule = &optimizer->schedule;
     if (schedule->kind == ISO_SCHEDULE_CONSTANT) {
         add_setting(text, "learning_rate", optimizer->learning_rate);
         return;
     }
-    iso_text_add(text, "| schedule | %s |\n", kinds[schedule->kind]);
+    iso_text_add(text, "| schedule | %s |\n", iso_schedule_rule_of(schedule)->row.name);
     add_setting(text, "initial_learning_rate", schedule->initial);
     if (schedule->decay_steps)
         add_setting(text, "decay_steps", (double)schedule->decay_steps);
@@ -61,20 +28,14 @@ static void add_schedule(iso_text *text, const iso_optimizer *optimizer)
 
 static void add_optimizer(iso_text *text, const iso_optimizer *optimizer)
 {
-    const struct {
-        const char *name;
-        double value;
-    } rest[] = {{"weight_decay", optimizer->weight_decay},
-                {"clipnorm", optimizer->clip_norm},
-                {"global_clipnorm", optimizer->global_clip_norm},
-                {"clipvalue", optimizer->clip_value},
-                {"gradient_accumulation_steps", optimizer->accumulation}};
+    const iso_setting *own = iso_optimizer_rule_find(optimizer->rule)->row.setting;
     iso_text_add(text, "| optimizer | %s |\n", optimizer->rule);
     add_schedule(text, optimizer);
-    add_rule(text, optimizer);
-    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
-        if (rest[i].value != 0)
-            add_setting(text, rest[i].name, rest[i].value);
+    for (int i = 0; own[i].name; i++)
+        add_setting(text, iso_setting_keras(&own[i]), optimizer->hyper[i]);
+    for (const iso_setting *rest = iso_optimizer_settings + 1; rest->name; rest++)
+        if (iso_setting_get(rest, optimizer) != 0)
+            add_setting(text, iso_setting_keras(rest), iso_setting_get(rest, optimizer));
 }
 
 static int64_t parameters_of(const iso_graph *graph)

@@ -1,10 +1,11 @@
-/* The update rules of the optimizers, element by element, in the order of Keras's operations. The rows of
- * graph/ops/optimizers.c give the formulas and say what slots and hyper hold. */
+/* The update rules of the optimizers, element by element, in the order of Keras's operations. The files
+ * of graph/optimizers give the formulas and say what slots and hyper hold. */
 #include <math.h>
 #include <string.h>
 
+#include "runtime/backend/cpu/optimizers.h"
 #include "runtime/backend/cpu/reference/reference.h"
-#include "runtime/graph/optimizer.h"
+#include "runtime/graph/optimizers/rule.h"
 
 #define SGD(T, SQRT)                                                                                         \
     {                                                                                                        \
@@ -67,7 +68,7 @@
 #define ADAGRAD(T, SQRT)                                                                                     \
     {                                                                                                        \
         const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
-        const T epsilon = (T)hyper[ISO_HYPER_OWN];                                                           \
+        const T epsilon = (T)hyper[ISO_HYPER_OWN + 1];                                                       \
         T *w = weights, *a = slots[0];                                                                       \
         const T *g = gradient;                                                                               \
         for (int64_t i = 0; i < n; i++) {                                                                    \
@@ -91,15 +92,15 @@ RULE(adagrad, ADAGRAD)
 
 iso_rule_run iso_reference_optimizer(const char *rule, iso_dtype dtype)
 {
+#define KERNEL(with, name) {#name, name##_f32, name##_f64},
     static const struct {
         const char *name;
         iso_rule_run f32, f64;
-    } rules[] = {
-        {"sgd", sgd_f32, sgd_f64},     {"rmsprop", rmsprop_f32, rmsprop_f64}, {"adam", adam_f32, adam_f64},
-        {"adamw", adam_f32, adam_f64}, {"adagrad", adagrad_f32, adagrad_f64},
-    };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].name, rule ? rule : "rmsprop") == 0)
-            return dtype == ISO_F32 ? rules[i].f32 : dtype == ISO_F64 ? rules[i].f64 : NULL;
+    } kernels[] = {ISO_OPTIMIZER_KERNELS(KERNEL, )};
+#undef KERNEL
+    const char *name = iso_optimizer_kernel(rule);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return dtype == ISO_F32 ? kernels[i].f32 : dtype == ISO_F64 ? kernels[i].f64 : NULL;
     return NULL;
 }

@@ -1,0 +1,14 @@
+/* The update kernels of the optimizers, one a line: KERNEL(with, name), where `with` is passed through. Each has a plain form
+ * (reference/optimizers.c) and a fast one in float32 (optimizers_body.h). */
+#ifndef ISO_CPU_OPTIMIZERS_H
+#define ISO_CPU_OPTIMIZERS_H
+
+// clang-format off
+#define ISO_OPTIMIZER_KERNELS(KERNEL, with) \
+    KERNEL(with, sgd) \
+    KERNEL(with, rmsprop) \
+    KERNEL(with, adam) \
+    KERNEL(with, adagrad)
+// clang-format on
+
+#endif

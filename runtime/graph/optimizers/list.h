@@ -1,0 +1,14 @@
+/* Every optimizer, one a line: OPTIMIZER(name) stands for the row iso_optimizer_name, whose name is "name". Included plainly this
+ * declares them all; with OPTIMIZER defined it is the list itself. */
+#ifndef OPTIMIZER
+#include "runtime/graph/optimizers/rule.h"
+#define OPTIMIZER(name) extern const iso_optimizer_rule iso_optimizer_##name;
+#endif
+// clang-format off
+OPTIMIZER(sgd)
+OPTIMIZER(rmsprop)
+OPTIMIZER(adam)
+OPTIMIZER(adamw)
+OPTIMIZER(adagrad)
+// clang-format on
+#undef OPTIMIZER

@@ -1,0 +1,60 @@
+/* Keras's CosineDecay. */
+#include <math.h>
+
+#include "runtime/base/arguments.h"
+#include "runtime/graph/schedules/list.h"
+
+static const iso_setting settings[] = {
+    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), 0, NULL},
+    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
+    ISO_SETTING(iso_schedule, REAL, alpha, 0),
+    ISO_SETTING(iso_schedule, OPTIONAL, warmup_target, 0),
+    ISO_SETTING(iso_schedule, COUNT, warmup_steps, 0),
+    {0},
+};
+
+static double half_cosine(const iso_schedule *s, double from, double iterations)
+{
+    double done = fmin(iterations / (double)s->decay_steps, 1);
+    double decayed = 0.5 * (1 + cos(3.14159265358979323846 * done));
+    return from * ((1 - s->alpha) * decayed + s->alpha);
+}
+
+static double rate(const iso_schedule *s, int64_t done)
+{
+    double warmup = (double)s->warmup_steps, iterations = (double)done;
+    if (s->warmup_target == 0)
+        return half_cosine(s, s->initial, iterations);
+    if (iterations < warmup)
+        return s->initial + (s->warmup_target - s->initial) * (iterations / warmup);
+    return half_cosine(s, s->warmup_target, iterations - warmup);
+}
+
+static iso_status check(const iso_schedule *s)
+{
+    iso_status status = iso_schedule_check_steps(s);
+    if (status == ISO_OK && s->warmup_steps < 0)
+        return iso_error(ISO_INVALID, "schedule: warmup_steps is %lld, it must not be negative",
+                         (long long)s->warmup_steps);
+    return status;
+}
+
+const iso_schedule_rule iso_schedule_cosine = {
+    .row = {"cosine", "CosineDecay", settings},
+    .kind = ISO_SCHEDULE_COSINE,
+    .needed = 1,
+    .rate = rate,
+    .check = check,
+};
+
+iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *given, size_t size)
+{
+    iso_cosine_decay_options options;
+    iso_options_copy(&options, sizeof options, given, size);
+    return (iso_schedule){.kind = ISO_SCHEDULE_COSINE,
+                          .initial = iso_option_number(options.initial_learning_rate, 0),
+                          .decay_steps = options.decay_steps,
+                          .alpha = iso_option_number(options.alpha, 0),
+                          .warmup_target = options.warmup_target,
+                          .warmup_steps = options.warmup_steps};
+}

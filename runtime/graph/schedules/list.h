@@ -1,0 +1,13 @@
+/* Every learning-rate schedule, one a line: SCHEDULE(name, settings) stands for the row iso_schedule_name, whose name is "name".
+ * settings: how a command line gives some. Included plainly this declares them all; with SCHEDULE defined it is the list itself. */
+#ifndef SCHEDULE
+#include "runtime/graph/schedules/rule.h"
+#define SCHEDULE(name, settings) extern const iso_schedule_rule iso_schedule_##name;
+#endif
+// clang-format off
+SCHEDULE(constant, "")
+SCHEDULE(exponential, ":decay_steps=1000,decay_rate=0.9,staircase=1")
+SCHEDULE(cosine, ":decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01")
+SCHEDULE(piecewise, ":1000=0.01,2000=0.001")
+// clang-format on
+#undef SCHEDULE

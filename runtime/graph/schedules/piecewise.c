@@ -1,0 +1,47 @@
+/* Keras's PiecewiseConstantDecay. */
+#include "runtime/base/arguments.h"
+#include "runtime/graph/schedules/list.h"
+
+static double rate(const iso_schedule *s, int64_t iterations)
+{
+    int i = 0;
+    while (i < s->n_boundaries && iterations > s->boundaries[i])
+        i++;
+    return s->value[i];
+}
+
+static iso_status check(const iso_schedule *s)
+{
+    if (s->n_boundaries < 0 || s->n_boundaries > ISO_MAX_PIECES)
+        return iso_error(ISO_INVALID, "schedule: %d boundaries, at most %d are possible", s->n_boundaries,
+                         ISO_MAX_PIECES);
+    for (int i = 1; i < s->n_boundaries; i++)
+        if (s->boundaries[i] <= s->boundaries[i - 1])
+            return iso_error(ISO_INVALID, "schedule: boundary %lld follows %lld, they must increase",
+                             (long long)s->boundaries[i], (long long)s->boundaries[i - 1]);
+    return ISO_OK;
+}
+
+const iso_schedule_rule iso_schedule_piecewise = {
+    .row = {"piecewise", "PiecewiseConstantDecay", NULL},
+    .kind = ISO_SCHEDULE_PIECEWISE,
+    .piecewise = true,
+    .titled = "PiecewiseConstant",
+    .rate = rate,
+    .check = check,
+};
+
+iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values)
+{
+    iso_schedule schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .n_boundaries = count};
+    if (ISO_ANY_NULL(values) || (count > 0 && ISO_ANY_NULL(boundaries)))
+        schedule.n_boundaries = -1;
+    if (schedule.n_boundaries < 0 || count > ISO_MAX_PIECES)
+        return schedule; /* iso_optimizer_check says so */
+    for (int i = 0; i < count; i++)
+        schedule.boundaries[i] = boundaries[i];
+    for (int i = 0; i <= count; i++)
+        schedule.value[i] = values[i];
+    schedule.initial = values[0];
+    return schedule;
+}

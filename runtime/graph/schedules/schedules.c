@@ -1,0 +1,63 @@
+/* What all schedules have in common, and the schedule of a constant rate. */
+#include <string.h>
+
+#include "runtime/base/arguments.h"
+#include "runtime/graph/schedules/list.h"
+
+const iso_row *const iso_schedule_rows[] = {
+#define SCHEDULE(name, settings) &iso_schedule_##name.row,
+#include "runtime/graph/schedules/list.h"
+    NULL,
+};
+
+const iso_schedule_rule iso_schedule_constant = {.row = {"constant", NULL, NULL},
+                                                 .kind = ISO_SCHEDULE_CONSTANT};
+
+const iso_setting iso_schedule_members[] = {
+    ISO_SETTING(iso_schedule, REAL, initial, 0),       ISO_SETTING(iso_schedule, REAL, rate, 0),
+    ISO_SETTING(iso_schedule, REAL, alpha, 0),         ISO_SETTING(iso_schedule, REAL, warmup_target, 0),
+    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),  ISO_SETTING(iso_schedule, COUNT, warmup_steps, 0),
+    ISO_SETTING(iso_schedule, FLAG, staircase, false), {0},
+};
+
+const iso_schedule_rule *iso_schedule_rule_of(const iso_schedule *schedule)
+{
+    for (int i = 0; iso_schedule_rows[i]; i++) {
+        const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)iso_schedule_rows[i];
+        if (rule->kind == schedule->kind)
+            return rule;
+    }
+    return &iso_schedule_constant;
+}
+
+bool iso_schedule_equal(const iso_schedule *a, const iso_schedule *b)
+{
+    bool same = a->kind == b->kind && a->n_boundaries == b->n_boundaries &&
+                memcmp(a->boundaries, b->boundaries, sizeof a->boundaries) == 0 &&
+                memcmp(a->value, b->value, sizeof a->value) == 0;
+    for (const iso_setting *member = iso_schedule_members; member->name; member++)
+        same = same && iso_setting_get(member, a) == iso_setting_get(member, b);
+    return same;
+}
+
+iso_status iso_schedule_check(const iso_schedule *schedule)
+{
+    const iso_schedule_rule *rule = iso_schedule_rule_of(schedule);
+    return rule->check ? rule->check(schedule) : ISO_OK;
+}
+
+iso_status iso_schedule_check_steps(const iso_schedule *schedule)
+{
+    if (schedule->decay_steps <= 0)
+        return iso_error(ISO_INVALID, "schedule: decay_steps is %lld, it must be positive",
+                         (long long)schedule->decay_steps);
+    return ISO_OK;
+}
+
+double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate)
+{
+    if (ISO_ANY_NULL(optimizer))
+        return 0;
+    const iso_schedule_rule *rule = iso_schedule_rule_of(&optimizer->schedule);
+    return rule->rate ? rule->rate(&optimizer->schedule, iterations) : learning_rate;
+}
