@@ -96,6 +96,11 @@ static iso_tensor *log_softmax(iso_tensor *x)
     return iso_log_softmax(x, -1);
 }
 
+static iso_tensor *log_sigmoid(iso_tensor *x)
+{
+    return iso_negate(iso_softplus(iso_negate(x)));
+}
+
 /* ---- rows ---- */
 
 #define NUMBER(member, value)                                                                                \
@@ -130,6 +135,7 @@ const iso_row *const iso_activations[] = {
     [ISO_HARD_SILU] = ROW("hard_silu", .other_name = "hard_swish", .of = hard_silu),
     [ISO_MISH] = ROW("mish", .of = mish),
     [ISO_LOG_SOFTMAX] = ROW("log_softmax", .of = log_softmax),
+    [ISO_LOG_SIGMOID] = ROW("log_sigmoid", .of = log_sigmoid),
     NULL,
 };
 // clang-format on

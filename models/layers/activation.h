@@ -29,6 +29,7 @@ typedef enum iso_activation_kind {
     ISO_HARD_SILU,    /* x hard_sigmoid(x) */
     ISO_MISH,         /* x tanh(softplus(x)) */
     ISO_LOG_SOFTMAX,  /* over the last dimension */
+    ISO_LOG_SIGMOID,  /* log(sigmoid(x)) */
 } iso_activation_kind;
 
 /* The numbers of activations that have some; 0: those that the activation's name means. */

@@ -389,6 +389,16 @@ def more_activations(case):
     case("gaussian_noise/inference", "GaussianNoise", (3, 5), stddev=0.5)
 
 
+def new_activations(case):
+    wide = np.concatenate([
+        common.normal(common.rng("log_sigmoid"), (6, 5)),
+        np.array([[-90, -9, -0.0, 0.5, 20, 90]], np.float32).T], 1)
+    case("activation/log_sigmoid", "Activation", wide,
+         activation="log_sigmoid")
+    case("dense/log_sigmoid", "Dense", (4, 7), units=5,
+         activation="log_sigmoid")
+
+
 def attention(case):
     def call(**named):
         return lambda layer, x: layer(*x, **named)
@@ -536,6 +546,7 @@ FILES = {
     "layers_more.h5": (more_convolutions, images, sequences, group_norm,
                        other_axes, more_activations, more_merging),
     "layers_attention.h5": (attention,),
+    "layers_activations.h5": (new_activations,),
 }
 for name in sys.argv[1:] or FILES:
     with common.File(name) as file:

@@ -1,5 +1,5 @@
 /* Every layer against Keras: outputs, gradients of inputs and weights, moving statistics, in float64 and
- * float32, for all cases of tests/keras/layers.h5. Ranks: 1 */
+ * float32, for all cases of tests/keras/layers*.h5; activations against finite differences. Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
+#include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
 
 enum { MAX_INPUTS = 4, MAX_WEIGHTS = 10 };
@@ -237,7 +238,8 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
 
 /* ---- all cases of all files ---- */
 
-static const char *const files[] = {"layers.h5", "layers_more.h5", "layers_attention.h5"};
+static const char *const files[] = {"layers.h5", "layers_more.h5", "layers_attention.h5",
+                                    "layers_activations.h5"};
 enum { FILES = sizeof files / sizeof files[0] };
 
 static void check_file(const char *name, iso_dtype precision, double tolerance)
@@ -249,16 +251,22 @@ static void check_file(const char *name, iso_dtype precision, double tolerance)
     oracle_close(file);
 }
 
+/* On several ranks the last one is enough: ranks and meshes have their own tests. */
+static int first_file(void)
+{
+    return iso_ranks(ctx) > 1 ? FILES - 1 : 0;
+}
+
 START_TEST(in_float64)
 {
-    for (int f = 0; f < FILES; f++)
+    for (int f = first_file(); f < FILES; f++)
         check_file(files[f], ISO_F64, 1e-10);
 }
 END_TEST
 
 START_TEST(in_float32)
 {
-    for (int f = 0; f < FILES; f++)
+    for (int f = first_file(); f < FILES; f++)
         check_file(files[f], ISO_F32, 5e-5);
 }
 END_TEST
@@ -281,11 +289,41 @@ START_TEST(every_type_has_a_case)
 }
 END_TEST
 
+START_TEST(every_activation_has_a_case)
+{
+    for (const iso_row *const *row = iso_activations; *row; row++) {
+        bool found = false;
+        for (int f = 0; f < FILES; f++) {
+            file = oracle_open(files[f]);
+            for (int i = 0; i < oracle_cases(file); i++) {
+                const char *name = oracle_text(file, oracle_case(file, i), "activation");
+                found = found || (name && strcmp(name, (*row)->name) == 0);
+            }
+            oracle_close(file);
+        }
+        ck_assert_msg(found, "no file has a case of %s", (*row)->name);
+    }
+}
+END_TEST
+
+START_TEST(gradients_of_activations_are_finite_differences)
+{
+    for (int kind = 0; iso_activations[kind]; kind++) {
+        probe p;
+        probe_begin(&p, 7, ISO_F64);
+        iso_tensor *x = iso_affine(probe_input(&p, "x", ISO_SHAPE(5)), 4, 0.1);
+        probe_check_gradients(&p, iso_activate(x, (iso_activation_kind)kind));
+        probe_end(&p);
+    }
+}
+END_TEST
+
 int main(void)
 {
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, in_float64, in_float32);
+    int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, every_activation_has_a_case,
+                           gradients_of_activations_are_finite_differences, in_float64, in_float32);
     return iso_finish(ctx, ISO_OK) || failed;
 }
