@@ -13,8 +13,7 @@
 typedef struct writer {
     const iso_graph *graph;
     const iso_topology *net;
-    const char *type; /* "Functional", "Sequential" */
-    char **name;      /* [operations] within the network */
+    char **name; /* [operations] within the network */
 } writer;
 
 static const char CONFIG[] = "the config of a model";
@@ -336,7 +335,7 @@ static iso_status describe_operation(const writer *w, int number, json_t **out)
         ISO_TRY(describe_layer(w, number, &type, out));
     if (!*out)
         ISO_TRY(iso_no_memory(CONFIG));
-    if (strcmp(w->type, "Functional") == 0) {
+    if (!w->net->sequential) {
         if (json_object_set_new(*out, "name", json_string(w->name[number])))
             ISO_TRY(iso_no_memory(CONFIG));
         ISO_TRY(describe_calls(w, operation, type, *out));
@@ -399,7 +398,7 @@ static json_t *finish(const writer *w, const char *name, json_t *layers)
 {
     const iso_topology *net = w->net;
     json_t *out;
-    if (strcmp(w->type, "Sequential") == 0) {
+    if (w->net->sequential) {
         const iso_tensor *x = net->calls[net->inputs[0].call].outputs[0];
         json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "dtype",
                                    policy(w->graph), "layers", layers, "build_input_shape",
@@ -438,13 +437,10 @@ done:
 static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
                                    json_t **out)
 {
-    bool sequential = strcmp(net->type, "Sequential") == 0;
-    if (sequential && !is_chain(net))
+    if (net->sequential && !is_chain(net))
         return iso_error(ISO_INVALID, "'%s' is noted as a Sequential and is no chain of layers", name);
-    writer w = {.graph = graph,
-                .net = net,
-                .type = sequential ? "Sequential" : "Functional",
-                .name = iso_new((size_t)(net->n_operations + 1) * sizeof *w.name)};
+    writer w = {
+        .graph = graph, .net = net, .name = iso_new((size_t)(net->n_operations + 1) * sizeof *w.name)};
     iso_status status = w.name ? describe(&w, name, out) : iso_no_memory(CONFIG);
     for (int i = 0; w.name && i < net->n_operations; i++)
         iso_free(w.name[i]);
@@ -484,10 +480,10 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
                                  iso_model_output_count(model), &net);
     if (status != ISO_OK)
         return status;
-    iso_text_snake_case(net.type, default_value, sizeof default_value);
+    iso_text_snake_case(iso_topology_class(net.sequential), default_value, sizeof default_value);
     ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : default_value,
                              &config));
-    if (strcmp(net.type, "Functional") == 0 && iso_keras_outputs_have_keys(model))
+    if (!net.sequential && iso_keras_outputs_have_keys(model))
         ISO_TRY(name_outputs(model, config));
     if (iso_model_optimizer(model)) {
         compile = iso_keras_compile_config(model);

@@ -124,8 +124,7 @@ static iso_status call_network(iso_keras_network *net, const iso_keras_layer *l,
     iso_graph *graph = net->graph;
     iso_status status;
     iso_name_scope_begin(graph, l->name);
-    iso_name_scope_note(graph, iso_keras_is_model(l->type) ? "Functional" : "Sequential", in->tensor,
-                        in->count, -1);
+    iso_name_scope_note(graph, !iso_keras_is_model(l->type), in->tensor, in->count, -1);
     status = iso_keras_graph_error(net);
     if (status != ISO_OK)
         return status;
@@ -460,7 +459,7 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
             reader, "the model is of the class %.100s; Functional and Sequential are supported", type);
     if (name)
         iso_graph_set_name(graph, name);
-    iso_name_scope_note(graph, iso_keras_is_model(type) ? "Functional" : "Sequential", NULL, 0, -1);
+    iso_name_scope_note(graph, !iso_keras_is_model(type), NULL, 0, -1);
     iso_status status = build_model(reader, graph, type, config, NULL, inputs, outputs);
     return status == ISO_OK ? iso_graph_error(graph) : status;
 }

@@ -89,9 +89,10 @@ struct iso_graph {
     int scope_block[ISO_MAX_SCOPES];    /* and their numbers */
     int n_blocks;
     iso_block_record **blocks;
-    const char *type, *name; /* of the whole network in Keras; NULL: not noted */
-    iso_sharing *sharing;    /* the innermost that is open; NULL: none */
-    int frozen;              /* so many iso_freeze_begin() are open */
+    bool sequential;      /* the whole network */
+    const char *name;     /* of the whole network; NULL: it has none */
+    iso_sharing *sharing; /* the innermost that is open; NULL: none */
+    int frozen;           /* so many iso_freeze_begin() are open */
     int kept;
     void **keep; /* everything to free with the graph */
     int n_layers;

@@ -94,10 +94,9 @@ typedef struct iso_layer_record {
     int n_inputs;                /* of its call */
     iso_tensor *const *inputs;
     iso_tensor *output;
-    int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1
-                */
-    int block; /* filled in by iso_graph_add_layer: the block that it was called in, or -1 */
-    int n_ops; /* and how many ops the graph had then, */
+    int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1 */
+    int block;   /* filled in by iso_graph_add_layer: the block that it was called in, or -1; */
+    int n_ops;   /* how many ops the graph had then; */
     bool frozen; /* and whether layers were frozen then */
 } iso_layer_record;
 /* Notes a call of a layer; type, name, config and call must live as long as the graph, the rest is copied. */
@@ -106,9 +105,9 @@ ISO_API int iso_graph_layer_count(const iso_graph *graph);
 /* In order of creation; NULL outside [0, count). Lent. */
 ISO_API const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index);
 
-/* ---- blocks: in files of Keras they are models within the model ---- */
+/* ---- blocks: models within the model ---- */
 typedef struct iso_block_record {
-    const char *type; /* Keras's class: "Functional", "Sequential" */
+    bool sequential;  /* it was made as a chain of layers */
     const char *name; /* its path: "encoder", "encoder/attention" */
     int around;       /* the block that it is in, or -1 */
     int again;        /* the block whose layers it calls again (a shared model's later calls), or -1 */
@@ -119,16 +118,17 @@ typedef struct iso_block_record {
     int first_op, last_op;       /* it made the ops [first_op, last_op) of the graph, */
     int first_layer, last_layer; /* and called these layers */
 } iso_block_record;
-/* Notes of the block that was begun last, or where none is open of the whole network, what it is in Keras and
- * what it is called with. type: "Functional" (default) or "Sequential", must live as long as the graph; again:
- * the block whose variables it uses again, or -1 (within a sharing it is found). */
-ISO_API void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count,
+/* Notes of the block that was begun last, or where none is open of the whole network, whether it is a chain of
+ * layers (default: it is not) and what it is called with. sequential: files and summaries have it as Keras's
+ * Sequential, others as a functional model; again: the block whose variables it uses again, or -1 (within a
+ * sharing it is found). */
+ISO_API void iso_name_scope_note(iso_graph *graph, bool sequential, iso_tensor *const *inputs, int count,
                                  int again);
 ISO_API int iso_graph_block_count(const iso_graph *graph);
 /* In order of beginning; NULL outside [0, count). Lent. */
 ISO_API const iso_block_record *iso_graph_block(const iso_graph *graph, int index);
-/* The whole network's class in Keras, "Functional" unless noted. Lent. */
-ISO_API const char *iso_graph_type(const iso_graph *graph);
+/* Whether the whole network was noted as a chain of layers. */
+ISO_API bool iso_graph_is_sequential(const iso_graph *graph);
 
 #ifdef __cplusplus
 }

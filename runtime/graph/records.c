@@ -72,8 +72,7 @@ static iso_block_record *add_block(iso_graph *graph, const char *name)
     iso_block_record *record = iso_graph_keep(graph, sizeof *record);
     if (!record)
         return NULL;
-    *record = (iso_block_record){.type = "Functional",
-                                 .name = name,
+    *record = (iso_block_record){.name = name,
                                  .around = open_block(graph),
                                  .again = first_block(graph, name),
                                  .first_op = graph->n_ops,
@@ -101,18 +100,18 @@ void iso_name_scope_begin(iso_graph *graph, const char *name)
     graph->scopes[graph->n_scopes++] = iso_graph_keep_text(graph, path);
 }
 
-void iso_name_scope_note(iso_graph *graph, const char *type, iso_tensor *const *inputs, int count, int again)
+void iso_name_scope_note(iso_graph *graph, bool sequential, iso_tensor *const *inputs, int count, int again)
 {
-    if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, type) || (count > 0 && ISO_NULL_IN(graph, inputs)))
+    if (ISO_ANY_NULL(graph) || (count > 0 && ISO_NULL_IN(graph, inputs)))
         return;
     if (graph->status != ISO_OK)
         return;
     if (graph->n_scopes == 0) {
-        graph->type = type;
+        graph->sequential = sequential;
         return;
     }
     iso_block_record *record = graph->blocks[open_block(graph)];
-    record->type = type;
+    record->sequential = sequential;
     if (again >= 0)
         record->again = again;
     if ((record->inputs = keep_list(graph, inputs, count)))
@@ -161,11 +160,9 @@ const iso_block_record *iso_graph_block(const iso_graph *graph, int index)
 
 /* ---- the whole network ---- */
 
-const char *iso_graph_type(const iso_graph *graph)
+bool iso_graph_is_sequential(const iso_graph *graph)
 {
-    if (ISO_ANY_NULL(graph))
-        return NULL;
-    return graph->type ? graph->type : "Functional";
+    return !ISO_ANY_NULL(graph) && graph->sequential;
 }
 
 void iso_graph_set_name(iso_graph *graph, const char *name)

@@ -121,7 +121,7 @@ SPECIAL = {
     ("iso_broadcast_from", "root"): "0", ("iso_all_reduce", "dtype"): "ISO_I64", ("iso_all_reduce", "count"): "1", ("iso_text_add_near", "count"): "2",
     ("iso_text_add_nearest", "count"): "2", ("iso_model_create_several", "input_count"): "1",
     ("iso_model_create_several", "output_count"): "1", ("iso_value_create", "shape"): "ISO_SHAPE(4)",
-    ("iso_name_scope_note", "type"): '"Functional"', ("iso_model_create_several", "outputs"): "&f->y",
+    ("iso_model_create_several", "outputs"): "&f->y",
     ("iso_optimizer_find", "name"): '"sgd"', ("iso_loss_find", "name"): '"mse"', ("iso_metric_find", "name"): '"mse"',
     ("iso_builtin_model_find", "name"): '"mlp"', ("iso_text_scaled", "unit"): '"B"',
     ("iso_function_suggest", "graph"): "f->graph", ("iso_function_plan", "rows"): "6",

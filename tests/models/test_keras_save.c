@@ -234,7 +234,7 @@ START_TEST(a_network_ends_with_a_model)
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
     iso_name_scope_begin(g, "inner");
-    iso_name_scope_note(g, "Functional", &x, 1, -1);
+    iso_name_scope_note(g, false, &x, 1, -1);
     iso_tensor *y = iso_name_scope_end(g, iso_dense(x, 2, .name = "d"));
     iso_model *model = iso_model_create(g, x, y);
     check_ok(iso_graph_error(g));
@@ -269,7 +269,7 @@ static iso_tensor *gelu_by_tanh(iso_graph *g, iso_tensor *x)
 
 static iso_tensor *no_chain(iso_graph *g, iso_tensor *x)
 {
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     iso_tensor *both[] = {iso_dense(x, 2), iso_dense(x, 2)};
     return iso_merge_add(both, 2);
 }

@@ -41,7 +41,7 @@ static iso_model *depths(iso_graph *g)
 static iso_model *chain(iso_graph *g)
 {
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     iso_graph_set_name(g, "mlp");
     iso_tensor *y = iso_batch_norm(iso_dropout(iso_dense(x, 3), 0.2), .no_center = true);
     y = iso_activation(y, ISO_RELU);
@@ -51,7 +51,7 @@ static iso_model *chain(iso_graph *g)
 static iso_tensor *inner(iso_graph *g, iso_tensor *x)
 {
     iso_name_scope_begin(g, "inner");
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     x = iso_activation(iso_dense(x, 4), ISO_RELU);
     return iso_name_scope_end(g, iso_dense(x, 4));
 }
@@ -61,7 +61,7 @@ static iso_tensor *graph(iso_graph *g, iso_tensor *x)
     iso_name_scope_begin(g, "graph");
     iso_tensor *y = iso_dense(x, 4, .name = "dense_2");
     iso_name_scope_begin(g, "deepest");
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     y = iso_name_scope_end(g, iso_dense(y, 4, .name = "d"));
     iso_tensor *both[] = {y, x};
     return iso_name_scope_end(g, iso_merge_add(both, 2));
@@ -80,7 +80,7 @@ static iso_model *nested(iso_graph *g)
 static iso_tensor *tower(iso_graph *g, iso_tensor *x)
 {
     iso_name_scope_begin(g, "tower");
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     return iso_name_scope_end(g, iso_dense(iso_dense(x, 3), 2));
 }
 
@@ -115,7 +115,7 @@ static iso_model *two_heads(iso_graph *g)
 static iso_model *images(iso_graph *g)
 {
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(8, 8, 3));
-    iso_name_scope_note(g, "Sequential", NULL, 0, -1);
+    iso_name_scope_note(g, true, NULL, 0, -1);
     iso_graph_set_name(g, "images");
     iso_tensor *y = iso_max_pooling2d(iso_activation(iso_conv2d(x, 3, 2), ISO_TANH));
     y = iso_global_average_pooling2d(iso_layer_norm(iso_activation(y, ISO_ELU)));

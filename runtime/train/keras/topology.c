@@ -178,6 +178,11 @@ static bool derive_inputs(const finder *f, const iso_block_record *block, iso_la
     return (call->from = iso_new((size_t)call->n_inputs * sizeof *call->from + 1));
 }
 
+const char *iso_topology_class(bool sequential)
+{
+    return sequential ? "Sequential" : "Functional";
+}
+
 static int call_block(finder *f, int record)
 {
     const iso_block_record *called = iso_graph_block(f->graph, record), *block = called;
@@ -188,7 +193,8 @@ static int call_block(finder *f, int record)
         first = block->again;
     operation = &f->operation_of_block[first];
     if (*operation < 0)
-        *operation = add_operation(f, ISO_OPERATION_BLOCK, block->type, block->name, first);
+        *operation =
+            add_operation(f, ISO_OPERATION_BLOCK, iso_topology_class(block->sequential), block->name, first);
     int call =
         add_call(f, *operation, record, called->inputs, called->n_inputs, called->outputs, called->n_outputs);
     if (call >= 0 && called->n_inputs == 0 && !derive_inputs(f, called, &f->net->calls[call]))
@@ -461,7 +467,7 @@ done:
 
 static iso_status create(finder *f, iso_tensor *const *outputs, int count, iso_topology *network)
 {
-    iso_topology found = {.type = network->type};
+    iso_topology found = {.sequential = network->sequential};
     f->net = &found;
     iso_status status = find(f, outputs, count);
     free_tables(f);
@@ -480,7 +486,7 @@ iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs
                 .last_layer = iso_graph_layer_count(graph),
                 .given = inputs,
                 .n_given = input_count};
-    network->type = iso_graph_type(graph);
+    network->sequential = iso_graph_is_sequential(graph);
     return create(&f, outputs, output_count, network);
 }
 
@@ -493,7 +499,7 @@ iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_cal
                 .last_layer = block->last_layer,
                 .given = call->inputs,
                 .n_given = call->n_inputs};
-    network->type = block->type;
+    network->sequential = block->sequential;
     return create(&f, call->outputs, call->n_outputs, network);
 }
 

@@ -39,13 +39,15 @@ typedef struct iso_layer_call {
 
 /* `call` is in no order that means anything. */
 typedef struct iso_topology {
-    const char *type; /* "Functional", "Sequential" */
+    bool sequential; /* it was noted as a chain of layers */
     int n_operations, n_calls, n_inputs, n_outputs;
     iso_operation *operations; /* in Keras's order */
     iso_layer_call *calls;
     iso_layer_call_output *inputs, *outputs; /* of the network; an input that is not used is there too */
 } iso_topology;
 
+/* Keras's class of a network: "Sequential" or "Functional". */
+const char *iso_topology_class(bool sequential);
 /* The network between inputs and outputs. ISO_NO_MEMORY; ISO_INVALID where an output does not follow from the
  * inputs. */
 iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,

@@ -270,23 +270,23 @@ done:
 static iso_status add_network(finder *f, const iso_topology *net, const char *base)
 {
     iso_status status = ISO_OK;
-    bool sequential = strcmp(net->type, "Sequential") == 0;
     counter *counters = iso_new((size_t)(net->n_operations + 1) * sizeof *counters);
     int *chain = iso_new((size_t)net->n_calls * sizeof *chain + 1), length = 0;
     if (!counters || !chain)
         status = iso_no_memory(PLACES);
-    if (status == ISO_OK && sequential)
+    if (status == ISO_OK && net->sequential)
         for (int call = net->outputs[0].call; call >= 0; call = net->calls[call].from[0].call) {
             chain[length++] = net->calls[call].operation;
             if (net->calls[call].n_inputs == 0)
                 break;
         }
-    if (status == ISO_OK && !sequential)
+    if (status == ISO_OK && !net->sequential)
         for (int i = net->n_operations - 1; i >= 0; i--)
             chain[length++] = i;
     while (status == ISO_OK && length > 0) {
         const iso_operation *operation = &net->operations[chain[--length]];
-        if (operation->kind == ISO_OPERATION_OP || (sequential && operation->kind == ISO_OPERATION_INPUT))
+        if (operation->kind == ISO_OPERATION_OP ||
+            (net->sequential && operation->kind == ISO_OPERATION_INPUT))
             continue;
         status = add_operation(f, net, operation, counters, base);
     }
@@ -431,7 +431,7 @@ static iso_status find(finder *f, iso_model *model)
         return status;
     const char *name = iso_graph_name(f->graph);
     char default_value[32];
-    iso_text_snake_case(net.type, default_value, sizeof default_value);
+    iso_text_snake_case(iso_topology_class(net.sequential), default_value, sizeof default_value);
     ISO_TRY(add_group(f->out, "/vars", name ? name : default_value));
     ISO_TRY(add_network(f, &net, ""));
     if (model->compiled)
