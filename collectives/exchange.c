@@ -79,7 +79,7 @@ typedef struct request {
     bool *fresh;          /* [count] it is the first request for it */
 } request;
 
-static bool contains(const iso_box *box, const iso_box *region)
+static bool exchange_contains(const iso_box *box, const iso_box *region)
 {
     if (box->rank != region->rank)
         return false;
@@ -90,7 +90,7 @@ static bool contains(const iso_box *box, const iso_box *region)
     return true;
 }
 
-static iso_status check_request(const request *r, const iso_box *target_box)
+static iso_status exchange_check_request(const request *r, const iso_box *target_box)
 {
     const iso_exchange *exchange = r->exchange;
     int slots = exchange->fabric->topology.n_slots;
@@ -102,7 +102,7 @@ static iso_status check_request(const request *r, const iso_box *target_box)
         return iso_error(ISO_INVALID, "exchange '%s': slot %d of %d pulls %d sources of %s", what, r->slot,
                          slots, r->count, iso_dtype_name(r->dtype));
     bool empty = iso_box_count(r->region) == 0;
-    if (!empty && !contains(target_box, r->region))
+    if (!empty && !exchange_contains(target_box, r->region))
         return iso_error(ISO_INVALID, "exchange '%s': slot %d pulls a region that its target does not hold",
                          what, r->slot);
     for (int i = 0; i < r->count; i++) {
@@ -111,7 +111,7 @@ static iso_status check_request(const request *r, const iso_box *target_box)
             return iso_error(ISO_INVALID,
                              "exchange '%s': source %d of slot %d is slot %d: not in order, or not one of %d",
                              what, i, r->slot, source->slot, slots);
-        if (!empty && !contains(&source->box, r->region))
+        if (!empty && !exchange_contains(&source->box, r->region))
             return iso_error(ISO_INVALID, "exchange '%s': slot %d pulls a region that slot %d does not hold",
                              what, r->slot, source->slot);
     }
@@ -133,7 +133,7 @@ static void hash_number(iso_hash_key *key, uint64_t number)
 }
 
 /* What a node's value is: two requests of one rank for the same travel as one part. */
-static iso_hash_key key_of(const request *r, const iso_tree_node *node)
+static iso_hash_key exchange_key_of(const request *r, const iso_tree_node *node)
 {
     iso_hash_key key = {{1, 2}};
     hash_number(&key, (uint64_t)r->dtype);
@@ -207,7 +207,7 @@ static iso_status place_part(const request *r, int i)
     if (from == to || (from != fabric->host_number && to != fabric->host_number))
         return ISO_OK;
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
-    iso_hash_key key = key_of(r, node);
+    iso_hash_key key = exchange_key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
     return iso_mailbox_fragment(box, rank_that_sends(r, node), rank_that_receives(r, node), key,
@@ -331,7 +331,7 @@ static bool is_private(const request *r)
     return true;
 }
 
-static iso_status add(request *r, int target, const iso_box *target_box, int *number)
+static iso_status exchange_add(request *r, int target, const iso_box *target_box, int *number)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     int slot_host = iso_fabric_host_of_slot(fabric, r->slot);
@@ -356,7 +356,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             const iso_source *sources, int count, int *pull)
 {
     request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0, NULL, NULL};
-    iso_status status = check_request(&r, target_box);
+    iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)
         return status;
     r.host = iso_new((size_t)count * sizeof *r.host);
@@ -364,7 +364,8 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
     r.part = iso_new((size_t)count * sizeof *r.part);
     r.fresh = iso_new((size_t)count * sizeof *r.fresh);
     bool room = r.host && r.nodes && r.part && r.fresh;
-    status = room ? add(&r, target, target_box, pull) : iso_no_memory("the exchange '%s'", exchange->what);
+    status = room ? exchange_add(&r, target, target_box, pull)
+                  : iso_no_memory("the exchange '%s'", exchange->what);
     iso_free(r.fresh);
     iso_free(r.part);
     iso_free(r.nodes);

@@ -53,7 +53,7 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
 }
 
 /* Lists the slots of each host. */
-static iso_status list_slots(iso_fabric *fabric)
+static iso_status fabric_list_slots(iso_fabric *fabric)
 {
     int hosts = 0;
     for (int rank = 0; rank < fabric->topology.n_ranks; rank++)
@@ -84,7 +84,7 @@ static iso_status number_slots(iso_fabric *fabric)
     }
     fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
     return fabric->counters
-               ? list_slots(fabric)
+               ? fabric_list_slots(fabric)
                : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
 }
 
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-static iso_status build(iso_fabric *fabric, const iso_topology *topology)
+static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
 {
     iso_status status = copy_topology(fabric, topology);
     if (status == ISO_OK && fabric->channel.n_ranks != topology->n_ranks)
@@ -197,7 +197,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
     if (status == ISO_OK)
-        status = build(fabric, topology);
+        status = fabric_build(fabric, topology);
     if (status == ISO_OK)
         *out = fabric;
     else

@@ -132,8 +132,8 @@ static void combine_run(const iso_gather *gather, const char *const *at, size_t 
 }
 
 /* Rows of one operand: the memory copies of slices and halos, where rows may be a few bytes. */
-static void copy_rows(char *out, int64_t out_stride, const char *in, int64_t in_stride, int64_t rows,
-                      size_t bytes)
+static void gather_copy_rows(char *out, int64_t out_stride, const char *in, int64_t in_stride, int64_t rows,
+                             size_t bytes)
 {
     if (bytes == 4)
         for (int64_t row = 0; row < rows; row++)
@@ -161,7 +161,7 @@ static void walk_rows(const iso_gather *gather, char *out)
     int64_t rows = gather->extent[loop], run = gather->extent[loop + 1];
     if (gather->n_operands == 1) {
         const int64_t *stride = gather->stride + loop * all;
-        copy_rows(out, stride[1], gather->cursor[0], stride[0], rows, (size_t)run * gather->size);
+        gather_copy_rows(out, stride[1], gather->cursor[0], stride[0], rows, (size_t)run * gather->size);
         return;
     }
     for (int64_t row = 0; row < rows; row++) {

@@ -131,7 +131,7 @@ static void note_failure(iso_fabric *fabric, iso_status status)
     atomic_fetch_add(&fabric->failures, 1);
 }
 
-static void check(iso_fabric *fabric, iso_status status)
+static void run_check(iso_fabric *fabric, iso_status status)
 {
     if (status != ISO_OK)
         note_failure(fabric, status);
@@ -141,13 +141,13 @@ static void check(iso_fabric *fabric, iso_status status)
 static void send_messages(iso_exchange *exchange)
 {
     iso_messages *messages = &exchange->messages;
-    check(exchange->fabric, iso_messages_start_receiving(messages));
+    run_check(exchange->fabric, iso_messages_start_receiving(messages));
     int pack = 0;
     for (int i = 0; i < messages->out.n_messages; i++) {
         for (; pack < exchange->n_packs && exchange->packs[pack].message == i; pack++)
             iso_gather_run(&exchange->packs[pack].gather);
         if (messages->out.messages[i].n_requests > 0)
-            check(exchange->fabric, iso_messages_start_sending(messages, i));
+            run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
 
@@ -179,8 +179,8 @@ void iso_exchange_wait(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (thread == 0 && exchange->messages.n_requests > 0) {
-        check(exchange->fabric,
-              iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
+        run_check(exchange->fabric,
+                  iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
         take_from_under_way(exchange);
     }
     if (exchange->messages.in.n_messages > 0)
@@ -196,7 +196,7 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 void iso_fabric_progress(iso_fabric *fabric)
 {
     for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way)
-        check(fabric, iso_messages_progress(&exchange->messages));
+        run_check(fabric, iso_messages_progress(&exchange->messages));
 }
 
 /* Buffers of messages are used again, so all must have read them, even where sources are settled. */
@@ -206,7 +206,7 @@ void iso_exchange_end(iso_exchange *exchange, int thread)
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
-static void count(const iso_exchange *exchange, int local, const iso_pull *pull, int64_t elements)
+static void run_count(const iso_exchange *exchange, int local, const iso_pull *pull, int64_t elements)
 {
     iso_traffic *traffic = &exchange->fabric->counters[local].traffic;
     uint64_t bytes = (uint64_t)elements * pull->gather.size;
@@ -223,7 +223,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
         if (!pull->gather.out)
             continue;
         iso_gather_run(&pull->gather);
-        count(exchange, local, pull, pull->gather.count);
+        run_count(exchange, local, pull, pull->gather.count);
     }
 }
 
@@ -244,7 +244,7 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
     int local = exchange->fabric->local[slot];
     const iso_pull *p = &exchange->slots[local].pulls[pull];
     iso_gather_part(&p->gather, begin, n, out);
-    count(exchange, local, p, n);
+    run_count(exchange, local, p, n);
 }
 
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)
@@ -253,7 +253,7 @@ const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, 
     const iso_pull *p = &exchange->slots[local].pulls[pull];
     if (p->gather.n_operands != 1)
         return NULL;
-    count(exchange, local, p, n);
+    run_count(exchange, local, p, n);
     return p->gather.operands[0].address + (size_t)begin * p->gather.size;
 }
 

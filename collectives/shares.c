@@ -49,7 +49,7 @@ struct iso_shares {
 };
 
 /* An error in a round does not end it: other ranks wait for this one. */
-static bool succeeds(iso_shares *s, iso_status status)
+static bool shares_succeeds(iso_shares *s, iso_status status)
 {
     if (status != ISO_OK && s->failed == ISO_OK) {
         s->failed = status;
@@ -90,7 +90,7 @@ static iso_status make_type(iso_shares *s)
 }
 
 /* Collective. */
-static iso_status join(iso_shares *s, iso_context *ctx, int64_t rows)
+static iso_status shares_join(iso_shares *s, iso_context *ctx, int64_t rows)
 {
     s->first[s->rank + 1] = rows;
     if (s->communicator == MPI_COMM_NULL)
@@ -127,7 +127,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
     }
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
-        status = join(s, ctx, rows);
+        status = shares_join(s, ctx, rows);
     if (status == ISO_OK)
         *shares = s;
     else
@@ -199,15 +199,16 @@ static iso_status reserve_requests(iso_shares *s, int count)
 static void ask_rank(iso_shares *s, int rank, const int64_t *rows, int n, char *out, MPI_Request *sent,
                      MPI_Request *answered)
 {
-    if (!succeeds(s, ISO_MPI(MPI_Irecv(out, n, s->row, rank, s->tag + 1, s->communicator, answered))))
+    if (!shares_succeeds(s, ISO_MPI(MPI_Irecv(out, n, s->row, rank, s->tag + 1, s->communicator, answered))))
         *answered = MPI_REQUEST_NULL;
-    else if (!succeeds(s, ISO_MPI(MPI_Issend(rows, n, MPI_INT64_T, rank, s->tag, s->communicator, sent)))) {
+    else if (!shares_succeeds(
+                 s, ISO_MPI(MPI_Issend(rows, n, MPI_INT64_T, rank, s->tag, s->communicator, sent)))) {
         *sent = MPI_REQUEST_NULL;
         ISO_MPI_IGNORE(MPI_Cancel(answered));
     }
 }
 
-static iso_status ask(iso_shares *s, const int64_t *rows, int64_t count, char *out)
+static iso_status shares_ask(iso_shares *s, const int64_t *rows, int64_t count, char *out)
 {
     int rank, owners = 0, number = 0;
     s->n_requests = 0;
@@ -235,11 +236,11 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
     iso_status status = ISO_OK;
     if (s->n_requests == 0)
         return ISO_OK;
-    succeeds(s, ISO_MPI(MPI_Waitall(s->n_requests, s->requests + s->n_requests, s->status)));
+    shares_succeeds(s, ISO_MPI(MPI_Waitall(s->n_requests, s->requests + s->n_requests, s->status)));
     for (int64_t i = 0, n, number = 0; i < count && s->failed == ISO_OK && status == ISO_OK;
          i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
-        if (succeeds(s, ISO_MPI(MPI_Get_count(&s->status[number], s->row, &got))) && got != n)
+        if (shares_succeeds(s, ISO_MPI(MPI_Get_count(&s->status[number], s->row, &got))) && got != n)
             status = iso_error(ISO_NO_MEMORY,
                                "rank %d could not send %" PRId64 " rows: it has no memory, or its MPI failed",
                                rank, n);
@@ -264,7 +265,7 @@ static answer *idle_answer(iso_shares *s)
 {
     for (int i = 0; i < s->n_answers; i++) {
         int done = 0;
-        if (succeeds(s, ISO_MPI(MPI_Test(&s->answers[i].request, &done, MPI_STATUS_IGNORE))) && done)
+        if (shares_succeeds(s, ISO_MPI(MPI_Test(&s->answers[i].request, &done, MPI_STATUS_IGNORE))) && done)
             return &s->answers[i];
     }
     answer fresh = {.request = MPI_REQUEST_NULL};
@@ -283,15 +284,15 @@ static bool give_rows(iso_shares *s, int to, int count)
         s->pack(s->share, s->asked[i] - s->first[s->rank], a->data + (size_t)i * s->row_bytes);
     iso_status sent =
         ISO_MPI(MPI_Isend(a->data, count, s->row, to, s->tag + 1, s->communicator, &a->request));
-    if (!succeeds(s, sent))
+    if (!shares_succeeds(s, sent))
         a->request = MPI_REQUEST_NULL;
     return sent == ISO_OK;
 }
 
-static void give(iso_shares *s, int to, int count)
+static void shares_give(iso_shares *s, int to, int count)
 {
     if (!give_rows(s, to, count))
-        succeeds(s, ISO_MPI(MPI_Send(NULL, 0, s->row, to, s->tag + 1, s->communicator)));
+        shares_succeeds(s, ISO_MPI(MPI_Send(NULL, 0, s->row, to, s->tag + 1, s->communicator)));
 }
 
 /* Answers one request, if there is any. *answered: there was one. An error leaves the request where it is. */
@@ -309,7 +310,7 @@ static iso_status serve(iso_shares *s, bool *answered)
         return ISO_OK; /* memory may be there later */
     ISO_TRY(ISO_MPI(MPI_Recv(s->asked, count, MPI_INT64_T, about.MPI_SOURCE, s->tag, s->communicator,
                              MPI_STATUS_IGNORE)));
-    give(s, about.MPI_SOURCE, count);
+    shares_give(s, about.MPI_SOURCE, count);
     *answered = true;
 done:
     return status;
@@ -318,7 +319,7 @@ done:
 static void wait_for_answers(iso_shares *s)
 {
     for (int i = 0; i < s->n_answers; i++)
-        succeeds(s, ISO_MPI(MPI_Wait(&s->answers[i].request, MPI_STATUS_IGNORE)));
+        shares_succeeds(s, ISO_MPI(MPI_Wait(&s->answers[i].request, MPI_STATUS_IGNORE)));
 }
 
 /* Whether all requests of this rank have been received; then, whether those of all ranks have: *waiting says
@@ -356,7 +357,7 @@ static void serve_all(iso_shares *s)
         }
         if (status == ISO_OK)
             status = test_round(s, &barrier, &waiting, &over);
-        failures = succeeds(s, status) ? 0 : failures + 1;
+        failures = shares_succeeds(s, status) ? 0 : failures + 1;
         iso_patience_pass(&patience, true);
     }
 }
@@ -366,7 +367,7 @@ iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, v
     if (s->communicator == MPI_COMM_NULL || s->n_ranks == 1)
         return ISO_OK;
     s->failed = ISO_OK;
-    iso_status status = ask(s, rows, count, out);
+    iso_status status = shares_ask(s, rows, count, out);
     serve_all(s);
     iso_status taken = take_answers(s, rows, count);
     wait_for_answers(s);

@@ -28,7 +28,7 @@ static bool on_one_host(const int *host, int count)
     return true;
 }
 
-static void cut(cutter *c, int begin, int count)
+static void tree_cut(cutter *c, int begin, int count)
 {
     const int *host = c->host + begin;
     if (count == 1 || (host[0] != c->here && on_one_host(host, count))) {
@@ -36,15 +36,15 @@ static void cut(cutter *c, int begin, int count)
         return;
     }
     int left = iso_tree_left(count);
-    cut(c, begin, left);
-    cut(c, begin + left, count - left);
+    tree_cut(c, begin, left);
+    tree_cut(c, begin + left, count - left);
     c->nodes[c->made - 1].n_folds++;
 }
 
 int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes)
 {
     cutter c = {host_of_source, here, nodes, 0};
-    cut(&c, 0, count);
+    tree_cut(&c, 0, count);
     return c.made;
 }
 

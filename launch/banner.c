@@ -8,7 +8,7 @@
 #include "runtime/base/text.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
-static void add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
+static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
 {
     enum { SHOWN = 8 };
     int slots = iso_mesh_slots(mesh), runs = 0;
@@ -41,7 +41,7 @@ void iso_banner_print(iso_context *ctx, const iso_train_options *options, const 
     if (!iso_is_chief(ctx) || options->verbose == 0)
         return;
     iso_text slots = {0};
-    add_slots(&slots, ctx, setup->mesh);
+    banner_add_slots(&slots, ctx, setup->mesh);
     printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
     printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(setup->mesh), iso_text_get(&slots),
            iso_threads(ctx));

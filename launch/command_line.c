@@ -78,7 +78,8 @@ iso_status iso_argument_shape(const char *what, const char *text, double low, in
     return ISO_OK;
 }
 
-static iso_status choose(const char *option, const iso_argument *row, const char *text, const char **value)
+static iso_status command_line_choose(const char *option, const iso_argument *row, const char *text,
+                                      const char **value)
 {
     int count = 0;
     for (; row->choices[count]; count++) {
@@ -94,7 +95,7 @@ static iso_status choose(const char *option, const iso_argument *row, const char
     return status;
 }
 
-static iso_status append(const char *option, const char *text, iso_argument_list *list)
+static iso_status command_line_append(const char *option, const char *text, iso_argument_list *list)
 {
     if (list->count == ISO_MAX_LISTED)
         return iso_error(ISO_INVALID, "%s '%s': given %d times, at most %d are possible", option, text,
@@ -115,13 +116,13 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
         *(const char **)member = text;
         return ISO_OK;
     case ISO_ARGUMENT_CHOICE:
-        return choose(option, row, text, member);
+        return command_line_choose(option, row, text, member);
     case ISO_ARGUMENT_COUNT:
         return iso_argument_count(option, text, row->low, row->high, member);
     case ISO_ARGUMENT_REAL:
         return iso_argument_real(option, text, row->low, row->high, member);
     case ISO_ARGUMENT_LIST:
-        return append(option, text, member);
+        return command_line_append(option, text, member);
     case ISO_ARGUMENT_FLAG:
         *(bool *)member = true;
         return ISO_OK;
@@ -129,7 +130,7 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
     return ISO_OK;
 }
 
-static iso_status unknown(const iso_argument *table, int rows, const char *word)
+static iso_status command_line_unknown(const iso_argument *table, int rows, const char *word)
 {
     char name[64];
     const char *names[ISO_MAX_ARGUMENTS];
@@ -169,7 +170,7 @@ static iso_status parse_words(const iso_argument *table, int rows, const struct 
         if (code == '?' && optopt >= FIRST_ROW)
             return iso_error(ISO_INVALID, "option '%s' takes no value", words[at]);
         if (code < FIRST_ROW || !spelt_out(words[at], table[code - FIRST_ROW].name))
-            return unknown(table, rows, words[at]);
+            return command_line_unknown(table, rows, words[at]);
         iso_status status = store(&table[code - FIRST_ROW], optarg, values);
         if (status != ISO_OK)
             return status;

@@ -42,7 +42,7 @@ static const iso_argument shape_row = {"shape",
                                        0,
                                        NULL};
 
-static int make_table(iso_argument rows[SHARED + 1])
+static int convert_make_table(iso_argument rows[SHARED + 1])
 {
     for (int i = 0; i < SHARED; i++) {
         rows[i] = *iso_train_argument(shared[i].name);
@@ -53,10 +53,10 @@ static int make_table(iso_argument rows[SHARED + 1])
     return SHARED + 1;
 }
 
-static void help(iso_text *text)
+static void convert_help(iso_text *text)
 {
     iso_argument rows[SHARED + 1];
-    iso_arguments_help(rows, make_table(rows), text);
+    iso_arguments_help(rows, convert_make_table(rows), text);
 }
 
 static bool is_model(const char *path)
@@ -81,7 +81,7 @@ static iso_status check_different(const convert_options *options)
     return ISO_OK;
 }
 
-static iso_status check(convert_options *options)
+static iso_status convert_check(convert_options *options)
 {
     iso_status status = ISO_OK;
     ISO_TRY(check_kind(options->from));
@@ -105,11 +105,11 @@ done:
 }
 
 /* The files may stand before, between and behind the options. */
-static iso_status read_options(int argc, char *const *argv, convert_options *options)
+static iso_status convert_read_options(int argc, char *const *argv, convert_options *options)
 {
     iso_argument rows[SHARED + 1];
     char *rest[2 * ISO_MAX_ARGUMENTS] = {argv[0]};
-    int words = 1, count = make_table(rows);
+    int words = 1, count = convert_make_table(rows);
     for (int i = 1; i < argc && words < 2 * ISO_MAX_ARGUMENTS - 1; i++) {
         bool option = strncmp(argv[i], "--", 2) == 0;
         if (option)
@@ -156,15 +156,15 @@ done:
     return status;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status convert_run(iso_context *ctx, int argc, char *const *argv)
 {
     convert_options options = {.train = iso_train_options_default()};
     char *found = NULL;
     iso_status status;
-    ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
+    ISO_TRY(iso_agree(ctx, convert_read_options(argc, argv, &options)));
     ISO_TRY(iso_checkpoint_resolve(ctx, "convert", options.from, &found));
     options.from = found ? found : options.from;
-    ISO_TRY(iso_agree(ctx, check(&options)));
+    ISO_TRY(iso_agree(ctx, convert_check(&options)));
     ISO_TRY(iso_agree(
         ctx, iso_is_chief(ctx) ? iso_target_check("", options.to, iso_target_of_model(options.to)) : ISO_OK));
     ISO_TRY(convert(ctx, &options));
@@ -174,5 +174,5 @@ done:
 }
 
 const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
-                                         "between checkpoints, .weights.h5 and .keras: B is made from A", run,
-                                         help};
+                                         "between checkpoints, .weights.h5 and .keras: B is made from A",
+                                         convert_run, convert_help};

@@ -5,7 +5,7 @@
 #include "launch/command_line.h"
 #include "runtime/data/data.h"
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status datasets_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_status status = iso_arguments_parse(NULL, 0, argc, argv, NULL);
     for (int i = 0; status == ISO_OK && iso_is_chief(ctx) && i < iso_dataset_count(); i++)
@@ -13,4 +13,5 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     return status;
 }
 
-const iso_command iso_command_datasets = {"datasets", "", "the built-in data sets, one line each", run, NULL};
+const iso_command iso_command_datasets = {"datasets", "", "the built-in data sets, one line each",
+                                          datasets_run, NULL};

@@ -50,7 +50,7 @@ static iso_status evaluate(iso_context *ctx, const iso_load_options *options, is
     return ISO_OK;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status evaluate_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_load_options options;
     iso_loaded_model t = {0};
@@ -63,11 +63,11 @@ done:
     return status;
 }
 
-static void print_help(iso_text *text)
+static void evaluate_print_help(iso_text *text)
 {
     iso_load_options_help(&command, text);
 }
 
 const iso_command iso_command_evaluate = {
     "evaluate", "--model NAME or FILE --weights FILE or DIR --data NAME [OPTION...]",
-    "the loss and metrics of trained weights on a data set", run, print_help};
+    "the loss and metrics of trained weights on a data set", evaluate_run, evaluate_print_help};

@@ -20,7 +20,7 @@ static const iso_argument table[] = {
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 
-static void help(iso_text *text)
+static void inspect_help(iso_text *text)
 {
     iso_arguments_help(table, ROWS, text);
 }
@@ -31,7 +31,8 @@ static bool is_option(const char *word)
 }
 
 /* The file may stand before or behind the options. */
-static iso_status read_options(int argc, char *const *argv, inspect_options *options, const char **path)
+static iso_status inspect_read_options(int argc, char *const *argv, inspect_options *options,
+                                       const char **path)
 {
     char *rest[3] = {argv[0]};
     int words = 1;
@@ -130,13 +131,13 @@ done:
     return status;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status inspect_run(iso_context *ctx, int argc, char *const *argv)
 {
     inspect_options options = {0};
     iso_inspection inspection = {0};
     iso_status status;
     char *found = NULL;
-    ISO_TRY(read_options(argc, argv, &options, &inspection.path));
+    ISO_TRY(inspect_read_options(argc, argv, &options, &inspection.path));
     ISO_TRY(iso_checkpoint_resolve(ctx, "inspect", inspection.path, &found));
     inspection.path = found ? found : inspection.path;
     if (iso_inspect_is_keras(inspection.path))
@@ -152,4 +153,5 @@ done:
 
 const iso_command iso_command_inspect = {
     "inspect", "FILE [--json]",
-    "what a checkpoint, a file of weights or a .keras file holds, and whether it is whole", run, help};
+    "what a checkpoint, a file of weights or a .keras file holds, and whether it is whole", inspect_run,
+    inspect_help};

@@ -7,7 +7,7 @@ static json_t *text_or_null(const char *text)
     return text ? json_string(text) : json_null();
 }
 
-static json_t *shape_of(const iso_shape *shape)
+static json_t *inspect_json_shape_of(const iso_shape *shape)
 {
     json_t *dims = json_array();
     for (int i = 0; i < shape->rank; i++)
@@ -25,7 +25,7 @@ static json_t *tensors_of(const iso_inspection *inspection)
         json_object_set_new(one, "place", json_string(t->place));
         json_object_set_new(one, "path", text_or_null(t->path));
         json_object_set_new(one, "dtype", json_string(iso_saved_file_stored(inspection->file, i, NULL)));
-        json_object_set_new(one, "shape", shape_of(&t->shape));
+        json_object_set_new(one, "shape", inspect_json_shape_of(&t->shape));
         json_object_set_new(one, "bytes", json_integer((json_int_t)iso_inspect_bytes(inspection, i)));
         json_object_set_new(one, "layout", text_or_null(*layout ? layout : NULL));
         json_array_append_new(all, one);

@@ -42,7 +42,7 @@ static json_t *list_layers(const json_t *config)
 }
 
 /* In the place of a checkpoint's state. */
-static iso_status describe(const char *path, json_t **state)
+static iso_status inspect_keras_describe(const char *path, json_t **state)
 {
     json_t *metadata = NULL, *config = NULL, *made = json_object();
     iso_status status = ISO_OK;
@@ -66,7 +66,7 @@ iso_status iso_inspect_open_keras(iso_inspection *inspection)
     iso_keras_unpacked weights = {.file = -1};
     const char *unpacked = weights.path;
     iso_status status = ISO_OK;
-    ISO_TRY(describe(inspection->path, &inspection->state));
+    ISO_TRY(inspect_keras_describe(inspection->path, &inspection->state));
     ISO_TRY(iso_keras_unpack_weights(inspection->path, &weights));
     ISO_TRY(iso_saved_file_open(NULL, unpacked, &inspection->file));
 done:

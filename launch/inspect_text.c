@@ -11,7 +11,7 @@ enum { LONGEST_VALUE = 100, INDENT = 2 };
 
 /* ---- the state: a line for each key ---- */
 
-static void add_value(iso_text *text, const json_t *value)
+static void inspect_text_add_value(iso_text *text, const json_t *value)
 {
     if (json_is_string(value))
         iso_text_add(text, "%s", json_string_value(value));
@@ -35,12 +35,12 @@ static void add_members(iso_text *text, const json_t *value)
     json_object_foreach((json_t *)(uintptr_t)value, key, member)
     {
         iso_text_add(&all, "%s%s ", all.length ? ", " : "", key);
-        add_value(&all, member);
+        inspect_text_add_value(&all, member);
     }
     json_array_foreach(value, i, member)
     {
         iso_text_add(&all, "%s", all.length ? ", " : "");
-        add_value(&all, member);
+        inspect_text_add_value(&all, member);
     }
     if (all.length > LONGEST_VALUE)
         iso_text_add(text, "%.*s...", LONGEST_VALUE - 3, iso_text_get(&all));
@@ -64,7 +64,7 @@ static void add_state(iso_text *text, const json_t *state)
         if (json_is_object(value) || json_is_array(value))
             add_members(text, value);
         else
-            add_value(text, value);
+            inspect_text_add_value(text, value);
         iso_text_add(text, "\n");
     }
 }
@@ -78,7 +78,7 @@ typedef struct node {
 } node;
 
 /* Numbers by their value, so that 10 comes behind 9; a group before what follows its name otherwise. */
-static int compare(const void *a, const void *b)
+static int inspect_text_compare(const void *a, const void *b)
 {
     const char *x = ((const node *)a)->place, *y = ((const node *)b)->place;
     while (*x && *y) {
@@ -110,7 +110,7 @@ static node *list_nodes(const iso_saved_file *file, int *count)
         all[i] = (node){iso_saved_file_group(file, i)->place, iso_saved_file_group(file, i)->name, -1};
     for (int i = 0; i < tensors; i++)
         all[groups + i] = (node){iso_saved_file_tensor(file, i)->place, NULL, i};
-    qsort(all, (size_t)*count, sizeof *all, compare);
+    qsort(all, (size_t)*count, sizeof *all, inspect_text_compare);
     return all;
 }
 

@@ -26,7 +26,7 @@ static void print_usage(iso_context *ctx)
     printf("\n  isogrid help COMMAND prints a command's options, isogrid --version the version.\n");
 }
 
-static void print_help(iso_context *ctx, const iso_command *command)
+static void isogrid_print_help(iso_context *ctx, const iso_command *command)
 {
     if (!iso_is_chief(ctx))
         return;
@@ -38,7 +38,7 @@ static void print_help(iso_context *ctx, const iso_command *command)
     iso_text_free(&text);
 }
 
-static const iso_command *find(const char *name)
+static const iso_command *isogrid_find(const char *name)
 {
     const char *names[COMMANDS];
     for (int i = 0; i < COMMANDS; i++) {
@@ -86,7 +86,7 @@ static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const 
 }
 
 /* isogrid help [COMMAND] */
-static iso_status help(iso_context *ctx, int argc, char *const *argv)
+static iso_status isogrid_help(iso_context *ctx, int argc, char *const *argv)
 {
     if (argc > 2)
         return iso_error(ISO_INVALID, "help: unexpected argument '%s'", argv[2]);
@@ -94,10 +94,10 @@ static iso_status help(iso_context *ctx, int argc, char *const *argv)
         print_usage(ctx);
         return ISO_OK;
     }
-    const iso_command *command = find(argv[1]);
+    const iso_command *command = isogrid_find(argv[1]);
     if (!command)
         return ISO_INVALID;
-    print_help(ctx, command);
+    isogrid_print_help(ctx, command);
     return ISO_OK;
 }
 
@@ -108,17 +108,17 @@ static iso_status run_command(iso_context *ctx, int argc, char *const *argv)
         return iso_error(ISO_INVALID, "no command given");
     }
     if (is_help(argv[1]) || !strcmp(argv[1], "help"))
-        return help(ctx, argc - 1, argv + 1);
+        return isogrid_help(ctx, argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version")) {
         if (iso_is_chief(ctx))
             printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
         return ISO_OK;
     }
-    const iso_command *command = find(argv[1]);
+    const iso_command *command = isogrid_find(argv[1]);
     if (!command)
         return ISO_INVALID;
     if (asks_for_help(argc - 1, argv + 1)) {
-        print_help(ctx, command);
+        isogrid_print_help(ctx, command);
         return ISO_OK;
     }
     return command->run(ctx, argc - 1, argv + 1);
@@ -135,7 +135,7 @@ static iso_status check_stdout(void)
                      failed ? strerror(errno) : "");
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status isogrid_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_status status;
     ISO_TRY(agree_on_command_line(ctx, argc, argv));
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     if (status == ISO_OK)
         status = iso_init(&words, &word, &ctx);
     if (status == ISO_OK)
-        status = run(ctx, argc, argv);
+        status = isogrid_run(ctx, argc, argv);
     int code = iso_finish(ctx, status);
     iso_free(word);
     return code;

@@ -57,7 +57,7 @@ static void add_shared(const char *name, const char *help, iso_argument *row)
     row->help = help ? help : row->help;
 }
 
-static int make_table(const iso_load_command *command, iso_argument rows[ISO_MAX_ARGUMENTS])
+static int load_model_make_table(const iso_load_command *command, iso_argument rows[ISO_MAX_ARGUMENTS])
 {
     int count = 0;
     for (int i = 0; i < SHARED; i++)
@@ -73,7 +73,7 @@ static int make_table(const iso_load_command *command, iso_argument rows[ISO_MAX
 void iso_load_options_help(const iso_load_command *command, iso_text *text)
 {
     iso_argument rows[ISO_MAX_ARGUMENTS];
-    iso_arguments_help(rows, make_table(command, rows), text);
+    iso_arguments_help(rows, load_model_make_table(command, rows), text);
 }
 
 iso_status iso_load_options_parse(const iso_load_command *command, int argc, char *const *argv,
@@ -82,7 +82,7 @@ iso_status iso_load_options_parse(const iso_load_command *command, int argc, cha
     iso_argument rows[ISO_MAX_ARGUMENTS];
     iso_load_options read = {.train = iso_train_options_default(), .part = "test"};
     iso_status status;
-    ISO_TRY(iso_arguments_parse(rows, make_table(command, rows), argc, argv, &read));
+    ISO_TRY(iso_arguments_parse(rows, load_model_make_table(command, rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
     if (!read.train.model)
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
@@ -105,8 +105,8 @@ static iso_status compile(iso_loaded_model *t)
     return iso_compile_with(t->named.model, &options, sizeof options);
 }
 
-static iso_status build(iso_context *ctx, bool compiles, const iso_train_options *options,
-                        iso_loaded_model *t)
+static iso_status load_model_build(iso_context *ctx, bool compiles, const iso_train_options *options,
+                                   iso_loaded_model *t)
 {
     iso_named_model_make(ctx, options, iso_dataset_shape(t->data, 0), &t->named);
     if (compiles)
@@ -138,7 +138,7 @@ iso_status iso_loaded_model_make(iso_context *ctx, const iso_load_command *comma
     if (!options->json)
         iso_banner_print(ctx, train, &t->setup);
     ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
-    ISO_TRY(build(ctx, command->compiles, train, t));
+    ISO_TRY(load_model_build(ctx, command->compiles, train, t));
     ISO_TRY(iso_named_model_load_weights(ctx, train, true, &t->named));
 done:
     return status;

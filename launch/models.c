@@ -5,7 +5,7 @@
 #include "launch/command_line.h"
 #include "models/models.h"
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status models_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_status status = iso_arguments_parse(NULL, 0, argc, argv, NULL);
     for (int i = 0; status == ISO_OK && iso_is_chief(ctx) && i < iso_builtin_model_count(); i++) {
@@ -15,4 +15,4 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
     return status;
 }
 
-const iso_command iso_command_models = {"models", "", "the built-in models, one line each", run, NULL};
+const iso_command iso_command_models = {"models", "", "the built-in models, one line each", models_run, NULL};

@@ -37,7 +37,7 @@ static const iso_argument own[] = {
 enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0], HELP = 1 };
 
 /* The rows of the table in `rows`; their number. Options that a training does not have yet are left out. */
-static int make_table(iso_argument rows[SHARED + OWN + HELP])
+static int plan_make_table(iso_argument rows[SHARED + OWN + HELP])
 {
     int count = 0;
     for (int i = 0; i < SHARED; i++) {
@@ -54,10 +54,10 @@ static int make_table(iso_argument rows[SHARED + OWN + HELP])
     return count;
 }
 
-static void print_help(iso_text *text)
+static void plan_print_help(iso_text *text)
 {
     iso_argument rows[SHARED + OWN + HELP];
-    iso_arguments_help(rows, make_table(rows), text);
+    iso_arguments_help(rows, plan_make_table(rows), text);
 }
 
 /* "16GiB", "1.5GB/slot" */
@@ -100,12 +100,12 @@ static iso_status check_suggest(const iso_plan_options *options)
     return ISO_OK;
 }
 
-static iso_status read_options(int argc, char *const *argv, iso_plan_options *options)
+static iso_status plan_read_options(int argc, char *const *argv, iso_plan_options *options)
 {
     iso_argument rows[SHARED + OWN + HELP];
     iso_plan_options read = {.train = iso_train_options_default()};
     iso_status status;
-    ISO_TRY(iso_arguments_parse(rows, make_table(rows), argc, argv, &read));
+    ISO_TRY(iso_arguments_parse(rows, plan_make_table(rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
     ISO_TRY(
         iso_argument_shape("--shape", read.shape ? read.shape : "28,28,1", 1, ISO_MAX_RANK - 1, &read.row));
@@ -122,7 +122,7 @@ done:
 /* ---- the plan ---- */
 
 /* All that training needs into the model's graph. Local. */
-static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_compile_options compile = p->named.compile;
     iso_named_model_make(ctx, &options->train, &options->row, &p->named);
@@ -130,9 +130,9 @@ static iso_status build(iso_context *ctx, const iso_plan_options *options, iso_d
     return iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
 }
 
-static iso_status make(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+static iso_status plan_make(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
-    iso_status status = build(ctx, options, p);
+    iso_status status = plan_build(ctx, options, p);
     if (status != ISO_OK)
         return status;
     return iso_function_plan(iso_model_graph(p->named.model), options->train.batch_size,
@@ -185,24 +185,24 @@ static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_dr
     ISO_TRY(iso_mesh_abstract_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
                                  options->train.devices, &p->setup.mesh));
     ISO_TRY(iso_distribution_setup_lay_out(ctx, &options->train, &p->setup));
-    ISO_TRY(iso_agree(ctx, make(ctx, options, p)));
+    ISO_TRY(iso_agree(ctx, plan_make(ctx, options, p)));
     ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
     ISO_TRY(iso_agree(ctx, check_memory(options, p->report)));
 done:
     return status;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status plan_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_plan_options options;
     iso_dry_run p = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, read_options(argc, argv, &options)));
+    ISO_TRY(iso_agree(ctx, plan_read_options(argc, argv, &options)));
     ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
     ISO_TRY(iso_agree(ctx, iso_compile_options_check(&options.train, &p.named.compile)));
     ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&p.named.compile)));
     if (options.suggest) {
-        ISO_TRY(iso_agree(ctx, build(ctx, &options, &p)));
+        ISO_TRY(iso_agree(ctx, plan_build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));
     } else {
         ISO_TRY(plan(ctx, &options, &p));
@@ -215,5 +215,5 @@ done:
 }
 
 const iso_command iso_command_plan = {"plan", "--model NAME or FILE [OPTION...]",
-                                      "what a training would do on any mesh; nothing is run", run,
-                                      print_help};
+                                      "what a training would do on any mesh; nothing is run", plan_run,
+                                      plan_print_help};

@@ -46,7 +46,7 @@ static void print_written(const iso_load_options *options, iso_loaded_model *t)
     printf("\n");
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status predict_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_load_options options;
     iso_loaded_model t = {0};
@@ -64,11 +64,11 @@ done:
     return status;
 }
 
-static void print_help(iso_text *text)
+static void predict_print_help(iso_text *text)
 {
     iso_load_options_help(&command, text);
 }
 
 const iso_command iso_command_predict = {
     "predict", "--model NAME or FILE --weights FILE or DIR --data NAME --out FILE.h5 [OPTION...]",
-    "the outputs of a model for all rows of a data set", run, print_help};
+    "the outputs of a model for all rows of a data set", predict_run, predict_print_help};

@@ -38,7 +38,7 @@ static iso_status open_named(iso_context *ctx, const char *name, iso_saved_file 
     return status;
 }
 
-static iso_status find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
+static iso_status resume_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
     iso_text backup = {0};
     iso_status status = ISO_OK;
@@ -57,8 +57,8 @@ static iso_status find(iso_context *ctx, const iso_train_options *options, iso_r
 }
 
 /* The run takes the checkpoint's mesh and seed, unless it was given its own. */
-static iso_status take(iso_context *ctx, const json_t *state, const iso_train_options *options,
-                       iso_resumption *from)
+static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_train_options *options,
+                              iso_resumption *from)
 {
     const char *mesh = json_string_value(json_object_get(state, "mesh"));
     const char *seed = json_string_value(json_object_get(state, "seed"));
@@ -109,7 +109,7 @@ static iso_status look_into(iso_context *ctx, const iso_train_options *options, 
         status = iso_agree(ctx, only_weights(ctx, options, from));
         goto done;
     }
-    ISO_TRY(iso_agree(ctx, take(ctx, state, options, from)));
+    ISO_TRY(iso_agree(ctx, resume_take(ctx, state, options, from)));
     if (options->verbose && iso_is_chief(ctx))
         say(state, options, path);
 done:
@@ -119,7 +119,7 @@ done:
 
 iso_status iso_resumption_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
-    iso_status status = find(ctx, options, from);
+    iso_status status = resume_find(ctx, options, from);
     return status == ISO_OK && from->file ? look_into(ctx, options, from) : status;
 }
 

@@ -42,8 +42,8 @@ static iso_status set(const char *option, iso_named_value *setting, const char *
     return status;
 }
 
-static iso_status unknown(const char *option, const char *whole, const iso_named_value *settings, int count,
-                          const char *name)
+static iso_status settings_unknown(const char *option, const char *whole, const iso_named_value *settings,
+                                   int count, const char *name)
 {
     const char *names[16];
     iso_text near = {0};
@@ -66,7 +66,8 @@ iso_status iso_settings_read(const char *option, const char *whole, const char *
         ISO_TRY(iso_settings_take(option, whole, &rest, name, value));
         while (i < count && strcmp(settings[i].name, name) != 0)
             i++;
-        ISO_TRY(i < count ? set(option, &settings[i], value) : unknown(option, whole, settings, count, name));
+        ISO_TRY(i < count ? set(option, &settings[i], value)
+                          : settings_unknown(option, whole, settings, count, name));
     }
     for (int i = 0; i < needed; i++)
         if (!settings[i].given)

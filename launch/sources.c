@@ -141,7 +141,7 @@ static iso_status split(const iso_train_options *options, iso_sources *sources)
     return iso_dataset_split(sources->training, last, &sources->validation);
 }
 
-static iso_status check(const iso_train_options *options, iso_dataset *dataset)
+static iso_status sources_check(const iso_train_options *options, iso_dataset *dataset)
 {
     return dataset && options->check_data ? iso_dataset_check(dataset) : ISO_OK;
 }
@@ -160,9 +160,9 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
         ISO_TRY(open_other(ctx, options, options->validation_data, named, &sources->validation));
     if (options->test_data)
         ISO_TRY(open_other(ctx, options, options->test_data, named, &sources->test));
-    ISO_TRY(check(options, sources->training));
-    ISO_TRY(check(options, sources->validation));
-    ISO_TRY(check(options, sources->test));
+    ISO_TRY(sources_check(options, sources->training));
+    ISO_TRY(sources_check(options, sources->validation));
+    ISO_TRY(sources_check(options, sources->test));
     ISO_TRY(split(options, sources));
     if (options->shuffle_rows >= 0)
         ISO_TRY(iso_dataset_shuffle(sources->training, options->shuffle_rows));
@@ -180,7 +180,7 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
 {
     iso_status status;
     ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
-    ISO_TRY(check(options, *dataset));
+    ISO_TRY(sources_check(options, *dataset));
     ISO_TRY(batch(options, *dataset));
     ISO_TRY(iso_dataset_prefetch(*dataset, 2));
 done:

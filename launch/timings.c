@@ -68,7 +68,7 @@ static double seconds_since_launch(void)
            (double)self.start / (double)sysconf(_SC_CLK_TCK);
 }
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status timings_train_begin(void *user, iso_fit_state *state)
 {
     timings *t = user;
     (void)state;
@@ -87,7 +87,7 @@ static iso_status epoch_begin(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static iso_status batch_end(void *user, iso_fit_state *state)
+static iso_status timings_batch_end(void *user, iso_fit_state *state)
 {
     timings *t = user;
     (void)state;
@@ -97,7 +97,7 @@ static iso_status batch_end(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status timings_epoch_end(void *user, iso_fit_state *state)
 {
     timings *t = user;
     if (!t->file)
@@ -113,7 +113,7 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static void destroy(void *user)
+static void timings_destroy(void *user)
 {
     timings *t = user;
     if (t->file)
@@ -126,6 +126,7 @@ iso_callback *iso_timings_file(iso_context *ctx, const char *path, double readin
     timings *t = iso_new(sizeof *t);
     if (t)
         *t = (timings){.ctx = ctx, .path = path, .reading = reading};
-    return iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                               .batch_end = batch_end, .alike = true, .user = t, .destroy = destroy);
+    return iso_callback_create(.train_begin = timings_train_begin, .epoch_begin = epoch_begin,
+                               .epoch_end = timings_epoch_end, .batch_end = timings_batch_end, .alike = true,
+                               .user = t, .destroy = timings_destroy);
 }

@@ -19,7 +19,7 @@ typedef struct run_state {
 } run_state;
 
 /* All that can be wrong with the options, before anything is begun. Local. */
-static iso_status check(const iso_train_options *options)
+static iso_status train_check(const iso_train_options *options)
 {
     if (!options->model)
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
@@ -45,7 +45,7 @@ static iso_status open_data(iso_context *ctx, const iso_train_options *options, 
     return status;
 }
 
-static iso_status build(iso_context *ctx, const iso_train_options *options, run_state *run)
+static iso_status train_build(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     iso_compile_options compile = run->named.compile;
     iso_named_model_make(ctx, options, iso_dataset_shape(run->sources.training, 0), &run->named);
@@ -89,7 +89,7 @@ static bool saves_model(const iso_train_options *options)
 }
 
 /* Only then is the backup removed: a save that failed can be tried again. */
-static iso_status save(iso_context *ctx, const iso_train_options *options, run_state *run)
+static iso_status train_save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     if (!options->save)
         return ISO_OK;
@@ -104,7 +104,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
 {
     run_state run = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check(options)));
+    ISO_TRY(iso_agree(ctx, train_check(options)));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));
@@ -116,7 +116,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(setup(ctx, &placed, &run));
     iso_banner_print(ctx, options, &run.setup);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
-    ISO_TRY(build(ctx, options, &run));
+    ISO_TRY(train_build(ctx, options, &run));
     if (saves_model(options)) /* it shows now whether that can be done */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
     if (!run.from.file)
@@ -124,7 +124,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (options->verbose)
         ISO_TRY(iso_banner_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
     ISO_TRY(fit(ctx, options, &run));
-    ISO_TRY(save(ctx, options, &run));
+    ISO_TRY(train_save(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));
 done:
     iso_named_model_free(&run.named);
@@ -134,7 +134,7 @@ done:
     return status;
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status train_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_train_options options;
     iso_status status = iso_agree(ctx, iso_train_options_parse(argc, argv, &options));
@@ -142,4 +142,4 @@ static iso_status run(iso_context *ctx, int argc, char *const *argv)
 }
 
 const iso_command iso_command_train = {"train", "--model NAME or FILE --data NAME [OPTION...]",
-                                       "trains a model on a data set", run, iso_train_options_help};
+                                       "trains a model on a data set", train_run, iso_train_options_help};

@@ -39,12 +39,13 @@ static const iso_argument table[] = {
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 
-static void help(iso_text *text)
+static void visualize_help(iso_text *text)
 {
     iso_arguments_help(table, ROWS, text);
 }
 
-static iso_status read_options(int argc, char *const *argv, visualize_options *options, iso_shape *shape)
+static iso_status visualize_read_options(int argc, char *const *argv, visualize_options *options,
+                                         iso_shape *shape)
 {
     iso_status status = iso_arguments_parse(table, ROWS, argc, argv, options);
     if (status == ISO_OK && (!options->shape || !options->layout))
@@ -63,7 +64,8 @@ static iso_status read_options(int argc, char *const *argv, visualize_options *o
 }
 
 /* By the chief alone. */
-static iso_status draw(const visualize_options *options, const iso_layout *layout, const iso_shape *shape)
+static iso_status visualize_draw(const visualize_options *options, const iso_layout *layout,
+                                 const iso_shape *shape)
 {
     iso_visualize_options how = {.slots_per_rank = options->slots_per_rank,
                                  .slots_per_host = options->slots_per_host};
@@ -74,17 +76,17 @@ static iso_status draw(const visualize_options *options, const iso_layout *layou
                         : iso_layout_visualize_with(layout, *shape, stdout, &how, sizeof how);
 }
 
-static iso_status run(iso_context *ctx, int argc, char *const *argv)
+static iso_status visualize_run(iso_context *ctx, int argc, char *const *argv)
 {
     visualize_options options = {.shape = NULL};
     iso_shape shape;
     iso_mesh *mesh = NULL;
     iso_layout *layout = NULL;
     iso_status status;
-    ISO_TRY(read_options(argc, argv, &options, &shape));
+    ISO_TRY(visualize_read_options(argc, argv, &options, &shape));
     ISO_TRY(iso_mesh_abstract_on(ctx, options.mesh ? options.mesh : "data=*", options.devices, &mesh));
     ISO_TRY(iso_layout_create(mesh, options.layout, &layout));
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? draw(&options, layout, &shape) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? visualize_draw(&options, layout, &shape) : ISO_OK));
 done:
     iso_layout_destroy(layout);
     iso_mesh_destroy(mesh);
@@ -92,4 +94,5 @@ done:
 }
 
 const iso_command iso_command_visualize = {"visualize", "--shape N,... --layout LAYOUT [OPTION...]",
-                                           "shows which slot holds which part of a tensor", run, help};
+                                           "shows which slot holds which part of a tensor", visualize_run,
+                                           visualize_help};

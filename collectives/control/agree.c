@@ -14,7 +14,7 @@
 
 enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
-static bool is_alone(const iso_channel *channel)
+static bool agree_is_alone(const iso_channel *channel)
 {
     return !channel || channel->communicator == MPI_COMM_NULL || channel->n_ranks == 1;
 }
@@ -29,7 +29,8 @@ static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 }
 
 /* `text` of rank `from` (each rank gives its own), on every rank. */
-static iso_status share_text(const iso_channel *channel, int from, const char *text, char out[MESSAGE_BYTES])
+static iso_status agree_share_text(const iso_channel *channel, int from, const char *text,
+                                   char out[MESSAGE_BYTES])
 {
     memset(out, 0, MESSAGE_BYTES);
     if (channel->rank == from)
@@ -47,7 +48,7 @@ static iso_status share_failure(const iso_channel *channel, int failing, iso_sta
     char message[MESSAGE_BYTES];
     iso_status status = ISO_OK;
     ISO_TRY(ISO_MPI(MPI_Bcast(&code, 1, MPI_INT, failing, channel->communicator)));
-    ISO_TRY(share_text(channel, failing, iso_error_message(), message));
+    ISO_TRY(agree_share_text(channel, failing, iso_error_message(), message));
     bool alike = (int)mine == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
     ISO_TRY(lowest_rank(channel, !alike, &unlike));
     *agreed = mine; /* where every rank has said the same */
@@ -63,7 +64,7 @@ iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
     char mine[MESSAGE_BYTES];
     int failing;
     iso_status agreed = ISO_OK;
-    if (is_alone(channel))
+    if (agree_is_alone(channel))
         return status;
     if (status != ISO_OK)
         snprintf(mine, sizeof mine, "%s", iso_error_message());
@@ -118,8 +119,8 @@ static iso_status report_difference(const iso_channel *channel, const char *what
         ISO_TRY(iso_error(ISO_INVALID, "the ranks differ in %s", what));
     ISO_TRY(ISO_MPI(MPI_Allgather(&value, 1, MPI_UINT64_T, values, 1, MPI_UINT64_T, channel->communicator)));
     int other = list_different(values, channel->n_ranks, &list);
-    ISO_TRY(share_text(channel, 0, text ? text : "", first));
-    ISO_TRY(share_text(channel, other, text ? text : "", second));
+    ISO_TRY(agree_share_text(channel, 0, text ? text : "", first));
+    ISO_TRY(agree_share_text(channel, other, text ? text : "", second));
     const char *ranks = iso_text_get(&list);
     if (first[0] || second[0])
         status = iso_error(ISO_INVALID, "%s from rank 0 in %s: rank 0 has '%s', rank %d has '%s'", ranks,
@@ -135,7 +136,7 @@ done:
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text)
 {
     const iso_channel *channel = iso_context_channel(ctx);
-    if (is_alone(channel))
+    if (agree_is_alone(channel))
         return ISO_OK;
     uint64_t range[2] = {value, ~value}, least[2];
     iso_status status = ISO_MPI(MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator));
@@ -178,7 +179,7 @@ iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *
     const iso_channel *channel = iso_context_channel(ctx);
     char line[MESSAGE_BYTES];
     iso_status status = iso_agree_same(ctx, what, iso_hash_text(0, lines), NULL);
-    if (status != ISO_INVALID || is_alone(channel))
+    if (status != ISO_INVALID || agree_is_alone(channel))
         return status;
     int64_t mine = count_lines(lines), most = 0;
     status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));

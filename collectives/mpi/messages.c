@@ -189,7 +189,7 @@ iso_status iso_messages_start_sending(iso_messages *messages, int number)
     return ISO_MPI(MPI_Startall(message->n_requests, messages->requests + message->first_request));
 }
 
-static iso_status test(iso_messages *messages, int *done)
+static iso_status messages_test(iso_messages *messages, int *done)
 {
     return ISO_MPI(MPI_Testall(messages->n_requests, messages->requests, done, MPI_STATUSES_IGNORE));
 }
@@ -197,7 +197,7 @@ static iso_status test(iso_messages *messages, int *done)
 iso_status iso_messages_progress(iso_messages *messages)
 {
     int done;
-    return test(messages, &done);
+    return messages_test(messages, &done);
 }
 
 /* Tests again after an error, for other ranks may wait for what is still under way; gives up where MPI keeps
@@ -208,7 +208,7 @@ iso_status iso_messages_finish(iso_messages *messages, bool crowded)
     iso_status status = ISO_OK;
     for (int failed = 0; failed < ISO_MPI_TRIES;) {
         int done = 0;
-        iso_status tested = test(messages, &done);
+        iso_status tested = messages_test(messages, &done);
         failed = tested == ISO_OK ? 0 : failed + 1;
         status = status == ISO_OK ? tested : status;
         if (done && tested == ISO_OK)

@@ -80,7 +80,7 @@ static int create_named(size_t bytes, char path[PATH_BYTES])
     return file;
 }
 
-static int close_file(int file)
+static int window_close_file(int file)
 {
     if (file >= 0)
         close(file);
@@ -113,7 +113,7 @@ static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*creat
     }
     if (rank == 0 && create == create_named)
         unlink(first.path);
-    *file = good && status == ISO_OK ? here : close_file(here);
+    *file = good && status == ISO_OK ? here : window_close_file(here);
     return status;
 }
 

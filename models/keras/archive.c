@@ -44,7 +44,7 @@ static char *shown(const char *name, char text[64])
     return text;
 }
 
-static int find(const char *name)
+static int archive_find(const char *name)
 {
     for (int i = 0; i < MEMBERS; i++)
         if (strcmp(name, members[i].name) == 0)
@@ -80,7 +80,7 @@ static iso_status list_member(iso_keras_archive *a, zip_uint64_t index)
     if (zip_stat_index(a->zip, index, ZIP_FL_ENC_RAW, &stat) != 0 || (stat.valid & wanted) != wanted)
         return iso_error(ISO_INVALID, "%s: member %llu cannot be read: %s", a->name,
                          (unsigned long long)index, zip_strerror(a->zip));
-    int member = find(stat.name);
+    int member = archive_find(stat.name);
     if (member < 0)
         return iso_error(ISO_INVALID,
                          "%s: holds '%s'; a model of Keras 3 holds " ISO_KERAS_METADATA ", " ISO_KERAS_CONFIG
@@ -101,7 +101,7 @@ static iso_status list_members(iso_keras_archive *a)
     zip_int64_t count = zip_get_num_entries(a->zip, 0);
     for (zip_int64_t i = 0; i < count; i++)
         ISO_TRY(list_member(a, (zip_uint64_t)i));
-    if (!a->member[find(ISO_KERAS_CONFIG)].there)
+    if (!a->member[archive_find(ISO_KERAS_CONFIG)].there)
         return iso_error(ISO_INVALID, "%s: holds no " ISO_KERAS_CONFIG ": that is no model of Keras",
                          a->name);
 done:
@@ -200,7 +200,7 @@ done:
 
 static iso_status read_member(iso_keras_archive *a, const char *name, take_block take, void *user)
 {
-    int member = find(name);
+    int member = archive_find(name);
     if (!a->member[member].there)
         return iso_error(ISO_INVALID, "%s: holds no %s", a->name, name);
     zip_file_t *file = zip_fopen_index(a->zip, a->member[member].index, 0);
@@ -211,7 +211,7 @@ static iso_status read_member(iso_keras_archive *a, const char *name, take_block
     return status;
 }
 
-static iso_status append(void *user, const char *block, size_t bytes)
+static iso_status archive_append(void *user, const char *block, size_t bytes)
 {
     char **end = user;
     memcpy(*end, block, bytes);
@@ -221,12 +221,12 @@ static iso_status append(void *user, const char *block, size_t bytes)
 
 iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member, char **text, size_t *bytes)
 {
-    size_t size = (size_t)archive->member[find(member)].bytes;
+    size_t size = (size_t)archive->member[archive_find(member)].bytes;
     char *data = iso_new(size + 1), *end = data;
     if (!data)
         return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes of %s in '%s'", size, member,
                          archive->name);
-    iso_status status = read_member(archive, member, append, &end);
+    iso_status status = read_member(archive, member, archive_append, &end);
     if (status != ISO_OK) {
         iso_free(data);
         return status;

@@ -27,7 +27,7 @@ bool iso_keras_is_operation(const iso_keras_layer *l)
     return module && strncmp(module, "keras.src.ops.", 14) == 0;
 }
 
-static int find(const char *type)
+static int operations_find(const char *type)
 {
     for (int i = 0; i < OPERATIONS; i++)
         if (strcmp(type, operations[i].type) == 0)
@@ -51,7 +51,7 @@ static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, doubl
     return number_first ? op(constant, x) : op(x, constant);
 }
 
-static iso_status unknown(const iso_keras_network *net, const char *type)
+static iso_status operations_unknown(const iso_keras_network *net, const char *type)
 {
     iso_text text = {0};
     for (int i = 0; i < OPERATIONS; i++)
@@ -64,7 +64,8 @@ static iso_status unknown(const iso_keras_network *net, const char *type)
 }
 
 /* It has no arguments but its operands. */
-static iso_status check(const iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node)
+static iso_status operations_check(const iso_keras_network *net, const iso_keras_layer *l,
+                                   const iso_keras_node *node)
 {
     iso_keras_arguments arguments = {.reader = net->reader, .members = l->config, .call = node->others};
     iso_status status = iso_keras_arguments_begin(&arguments);
@@ -76,12 +77,12 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
 {
     const iso_keras_list *in = &node->inputs;
     const iso_keras_numbers *numbers = &node->numbers;
-    int kind = find(l->type), operands = in->count + numbers->count;
+    int kind = operations_find(l->type), operands = in->count + numbers->count;
     iso_tensor *y;
     iso_status status;
     if (kind < 0)
-        return unknown(net, l->type);
-    ISO_TRY(check(net, l, node));
+        return operations_unknown(net, l->type);
+    ISO_TRY(operations_check(net, l, node));
     if (in->count == 0 || operands != (operations[kind].two ? 2 : 1))
         return iso_keras_refuse(net->reader, "it is called with %d tensors and %d numbers", in->count,
                                 numbers->count);

@@ -79,7 +79,7 @@ static void empty(const char *folder)
         closedir(list);
 }
 
-static iso_status begin(saving *s)
+static iso_status save_begin(saving *s)
 {
     const char *parts = iso_text_get(&s->parts);
     if (mkdir(parts, 0777) && errno != EEXIST)
@@ -116,7 +116,7 @@ static iso_status zip_failed(const saving *s, zip_t *zip, zip_source_t *source)
 }
 
 /* Takes over the source. */
-static iso_status add(const saving *s, zip_t *zip, const char *name, zip_source_t *source)
+static iso_status save_add(const saving *s, zip_t *zip, const char *name, zip_source_t *source)
 {
     zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
     if (index < 0)
@@ -125,14 +125,14 @@ static iso_status add(const saving *s, zip_t *zip, const char *name, zip_source_
                                                                                : ISO_OK;
 }
 
-static iso_status fill(const saving *s, zip_t *zip)
+static iso_status save_fill(const saving *s, zip_t *zip)
 {
     iso_status status = ISO_OK;
     const iso_text *text[] = {&s->metadata, &s->config};
     const char *name[] = {"metadata.json", "config.json"};
     for (int i = 0; i < 2; i++)
-        ISO_TRY(add(s, zip, name[i], zip_source_buffer(zip, text[i]->data, text[i]->length, 0)));
-    ISO_TRY(add(s, zip, "model.weights.h5", zip_source_file(zip, iso_text_get(&s->weights), 0, -1)));
+        ISO_TRY(save_add(s, zip, name[i], zip_source_buffer(zip, text[i]->data, text[i]->length, 0)));
+    ISO_TRY(save_add(s, zip, "model.weights.h5", zip_source_file(zip, iso_text_get(&s->weights), 0, -1)));
 done:
     return status;
 }
@@ -148,7 +148,7 @@ static iso_status write_zip(const saving *s)
         zip_error_fini(&error);
         return status;
     }
-    iso_status status = fill(s, zip);
+    iso_status status = save_fill(s, zip);
     if (status == ISO_OK && zip_close(zip)) /* here everything is written */
         status = zip_failed(s, zip, NULL);
     else if (status == ISO_OK)
@@ -167,7 +167,7 @@ static iso_status sync_path(const char *path, int flags)
     return status;
 }
 
-static iso_status commit(const saving *s)
+static iso_status save_commit(const saving *s)
 {
     iso_status status = ISO_OK;
     ISO_TRY(write_zip(s));
@@ -179,7 +179,7 @@ done:
     return status;
 }
 
-static iso_status prepare(iso_model *model, saving *s)
+static iso_status save_prepare(iso_model *model, saving *s)
 {
     iso_status status = s->path ? name_parts(s) : iso_error(ISO_INVALID, "a model's file needs a name");
     return status == ISO_OK ? make_texts(model, s) : status;
@@ -196,7 +196,7 @@ iso_status iso_keras_save_check(iso_model *model, const char *path)
 {
     ISO_NEED(model, path);
     saving s = {.path = path, .lock = -1};
-    iso_status status = prepare(model, &s);
+    iso_status status = save_prepare(model, &s);
     free_texts(&s);
     return status;
 }
@@ -209,11 +209,11 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     ISO_NEED_AGREED(ctx, path);
     bool chief = iso_is_chief(ctx);
     iso_status status;
-    ISO_TRY(iso_agree(ctx, prepare(model, &s)));
+    ISO_TRY(iso_agree(ctx, save_prepare(model, &s)));
     iso_keras_warn_of_functions(model);
-    ISO_TRY(iso_agree(ctx, chief ? begin(&s) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, chief ? save_begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
-    status = chief ? commit(&s) : ISO_OK;
+    status = chief ? save_commit(&s) : ISO_OK;
     end(&s); /* whoever returns finds the file and nothing else */
     ISO_TRY(iso_agree(ctx, status));
 done:

@@ -147,7 +147,7 @@ static const iso_activation_type *type_of(iso_activation_kind kind)
     return (size_t)kind < count ? (const iso_activation_type *)iso_activations[kind] : NULL;
 }
 
-static bool find(const char *name, iso_activation_kind *kind)
+static bool activation_find(const char *name, iso_activation_kind *kind)
 {
     for (int i = 0; iso_activations[i]; i++) {
         const char *other = ((const iso_activation_type *)iso_activations[i])->other_name;
@@ -216,7 +216,7 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
 }
 
 /* Begins a layer of a class; its automatic name is made of the class's. */
-static bool begin(iso_layer *layer, iso_tensor *x, const char *class_name, const char *name)
+static bool activation_begin(iso_layer *layer, iso_tensor *x, const char *class_name, const char *name)
 {
     char base[32];
     iso_text_snake_case(class_name, base, sizeof base);
@@ -228,7 +228,7 @@ static iso_tensor *make_layer(iso_tensor *x, const char *name, iso_activation_ki
                               const iso_activation_numbers *numbers)
 {
     iso_layer layer;
-    if (!begin(&layer, x, own ? type_of(kind)->row.keras : iso_layer_activation.keras, name))
+    if (!activation_begin(&layer, x, own ? type_of(kind)->row.keras : iso_layer_activation.keras, name))
         return iso_layer_broken(x);
     return iso_layer_end(&layer, own ? with_numbers(&layer, x, kind, numbers)
                                      : iso_layer_activate(&layer, x, kind, numbers));
@@ -258,7 +258,7 @@ static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, is
 static iso_tensor *softmax_layer(iso_tensor *x, const char *name, const int *axis, int count)
 {
     iso_layer layer;
-    if (!begin(&layer, x, type_of(ISO_SOFTMAX)->row.keras, name))
+    if (!activation_begin(&layer, x, type_of(ISO_SOFTMAX)->row.keras, name))
         return iso_layer_broken(x);
     return iso_layer_end(&layer, softmax_over(&layer, axis, count, x));
 }
@@ -336,7 +336,7 @@ iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_gr
     const char *text = object ? NULL : config->text(config, "activation");
     iso_text supported = {0};
     *numbers = (iso_activation_numbers){0};
-    if (object ? read_layer(object, &kind, numbers) : !text || find(text, &kind))
+    if (object ? read_layer(object, &kind, numbers) : !text || activation_find(text, &kind))
         return kind;
     add_supported(&supported);
     iso_config_refuse(config, "activation", iso_text_get(&supported));

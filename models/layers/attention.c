@@ -99,7 +99,7 @@ static iso_tensor *weight(const attention *a, const char *product, bool bias, co
 }
 
 /* The attended dimensions of x as one. */
-static iso_tensor *join(const attention *a, iso_tensor *x)
+static iso_tensor *attention_join(const attention *a, iso_tensor *x)
 {
     iso_shape shape = *iso_tensor_shape(x), joined = {.rank = a->lead + 2};
     for (int d = 0; d < a->lead; d++)
@@ -206,12 +206,12 @@ static iso_tensor *attend(const attention *a, iso_tensor *score)
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
 {
     const iso_multi_head_attention_options *o = a->options;
-    iso_tensor *x = join(a, o->x), *gate = NULL;
+    iso_tensor *x = attention_join(a, o->x), *gate = NULL;
     iso_tensor *q = project(a, x, "query", a->key_dim, o->query_layout);
-    iso_tensor *k = project(a, join(a, key), "key", a->key_dim, o->key_layout);
+    iso_tensor *k = project(a, attention_join(a, key), "key", a->key_dim, o->key_layout);
     if (o->use_gate)
         gate = iso_sigmoid(project(a, x, "gate", a->value_dim, o->gate_layout));
-    iso_tensor *v = project(a, join(a, value), "value", a->value_dim, o->value_layout);
+    iso_tensor *v = project(a, attention_join(a, value), "value", a->value_dim, o->value_layout);
     q = iso_affine(q, 1 / sqrt((double)a->key_dim), 0);
     iso_tensor *score = iso_matmul_with(swap_heads(a, q), swap_heads(a, k), false, true);
     if (!iso_tensor_good(score))
@@ -233,7 +233,7 @@ static void note_axes(iso_layer *layer, const attention *a)
     iso_layer_note_integers(layer, "attention_axes", axes, a->attended);
 }
 
-static void note(iso_layer *layer, const attention *a)
+static void attention_note(iso_layer *layer, const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
     iso_weight_form kernel_form = {.what = "kernel",
@@ -331,12 +331,12 @@ iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options
     a.path = iso_layer_text(&layer, &path);
     iso_tensor *y = build_attention(&a, options.value, key);
     iso_text_free(&path);
-    note(&layer, &a);
+    attention_note(&layer, &a);
     return iso_layer_end(&layer, y);
 }
 
 /* x: query, value, then key and attention_mask where they are given. */
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *attention_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     int64_t axes[ISO_MAX_RANK];
     bool masked = iso_config_flag(config, "attention_mask", false);
@@ -368,4 +368,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
 }
 
 const iso_layer_type iso_layer_multi_head_attention = {
-    .keras = "MultiHeadAttention", .build = build, .several = true};
+    .keras = "MultiHeadAttention", .build = attention_build, .several = true};

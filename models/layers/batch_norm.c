@@ -14,7 +14,7 @@ static void move(const iso_layer *layer, iso_variable *moving, iso_tensor *batch
     iso_graph_add_training_update(layer->graph, iso_update_unless_frozen(update));
 }
 
-static bool check(const iso_layer *layer, iso_tensor *x, double momentum, double epsilon)
+static bool batch_norm_check(const iso_layer *layer, iso_tensor *x, double momentum, double epsilon)
 {
     if (iso_tensor_shape(x)->rank < 2)
         iso_layer_fail(layer,
@@ -33,8 +33,8 @@ static void note_initializer(iso_layer *layer, const char *key, iso_initializer 
     iso_layer_note_initializer(layer, key, &chosen);
 }
 
-static void note(iso_layer *layer, const iso_batch_norm_options *options, uint32_t axes, double momentum,
-                 double epsilon)
+static void batch_norm_note(iso_layer *layer, const iso_batch_norm_options *options, uint32_t axes,
+                            double momentum, double epsilon)
 {
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(*options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(*options, beta, ISO_INIT_ZEROS);
@@ -58,7 +58,7 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     double momentum = iso_option_number(options.momentum, 0.99),
            epsilon = iso_option_number(options.epsilon, 1e-3);
     if (!iso_layer_begin(&layer, x, "BatchNormalization", "batch_normalization", options.name) ||
-        !check(&layer, x, momentum, epsilon))
+        !batch_norm_check(&layer, x, momentum, epsilon))
         return iso_layer_broken(x);
     int back[ISO_MAX_RANK];
     uint32_t axes = iso_layer_axes(&layer, x, (const int[]){options.axis ? options.axis : -1}, 1);
@@ -83,11 +83,11 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     y = iso_by_mode_unless_frozen(moving_mean, iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
     iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
     iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
-    note(&layer, &options, axes, momentum, epsilon);
+    batch_norm_note(&layer, &options, axes, momentum, epsilon);
     return iso_layer_end(&layer, iso_layer_axes_back(y, back));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *batch_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_batch_norm_options options = {.x = x[0],
                                       .name = config->name,
@@ -105,4 +105,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_batch_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_batch_norm = {.keras = "BatchNormalization", .build = build};
+const iso_layer_type iso_layer_batch_norm = {.keras = "BatchNormalization", .build = batch_norm_build};

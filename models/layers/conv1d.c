@@ -54,7 +54,7 @@ iso_tensor *iso_conv1d_with(const iso_conv1d_options *given, size_t size)
     return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *conv1d_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     static const char *const paddings[] = {"valid", "same", "causal", NULL};
     int padding = iso_config_choice(config, "padding", paddings);
@@ -75,4 +75,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_conv1d_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_conv1d = {.keras = "Conv1D", .build = build};
+const iso_layer_type iso_layer_conv1d = {.keras = "Conv1D", .build = conv1d_build};

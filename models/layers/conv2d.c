@@ -28,7 +28,7 @@ iso_tensor *iso_conv2d_with(const iso_conv2d_options *given, size_t size)
     return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *conv2d_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_conv2d_options options = {.x = x[0], .name = config->name};
     (void)count;
@@ -40,4 +40,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_conv2d_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_conv2d = {.keras = "Conv2D", .build = build};
+const iso_layer_type iso_layer_conv2d = {.keras = "Conv2D", .build = conv2d_build};

@@ -25,7 +25,7 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *dense_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_dense_options options = {.x = x[0],
                                  .name = config->name,
@@ -38,4 +38,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_dense_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_dense = {.keras = "Dense", .build = build};
+const iso_layer_type iso_layer_dense = {.keras = "Dense", .build = dense_build};

@@ -21,10 +21,10 @@ iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
     return iso_layer_end(&layer, iso_by_mode(dropped, options.x));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *dropout_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     (void)count;
     return iso_dropout(x[0], iso_config_number(config, "rate", 0), .name = config->name);
 }
 
-const iso_layer_type iso_layer_dropout = {.keras = "Dropout", .build = build};
+const iso_layer_type iso_layer_dropout = {.keras = "Dropout", .build = dropout_build};

@@ -20,7 +20,7 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
     return iso_layer_end(&layer, iso_embedding_op(table, options.x));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_embedding_options options = {.x = x[0],
                                      .name = config->name,
@@ -33,4 +33,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_embedding_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = build};
+const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = embedding_build};

@@ -31,7 +31,7 @@ static iso_tensor *normalize(iso_tensor *x, int axis, double epsilon)
     return iso_multiply(centred, iso_rsqrt(iso_affine(variance, 1, epsilon)));
 }
 
-static bool check(const iso_layer *layer, iso_tensor *x, int axis, int64_t groups, double epsilon)
+static bool group_norm_check(const iso_layer *layer, iso_tensor *x, int axis, int64_t groups, double epsilon)
 {
     const iso_shape *shape = iso_tensor_shape(x);
     if (shape->rank >= ISO_MAX_RANK)
@@ -59,7 +59,7 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     int axis = __builtin_ctz(axes);
     int64_t channels = shape.dim[axis], groups = options.groups ? options.groups : 32;
     groups = groups == -1 ? channels : groups;
-    if (!check(&layer, options.x, axis, groups, epsilon))
+    if (!group_norm_check(&layer, options.x, axis, groups, epsilon))
         return iso_layer_broken(options.x);
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(options, beta, ISO_INIT_ZEROS);
@@ -81,7 +81,7 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     return iso_layer_end(&layer, iso_reshape_to(y, shape));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *group_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_group_norm_options options = {.x = x[0],
                                       .name = config->name,
@@ -96,4 +96,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_group_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_group_norm = {.keras = "GroupNormalization", .build = build};
+const iso_layer_type iso_layer_group_norm = {.keras = "GroupNormalization", .build = group_norm_build};

@@ -33,7 +33,7 @@ bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, 
     return iso_tensor_good(x[0]);
 }
 
-static iso_attribute *note(iso_layer *layer, iso_attribute value)
+static iso_attribute *layer_note(iso_layer *layer, iso_attribute value)
 {
     return iso_attribute_add(layer->graph, layer->config, &value);
 }
@@ -47,18 +47,18 @@ void iso_layer_note_call(iso_layer *layer, iso_attribute value)
 
 void iso_layer_note_none(iso_layer *layer, const char *key)
 {
-    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_NONE, .name = key});
+    layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_NONE, .name = key});
 }
 
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value)
 {
-    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_INTEGER, .name = key, .integer = value});
+    layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_INTEGER, .name = key, .integer = value});
 }
 
 iso_layer iso_layer_note_list(iso_layer *layer, const char *key)
 {
     iso_layer list = *layer;
-    list.config = note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = key});
+    list.config = layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = key});
     return list;
 }
 
@@ -71,26 +71,26 @@ void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *v
 
 void iso_layer_note_real(iso_layer *layer, const char *key, double value)
 {
-    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_REAL, .name = key, .real = value});
+    layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_REAL, .name = key, .real = value});
 }
 
 void iso_layer_note_flag(iso_layer *layer, const char *key, bool value)
 {
-    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_FLAG, .name = key, .integer = value});
+    layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_FLAG, .name = key, .integer = value});
 }
 
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value)
 {
-    note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_TEXT, .name = key, .text = value});
+    layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_TEXT, .name = key, .text = value});
 }
 
 iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module, const char *class_name)
 {
     iso_layer object = *layer, config = *layer;
-    object.config = note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = key});
+    object.config = layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = key});
     iso_layer_note_text(&object, "module", module);
     iso_layer_note_text(&object, "class_name", class_name);
-    config.config = note(&object, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = "config"});
+    config.config = layer_note(&object, (iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT, .name = "config"});
     iso_layer_note_none(&object, "registered_name");
     return config;
 }

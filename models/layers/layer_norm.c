@@ -80,7 +80,7 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     return iso_layer_end(&layer, iso_layer_axes_back(y, back));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *layer_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     int64_t axis[ISO_MAX_RANK];
     (void)count;
@@ -97,4 +97,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_layer_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_layer_norm = {.keras = "LayerNormalization", .build = build};
+const iso_layer_type iso_layer_layer_norm = {.keras = "LayerNormalization", .build = layer_norm_build};

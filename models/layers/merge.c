@@ -3,7 +3,8 @@
 #include "models/layers/list.h"
 
 /* Begins a layer of several inputs; false where it cannot be built. */
-static bool begin(iso_layer *layer, const iso_merge_options *options, const char *type, const char *base)
+static bool merge_begin(iso_layer *layer, const iso_merge_options *options, const char *type,
+                        const char *base)
 {
     if (options->count < 1 || !options->x ||
         !iso_layer_begin_several(layer, options->x, options->count, type, base, options->name))
@@ -34,7 +35,7 @@ static iso_tensor *fold(const char *function, const iso_merge_options *given, si
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
-    if (!begin(&layer, &options, type, base))
+    if (!merge_begin(&layer, &options, type, base))
         return broken(function, &options);
     iso_tensor *y = options.x[0];
     for (int i = 1; i < options.count; i++)
@@ -66,7 +67,7 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
-    if (!begin(&layer, &options, "Subtract", "subtract"))
+    if (!merge_begin(&layer, &options, "Subtract", "subtract"))
         return broken(__func__, &options);
     if (options.count != 2)
         return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
@@ -77,7 +78,7 @@ iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
-    if (!begin(&layer, &options, "Average", "average"))
+    if (!merge_begin(&layer, &options, "Average", "average"))
         return broken(__func__, &options);
     iso_tensor *y = options.x[0];
     for (int i = 1; i < options.count; i++)
@@ -89,7 +90,7 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
-    if (!begin(&layer, &options, "Concatenate", "concatenate"))
+    if (!merge_begin(&layer, &options, "Concatenate", "concatenate"))
         return broken(__func__, &options);
     int axis = options.axis ? options.axis : -1;
     iso_layer_note_integer(&layer, "axis", axis);

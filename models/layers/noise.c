@@ -21,10 +21,10 @@ iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *given, siz
     return iso_layer_end(&layer, iso_by_mode(noisy, options.x));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *noise_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     (void)count;
     return iso_gaussian_noise(x[0], iso_config_number(config, "stddev", 0), .name = config->name);
 }
 
-const iso_layer_type iso_layer_gaussian_noise = {.keras = "GaussianNoise", .build = build};
+const iso_layer_type iso_layer_gaussian_noise = {.keras = "GaussianNoise", .build = noise_build};

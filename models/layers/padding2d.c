@@ -29,7 +29,7 @@ static void sides_of(const int64_t given[2][2], int64_t both, int64_t default_va
     }
 }
 
-static bool check(const iso_layer *layer, iso_tensor *x, const char *what, int64_t side[2][2])
+static bool padding2d_check(const iso_layer *layer, iso_tensor *x, const char *what, int64_t side[2][2])
 {
     if (!iso_layer_check_rank(layer, x, 4, "[batch, height, width, channels]"))
         return false;
@@ -42,7 +42,7 @@ static bool check(const iso_layer *layer, iso_tensor *x, const char *what, int64
     return true;
 }
 
-static void note(iso_layer *layer, const char *key, int64_t side[2][2])
+static void padding2d_note(iso_layer *layer, const char *key, int64_t side[2][2])
 {
     iso_layer sides = iso_layer_note_list(layer, key);
     for (int d = 0; d < 2; d++)
@@ -54,9 +54,9 @@ static iso_tensor *pad(iso_tensor *x, int64_t side[2][2], const char *name)
 {
     iso_layer layer;
     if (!iso_layer_begin(&layer, x, "ZeroPadding2D", "zero_padding2d", name) ||
-        !check(&layer, x, "padding", side))
+        !padding2d_check(&layer, x, "padding", side))
         return iso_layer_broken(x);
-    note(&layer, "padding", side);
+    padding2d_note(&layer, "padding", side);
     return iso_layer_end(&layer, iso_pad(x, (const int64_t[]){side[0][0], side[1][0], 0},
                                          (const int64_t[]){side[0][1], side[1][1], 0}));
 }
@@ -64,7 +64,8 @@ static iso_tensor *pad(iso_tensor *x, int64_t side[2][2], const char *name)
 static iso_tensor *crop(iso_tensor *x, int64_t side[2][2], const char *name)
 {
     iso_layer layer;
-    if (!iso_layer_begin(&layer, x, "Cropping2D", "cropping2d", name) || !check(&layer, x, "cropping", side))
+    if (!iso_layer_begin(&layer, x, "Cropping2D", "cropping2d", name) ||
+        !padding2d_check(&layer, x, "cropping", side))
         return iso_layer_broken(x);
     int64_t size[3] = {0, 0, -1};
     for (int i = 0; i < 2; i++) {
@@ -74,7 +75,7 @@ static iso_tensor *crop(iso_tensor *x, int64_t side[2][2], const char *name)
                                   (long long)side[i][0], (long long)side[i][1],
                                   (long long)iso_tensor_shape(x)->dim[i + 1]);
     }
-    note(&layer, "cropping", side);
+    padding2d_note(&layer, "cropping", side);
     return iso_layer_end(&layer, iso_slice(x, (const int64_t[]){side[0][0], side[1][0], 0}, size));
 }
 

@@ -27,7 +27,7 @@ iso_tensor *iso_permute_with(const iso_permute_options *given, size_t size)
     return iso_layer_end(&layer, iso_transpose(options.x, permutation));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *permute_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_shape dims = {0};
     (void)count;
@@ -35,4 +35,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_permute(x[0], dims, .name = config->name);
 }
 
-const iso_layer_type iso_layer_permute = {.keras = "Permute", .build = build};
+const iso_layer_type iso_layer_permute = {.keras = "Permute", .build = permute_build};

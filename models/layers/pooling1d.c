@@ -2,8 +2,8 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-static bool fill(const iso_layer *layer, const iso_pooling1d_options *options, int64_t steps,
-                 iso_pool_geometry *geometry)
+static bool pooling1d_fill(const iso_layer *layer, const iso_pooling1d_options *options, int64_t steps,
+                           iso_pool_geometry *geometry)
 {
     int64_t window = options->pool_size ? options->pool_size : 2;
     int64_t stride = options->strides ? options->strides : window;
@@ -29,7 +29,7 @@ static iso_tensor *pool(const char *function, const iso_pooling1d_options *given
     iso_pool_geometry geometry;
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]") ||
-        !fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
+        !pooling1d_fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
         return iso_layer_broken_in(function, options.x);
     const iso_shape *x = iso_tensor_shape(options.x);
     iso_tensor *row = iso_reshape_to(options.x, ISO_SHAPE(x->dim[0], 1, x->dim[1], x->dim[2]));

@@ -2,7 +2,8 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-static bool fill(const iso_layer *layer, const iso_pooling2d_options *options, iso_pool_geometry *geometry)
+static bool pooling2d_fill(const iso_layer *layer, const iso_pooling2d_options *options,
+                           iso_pool_geometry *geometry)
 {
     const iso_shape *x = iso_tensor_shape(options->x);
     iso_layer_pair(options->pool_size_hw, options->pool_size, 2, geometry->size);
@@ -36,7 +37,7 @@ static iso_tensor *pool(const char *function, const iso_pooling2d_options *given
     iso_pool_geometry geometry = {{0}, {0}, {0}, {0}};
     if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
-        !fill(&layer, &options, &geometry))
+        !pooling2d_fill(&layer, &options, &geometry))
         return iso_layer_broken_in(function, options.x);
     iso_layer_note_integers(&layer, "pool_size", geometry.size, 2);
     iso_layer_note_integers(&layer, "strides", geometry.stride, 2);

@@ -43,7 +43,7 @@ iso_tensor *iso_prelu_with(const iso_prelu_options *given, size_t size)
     return iso_layer_end(&layer, iso_subtract(iso_relu(x), iso_multiply(iso_relu(iso_negate(x)), alpha)));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *prelu_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_prelu_options options = {.x = x[0], .name = config->name};
     int64_t axis[ISO_MAX_RANK];
@@ -55,4 +55,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_prelu_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_prelu = {.keras = "PReLU", .build = build};
+const iso_layer_type iso_layer_prelu = {.keras = "PReLU", .build = prelu_build};

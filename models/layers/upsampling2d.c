@@ -32,7 +32,7 @@ iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *given, size_
                                                   : repeat(options.x, times));
 }
 
-static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, int count)
+static iso_tensor *upsampling2d_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_up_sampling2d_options options = {.x = x[0], .name = config->name};
     (void)count;
@@ -41,4 +41,4 @@ static iso_tensor *build(const iso_layer_config *config, iso_tensor *const *x, i
     return iso_up_sampling2d_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_up_sampling2d = {.keras = "UpSampling2D", .build = build};
+const iso_layer_type iso_layer_up_sampling2d = {.keras = "UpSampling2D", .build = upsampling2d_build};

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static double element(const iso_array *array, int64_t i)
+static double index_element(const iso_array *array, int64_t i)
 {
     switch (array->dtype) {
     case ISO_F32:
@@ -29,7 +29,7 @@ int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count)
         int64_t index = ((const int64_t *)array->data)[i];
         return index >= 0 && index < count ? index : -1;
     }
-    double value = element(array, i);
+    double value = index_element(array, i);
     if (!(value >= 0 && value < (double)count) || value != floor(value))
         return -1;
     return (int64_t)value;
@@ -57,6 +57,6 @@ void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_
     if (array->dtype == ISO_I64)
         snprintf(value, sizeof value, "%lld", (long long)((const int64_t *)array->data)[i]);
     else
-        snprintf(value, sizeof value, "%.9g", element(array, i));
+        snprintf(value, sizeof value, "%.9g", index_element(array, i));
     iso_fault_raise(fault, "%s %s of %s is not one of the %lld %s", what, value, where, (long long)count, of);
 }

@@ -101,7 +101,7 @@ static bool is_key(const char *text, size_t size, size_t behind)
 
 /* Where the value of this number begins. The text is known to be JSON: whatever is no space, no mark and no
  * key begins a value. */
-static size_t find(const char *text, size_t size, int number)
+static size_t json_find(const char *text, size_t size, int number)
 {
     size_t at = 0;
     while (at < size) {
@@ -127,7 +127,7 @@ static size_t find(const char *text, size_t size, int number)
 
 void iso_json_place(const char *text, size_t size, int number, int *line, int *column)
 {
-    size_t end = find(text, size, number);
+    size_t end = json_find(text, size, number);
     *line = *column = 1;
     for (size_t i = 0; i < end; i++) {
         bool continues = ((unsigned char)text[i] & 0xC0) == 0x80; /* within a character of UTF-8 */

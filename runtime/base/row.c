@@ -34,7 +34,7 @@ double iso_setting_option(const iso_setting *setting, const void *options)
     return setting->kind == ISO_SETTING_FLAG ? value : iso_option_number(value, setting->fallback);
 }
 
-static double within(double value, double most)
+static double row_within(double value, double most)
 {
     return value > most ? most : value < -most ? -most : value == value ? value : 0;
 }
@@ -48,10 +48,10 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
         *(double *)(void *)member = value;
         break;
     case ISO_SETTING_COUNT:
-        *(int64_t *)(void *)member = (int64_t)within(value, 0x1p53);
+        *(int64_t *)(void *)member = (int64_t)row_within(value, 0x1p53);
         break;
     case ISO_SETTING_INT:
-        *(int *)(void *)member = (int)within(value, INT_MAX);
+        *(int *)(void *)member = (int)row_within(value, INT_MAX);
         break;
     case ISO_SETTING_FLAG:
         *(bool *)member = value != 0;

@@ -18,7 +18,7 @@ void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_statu
 /* ---- writing ---- */
 
 /* So that what does not fit is known at once. */
-static iso_status reserve(const iso_saver *saver)
+static iso_status commit_reserve(const iso_saver *saver)
 {
     const iso_commit_record *record = &saver->layout.record;
     return iso_file_reserve(saver->file, saver->path.temporary,
@@ -29,7 +29,7 @@ iso_status iso_save_begin_file(iso_saver *saver)
 {
     iso_status status = iso_temporary_open(saver->path.temporary, &saver->file);
     if (status == ISO_OK)
-        status = reserve(saver);
+        status = commit_reserve(saver);
     if (status == ISO_OK)
         status = iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary);
     if (status == ISO_OK)
@@ -52,7 +52,7 @@ iso_status iso_save_sync(iso_saver *saver)
     return status;
 }
 
-static iso_status write_part(iso_saver *saver, const iso_save_part *part)
+static iso_status commit_write_part(iso_saver *saver, const iso_save_part *part)
 {
     return iso_save_part_write(part, &saver->layout.record, saver->file, saver->path.temporary,
                                saver->mine->crc);
@@ -63,10 +63,10 @@ static iso_status write_own(iso_saver *saver)
     iso_status status = ISO_OK;
     ISO_TRY(iso_temporary_open(saver->path.temporary, &saver->file));
     if (saver->rank == 0)
-        ISO_TRY(reserve(saver));
+        ISO_TRY(commit_reserve(saver));
     for (int i = 0; i < saver->parts.count; i++)
         if (!saver->parts.parts[i].leaves)
-            ISO_TRY(write_part(saver, &saver->parts.parts[i]));
+            ISO_TRY(commit_write_part(saver, &saver->parts.parts[i]));
 done:
     return status;
 }
@@ -77,7 +77,7 @@ static iso_status write_received(iso_saver *saver, iso_status status)
     iso_save_part window;
     while (iso_two_phase_take(&saver->two_phase, !saver->has_thread, &window))
         if (status == ISO_OK)
-            status = write_part(saver, &window);
+            status = commit_write_part(saver, &window);
     return status;
 }
 
@@ -115,7 +115,7 @@ done:
 }
 
 /* What can go wrong from here on costs no checkpoint: it is said, and done again at the next save. */
-static void note(iso_text *notes, iso_status status)
+static void commit_note(iso_text *notes, iso_status status)
 {
     if (status != ISO_OK)
         iso_text_add(notes, "%s%s", notes->length ? "; " : "", iso_error_message());
@@ -125,10 +125,10 @@ static void tidy(iso_saver *saver, iso_text *notes)
 {
     const iso_path *path = &saver->path;
     if (saver->best)
-        note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
+        commit_note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
     if (!saver->options.no_latest)
-        note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
-    note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));
+        commit_note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
+    commit_note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));
 }
 
 void iso_save_commit(iso_saver *saver)

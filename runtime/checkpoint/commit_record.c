@@ -14,7 +14,7 @@ enum { BLOCK = 1 << 20 };
 
 static const char magic[8] = "ISOGRID\n";
 
-static void put(unsigned char *to, int bytes, uint64_t value)
+static void commit_record_put(unsigned char *to, int bytes, uint64_t value)
 {
     for (int i = 0; i < bytes; i++)
         to[i] = (unsigned char)(value >> 8 * i);
@@ -40,17 +40,17 @@ iso_status iso_commit_record_write(int file, const char *name, const iso_commit_
     if (!all)
         return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
     for (int t = 0; t < record->n_tensors; t++, entry += ISO_COMMIT_ENTRY) {
-        put(entry, 8, record->tensors[t].offset);
-        put(entry + 8, 8, record->tensors[t].bytes);
-        put(entry + 16, 4, record->tensors[t].crc);
+        commit_record_put(entry, 8, record->tensors[t].offset);
+        commit_record_put(entry + 8, 8, record->tensors[t].bytes);
+        commit_record_put(entry + 16, 4, record->tensors[t].crc);
     }
     memcpy(tail, magic, sizeof magic);
-    put(tail + 8, 4, ISO_COMMIT_VERSION);
-    put(tail + 12, 4, (uint64_t)record->n_tensors);
-    put(tail + 16, 8, record->number);
-    put(tail + 24, 8, record->hdf5_bytes);
-    put(tail + 32, 4, record->others);
-    put(tail + 36, 4, iso_crc(0, all, bytes - 4));
+    commit_record_put(tail + 8, 4, ISO_COMMIT_VERSION);
+    commit_record_put(tail + 12, 4, (uint64_t)record->n_tensors);
+    commit_record_put(tail + 16, 8, record->number);
+    commit_record_put(tail + 24, 8, record->hdf5_bytes);
+    commit_record_put(tail + 32, 4, record->others);
+    commit_record_put(tail + 36, 4, iso_crc(0, all, bytes - 4));
     iso_status status = iso_file_write_at(file, name, all, bytes, record->hdf5_bytes);
     iso_free(all);
     return status == ISO_OK ? iso_file_end_at(file, name, record->hdf5_bytes + bytes) : status;

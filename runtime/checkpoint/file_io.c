@@ -9,7 +9,7 @@
 
 enum { MOST_AT_ONCE = 1 << 30 }; /* Linux takes less than 2 GiB in a call */
 
-static iso_status failed(const char *name, const char *what, size_t bytes, uint64_t offset)
+static iso_status file_io_failed(const char *name, const char *what, size_t bytes, uint64_t offset)
 {
     return iso_error(ISO_IO, "'%s': %s %zu bytes at %" PRIu64 " failed: %s", name, what, bytes, offset,
                      strerror(errno));
@@ -25,7 +25,7 @@ iso_status iso_file_write_at(int file, const char *name, const void *data, size_
         if (written == 0)
             errno = ENOSPC; /* what else could hold it up */
         if (written <= 0)
-            return failed(name, "writing", bytes, offset);
+            return file_io_failed(name, "writing", bytes, offset);
         from += written;
         offset += (uint64_t)written;
         bytes -= (size_t)written;
@@ -41,7 +41,7 @@ iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return failed(name, "reading", bytes, offset);
+            return file_io_failed(name, "reading", bytes, offset);
         if (got == 0)
             return iso_error(ISO_INVALID, "'%s' ends at %" PRIu64 ", %zu bytes too early", name, offset,
                              bytes);

@@ -281,7 +281,7 @@ typedef struct walk {
 } walk;
 
 /* `place` of the file, if it is within this part. */
-static char *within(const walk *w, uint64_t place, uint64_t offset, uint64_t bytes)
+static char *file_layout_within(const walk *w, uint64_t place, uint64_t offset, uint64_t bytes)
 {
     return place && place >= offset && place - offset < bytes ? w->at + (place - offset) : NULL;
 }
@@ -290,7 +290,8 @@ static iso_status take_part(void *data, uint64_t offset, uint64_t bytes)
 {
     walk *w = data;
     iso_file_layout *layout = w->m->layout;
-    char *state = within(w, w->m->state, offset, bytes), *crcs = within(w, w->m->crcs, offset, bytes);
+    char *state = file_layout_within(w, w->m->state, offset, bytes),
+         *crcs = file_layout_within(w, w->m->crcs, offset, bytes);
     layout->state = state ? state : layout->state;
     layout->crcs = crcs ? crcs : layout->crcs;
     iso_memory_file_read(w->m->memory, w->at, (size_t)bytes, offset);
@@ -368,7 +369,7 @@ void iso_file_layout_set_crcs(iso_file_layout *layout)
     layout->record.others = iso_crc(0, layout->skeleton, layout->skeleton_bytes);
 }
 
-static iso_status write_part(void *data, uint64_t offset, uint64_t bytes)
+static iso_status file_layout_write_part(void *data, uint64_t offset, uint64_t bytes)
 {
     walk *w = data;
     iso_status status = iso_file_write_at(w->file, w->name, w->at, (size_t)bytes, offset);
@@ -379,5 +380,5 @@ static iso_status write_part(void *data, uint64_t offset, uint64_t bytes)
 iso_status iso_file_layout_write(const iso_file_layout *layout, int file, const char *name)
 {
     walk w = {.file = file, .name = name, .at = layout->skeleton};
-    return iso_commit_record_visit_others(&layout->record, write_part, &w);
+    return iso_commit_record_visit_others(&layout->record, file_layout_write_part, &w);
 }

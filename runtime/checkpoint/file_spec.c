@@ -61,7 +61,7 @@ static iso_status check_place(const char *place)
     return ISO_OK;
 }
 
-static iso_status check_tensor(const iso_file_spec *spec, int t)
+static iso_status file_spec_check_tensor(const iso_file_spec *spec, int t)
 {
     const iso_saved_tensor *tensor = &spec->tensors[t];
     int64_t count = 0, bytes;
@@ -88,7 +88,7 @@ iso_status iso_file_spec_check(const iso_file_spec *spec)
     if (!spec->state)
         return iso_error(ISO_INVALID, "a checkpoint's state is a JSON text, not NULL");
     for (int t = 0; t < spec->n_tensors; t++)
-        ISO_TRY(check_tensor(spec, t));
+        ISO_TRY(file_spec_check_tensor(spec, t));
     for (int g = 0; g < spec->n_groups; g++)
         ISO_TRY(check_place(spec->groups[g].place));
 done:

@@ -15,7 +15,7 @@
 /* ---- the names ---- */
 
 /* Takes the path, NULL where there was no memory for it. */
-static iso_status add(iso_listing *list, const char *folder, char *path)
+static iso_status listing_add(iso_listing *list, const char *folder, char *path)
 {
     iso_status status = path ? iso_list_reserve(list->items, list->count, 1, "the names of checkpoints")
                              : iso_no_memory("the names of the checkpoints in '%s'", folder);
@@ -37,7 +37,7 @@ static iso_status list_names(const char *folder, const char *pattern, iso_listin
     errno = 0;
     for (struct dirent *entry; status == ISO_OK && (entry = readdir(all)); errno = 0)
         if (iso_file_name_fits(entry->d_name, pattern))
-            status = add(list, folder, iso_file_join(folder, entry->d_name));
+            status = listing_add(list, folder, iso_file_join(folder, entry->d_name));
     if (status == ISO_OK && errno)
         status = iso_error(ISO_IO, "'%s' cannot be listed: %s", folder, strerror(errno));
     closedir(all);

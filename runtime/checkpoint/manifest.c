@@ -78,7 +78,7 @@ typedef struct packer {
     size_t size;
 } packer;
 
-static void put(packer *p, const void *data, size_t bytes)
+static void manifest_put(packer *p, const void *data, size_t bytes)
 {
     if (p->to)
         memcpy(p->to + p->size, data, bytes);
@@ -87,7 +87,7 @@ static void put(packer *p, const void *data, size_t bytes)
 
 static void put_number(packer *p, int64_t number)
 {
-    put(p, &number, sizeof number);
+    manifest_put(p, &number, sizeof number);
 }
 
 /* Its length with the zero behind it, 0 for NULL; then the characters. */
@@ -96,7 +96,7 @@ static void put_text(packer *p, const char *text)
     size_t length = text ? strlen(text) + 1 : 0;
     put_number(p, (int64_t)length);
     if (text)
-        put(p, text, length);
+        manifest_put(p, text, length);
 }
 
 static void put_tensor(packer *p, const iso_manifest_tensor *t)

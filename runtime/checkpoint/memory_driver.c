@@ -9,7 +9,7 @@
 /* ---- pages ---- */
 
 /* The first page whose number is not below. */
-static int find(const iso_memory_file *memory, uint64_t number)
+static int memory_driver_find(const iso_memory_file *memory, uint64_t number)
 {
     int low = 0, high = memory->count;
     while (low < high) {
@@ -24,13 +24,13 @@ static int find(const iso_memory_file *memory, uint64_t number)
 
 static char *look_up(const iso_memory_file *memory, uint64_t number)
 {
-    int at = find(memory, number);
+    int at = memory_driver_find(memory, number);
     return at < memory->count && memory->pages[at].number == number ? memory->pages[at].data : NULL;
 }
 
-static char *add(iso_memory_file *memory, uint64_t number)
+static char *memory_driver_add(iso_memory_file *memory, uint64_t number)
 {
-    int at = find(memory, number);
+    int at = memory_driver_find(memory, number);
     char *data = iso_new(ISO_MEMORY_PAGE);
     if (!data || iso_list_reserve(memory->pages, memory->count, 1, "pages of a file") != ISO_OK) {
         iso_free(data);
@@ -49,7 +49,7 @@ bool iso_memory_file_write(iso_memory_file *memory, const void *data, size_t byt
         size_t within = offset % ISO_MEMORY_PAGE,
                now = ISO_MEMORY_PAGE - within < bytes ? ISO_MEMORY_PAGE - within : bytes;
         char *page = look_up(memory, offset / ISO_MEMORY_PAGE);
-        if (!page && !(page = add(memory, offset / ISO_MEMORY_PAGE)))
+        if (!page && !(page = memory_driver_add(memory, offset / ISO_MEMORY_PAGE)))
             return false;
         memcpy(page + within, from, now);
         from += now;
@@ -99,7 +99,7 @@ typedef struct settings {
     iso_memory_file *memory;
 } settings;
 
-static H5FD_t *open_file(const char *name, unsigned flags, hid_t access, haddr_t most)
+static H5FD_t *memory_driver_open_file(const char *name, unsigned flags, hid_t access, haddr_t most)
 {
     (void)name, (void)flags, (void)most;
     const settings *set = H5Pget_driver_info(access);
@@ -115,7 +115,7 @@ static herr_t close_file(H5FD_t *file)
     return 0;
 }
 
-static int compare(const H5FD_t *a, const H5FD_t *b)
+static int memory_driver_compare(const H5FD_t *a, const H5FD_t *b)
 {
     const iso_memory_file *x = ((const driver_file *)a)->memory, *y = ((const driver_file *)b)->memory;
     return x < y ? -1 : x > y;
@@ -149,7 +149,8 @@ static haddr_t get_end(const H5FD_t *file, H5FD_mem_t type)
     return ((const driver_file *)file)->memory->bytes;
 }
 
-static herr_t read_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes, void *data)
+static herr_t memory_driver_read_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes,
+                                      void *data)
 {
     (void)type, (void)transfer;
     iso_memory_file_read(((driver_file *)file)->memory, data, bytes, at);
@@ -176,14 +177,14 @@ static const H5FD_class_t driver = {
     .maxaddr = INT64_MAX,
     .fc_degree = H5F_CLOSE_STRONG,
     .fapl_size = sizeof(settings),
-    .open = open_file,
+    .open = memory_driver_open_file,
     .close = close_file,
-    .cmp = compare,
+    .cmp = memory_driver_compare,
     .query = features,
     .get_eoa = get_allocated,
     .set_eoa = set_allocated,
     .get_eof = get_end,
-    .read = read_file,
+    .read = memory_driver_read_file,
     .write = write_file,
     .truncate = end_file,
     .fl_map = H5FD_FLMAP_DICHOTOMY,

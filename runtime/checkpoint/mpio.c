@@ -13,7 +13,7 @@
 
 enum { MOST_AT_ONCE = 1 << 28 }; /* elements in one call: MPI counts bytes in an int */
 
-static iso_status failed(const iso_saver *saver, const char *what)
+static iso_status mpio_failed(const iso_saver *saver, const char *what)
 {
     iso_hdf5_failed(saver->path.temporary, "%s", what);
     return ISO_IO;
@@ -27,7 +27,7 @@ static iso_status open_with(const iso_saver *saver, MPI_Info info, hid_t *file, 
     if (access >= 0 && parallel >= 0 && H5Pset_fapl_mpio(parallel, MPI_COMM_SELF, info) >= 0 &&
         iso_mpio_set_driver(access, parallel, closed) >= 0)
         *file = H5Fopen(saver->path.temporary, H5F_ACC_RDWR, access);
-    iso_status status = *file < 0 ? failed(saver, "HDF5's parallel driver cannot open it") : ISO_OK;
+    iso_status status = *file < 0 ? mpio_failed(saver, "HDF5's parallel driver cannot open it") : ISO_OK;
     if (access >= 0)
         H5Pclose(access);
     if (parallel >= 0)
@@ -35,7 +35,7 @@ static iso_status open_with(const iso_saver *saver, MPI_Info info, hid_t *file, 
     return status;
 }
 
-static iso_status open_file(const iso_saver *saver, hid_t *file, iso_status *closed)
+static iso_status mpio_open_file(const iso_saver *saver, hid_t *file, iso_status *closed)
 {
     MPI_Info info = MPI_INFO_NULL;
     iso_status status = ISO_MPI(MPI_Info_create(&info));
@@ -62,7 +62,7 @@ static iso_status write_box(const iso_saver *saver, hid_t dataset, hid_t type, c
     bool good = memory >= 0 && file >= 0 &&
                 (!box->rank || H5Sselect_hyperslab(file, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0) &&
                 H5Dwrite(dataset, type, memory, file, H5P_DEFAULT, data) >= 0;
-    iso_status status = good ? ISO_OK : failed(saver, "HDF5's parallel driver cannot write to it");
+    iso_status status = good ? ISO_OK : mpio_failed(saver, "HDF5's parallel driver cannot write to it");
     if (memory >= 0)
         H5Sclose(memory);
     if (file >= 0)
@@ -86,15 +86,15 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
 }
 
 /* In the file's own type, so nothing is converted. */
-static iso_status write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
-                             const iso_save_part *part)
+static iso_status mpio_write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
+                                  const iso_save_part *part)
 {
     const char *place = spec->tensors[part->tensor].place;
     const iso_state_shard *shard = &part->shard;
     hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     int64_t end = shard->begin + shard->count;
     iso_status status =
-        type < 0 ? failed(saver, "HDF5's parallel driver cannot find the place of a tensor") : ISO_OK;
+        type < 0 ? mpio_failed(saver, "HDF5's parallel driver cannot find the place of a tensor") : ISO_OK;
     for (int64_t begin = shard->begin; begin < end && status == ISO_OK; begin += MOST_AT_ONCE)
         status = write_range(saver, dataset, type, shard, begin,
                              end - begin < MOST_AT_ONCE ? end - begin : MOST_AT_ONCE);
@@ -111,16 +111,16 @@ static iso_status write_all(iso_saver *saver, const iso_file_spec *spec)
     hid_t file = -1;
     iso_hdf5_quiet quiet;
     iso_hdf5_quiet_begin(&quiet);
-    iso_status closed = ISO_OK, status = open_file(saver, &file, &closed);
+    iso_status closed = ISO_OK, status = mpio_open_file(saver, &file, &closed);
     for (int i = 0; i < saver->parts.count && status == ISO_OK; i++)
         if (!saver->parts.parts[i].leaves)
-            status = write_part(saver, file, spec, &saver->parts.parts[i]);
+            status = mpio_write_part(saver, file, spec, &saver->parts.parts[i]);
     iso_save_part window;
     while (iso_two_phase_take(&saver->two_phase, true, &window)) /* all, for others wait for this rank */
         if (status == ISO_OK)
-            status = write_part(saver, file, spec, &window);
+            status = mpio_write_part(saver, file, spec, &window);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
-        status = failed(saver, "HDF5 cannot close it");
+        status = mpio_failed(saver, "HDF5 cannot close it");
     if (status == ISO_OK && closed != ISO_OK)
         status = ISO_IO; /* the driver has told the error */
     iso_hdf5_quiet_end(&quiet);

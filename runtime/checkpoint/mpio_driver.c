@@ -31,7 +31,7 @@ static void free_file(mpio_file *file)
     iso_free(file);
 }
 
-static H5FD_t *open_file(const char *name, unsigned flags, hid_t access, haddr_t most)
+static H5FD_t *mpio_driver_open_file(const char *name, unsigned flags, hid_t access, haddr_t most)
 {
     const settings *set = H5Pget_driver_info(access);
     mpio_file *file = set ? iso_new(sizeof *file) : NULL;
@@ -106,7 +106,8 @@ static haddr_t get_end(const H5FD_t *file, H5FD_mem_t type)
     return ((const mpio_file *)file)->end;
 }
 
-static herr_t read_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes, void *data)
+static herr_t mpio_driver_read_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t bytes,
+                                    void *data)
 {
     errno = 0;
     return tell_system_error(H5FDread(parallel_of(file), type, transfer, at, bytes, data),
@@ -128,13 +129,13 @@ static const H5FD_class_t driver = {
     .maxaddr = INT64_MAX,
     .fc_degree = H5F_CLOSE_STRONG,
     .fapl_size = sizeof(settings),
-    .open = open_file,
+    .open = mpio_driver_open_file,
     .close = close_file,
     .query = features,
     .get_eoa = get_allocated,
     .set_eoa = set_allocated,
     .get_eof = get_end,
-    .read = read_file,
+    .read = mpio_driver_read_file,
     .write = write_file,
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };

@@ -78,7 +78,7 @@ static iso_status check_shard(const iso_state_shard *shard, const iso_saved_tens
     return ISO_OK;
 }
 
-static iso_status add(iso_save_parts *parts, iso_save_part fresh)
+static iso_status parts_add(iso_save_parts *parts, iso_save_part fresh)
 {
     fresh.bytes = (size_t)fresh.shard.count * iso_dtype_size(fresh.shard.dtype);
     return iso_list_add(parts->parts, parts->count, fresh, "shards");
@@ -96,9 +96,9 @@ static iso_status add_shards(const iso_file_spec *spec, const iso_state_shards *
             continue;
         status = check_shard(&shards->shards[i], *found);
         if (status == ISO_OK && shards->shards[i].writer && shards->shards[i].count > 0)
-            status = add(parts, (iso_save_part){.tensor = (int)(*found - spec->tensors),
-                                                .source = i,
-                                                .shard = shards->shards[i]});
+            status = parts_add(parts, (iso_save_part){.tensor = (int)(*found - spec->tensors),
+                                                      .source = i,
+                                                      .shard = shards->shards[i]});
     }
     iso_free(sorted);
     return status;
@@ -113,7 +113,8 @@ static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts
         iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                                  iso_box_count(&box), NULL,          true};
         if (!tensor->path && whole.count > 0)
-            status = add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .shard = whole});
+            status =
+                parts_add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .shard = whole});
     }
     return status;
 }

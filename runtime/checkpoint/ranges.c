@@ -7,7 +7,7 @@ typedef struct cutter {
 } cutter;
 
 /* [begin, begin + count) of the order of dimensions d and after. */
-static void cut(cutter *c, iso_box box, int d, int64_t begin, int64_t count)
+static void ranges_cut(cutter *c, iso_box box, int d, int64_t begin, int64_t count)
 {
     int64_t inner = 1;
     for (int i = d + 1; i < box.rank; i++)
@@ -26,7 +26,7 @@ static void cut(cutter *c, iso_box box, int d, int64_t begin, int64_t count)
                 now.extent[d] = count / inner;
             c->boxes[c->count++] = now;
         } else
-            cut(c, now, d + 1, rest, part);
+            ranges_cut(c, now, d + 1, rest, part);
         begin += part;
         count -= part;
     }
@@ -35,6 +35,6 @@ static void cut(cutter *c, iso_box box, int d, int64_t begin, int64_t count)
 int iso_range_boxes(const iso_box *box, int64_t begin, int64_t count, iso_box boxes[ISO_MOST_RANGE_BOXES])
 {
     cutter c = {boxes, 0};
-    cut(&c, *box, 0, begin, count);
+    ranges_cut(&c, *box, 0, begin, count);
     return c.count;
 }

@@ -62,7 +62,7 @@ static void find_runs(reader *r)
 }
 
 /* The place in the file of an element of the box. */
-static uint64_t place_of(const reader *r, int64_t i)
+static uint64_t read_place_of(const reader *r, int64_t i)
 {
     const iso_manifest_tensor *t = r->tensor;
     return t->offset + (uint64_t)iso_box_global_index(r->box, &t->tensor.shape, i) * r->size;
@@ -78,7 +78,7 @@ static iso_status does_not_fit(const reader *r, int64_t i)
 }
 
 /* The next n elements are at `from`. */
-static iso_status take(reader *r, const void *from, int64_t n)
+static iso_status read_take(reader *r, const void *from, int64_t n)
 {
     int64_t bad = iso_storage_type_convert(r->tensor->element, from, n, r->dtype, r->out);
     if (bad >= 0)
@@ -95,9 +95,9 @@ static bool are_near(const reader *r)
 
 /* Fills the window from `at` on, with `bytes` or, where what follows is wanted soon, with as much as it
  * takes. */
-static iso_status fill(reader *r, uint64_t at, size_t bytes)
+static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
 {
-    uint64_t end = place_of(r, r->end - 1) + r->size;
+    uint64_t end = read_place_of(r, r->end - 1) + r->size;
     size_t more = are_near(r) ? WINDOW : bytes;
     r->window_at = at;
     r->filled = end - at < more ? end - at : more;
@@ -117,8 +117,8 @@ static iso_status read_through(reader *r, uint64_t at, int64_t n)
         int64_t part = n < WINDOW / (int64_t)r->size ? n : WINDOW / (int64_t)r->size;
         size_t bytes = (size_t)part * r->size;
         if (at < r->window_at || at + bytes > r->window_at + r->filled)
-            ISO_TRY(fill(r, at, bytes));
-        ISO_TRY(take(r, r->window + (at - r->window_at), part));
+            ISO_TRY(read_fill(r, at, bytes));
+        ISO_TRY(read_take(r, r->window + (at - r->window_at), part));
         at += bytes;
         n -= part;
     }
@@ -166,7 +166,7 @@ static iso_status read_direct(reader *r)
     while (r->next < r->end && status == ISO_OK) {
         int64_t left = r->run - r->next % r->run, n = r->end - r->next < left ? r->end - r->next : left;
         bool whole = n == r->end - r->next || !are_near(r);
-        uint64_t at = place_of(r, r->next);
+        uint64_t at = read_place_of(r, r->next);
         if (ahead)
             ask_ahead(r->file, at);
         status = as_wanted && whole ? read_into_place(r, at, n) : read_through(r, at, n);
@@ -213,7 +213,7 @@ static iso_status fetch_part(reader *r, errand *e, int64_t begin, int64_t count)
     if (bytes != (size_t)count * r->size)
         ISO_TRY(iso_error(ISO_INVALID, "'%s': HDF5 gave %zu bytes of '%s', not %zu", r->file->path, bytes,
                           r->tensor->tensor.place, (size_t)count * r->size));
-    ISO_TRY(take(r, (char *)answer + (size_t)(r->next - begin) * r->size, end - r->next));
+    ISO_TRY(read_take(r, (char *)answer + (size_t)(r->next - begin) * r->size, end - r->next));
 done:
     iso_free(answer);
     return status;
@@ -263,7 +263,7 @@ static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, 
     return t->direct ? read_direct(&r) : read_by_hdf5(&r);
 }
 
-static iso_status check_tensor(const iso_saved_file *f, int tensor)
+static iso_status read_check_tensor(const iso_saved_file *f, int tensor)
 {
     if (tensor >= 0 && tensor < f->manifest.n_tensors)
         return ISO_OK;
@@ -273,7 +273,7 @@ static iso_status check_tensor(const iso_saved_file *f, int tensor)
 iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box, iso_dtype dtype, void *out)
 {
     ISO_NEED_AS("file, box, out", f, box, out);
-    iso_status status = check_tensor(f, tensor);
+    iso_status status = read_check_tensor(f, tensor);
     return status == ISO_OK ? read_range(f, tensor, box, 0, iso_box_count(box), dtype, out) : status;
 }
 
@@ -281,7 +281,7 @@ iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_st
 {
     ISO_NEED_AS("file, shard", f, shard);
     char theirs[160], ours[160];
-    iso_status status = check_tensor(f, tensor);
+    iso_status status = read_check_tensor(f, tensor);
     if (status != ISO_OK)
         return status;
     const iso_saved_tensor *t = &f->manifest.tensors[tensor].tensor;

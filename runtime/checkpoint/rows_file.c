@@ -120,7 +120,7 @@ static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso
                             file->path.whole);
 }
 
-static iso_status reserve(const iso_rows_file *file)
+static iso_status rows_file_reserve(const iso_rows_file *file)
 {
     iso_status status = iso_file_reserve(file->fd, file->path.whole, file->at.bytes);
     return status == ISO_OK ? iso_file_end_at(file->fd, file->path.whole, file->at.bytes) : status;
@@ -139,7 +139,7 @@ static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *
     return status;
 }
 
-static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
+static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arrays)
 {
     struct stat there;
     iso_memory_file memory = {0};
@@ -150,7 +150,7 @@ static iso_status make(iso_rows_file *file, const iso_rows_array *arrays)
     ISO_TRY(lay_out(file, arrays, &memory));
     ISO_TRY(of_file(file, iso_temporary_open(file->path.temporary, &file->fd)));
     file->made = true;
-    ISO_TRY(reserve(file));
+    ISO_TRY(rows_file_reserve(file));
     ISO_TRY(write_pages(file, &memory));
 done:
     iso_memory_file_free(&memory);
@@ -159,7 +159,7 @@ done:
 
 /* ---- making and ending ---- */
 
-static iso_status check(const iso_rows_array *arrays, int count, const char *path)
+static iso_status rows_file_check(const iso_rows_array *arrays, int count, const char *path)
 {
     int64_t elements;
     if (!path || !*path || path[strlen(path) - 1] == '/')
@@ -186,7 +186,8 @@ static uint32_t some_number(const void *salt)
     return (uint32_t)iso_hash_bytes(0, words, sizeof words);
 }
 
-static iso_status begin(iso_rows_file *file, const char *path, const iso_rows_array *arrays, int count)
+static iso_status rows_file_begin(iso_rows_file *file, const char *path, const iso_rows_array *arrays,
+                                  int count)
 {
     uint32_t number = some_number(file);
     iso_status status = iso_broadcast(file->ctx, &number, sizeof number);
@@ -201,7 +202,7 @@ static iso_status begin(iso_rows_file *file, const char *path, const iso_rows_ar
 }
 
 /* The others write into what the chief has made. */
-static iso_status join(iso_rows_file *file)
+static iso_status rows_file_join(iso_rows_file *file)
 {
     struct stat facts;
     if (file->made)
@@ -222,7 +223,7 @@ static iso_status join(iso_rows_file *file)
         file->path.whole);
 }
 
-static void destroy(iso_rows_file *file)
+static void rows_file_destroy(iso_rows_file *file)
 {
     if (file->made)
         unlink(file->path.temporary);
@@ -236,24 +237,25 @@ iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_ro
                                 iso_rows_file **out)
 {
     iso_rows_file *file = iso_new(sizeof *file);
-    iso_status status = file ? check(arrays, count, path) : iso_error(ISO_NO_MEMORY, "no memory for a file");
+    iso_status status =
+        file ? rows_file_check(arrays, count, path) : iso_error(ISO_NO_MEMORY, "no memory for a file");
     if (file)
         *file = (iso_rows_file){.ctx = ctx, .fd = -1};
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_agree(ctx, begin(file, path, arrays, count)));
-    ISO_TRY(iso_agree(ctx, is_chief(ctx) ? make(file, arrays) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, rows_file_begin(file, path, arrays, count)));
+    ISO_TRY(iso_agree(ctx, is_chief(ctx) ? rows_file_make(file, arrays) : ISO_OK));
     ISO_TRY(iso_broadcast(ctx, &file->at, sizeof file->at));
-    ISO_TRY(iso_agree(ctx, join(file)));
+    ISO_TRY(iso_agree(ctx, rows_file_join(file)));
     *out = file;
     return ISO_OK;
 done:
     if (file)
-        destroy(file);
+        rows_file_destroy(file);
     return status;
 }
 
 /* The name is given when every byte is on the disk; then the folder, which has the name, is synced too. */
-static iso_status commit(iso_rows_file *file)
+static iso_status rows_file_commit(iso_rows_file *file)
 {
     if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))
         return iso_file_failed(file->path.whole, "it cannot be given its name");
@@ -268,8 +270,8 @@ iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
         status = iso_file_sync(file->fd, file->path.whole);
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
-        status = iso_agree(ctx, file->made ? commit(file) : ISO_OK);
-    destroy(file);
+        status = iso_agree(ctx, file->made ? rows_file_commit(file) : ISO_OK);
+    rows_file_destroy(file);
     return status;
 }
 

@@ -220,8 +220,8 @@ static bool wait_for(pid_t child, int *end)
 }
 
 /* *late: the child was ended because it had waited too long. */
-static iso_status run(const char *path, uint64_t file_bytes, iso_sandbox_work work, void *data, void **answer,
-                      size_t *bytes, bool *late)
+static iso_status sandbox_run(const char *path, uint64_t file_bytes, iso_sandbox_work work, void *data,
+                              void **answer, size_t *bytes, bool *late)
 {
     int ends[2], end = 0;
     pid_t parent = getpid();
@@ -266,7 +266,7 @@ iso_status iso_sandbox_run(const char *path, uint64_t file_bytes, iso_sandbox_wo
         *answer = NULL;
         *bytes = 0;
         late = false;
-        status = run(path, file_bytes, work, data, answer, bytes, &late);
+        status = sandbox_run(path, file_bytes, work, data, answer, bytes, &late);
     }
     iso_hdf5_quiet_end(&quiet);
     return status;

@@ -136,7 +136,7 @@ typedef struct announcement {
     uint64_t file_bytes, number, packed_bytes, identity;
 } announcement;
 
-static announcement describe(const iso_saved_file *f, size_t packed_bytes)
+static announcement saved_file_describe(const iso_saved_file *f, size_t packed_bytes)
 {
     uint64_t identity = f->committed ? (uint64_t)f->record.others << 1 | 1 : 0;
     return (announcement){f->bytes, f->committed ? f->record.number : 0, packed_bytes, identity};
@@ -148,14 +148,14 @@ static bool is_alone(const iso_context *ctx)
 }
 
 /* The chief's bytes on every rank. Collective. */
-static iso_status share(iso_saved_file *f, void **packed, size_t *bytes)
+static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *bytes)
 {
-    announcement chiefs = describe(f, *bytes), mine;
+    announcement chiefs = saved_file_describe(f, *bytes), mine;
     iso_status status = ISO_OK;
     if (is_alone(f->ctx))
         return ISO_OK;
     ISO_TRY(iso_broadcast(f->ctx, &chiefs, sizeof chiefs));
-    mine = describe(f, (size_t)chiefs.packed_bytes);
+    mine = saved_file_describe(f, (size_t)chiefs.packed_bytes);
     if (memcmp(&mine, &chiefs, sizeof mine) != 0)
         status = iso_error(ISO_INVALID, "'%s' is another file here than on rank 0", f->path);
     if (status == ISO_OK && !*packed && !(*packed = iso_new((size_t)chiefs.packed_bytes)))
@@ -225,7 +225,7 @@ iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_fil
     status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, chief ? survey_file(f, &packed, &bytes) : ISO_OK));
-    ISO_TRY(share(f, &packed, &bytes));
+    ISO_TRY(saved_file_share(f, &packed, &bytes));
     ISO_TRY(iso_agree(ctx, take_packed(f, packed, bytes)));
     *file = f;
     f = NULL;

@@ -446,7 +446,7 @@ done:
 }
 
 /* What saves of one structure have in common. Collective. */
-static iso_status prepare(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
+static iso_status saver_prepare(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
     ISO_TRY(share_layout(saver, spec));
@@ -468,7 +468,7 @@ static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const
 
 /* A training that begins anew in a folder of old checkpoints writes newer ones all the same. The chief, who
  * writes the record, knows them. */
-static uint64_t number_of(iso_saver *saver, const iso_file_spec *spec)
+static uint64_t saver_number_of(iso_saver *saver, const iso_file_spec *spec)
 {
     if (spec->number + saver->numbered <= saver->kept.newest)
         saver->numbered = saver->kept.newest;
@@ -489,9 +489,9 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
         status = take_copy(saver);
     ISO_TRY(agree_to_begin(saver, status, path, spec, &fresh));
     if (fresh)
-        ISO_TRY(prepare(saver, spec, shards));
+        ISO_TRY(saver_prepare(saver, spec, shards));
     saver->best = best;
-    saver->layout.record.number = number_of(saver, spec);
+    saver->layout.record.number = saver_number_of(saver, spec);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, spec->state);
     iso_save_parts_take(&saver->parts, spec, shards, saver->copy);

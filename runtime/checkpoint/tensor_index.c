@@ -5,7 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/manifest_impl.h"
 
-static const char *place_of(const iso_manifest *m, int i)
+static const char *tensor_index_place_of(const iso_manifest *m, int i)
 {
     return m->tensors[i].tensor.place;
 }
@@ -17,7 +17,7 @@ static const char *path_of(const iso_manifest *m, int i)
 
 static int compare_places(const void *a, const void *b, void *m)
 {
-    return strcmp(place_of(m, *(const int *)a), place_of(m, *(const int *)b));
+    return strcmp(tensor_index_place_of(m, *(const int *)a), tensor_index_place_of(m, *(const int *)b));
 }
 
 static int compare_paths(const void *a, const void *b, void *m)
@@ -25,8 +25,8 @@ static int compare_paths(const void *a, const void *b, void *m)
     return strcmp(path_of(m, *(const int *)a), path_of(m, *(const int *)b));
 }
 
-static int find(const iso_manifest *m, const int *sorted, int count,
-                const char *(*name_of)(const iso_manifest *, int), const char *name)
+static int tensor_index_find(const iso_manifest *m, const int *sorted, int count,
+                             const char *(*name_of)(const iso_manifest *, int), const char *name)
 {
     int low = 0, high = count;
     while (low < high) {
@@ -43,12 +43,12 @@ static int find(const iso_manifest *m, const int *sorted, int count,
 
 int iso_manifest_at(const iso_manifest *m, const char *place)
 {
-    return find(m, m->by_place, m->n_tensors, place_of, place);
+    return tensor_index_find(m, m->by_place, m->n_tensors, tensor_index_place_of, place);
 }
 
 int iso_manifest_of(const iso_manifest *m, const char *path)
 {
-    return find(m, m->by_path, m->n_paths, path_of, path);
+    return tensor_index_find(m, m->by_path, m->n_paths, path_of, path);
 }
 
 static iso_status sort_places(iso_manifest *m)
@@ -57,8 +57,8 @@ static iso_status sort_places(iso_manifest *m)
         m->by_place[i] = i;
     qsort_r(m->by_place, (size_t)m->n_tensors, sizeof(int), compare_places, m);
     for (int i = 1; i < m->n_tensors; i++)
-        if (!strcmp(place_of(m, m->by_place[i - 1]), place_of(m, m->by_place[i])))
-            return iso_error(ISO_INVALID, "'%s' is there twice", place_of(m, m->by_place[i]));
+        if (!strcmp(tensor_index_place_of(m, m->by_place[i - 1]), tensor_index_place_of(m, m->by_place[i])))
+            return iso_error(ISO_INVALID, "'%s' is there twice", tensor_index_place_of(m, m->by_place[i]));
     return ISO_OK;
 }
 

@@ -66,7 +66,7 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
 
 /* ---- who gets what ---- */
 
-static int find_holders(const planner *p, int tensor)
+static int two_phase_find_holders(const planner *p, int tensor)
 {
     int count = 0;
     for (int r = 0; r < p->x->n_ranks; r++)
@@ -138,7 +138,7 @@ static iso_status cut_for(planner *p, iso_two_phase_items *items, const iso_save
 static iso_status cut_part(planner *p, const iso_save_parts *parts, int part)
 {
     int64_t begin, end;
-    int tensor = parts->parts[part].tensor, holders = find_holders(p, tensor);
+    int tensor = parts->parts[part].tensor, holders = two_phase_find_holders(p, tensor);
     iso_two_phase_items *items = holders == 1 ? &p->x->here : &p->x->out;
     iso_status status = ISO_OK;
     for (int k = 0; k < holders && status == ISO_OK; k++) {
@@ -166,7 +166,7 @@ static iso_status find_stretches(planner *p)
     if (!p->x->stretch)
         return iso_error(ISO_NO_MEMORY, "no memory for the parts of %d tensors", tensors);
     for (int t = 0; t < tensors; t++) {
-        int holders = p->changes[t] ? find_holders(p, t) : 0;
+        int holders = p->changes[t] ? two_phase_find_holders(p, t) : 0;
         for (int k = 0; k < holders; k++)
             if (holder_of(p, t, holders, k) == p->x->rank)
                 stretch_of(p, t, holders, k, &p->x->stretch[t].begin, &p->x->stretch[t].end);
@@ -306,7 +306,7 @@ static size_t depth_for(const needs *n)
     return depth < n->n_rounds ? depth : n->n_rounds;
 }
 
-static iso_status make_room(iso_two_phase *x)
+static iso_status two_phase_make_room(iso_two_phase *x)
 {
     needs n = find_needs(x);
     size_t depth = depth_for(&n);
@@ -342,7 +342,7 @@ static iso_status tell(iso_context *ctx, planner *p)
     }
     sort_items(&x->in);
     if (status == ISO_OK)
-        status = make_room(x);
+        status = two_phase_make_room(x);
     status = iso_agree(ctx, status);
 done:
     free_traffic(&t);

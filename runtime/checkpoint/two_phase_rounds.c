@@ -152,7 +152,8 @@ void iso_two_phase_progress(iso_two_phase *x)
 /* ---- putting windows together: by the thread that writes ---- */
 
 /* Puts an item's elements, dense at `from`, to their places. */
-static void put(const iso_state_shard *window, const iso_two_phase_item *item, const char *from)
+static void two_phase_rounds_put(const iso_state_shard *window, const iso_two_phase_item *item,
+                                 const char *from)
 {
     size_t element = iso_dtype_size(window->dtype);
     int64_t own, global, count;
@@ -177,8 +178,9 @@ static bool find_window(const iso_two_phase *x, const iso_two_phase_round *round
     return begin < end;
 }
 
-static bool fill(const iso_two_phase *x, const iso_two_phase_items *out, const iso_two_phase_items *in,
-                 const iso_two_phase_round *round, const char *fresh, iso_save_part *window)
+static bool two_phase_rounds_fill(const iso_two_phase *x, const iso_two_phase_items *out,
+                                  const iso_two_phase_items *in, const iso_two_phase_round *round,
+                                  const char *fresh, iso_save_part *window)
 {
     const iso_two_phase_item *any =
         round->out < round->out_end ? &out->items[round->out] : &in->items[round->in];
@@ -186,9 +188,9 @@ static bool fill(const iso_two_phase *x, const iso_two_phase_items *out, const i
         return false;
     for (int i = round->out; i < round->out_end; i++)
         if (out->items[i].rank == x->rank)
-            put(&window->shard, &out->items[i], data_of(x, &out->items[i]));
+            two_phase_rounds_put(&window->shard, &out->items[i], data_of(x, &out->items[i]));
     for (int i = round->in; i < round->in_end; i++) {
-        put(&window->shard, &in->items[i], fresh);
+        two_phase_rounds_put(&window->shard, &in->items[i], fresh);
         fresh += bytes_of(&in->items[i]);
     }
     return true;
@@ -212,10 +214,10 @@ bool iso_two_phase_take(iso_two_phase *x, bool drives, iso_save_part *window)
 {
     bool whole = false;
     if (iso_two_phase_round_next(&x->here, &none, &x->last_here))
-        return fill(x, &x->here, &none, &x->last_here, NULL, window);
+        return two_phase_rounds_fill(x, &x->here, &none, &x->last_here, NULL, window);
     while (!whole && wait_for_next(x, drives)) {
         const iso_two_phase_buffer *buffer = &x->buffer[atomic_load(&x->taken) % x->depth];
-        whole = fill(x, &x->out, &x->in, &buffer->round, buffer->fresh, window);
+        whole = two_phase_rounds_fill(x, &x->out, &x->in, &buffer->round, buffer->fresh, window);
         atomic_fetch_add(&x->taken, 1);
     }
     return whole;

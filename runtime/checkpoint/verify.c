@@ -58,7 +58,7 @@ static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32
     return status;
 }
 
-static iso_status compare(const iso_saved_file *f, const uint32_t *sums)
+static iso_status verify_compare(const iso_saved_file *f, const uint32_t *sums)
 {
     for (int i = 0; i < f->record.n_tensors; i++) {
         const iso_saved_tensor *t = &f->manifest.tensors[f->manifest.order[i]].tensor;
@@ -118,7 +118,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
     if (ranks > 1)
         ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, sums, f->record.n_tensors, MPI_UINT32_T, MPI_BXOR,
                                       *(MPI_Comm *)iso_communicator(f->ctx))));
-    status = compare(f, sums);
+    status = verify_compare(f, sums);
     f->verified = status == ISO_OK;
 done:
     iso_free(sums);

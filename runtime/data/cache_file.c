@@ -80,7 +80,7 @@ static iso_status provide(iso_context *ctx, const wish *w, bool tries)
     return iso_agree(ctx, status);
 }
 
-static iso_status take(const wish *w, iso_node **node)
+static iso_status cache_file_take(const wish *w, iso_node **node)
 {
     char why[WHY] = "";
     iso_status status = look(w, false, node, why);
@@ -105,7 +105,7 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
     ISO_TRY(provide(ctx, &w, rank == 0));
     /* Hosts that share no file system with the chief make their own. */
     ISO_TRY(provide(ctx, &w, rank > 0 && iso_data_leads_host(ctx)));
-    ISO_TRY(iso_agree(ctx, take(&w, &fresh)));
+    ISO_TRY(iso_agree(ctx, cache_file_take(&w, &fresh)));
     *node = fresh;
     return ISO_OK;
 done:

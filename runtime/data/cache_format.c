@@ -191,7 +191,7 @@ static int64_t block_elements(const iso_cache_layout *layout)
 enum { MOST_THREADS = 64 };
 
 /* Elements [w->next, w->end): this thread, and as many more as the maps may have. */
-static void write_part(writer *w)
+static void cache_format_write_part(writer *w)
 {
     pthread_t thread[MOST_THREADS];
     int threads = 0, wanted = w->top->n_threads < MOST_THREADS ? w->top->n_threads : MOST_THREADS;
@@ -227,7 +227,7 @@ static void write_rounds(writer *w, iso_cache_rounds *rounds)
             keep_error(w, status);
         atomic_store(&w->next, first);
         if (w->status == ISO_OK)
-            write_part(w);
+            cache_format_write_part(w);
     }
 }
 
@@ -244,7 +244,7 @@ static iso_status write_rows(const iso_cache_layout *layout, iso_node *top, cons
     if (rounds->window)
         write_rounds(&w, rounds);
     else
-        write_part(&w);
+        cache_format_write_part(&w);
     pthread_mutex_destroy(&w.lock);
     return w.status == ISO_OK ? ISO_OK : iso_error(w.status, "%s", w.message);
 }

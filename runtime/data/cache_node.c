@@ -14,7 +14,7 @@ typedef struct cache {
     pthread_cond_t changed;
 } cache;
 
-static iso_status fill(iso_node *node, int64_t element)
+static iso_status cache_node_fill(iso_node *node, int64_t element)
 {
     cache *c = node->impl;
     int64_t begin = iso_span_begin(&node->spans, element);
@@ -58,7 +58,7 @@ static iso_status ensure(iso_node *node, const iso_rows *rows)
         int64_t element = iso_span_of_row(&node->spans, iso_rows_at(rows, i));
         if (atomic_load_explicit(&c->state[element], memory_order_acquire) == FULL || !claim(c, element))
             continue;
-        iso_status status = fill(node, element);
+        iso_status status = cache_node_fill(node, element);
         settle(c, element, status == ISO_OK);
         if (status != ISO_OK)
             return status;
@@ -66,7 +66,8 @@ static iso_status ensure(iso_node *node, const iso_rows *rows)
     return ISO_OK;
 }
 
-static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status cache_node_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+                                    void *out)
 {
     cache *c = node->impl;
     const iso_spec *spec = &node->spec;
@@ -99,13 +100,13 @@ static void cache_free(cache *c)
     iso_free(c);
 }
 
-static void destroy(iso_node *node)
+static void cache_node_destroy(iso_node *node)
 {
     cache_free(node->impl);
 }
 
 static const iso_node_ops cache_ops = {
-    .gather = gather, .ensure = ensure, .is_made = is_made, .destroy = destroy};
+    .gather = cache_node_gather, .ensure = ensure, .is_made = is_made, .destroy = cache_node_destroy};
 
 static iso_status cache_create(const iso_spec *spec, const iso_spans *spans, cache **made)
 {

@@ -96,7 +96,7 @@ static iso_status check_part(iso_dataset *ds, part *p, chunk *c)
     return status == ISO_OK ? ISO_OK : iso_error(status, "%s", message);
 }
 
-static iso_status make_room(const iso_dataset *ds, int64_t rows, chunk *c)
+static iso_status check_make_room(const iso_dataset *ds, int64_t rows, chunk *c)
 {
     const iso_spec *spec = &ds->top->spec;
     iso_status status = ISO_OK;
@@ -122,7 +122,7 @@ iso_status iso_dataset_check(iso_dataset *ds)
     if (status == ISO_OK)
         status = begin_part(ds, AHEAD, &p);
     if (status == ISO_OK)
-        status = make_room(ds, AHEAD + iso_dataset_batch_size(ds), &c);
+        status = check_make_room(ds, AHEAD + iso_dataset_batch_size(ds), &c);
     status = iso_agree(ds->ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ds->ctx, check_part(ds, &p, &c));

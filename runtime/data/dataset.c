@@ -37,7 +37,7 @@ void iso_dataset_destroy(iso_dataset *ds)
 }
 
 /* "60000 rows of 1 + 1 components: u8 [28, 28, 1], u8 []" */
-static void describe(const iso_dataset *ds, iso_text *text)
+static void dataset_describe(const iso_dataset *ds, iso_text *text)
 {
     char shape[128];
     iso_text_add(text, "%" PRId64 " rows of %d + %d components:", ds->top->spans.rows, ds->top->spec.n_inputs,
@@ -50,7 +50,7 @@ static void describe(const iso_dataset *ds, iso_text *text)
 static iso_status agree_same(iso_context *ctx, const iso_dataset *ds, const char *what)
 {
     iso_text text = {0};
-    describe(ds, &text);
+    dataset_describe(ds, &text);
     iso_status status = iso_agree_same_composed(ctx, what, &text);
     iso_text_free(&text);
     return status;

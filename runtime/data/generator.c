@@ -179,13 +179,14 @@ iso_status iso_generator_read(const iso_generator *g, int component, int64_t beg
 
 /* ---- opening ---- */
 
-static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status generator_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+                                   void *out)
 {
     (void)component, (void)rows, (void)dtype, (void)out;
     return iso_error(ISO_INVALID, "%s: its rows can be read only from its batches", node->name);
 }
 
-static const iso_node_ops generator_ops = {.gather = gather};
+static const iso_node_ops generator_ops = {.gather = generator_gather};
 
 static iso_status check_options(iso_dataset_generator_options *o)
 {

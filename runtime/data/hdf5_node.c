@@ -36,7 +36,7 @@ static void source_free(source *s)
     iso_free(s);
 }
 
-static void destroy(iso_node *node)
+static void hdf5_node_destroy(iso_node *node)
 {
     iso_hdf5_scope scope;
     iso_hdf5_enter(&scope);
@@ -80,7 +80,8 @@ static iso_status read_run(iso_node *node, int component, int64_t begin, int64_t
     return iso_bad_element(node, component, begin + row, bad, dtype);
 }
 
-static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status hdf5_node_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+                                   void *out)
 {
     source *s = node->impl;
     size_t bytes = (size_t)wanted(node, component, rows) * iso_dtype_size(dtype);
@@ -97,7 +98,7 @@ static iso_status gather(iso_node *node, int component, const iso_rows *rows, is
     return status;
 }
 
-static const iso_node_ops hdf5_ops = {.gather = gather, .destroy = destroy};
+static const iso_node_ops hdf5_ops = {.gather = hdf5_node_gather, .destroy = hdf5_node_destroy};
 
 /* ---- opening; the lock is held ---- */
 

@@ -61,7 +61,8 @@ static iso_status find_file(const char *folder, const char *stem, char **path)
 }
 
 /* The rows of a component; images [rows, h, w] get a channel. */
-static int64_t take(const iso_idx *idx, int component, bool image, iso_spec *spec, iso_memory_rows *memory)
+static int64_t idx_folder_take(const iso_idx *idx, int component, bool image, iso_spec *spec,
+                               iso_memory_rows *memory)
 {
     iso_shape *shape = &spec->shape[component];
     *shape = (iso_shape){.rank = idx->shape.rank - 1};
@@ -82,7 +83,7 @@ static iso_status load(const char *const path[2], iso_spec *spec, iso_memory_row
     for (int i = 0; i < 2; i++) {
         iso_idx idx = {0};
         ISO_TRY(iso_idx_load(path[i], &idx));
-        count[i] = take(&idx, i, i == 0, spec, memory);
+        count[i] = idx_folder_take(&idx, i, i == 0, spec, memory);
     }
     spec->n_components = 2;
     if (count[0] != count[1])

@@ -83,7 +83,7 @@ static void want_batch(iso_dataset *ds, int64_t batch, const iso_row_range *rang
 
 /* Fetches the rows of the last batch, and of the batches that prefetch makes ahead. These are assumed to be
  * read in the same ranges if they have as many rows. */
-static iso_status prepare(const iso_batch *batch, const iso_row_range *ranges, int count)
+static iso_status iterate_prepare(const iso_batch *batch, const iso_row_range *ranges, int count)
 {
     iso_dataset *ds = batch->impl;
     const iso_spans *spans = &ds->order.spans;
@@ -148,7 +148,7 @@ static void describe_batch(iso_dataset *ds)
     }
     batch->read = read_whole;
     batch->read_part = read_part;
-    batch->prepare = ds->window ? prepare : NULL;
+    batch->prepare = ds->window ? iterate_prepare : NULL;
 }
 
 /* Does the order depend on the epoch, so that it must be worked out anew? */

@@ -132,7 +132,7 @@ static iso_status fetch(iso_node *node, const iso_rows *rows, void *const *out)
     return status;
 }
 
-static void destroy(iso_node *node)
+static void map_node_destroy(iso_node *node)
 {
     map *m = node->impl;
     while (m->idle) {
@@ -144,7 +144,7 @@ static void destroy(iso_node *node)
     iso_free(m);
 }
 
-static const iso_node_ops map_ops = {.fetch = fetch, .destroy = destroy};
+static const iso_node_ops map_ops = {.fetch = fetch, .destroy = map_node_destroy};
 
 static iso_status output_spec(const iso_node *up, const iso_order *in, const iso_dataset_map_options *options,
                               iso_spec *spec)

@@ -19,7 +19,8 @@ static const char *row_at(const iso_node *node, int component, int64_t row)
     return (const char *)memory->data[component] + (size_t)row * node->spec.bytes[component];
 }
 
-static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status memory_node_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+                                     void *out)
 {
     const iso_memory_rows *memory = node->impl;
     const iso_spec *spec = &node->spec;
@@ -37,13 +38,14 @@ static const void *peek(const iso_node *node, int component, int64_t row)
     return row_at(node, component, row);
 }
 
-static void destroy(iso_node *node)
+static void memory_node_destroy(iso_node *node)
 {
     iso_memory_rows_free(node->impl);
     iso_free(node->impl);
 }
 
-static const iso_node_ops memory_ops = {.gather = gather, .peek = peek, .destroy = destroy};
+static const iso_node_ops memory_ops = {
+    .gather = memory_node_gather, .peek = peek, .destroy = memory_node_destroy};
 
 iso_status iso_memory_node(const char *name, const iso_spec *spec, const iso_spans *spans,
                            const iso_memory_rows *memory, iso_node **node)

@@ -23,7 +23,7 @@ uint64_t iso_file_identity(const char *path, uint64_t hash)
     return hash;
 }
 
-static iso_status unknown(const char *name)
+static iso_status open_unknown(const char *name)
 {
     const char *names[16];
     int count = iso_dataset_count() < 16 ? iso_dataset_count() : 16;
@@ -53,7 +53,7 @@ static iso_status open_source(const void *arguments, iso_node **node)
     if (builtin)
         return builtin->open(r->part, r->seed, node);
     if (stat(r->name, &about) != 0)
-        return errno == ENOENT ? unknown(r->name)
+        return errno == ENOENT ? open_unknown(r->name)
                                : iso_error(ISO_INVALID, "data set '%s': %s", r->name, strerror(errno));
     if (S_ISDIR(about.st_mode))
         return iso_open_folder(r->name, r->part, r->name, node);

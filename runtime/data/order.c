@@ -130,7 +130,7 @@ static bool is_plain(const iso_order *order, const iso_order_op *op, bool had)
     return !had && order->spans.batch == 0 && (op->n == 0 || op->n >= order->spans.elements);
 }
 
-static iso_status reserve(int64_t **memory, int64_t rows)
+static iso_status order_reserve(int64_t **memory, int64_t rows)
 {
     size_t bytes = 0;
     iso_status status = iso_size_mul((size_t)rows, sizeof(int64_t), "the order of the rows", &bytes);
@@ -141,8 +141,8 @@ static iso_status reserve(int64_t **memory, int64_t rows)
 
 static iso_status reserve_scratch(iso_order *order)
 {
-    iso_status status = reserve(&order->scratch[0], order->capacity);
-    return status == ISO_OK ? reserve(&order->scratch[1], order->capacity) : status;
+    iso_status status = order_reserve(&order->scratch[0], order->capacity);
+    return status == ISO_OK ? order_reserve(&order->scratch[1], order->capacity) : status;
 }
 
 /* A random number below n from the counter i: the 64-bit fraction times n (Lemire 2019); its bias is below n
@@ -213,7 +213,7 @@ static void shuffle_elements(iso_order *order, const iso_order_op *op, int64_t e
 /* *had: `index` holds an order; before, the rows are as they came, from `begin` on. */
 static iso_status shuffle(iso_order *order, const iso_order_op *op, int64_t epoch, bool *had)
 {
-    iso_status status = reserve(&order->index, order->capacity);
+    iso_status status = order_reserve(&order->index, order->capacity);
     bool plain = is_plain(order, op, *had);
     if (status == ISO_OK && !plain)
         status = reserve_scratch(order);
@@ -228,7 +228,7 @@ static iso_status shuffle(iso_order *order, const iso_order_op *op, int64_t epoc
     return ISO_OK;
 }
 
-static void take(iso_order *order, const iso_order_op *op, bool had)
+static void order_take(iso_order *order, const iso_order_op *op, bool had)
 {
     order->spans = iso_spans_of_rows(op->count);
     if (had)
@@ -253,7 +253,7 @@ iso_status iso_order_build(iso_order *order, const iso_spans *from, int64_t epoc
         else if (op->kind == ISO_ORDER_BATCH)
             order->spans = batched(&order->spans, op->n, op->drop);
         else
-            take(order, op, had);
+            order_take(order, op, had);
     }
     return status;
 }

@@ -40,7 +40,7 @@ static int64_t unit_count(const iso_prefetcher *f, int64_t rows)
     return (rows + f->unit_rows - 1) / f->unit_rows;
 }
 
-static iso_status make(iso_prefetcher *f, buffer *s, int64_t unit)
+static iso_status prefetch_make(iso_prefetcher *f, buffer *s, int64_t unit)
 {
     int64_t first = unit * f->unit_rows,
             count = s->rows - first < f->unit_rows ? s->rows - first : f->unit_rows;
@@ -59,7 +59,7 @@ static iso_status make_locked(iso_prefetcher *f, buffer *s, int64_t unit)
     s->state[unit] = UNIT_BUSY;
     f->busy++;
     pthread_mutex_unlock(&f->lock);
-    iso_status status = make(f, s, unit);
+    iso_status status = prefetch_make(f, s, unit);
     pthread_mutex_lock(&f->lock);
     s->state[unit] = status == ISO_OK ? UNIT_FULL : UNIT_FAILED;
     f->busy--;

@@ -51,8 +51,8 @@ static uint64_t key_of(const iso_spec *spec, int component, uint64_t seed)
     return iso_random_key(seed, path);
 }
 
-static iso_status make(const iso_random_rows *kind, uint64_t seed, const iso_spec *spec, int64_t rows,
-                       iso_memory_rows *memory)
+static iso_status random_rows_make(const iso_random_rows *kind, uint64_t seed, const iso_spec *spec,
+                                   int64_t rows, iso_memory_rows *memory)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < spec->n_components; i++) {
@@ -71,8 +71,8 @@ done:
 }
 
 /* Adds components to a spec. */
-static iso_status add(const iso_random_rows *list, int count, int most, const char *what, iso_spec *spec,
-                      iso_random_rows *kind)
+static iso_status random_rows_add(const iso_random_rows *list, int count, int most, const char *what,
+                                  iso_spec *spec, iso_random_rows *kind)
 {
     if (count < 0 || count > most)
         return iso_error(ISO_INVALID, "random: %d %s; at most %d", count, what, most);
@@ -87,7 +87,8 @@ static iso_status add(const iso_random_rows *list, int count, int most, const ch
     return ISO_OK;
 }
 
-static iso_status describe(const iso_dataset_random_options *options, iso_spec *spec, iso_random_rows *kind)
+static iso_status random_rows_describe(const iso_dataset_random_options *options, iso_spec *spec,
+                                       iso_random_rows *kind)
 {
     iso_random_rows x = {.shape = options->shape, .normal = options->normal},
                     y = {options->targets, options->classes, options->normal};
@@ -96,8 +97,10 @@ static iso_status describe(const iso_dataset_random_options *options, iso_spec *
     iso_status status = ISO_OK;
     if (inputs < 1)
         return iso_error(ISO_INVALID, "random: %d inputs; at least 1", inputs);
-    ISO_TRY(add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, kind));
-    ISO_TRY(add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec, kind));
+    ISO_TRY(
+        random_rows_add(several ? options->input : &x, inputs, ISO_MAX_MODEL_INPUTS, "inputs", spec, kind));
+    ISO_TRY(random_rows_add(several ? options->output : &y, targets, ISO_MAX_MODEL_OUTPUTS, "targets", spec,
+                            kind));
     spec->n_inputs = inputs;
     spec->n_targets = targets;
 done:
@@ -113,9 +116,9 @@ static iso_status open_random(int64_t rows, const iso_dataset_random_options *op
     iso_status status = ISO_OK;
     iso_spec spec = {0};
     iso_random_rows kind[ISO_MAX_COMPONENTS] = {{.classes = 0}};
-    ISO_TRY(describe(options, &spec, kind));
+    ISO_TRY(random_rows_describe(options, &spec, kind));
     ISO_TRY(iso_spec_finish(&spec, rows, "random"));
-    ISO_TRY(make(kind, seed, &spec, rows, &memory));
+    ISO_TRY(random_rows_make(kind, seed, &spec, rows, &memory));
     ISO_TRY(iso_memory_node("random", &spec, &spans, &memory, node));
     return ISO_OK;
 done:

@@ -136,7 +136,8 @@ static iso_status gather_locked(iso_node *node, int component, const iso_rows *r
     return ISO_OK;
 }
 
-static iso_status gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype, void *out)
+static iso_status shares_node_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+                                     void *out)
 {
     shares *s = node->impl;
     pthread_rwlock_rdlock(&s->lock);
@@ -155,7 +156,7 @@ static void pack(const void *share, int64_t row, void *out)
         memcpy((char *)out + s->offset[i], own_row(node, i, s->begin + row), node->spec.bytes[i]);
 }
 
-static void destroy(iso_node *node)
+static void shares_node_destroy(iso_node *node)
 {
     shares *s = node->impl;
     iso_shares_destroy(s->exchange);
@@ -164,7 +165,7 @@ static void destroy(iso_node *node)
     iso_free(s);
 }
 
-static const iso_node_ops shares_ops = {.gather = gather, .destroy = destroy};
+static const iso_node_ops shares_ops = {.gather = shares_node_gather, .destroy = shares_node_destroy};
 
 iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
                            const iso_memory_rows *memory, iso_node **node)

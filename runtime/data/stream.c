@@ -29,7 +29,7 @@ struct iso_stream {
     z_stream z;
 };
 
-static iso_status read_file(iso_stream *s)
+static iso_status stream_read_file(iso_stream *s)
 {
     ssize_t count;
     do
@@ -48,7 +48,7 @@ static iso_status refill(iso_stream *s)
     if (s->in_left > 0)
         return ISO_OK;
     if (s->fd >= 0)
-        return read_file(s);
+        return stream_read_file(s);
     s->in = s->bytes;
     s->in_left = s->left < MOST_AT_ONCE ? s->left : MOST_AT_ONCE;
     s->bytes += s->in_left;
@@ -56,7 +56,7 @@ static iso_status refill(iso_stream *s)
     return ISO_OK;
 }
 
-static iso_status open_file(iso_stream *s)
+static iso_status stream_open_file(iso_stream *s)
 {
     struct stat about;
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC);
@@ -71,7 +71,7 @@ static iso_status open_file(iso_stream *s)
     return iso_alloc(PIECE, "a file's buffer", (void **)&s->buffer);
 }
 
-static iso_status begin(iso_stream *s)
+static iso_status stream_begin(iso_stream *s)
 {
     iso_status status = refill(s);
     if (status != ISO_OK)
@@ -89,9 +89,9 @@ iso_status iso_stream_open(const char *name, const void *bytes, size_t size, iso
     if (!s)
         return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", name);
     *s = (iso_stream){.name = name, .fd = -1, .bytes = bytes, .size = size, .left = size};
-    iso_status status = bytes ? ISO_OK : open_file(s);
+    iso_status status = bytes ? ISO_OK : stream_open_file(s);
     if (status == ISO_OK)
-        status = begin(s);
+        status = stream_begin(s);
     if (status != ISO_OK) {
         iso_stream_close(s);
         return status;

@@ -310,16 +310,16 @@ static size_t corner(const iso_box *box, const iso_box *region, size_t element, 
     return at;
 }
 
-static void copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
-                      const iso_box *region, int d, size_t element)
+static void bind_copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
+                           const iso_box *region, int d, size_t element)
 {
     if (d >= region->rank - 1) {
         memcpy(to, from, element * (size_t)(region->rank ? region->extent[d] : 1));
         return;
     }
     for (int64_t i = 0; i < region->extent[d]; i++)
-        copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d], to_stride,
-                  region, d + 1, element);
+        bind_copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d],
+                       to_stride, region, d + 1, element);
 }
 
 void iso_slot_copy_run(const iso_slot_copy *copy)
@@ -337,6 +337,6 @@ void iso_slot_copy_run(const iso_slot_copy *copy)
     }
     size_t from = corner(&copy->from_box, &copy->region, copy->element, from_stride);
     size_t to = corner(&copy->to_box, &copy->region, copy->element, to_stride);
-    copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride, &copy->region,
-              0, copy->element);
+    bind_copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride,
+                   &copy->region, 0, copy->element);
 }

@@ -157,7 +157,7 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
     return ISO_OK;
 }
 
-static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
+static void bind_updates_find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
     for (int m = 0; m < bucket->n_members; m++) {
@@ -172,7 +172,7 @@ static void find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, i
     }
 }
 
-static void find_gradients(const iso_runtime *runtime, iso_executable *ready, int b, int local)
+static void bind_updates_find_gradients(const iso_runtime *runtime, iso_executable *ready, int b, int local)
 {
     const iso_plan *plan = ready->plan;
     const iso_bucket *bucket = &plan->buckets->buckets[b];
@@ -213,8 +213,8 @@ void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *rea
     for (int i = 0; i < sp->n_products; i++)
         address_product(runtime, ready, local, i);
     for (int b = 0; b < ready->plan->buckets->count; b++) {
-        find_runs(runtime, ready->plan, b, sp);
-        find_gradients(runtime, ready, b, local);
+        bind_updates_find_runs(runtime, ready->plan, b, sp);
+        bind_updates_find_gradients(runtime, ready, b, local);
     }
     find_assigns(runtime, ready, local);
 }

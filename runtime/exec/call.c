@@ -36,7 +36,7 @@ static iso_status check_lists(const call *c)
 }
 
 /* *rows: of the previous inputs; -1: none had rows. */
-static iso_status check_rows(const call *c, int i, int64_t rows_of_input, int64_t *rows)
+static iso_status call_check_rows(const call *c, int i, int64_t rows_of_input, int64_t *rows)
 {
     const char *name = iso_tensor_name(c->function->program->inputs[i]);
     if (rows_of_input < 1)
@@ -62,13 +62,13 @@ static iso_status check_value(const call *c, int i, int64_t *rows)
         shape.dim[0] = value->shape.dim[0];
     ISO_TRY(iso_value_check(value, iso_text_get(&what), c->function->runtime->mesh, input->dtype, &shape));
     if (iso_input_has_batch(input))
-        ISO_TRY(check_rows(c, i, value->shape.dim[0], rows));
+        ISO_TRY(call_check_rows(c, i, value->shape.dim[0], rows));
 done:
     iso_text_free(&what);
     return status;
 }
 
-static iso_status check_component(const call *c, int i, int64_t *rows)
+static iso_status call_check_component(const call *c, int i, int64_t *rows)
 {
     const iso_batch *batch = c->options.batch;
     const iso_tensor *input = c->function->program->inputs[i];
@@ -79,16 +79,16 @@ static iso_status check_component(const call *c, int i, int64_t *rows)
         return iso_error(ISO_INVALID,
                          "input '%s' of function '%s' was given no value, and the batch has %d components",
                          iso_tensor_name(input), c->function->name, batch->n_components);
-    return iso_input_has_batch(input) ? check_rows(c, i, batch->rows, rows) : ISO_OK;
+    return iso_input_has_batch(input) ? call_check_rows(c, i, batch->rows, rows) : ISO_OK;
 }
 
-static iso_status check(const call *c, int64_t *rows)
+static iso_status call_check(const call *c, int64_t *rows)
 {
     const iso_program *program = c->function->program;
     iso_status status = check_lists(c);
     *rows = -1;
     for (int i = 0; i < program->n_inputs && status == ISO_OK; i++)
-        status = c->options.inputs[i] ? check_value(c, i, rows) : check_component(c, i, rows);
+        status = c->options.inputs[i] ? check_value(c, i, rows) : call_check_component(c, i, rows);
     return status;
 }
 
@@ -134,8 +134,8 @@ static iso_status read_value(const iso_value *value, const iso_box *box, void *o
     return iso_error(ISO_FAILED, "a slot reads elements of a value that it does not hold");
 }
 
-static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
-                            iso_dtype dtype, void *out)
+static iso_status call_read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                                 iso_dtype dtype, void *out)
 {
     const call *c = batch->impl;
     const iso_value *value = c->input[component];
@@ -162,7 +162,7 @@ static iso_status read_part_of_rows(const iso_batch *batch, int component, int64
     return read_value(value, &box, out);
 }
 
-static iso_status prepare_rows(const iso_batch *batch, const iso_row_range *ranges, int count)
+static iso_status call_prepare_rows(const iso_batch *batch, const iso_row_range *ranges, int count)
 {
     const call *c = batch->impl;
     return c->options.batch->prepare(c->options.batch, ranges, count);
@@ -175,9 +175,9 @@ static void make_batch(call *c, int64_t rows)
         c->batch = *c->options.batch;
     c->batch.rows = rows < 0 ? 0 : rows;
     c->batch.n_components = program->n_inputs;
-    c->batch.read = read_rows;
+    c->batch.read = call_read_rows;
     c->batch.read_part = read_part_of_rows;
-    c->batch.prepare = c->options.batch && c->options.batch->prepare ? prepare_rows : NULL;
+    c->batch.prepare = c->options.batch && c->options.batch->prepare ? call_prepare_rows : NULL;
     c->batch.impl = c;
     for (int i = 0; i < program->n_inputs; i++)
         if (c->options.inputs[i]) {
@@ -252,7 +252,7 @@ iso_status iso_function_call_with(iso_function *function, const iso_function_cal
     iso_status status = ISO_OK;
     ISO_NEED(function);
     iso_options_copy(&c.options, sizeof c.options, options, size);
-    ISO_TRY(iso_agree(function->runtime->ctx, check(&c, &rows)));
+    ISO_TRY(iso_agree(function->runtime->ctx, call_check(&c, &rows)));
     ISO_TRY(agree_on_values(&c, rows));
     ISO_TRY(take_inputs(&c));
     make_batch(&c, rows);

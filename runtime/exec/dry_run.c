@@ -22,7 +22,7 @@ static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_s
     return status;
 }
 
-static iso_status check(const iso_graph *graph, int64_t rows, int slots_per_host)
+static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_per_host)
 {
     const iso_distribution *distribution = graph->distribution;
     if (rows < 1)
@@ -44,7 +44,7 @@ iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
     iso_plan *plan = NULL;
     iso_site site;
     int *hosts = NULL;
-    ISO_TRY(check(graph, rows, slots_per_host));
+    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
     ISO_TRY(iso_function_program(graph, graph->distribution, options, &program, &buckets));
     ISO_TRY(abstract_hosts(program->mesh, slots_per_host, &site, &hosts));
     ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));

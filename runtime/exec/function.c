@@ -99,7 +99,7 @@ static iso_status restore_values(iso_graph *graph)
     return status;
 }
 
-static iso_status set_up(iso_function *function, const iso_function_options *options)
+static iso_status function_set_up(iso_function *function, const iso_function_options *options)
 {
     iso_context *ctx = function->graph->ctx;
     iso_status status = ISO_OK;
@@ -151,7 +151,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
              options.name       ? options.name
              : options.training ? "training"
                                 : "inference");
-    status = set_up(function, &options);
+    status = function_set_up(function, &options);
     if (status == ISO_OK) {
         list_function(function);
         *out = function;
@@ -359,7 +359,7 @@ static iso_executable *plan_of_others(const iso_function *function, const iso_ba
     return ready;
 }
 
-static void refuse(outcome *o, iso_status status)
+static void function_refuse(outcome *o, iso_status status)
 {
     if (status == ISO_OK || o->refused != ISO_OK)
         return;
@@ -369,7 +369,7 @@ static void refuse(outcome *o, iso_status status)
 
 /* Where the rows of a batch must be made ready. A rank without slots cannot bring its error into the step.
  * Collective. */
-static iso_status prepare_rows(iso_function *function, const iso_batch *batch, outcome *o)
+static iso_status function_prepare_rows(iso_function *function, const iso_batch *batch, outcome *o)
 {
     iso_runtime *runtime = function->runtime;
     if (!batch || !batch->prepare)
@@ -377,14 +377,14 @@ static iso_status prepare_rows(iso_function *function, const iso_batch *batch, o
     iso_status status = iso_reads_prepare(runtime, o->ready, batch, o->refused != ISO_OK);
     if (runtime->idle_ranks)
         return iso_agree(runtime->ctx, status);
-    refuse(o, status);
+    function_refuse(o, status);
     return ISO_OK;
 }
 
 /* A rank that refuses its batch takes part nevertheless, so that nobody waits for it: its slots bring a fault
  * into the step, which then changes nothing, or it says so where the others agree on a new plan. A rank
  * without slots could not, so where there is one, the ranks agree beforehand. */
-static iso_status run(iso_function *function, const iso_batch *batch, outcome *o)
+static iso_status function_run(iso_function *function, const iso_batch *batch, outcome *o)
 {
     iso_runtime *runtime = function->runtime;
     int64_t rows = batch ? batch->rows : 0;
@@ -405,7 +405,7 @@ static iso_status run(iso_function *function, const iso_batch *batch, outcome *o
         status = iso_recorder_begin(function->recorder, runtime, o->ready);
     if (status != ISO_OK)
         return status;
-    status = prepare_rows(function, batch, o);
+    status = function_prepare_rows(function, batch, o);
     if (status != ISO_OK)
         return status;
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
@@ -427,7 +427,7 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
             return iso_error(ISO_INVALID,
                              "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
                              i, function->name);
-    ISO_TRY(run(function, batch, &o));
+    ISO_TRY(function_run(function, batch, &o));
     for (int i = 0; i < program->n_outputs && runtime->n_locals > 0; i++) {
         int value = program->output_value[i];
         found[i] = iso_element_get(iso_executable_value(runtime, o.ready, 0, value),
@@ -447,7 +447,7 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
     double none[1] = {0};
     iso_status status = ISO_OK;
     function->stepped = NULL;
-    ISO_TRY(run(function, batch, &end));
+    ISO_TRY(function_run(function, batch, &end));
     ISO_TRY(conclude(function, &end, none, 0));
     *ready = end.ready;
 done:
@@ -534,7 +534,7 @@ done:
 
 /* Gradients are taken run by run: what lies between the members of a bucket is not, so much is to be added
  * to what the last exchange states (a number below zero). */
-static double gradient_bytes(const iso_executable *ready, int local)
+static double function_gradient_bytes(const iso_executable *ready, int local)
 {
     const iso_plan *plan = ready->plan;
     const iso_slot_plan *sp = &ready->slot[local];
@@ -562,7 +562,8 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
         for (int i = 0; i < plan->n_instructions; i++)
             if (plan->instructions[i].kind == ISO_EXCHANGE)
                 bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
-        bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled + gradient_bytes(ready, l);
+        bytes +=
+            (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
         bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
         bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
     }

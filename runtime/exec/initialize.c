@@ -26,7 +26,7 @@ static void fans(const iso_shape *shape, double *in, double *out)
 }
 
 /* A standard normal number by Box and Muller (1958). */
-static double normal(uint64_t key, uint64_t index, uint64_t stream)
+static double initialize_normal(uint64_t key, uint64_t index, uint64_t stream)
 {
     iso_philox draw = iso_philox_draw(key, index, stream);
     double u = iso_uniform_f64(draw.word[0], draw.word[1]), v = iso_uniform_f64(draw.word[2], draw.word[3]);
@@ -35,20 +35,20 @@ static double normal(uint64_t key, uint64_t index, uint64_t stream)
 
 double iso_normal(uint64_t key, uint64_t index)
 {
-    return normal(key, index, 1);
+    return initialize_normal(key, index, 1);
 }
 
 /* Drawn again, from the next stream, while outside of two deviations. */
 static double truncated(uint64_t key, uint64_t index)
 {
     for (uint64_t stream = 1;; stream++) {
-        double x = normal(key, index, stream);
+        double x = initialize_normal(key, index, stream);
         if (fabs(x) < 2)
             return x;
     }
 }
 
-static double draw(const iso_draw *from, uint64_t key, uint64_t index)
+static double initialize_draw(const iso_draw *from, uint64_t key, uint64_t index)
 {
     iso_philox words;
     switch (from->kind) {
@@ -56,7 +56,7 @@ static double draw(const iso_draw *from, uint64_t key, uint64_t index)
         words = iso_philox_draw(key, index, 0);
         return from->a + (from->b - from->a) * (1 - iso_uniform_f64(words.word[0], words.word[1]));
     case ISO_DRAW_NORMAL:
-        return from->a + from->b * normal(key, index, 1);
+        return from->a + from->b * initialize_normal(key, index, 1);
     case ISO_DRAW_TRUNCATED:
         return from->a + from->b * truncated(key, index);
     default:
@@ -105,7 +105,7 @@ iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso
         int64_t at = iso_box_global_index(box, &variable->shape, i);
         iso_element_set(data, variable->dtype, i,
                         type->element ? type->element(&init, &variable->shape, at)
-                                      : draw(&from, key, (uint64_t)at));
+                                      : initialize_draw(&from, key, (uint64_t)at));
     }
     return ISO_OK;
 }

@@ -11,7 +11,7 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /* Joins ranges that overlap or touch; returns how many are left. */
-static int merge(iso_row_range *range, int count)
+static int reads_merge(iso_row_range *range, int count)
 {
     int kept = 0;
     qsort(range, (size_t)count, sizeof *range, compare_ranges);
@@ -51,7 +51,7 @@ static iso_status make_reads(const iso_runtime *runtime, iso_executable *ready)
     if (!ready->reads)
         return iso_error(ISO_NO_MEMORY, "no memory for the rows that slots read");
     list_reads(runtime, ready, ready->reads);
-    ready->n_reads = merge(ready->reads, count);
+    ready->n_reads = reads_merge(ready->reads, count);
     return ISO_OK;
 }
 

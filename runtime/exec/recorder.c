@@ -40,7 +40,7 @@ iso_status iso_function_record(iso_function *function)
     return status;
 }
 
-static iso_status make_room(iso_recorder *recorder, const iso_runtime *runtime, const iso_plan *plan)
+static iso_status recorder_make_room(iso_recorder *recorder, const iso_runtime *runtime, const iso_plan *plan)
 {
     free_events(recorder);
     recorder->capacity = OF_INSTRUCTION * plan->n_instructions + AT_END;
@@ -64,7 +64,7 @@ iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime
         return ISO_OK;
     recorder->rows = ready->plan->rows;
     recorder->step = runtime->steps;
-    iso_status status = iso_agree(runtime->ctx, make_room(recorder, runtime, ready->plan));
+    iso_status status = iso_agree(runtime->ctx, recorder_make_room(recorder, runtime, ready->plan));
     recorder->origin = iso_recorder_now();
     recorder->recorded = status == ISO_OK;
     return status;

@@ -67,7 +67,7 @@ static iso_status place_slots(iso_runtime *runtime)
     return find_idle_ranks(runtime);
 }
 
-static iso_status make_fabric(iso_runtime *runtime)
+static iso_status runtime_make_fabric(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
     int ranks = iso_ranks(runtime->ctx);
@@ -91,7 +91,7 @@ done:
     return status;
 }
 
-static iso_status start_threads(iso_runtime *runtime)
+static iso_status runtime_start_threads(iso_runtime *runtime)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool crowded = (long)runtime->n_threads * iso_host_ranks(runtime->ctx) > cores;
@@ -108,7 +108,7 @@ static iso_status agree_on_instructions(iso_context *ctx)
     return status;
 }
 
-static iso_status find_hosts(iso_runtime *runtime)
+static iso_status runtime_find_hosts(iso_runtime *runtime)
 {
     const iso_mesh *mesh = runtime->mesh;
     runtime->host_of_slot = iso_new((size_t)mesh->n_slots * sizeof *runtime->host_of_slot);
@@ -145,7 +145,7 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     iso_free(updates);
 }
 
-static void destroy(void *memory)
+static void runtime_destroy(void *memory)
 {
     iso_runtime *runtime = memory;
     if (!runtime)
@@ -182,23 +182,23 @@ static void destroy(void *memory)
     iso_free(runtime);
 }
 
-static iso_status set_up(iso_runtime *runtime)
+static iso_status runtime_set_up(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
     ISO_TRY(find_distribution(runtime));
     ISO_TRY(agree_on_instructions(runtime->ctx));
     runtime->backend = iso_backend_cpu();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
-    ISO_TRY(make_fabric(runtime));
+    ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
                                .variable_offset = variable_offset,
                                .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
-    ISO_TRY(iso_agree(runtime->ctx, find_hosts(runtime)));
+    ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
     runtime->host_bytes = iso_new((size_t)runtime->n_hosts * sizeof *runtime->host_bytes);
     ISO_TRY(iso_agree(runtime->ctx, runtime->host_bytes
-                                        ? start_threads(runtime)
+                                        ? runtime_start_threads(runtime)
                                         : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
 done:
     return status;
@@ -212,13 +212,13 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
             return iso_error(ISO_NO_MEMORY, "no memory for a runtime");
         runtime->graph = graph;
         runtime->ctx = graph->ctx;
-        iso_status status = set_up(runtime);
+        iso_status status = runtime_set_up(runtime);
         if (status != ISO_OK) {
-            destroy(runtime);
+            runtime_destroy(runtime);
             return status;
         }
         graph->runtime = runtime;
-        graph->destroy_runtime = destroy;
+        graph->destroy_runtime = runtime_destroy;
     }
     *out = graph->runtime;
     return ISO_OK;
@@ -251,7 +251,7 @@ bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *va
     return runtime->variable[variable->id].first_of_all[slot];
 }
 
-static size_t round_up(size_t bytes)
+static size_t runtime_round_up(size_t bytes)
 {
     return (bytes + 2 * ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
@@ -282,7 +282,7 @@ static void place_copies(iso_runtime *runtime, const iso_variable *variable, con
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
         size_t *used = &runtime->host_bytes[host_of_slot(runtime, s)];
         stored->offset[s] = *used;
-        *used += round_up((size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype));
+        *used += runtime_round_up((size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype));
     }
 }
 
@@ -381,7 +381,7 @@ done:
 
 /* ---- memory of slots ---- */
 
-static iso_status grow(void **memory, size_t bytes, const char *what)
+static iso_status runtime_grow(void **memory, size_t bytes, const char *what)
 {
     iso_free(*memory);
     *memory = NULL;
@@ -397,12 +397,13 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
         for (int i = 0; i < runtime->n_locals; i++)
-            ISO_TRY(grow(&runtime->locals[i].arena, arena, "the arena of a slot"));
+            ISO_TRY(runtime_grow(&runtime->locals[i].arena, arena, "the arena of a slot"));
         runtime->arena_bytes = arena;
     }
     if (scratch > runtime->scratch_bytes) {
         for (int t = 0; t < runtime->n_threads; t++)
-            ISO_TRY(grow(&runtime->scratch[t], scratch + SCRATCH_GAP, "the scratch memory of a thread"));
+            ISO_TRY(
+                runtime_grow(&runtime->scratch[t], scratch + SCRATCH_GAP, "the scratch memory of a thread"));
         runtime->scratch_bytes = scratch;
     }
 done:
@@ -437,7 +438,7 @@ static int list_applies(const iso_program *program, iso_op **apply)
     return count;
 }
 
-static iso_update_state *find_state(const iso_runtime *runtime, iso_op *const *apply, int applies)
+static iso_update_state *runtime_find_state(const iso_runtime *runtime, iso_op *const *apply, int applies)
 {
     for (iso_update_state *known = runtime->updates; known; known = known->next)
         if (known->n_applies == applies &&
@@ -446,7 +447,7 @@ static iso_update_state *find_state(const iso_runtime *runtime, iso_op *const *a
     return NULL;
 }
 
-static void fill(void *data, iso_dtype dtype, int64_t count, double value)
+static void runtime_fill(void *data, iso_dtype dtype, int64_t count, double value)
 {
     for (int64_t i = 0; i < count; i++)
         if (dtype == ISO_F64)
@@ -474,7 +475,7 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
         for (int k = 0; k < state->n_slots; k++) {
             void **data = &state->data[i * state->n_slots + k];
             ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(bucket->dtype), "the optimizer's state", data));
-            fill(*data, bucket->dtype, count, initial[k]);
+            runtime_fill(*data, bucket->dtype, count, initial[k]);
         }
     }
 done:
@@ -518,7 +519,7 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
         return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
     }
     fresh->n_applies = list_applies(program, fresh->applies);
-    iso_update_state *known = find_state(runtime, fresh->applies, fresh->n_applies);
+    iso_update_state *known = runtime_find_state(runtime, fresh->applies, fresh->n_applies);
     if (!known)
         ISO_TRY(make_states(runtime, buckets, fresh));
     if (!known) {

@@ -44,7 +44,7 @@ static bool uses(const iso_function *function, int first_op, int first_variable)
     return false;
 }
 
-static bool is_among(iso_function *const *list, const iso_function *function)
+static bool set_aside_is_among(iso_function *const *list, const iso_function *function)
 {
     for (int i = 0; list[i]; i++)
         if (list[i] == function)
@@ -56,7 +56,7 @@ static iso_status check_others(const iso_set_aside *aside, iso_function *const *
 {
     const iso_runtime *runtime = aside->runtime;
     for (const iso_function *f = runtime ? runtime->functions : NULL; f; f = f->next)
-        if (!is_among(own, f) && uses(f, aside->first_op, aside->first_variable))
+        if (!set_aside_is_among(own, f) && uses(f, aside->first_op, aside->first_variable))
             return iso_error(ISO_INVALID,
                              "the function '%s' uses tensors that compiling has made; destroy it first",
                              f->name);
@@ -67,7 +67,7 @@ static iso_status check_others(const iso_set_aside *aside, iso_function *const *
 static void forget_variables(const iso_set_aside *aside, iso_function *const *own)
 {
     for (iso_function *f = aside->runtime->functions; f; f = f->next)
-        if (!is_among(own, f) && f->program->n_variables > aside->first_variable)
+        if (!set_aside_is_among(own, f) && f->program->n_variables > aside->first_variable)
             f->program->n_variables = aside->first_variable;
 }
 

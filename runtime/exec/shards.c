@@ -32,8 +32,8 @@ typedef struct holders {
     bool *seen; /* [ranks] */
 } holders;
 
-static void find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
-                         holders *h)
+static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
+                                holders *h)
 {
     memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
     h->count = 0;
@@ -84,8 +84,8 @@ static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn
     return before < 0 ? 0 : share_begin(n, unit, h->count, before + 1);
 }
 
-static iso_status add_range(iso_state_shards *shards, iso_state_shard shard, int64_t begin, int64_t end,
-                            bool writer)
+static iso_status shards_add_range(iso_state_shards *shards, iso_state_shard shard, int64_t begin,
+                                   int64_t end, bool writer)
 {
     shard.begin = begin;
     shard.count = end - begin;
@@ -109,16 +109,16 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
                              .shape = variable->shape,
                              .box = *box,
                              .data = iso_runtime_variable(runtime, variable, slot)};
-    find_holders(runtime, variable, box, h);
+    shards_find_holders(runtime, variable, box, h);
     while (h->rank[index] != iso_rank(runtime->ctx))
         index++;
     int own = share_of(h, index, variable->id);
     int64_t begin = share_begin(n, unit, h->count, own), end = share_begin(n, unit, h->count, own + 1);
-    ISO_TRY(
-        add_range(shards, whole, end_before(runtime, h, variable->id, own, n, unit, &last), begin, false));
-    ISO_TRY(add_range(shards, whole, begin, end, true));
+    ISO_TRY(shards_add_range(shards, whole, end_before(runtime, h, variable->id, own, n, unit, &last), begin,
+                             false));
+    ISO_TRY(shards_add_range(shards, whole, begin, end, true));
     if (last)
-        ISO_TRY(add_range(shards, whole, end, n, false));
+        ISO_TRY(shards_add_range(shards, whole, end, n, false));
 done:
     return status;
 }
@@ -134,8 +134,8 @@ static bool held_before(const iso_runtime *runtime, const iso_variable *variable
     return false;
 }
 
-static iso_status add_variable(const iso_runtime *runtime, const iso_variable *variable, holders *h,
-                               iso_state_shards *shards)
+static iso_status shards_add_variable(const iso_runtime *runtime, const iso_variable *variable, holders *h,
+                                      iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
@@ -154,7 +154,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
     iso_status status =
         h.rank && h.seen ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks);
     for (int v = 0; v < runtime->stored && status == ISO_OK; v++)
-        status = add_variable(runtime, runtime->graph->variables[v], &h, shards);
+        status = shards_add_variable(runtime, runtime->graph->variables[v], &h, shards);
     iso_free(h.rank);
     iso_free(h.seen);
     return status;
@@ -169,9 +169,9 @@ void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, con
 }
 
 /* The part of one member's state that a local slot holds. */
-static iso_status add_state(const iso_runtime *runtime, const iso_bucket *bucket,
-                            const iso_bucket_state *state, const iso_bucket_member *member, int local,
-                            iso_state_shards *shards)
+static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket *bucket,
+                                   const iso_bucket_state *state, const iso_bucket_member *member, int local,
+                                   iso_state_shards *shards)
 {
     int slot = runtime->locals[local].slot;
     int64_t begin, count;
@@ -207,8 +207,8 @@ iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_
     for (int b = 0; b < updates->n_buckets; b++)
         for (int m = 0; m < updates->buckets[b].n_members; m++)
             for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
-                status = add_state(runtime, &updates->buckets[b], &updates->state[b],
-                                   &updates->buckets[b].members[m], l, shards);
+                status = shards_add_state(runtime, &updates->buckets[b], &updates->state[b],
+                                          &updates->buckets[b].members[m], l, shards);
     return status;
 }
 

@@ -21,7 +21,7 @@ static int64_t tick(const step *s)
 }
 
 /* What a local slot has done since `begin`. */
-static void note(const step *s, int local, iso_event_kind kind, int instruction, int64_t begin)
+static void step_note(const step *s, int local, iso_event_kind kind, int instruction, int64_t begin)
 {
     if (s->recorder)
         iso_recorder_note(s->recorder, local, kind, instruction, begin);
@@ -36,7 +36,7 @@ static void note_all(const step *s, int first, int end, iso_event_kind kind, int
 
 /* ---- instructions of one slot ---- */
 
-static iso_status read_part(const step *s, const iso_slot_instruction *bound)
+static iso_status step_read_part(const step *s, const iso_slot_instruction *bound)
 {
     const iso_array *array = bound->array;
     iso_box part = {.rank = array->rank - 1};
@@ -48,7 +48,7 @@ static iso_status read_part(const step *s, const iso_slot_instruction *bound)
                                array->data);
 }
 
-static void clear(const iso_array *array)
+static void step_clear(const iso_array *array)
 {
     size_t bytes = iso_dtype_size(array->dtype);
     for (int d = 0; d < array->rank; d++)
@@ -69,11 +69,11 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     if (empty)
         return;
     if (sp->local->fault.raised) { /* a batch that is refused is not read */
-        clear(array);
+        step_clear(array);
         return;
     }
     iso_status status = whole ? s->batch->read(s->batch, bound->input, begin, rows, array->dtype, array->data)
-                              : read_part(s, bound);
+                              : step_read_part(s, bound);
     if (status == ISO_OK)
         return;
     sp->local->read_status = status;
@@ -134,8 +134,8 @@ static void change_state(const step *s, int local, const iso_rates *rates)
 }
 
 /* An exchange of the end of a step: its event holds the waits before and after. */
-static void end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end, int64_t begin,
-                         iso_event_kind kind)
+static void step_end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end,
+                              int64_t begin, iso_event_kind kind)
 {
     int64_t done = tick(s);
     iso_exchange_end(exchange, thread);
@@ -152,9 +152,9 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
         iso_exchange_pull(weight_gather, s->runtime->locals[l].slot);
-        note(s, l, ISO_EVENT_PULL, -1, pull);
+        step_note(s, l, ISO_EVENT_PULL, -1, pull);
     }
-    end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
+    step_end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
 }
 
 /* Slot 0 adds the faults of many slots. */
@@ -179,7 +179,7 @@ static void run_end(const step *s, int thread, int first, int end)
         int64_t begin = tick(s);
         prepare_end(s, &s->ready->slot[l],
                     rates); /* the same for all slots: they read the same iteration and rate */
-        note(s, l, ISO_EVENT_PREPARE, -1, begin);
+        step_note(s, l, ISO_EVENT_PREPARE, -1, begin);
     }
     if (plan->faults)
         run_faults(s, thread, first, end);
@@ -189,12 +189,12 @@ static void run_end(const step *s, int thread, int first, int end)
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
         iso_exchange_pull(plan->epilogue, s->runtime->locals[l].slot);
-        note(s, l, ISO_EVENT_PULL, -1, pull);
+        step_note(s, l, ISO_EVENT_PULL, -1, pull);
         int64_t update = tick(s);
         change_state(s, l, rates);
-        note(s, l, ISO_EVENT_UPDATE, -1, update);
+        step_note(s, l, ISO_EVENT_UPDATE, -1, update);
     }
-    end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
+    step_end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
     if (plan->weight_gather)
         run_weight_gather(s, thread, first, end);
 }
@@ -226,7 +226,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
         iso_exchange_pull(exchange, s->runtime->locals[l].slot);
-        note(s, l, ISO_EVENT_PULL, number, pull);
+        step_note(s, l, ISO_EVENT_PULL, number, pull);
     }
     int64_t done = tick(s);
     iso_exchange_end(exchange, thread);
@@ -247,7 +247,7 @@ static void run_thread(void *arg, int thread)
             for (int k = i; k < stop; k++) {
                 int64_t begin = tick(s);
                 run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].instruction[k]);
-                note(s, l, ISO_EVENT_OP, k, begin);
+                step_note(s, l, ISO_EVENT_OP, k, begin);
                 if (travels)
                     iso_fabric_progress(s->runtime->fabric);
             }

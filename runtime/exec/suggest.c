@@ -132,7 +132,7 @@ static bool divides(const search *s, const iso_shape *shape, int dim, int axis)
 }
 
 /* Replicated; each dimension by each axis; by all axes; the last two dimensions by two axes. */
-static void list_choices(search *s, item *it, const iso_shape *shape)
+static void suggest_list_choices(search *s, item *it, const iso_shape *shape)
 {
     iso_layout whole = iso_layout_whole(shape->rank), layout;
     int axes = s->mesh->n_axes, last = shape->rank - 1;
@@ -175,7 +175,7 @@ static void list_rows(search *s, item *it)
         add_choice(it, &all);
 }
 
-static int64_t elements(const iso_graph *graph, int variable)
+static int64_t suggest_elements(const iso_graph *graph, int variable)
 {
     int64_t count = 0;
     return iso_shape_count(&graph->variables[variable]->shape, &count) == ISO_OK ? count : 0;
@@ -229,7 +229,7 @@ static item *find_like(search *s, int variable)
     return NULL;
 }
 
-static iso_status add_member(item *it, int variable)
+static iso_status suggest_add_member(item *it, int variable)
 {
     return iso_list_add(it->members, it->n_members, variable, "the choices of layouts");
 }
@@ -245,8 +245,8 @@ static iso_status new_item(search *s, int variable)
         list_rows(s, it);
         return ISO_OK;
     }
-    list_choices(s, it, &s->graph->variables[variable]->shape);
-    return add_member(it, variable);
+    suggest_list_choices(s, it, &s->graph->variables[variable]->shape);
+    return suggest_add_member(it, variable);
 }
 
 /* Trainable variables that are no scalars, the heaviest first; returns their number. */
@@ -255,7 +255,7 @@ static int order_variables(const iso_graph *graph, weighed *order)
     int count = 0;
     for (int i = 0; i < graph->n_variables; i++)
         if (iso_variable_trainable(graph->variables[i]) && graph->variables[i]->shape.rank > 0)
-            order[count++] = (weighed){elements(graph, i), i};
+            order[count++] = (weighed){suggest_elements(graph, i), i};
     qsort(order, (size_t)count, sizeof *order, heavier);
     return count;
 }
@@ -271,7 +271,7 @@ static iso_status list_items(search *s)
     for (int i = 0; i < count; i++) {
         item *like = find_like(s, order[i].variable);
         if (like)
-            ISO_TRY(add_member(like, order[i].variable));
+            ISO_TRY(suggest_add_member(like, order[i].variable));
         else if (s->n_items <= MOST_ITEMS)
             ISO_TRY(new_item(s, order[i].variable));
     }
@@ -326,7 +326,7 @@ static iso_status set_key(void *arg, const char *path, const iso_layout *layout)
     return iso_layout_map_set(to->map, path, iso_layout_text(to->s->mesh, layout, text, sizeof text));
 }
 
-static void weigh(const search *s, const iso_plan_report *r, outcome *out)
+static void suggest_weigh(const search *s, const iso_plan_report *r, outcome *out)
 {
     const iso_suggest_options *o = s->options;
     *out = (outcome){.cost = iso_suggest_cost(r),
@@ -350,7 +350,7 @@ static iso_status plan_it(search *s, outcome *out)
     ISO_TRY(iso_model_parallel_create(map, &distribution));
     s->graph->distribution = distribution;
     ISO_TRY(iso_function_plan(s->graph, s->options->rows, s->options->slots_per_host, s->function, &report));
-    weigh(s, report, out);
+    suggest_weigh(s, report, out);
     s->tried++;
     s->work += report->n_ops;
     if (s->options->progress)
@@ -402,7 +402,7 @@ static bool has_time(const search *s)
 /* A layout that saves less than this part of a step is not worth a line in a file. */
 static const double WORTH_IT = 1e-3;
 
-static bool better(const outcome *a, const outcome *b)
+static bool suggest_better(const outcome *a, const outcome *b)
 {
     if (a->excess != b->excess)
         return a->excess < b->excess;
@@ -422,7 +422,7 @@ static iso_status improve(search *s, item *it, outcome *best, bool *changed)
         iso_status status = try_it(s, &trial);
         if (status != ISO_OK)
             return status;
-        if (better(&trial, best))
+        if (suggest_better(&trial, best))
             *best = trial;
         else
             it->chosen = now;
@@ -488,7 +488,7 @@ typedef struct starts {
     start start[MOST_STARTS];
 } starts;
 
-static iso_status add_start(search *s, starts *all, int rows, start_pattern pattern, uint32_t axes)
+static iso_status suggest_add_start(search *s, starts *all, int rows, start_pattern pattern, uint32_t axes)
 {
     start *fresh = &all->start[all->count];
     *fresh = (start){.rows = rows, .pattern = pattern, .axes = axes};
@@ -504,12 +504,12 @@ static iso_status list_starts(search *s, starts *all)
     iso_status status = ISO_OK;
     uint32_t every = (1u << s->mesh->n_axes) - 1;
     for (int rows = 0; rows < s->items[0].n_choices; rows++) {
-        ISO_TRY(add_start(s, all, rows, REPLICATED, 0));
+        ISO_TRY(suggest_add_start(s, all, rows, REPLICATED, 0));
         for (int k = COLUMNS; k < PATTERNS; k++) {
             for (int a = 0; a < s->mesh->n_axes && s->mesh->n_axes > 1; a++)
                 if (s->mesh->size[a] > 1)
-                    ISO_TRY(add_start(s, all, rows, (start_pattern)k, 1u << a));
-            ISO_TRY(add_start(s, all, rows, (start_pattern)k, every));
+                    ISO_TRY(suggest_add_start(s, all, rows, (start_pattern)k, 1u << a));
+            ISO_TRY(suggest_add_start(s, all, rows, (start_pattern)k, every));
         }
     }
 done:
@@ -520,7 +520,7 @@ done:
 static void sort_starts(starts *all)
 {
     for (int i = 1; i < all->count; i++)
-        for (int k = i; k > 0 && better(&all->start[k].outcome, &all->start[k - 1].outcome); k--) {
+        for (int k = i; k > 0 && suggest_better(&all->start[k].outcome, &all->start[k - 1].outcome); k--) {
             start before = all->start[k - 1];
             all->start[k - 1] = all->start[k];
             all->start[k] = before;
@@ -536,7 +536,7 @@ typedef struct record {
     int chosen[MOST_ITEMS + 1];
 } record;
 
-static void keep(const search *s, const outcome *found, record *best)
+static void suggest_keep(const search *s, const outcome *found, record *best)
 {
     best->outcome = *found;
     for (int i = 0; i < s->n_items; i++)
@@ -548,10 +548,11 @@ static void find_data_parallel(search *s, const starts *all, record *found)
 {
     const start *best = NULL;
     for (int i = 0; i < all->count; i++)
-        if (all->start[i].pattern == REPLICATED && (!best || better(&all->start[i].outcome, &best->outcome)))
+        if (all->start[i].pattern == REPLICATED &&
+            (!best || suggest_better(&all->start[i].outcome, &best->outcome)))
             best = &all->start[i];
     set_pattern(s, best->rows, REPLICATED, 0);
-    keep(s, &best->outcome, found);
+    suggest_keep(s, &best->outcome, found);
 }
 
 static bool is_clearly_better(const outcome *a, const outcome *b)
@@ -559,7 +560,7 @@ static bool is_clearly_better(const outcome *a, const outcome *b)
     return a->excess != b->excess ? a->excess < b->excess : a->cost < b->cost * (1 - CLEARLY);
 }
 
-static iso_status find_best(search *s, outcome *found)
+static iso_status suggest_find_best(search *s, outcome *found)
 {
     starts all = {0};
     record best, plain;
@@ -573,8 +574,8 @@ static iso_status find_best(search *s, outcome *found)
         set_pattern(s, all.start[i].rows, all.start[i].pattern, all.start[i].axes);
         if (!s->options->starts_only)
             ISO_TRY(descend(s, &end));
-        if (better(&end, &best.outcome))
-            keep(s, &end, &best);
+        if (suggest_better(&end, &best.outcome))
+            suggest_keep(s, &end, &best);
     }
     if (!is_clearly_better(&best.outcome, &plain.outcome))
         best = plain;
@@ -651,7 +652,7 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
         ISO_TRY(iso_error(ISO_INVALID, "layouts can be suggested before a graph's first function is made"));
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(list_items(s));
-    ISO_TRY(find_best(s, &best));
+    ISO_TRY(suggest_find_best(s, &best));
     ISO_TRY(make_suggestion(s, &best, suggestion));
 done:
     for (int i = 0; i < s->n_items; i++)

@@ -42,7 +42,7 @@ static const char *move_name(const tracer *t, const iso_move *move)
 }
 
 /* "all-gather dense/kernel" */
-static void add_move(const tracer *t, const iso_move *move, iso_text *text)
+static void trace_add_move(const tracer *t, const iso_move *move, iso_text *text)
 {
     iso_text_add(text, "%s %s", move_name(t, move),
                  iso_tensor_name(t->plan->program->values[move->from].tensor));
@@ -65,7 +65,7 @@ static void name_instruction(const tracer *t, const iso_event *event, iso_text *
     const iso_report_op *op = &t->report->ops[event->instruction];
     if (event->kind != ISO_EVENT_OP) {
         iso_text_add(name, "%s", instruction->kind == ISO_BEGIN ? "begin " : "");
-        add_move(t, &t->plan->moves[instruction->first_move], name);
+        trace_add_move(t, &t->plan->moves[instruction->first_move], name);
         if (instruction->n_moves > 1)
             iso_text_add(name, " and %d more", instruction->n_moves - 1);
         return;
@@ -104,7 +104,7 @@ static event_words words_of(const tracer *t, const iso_event *event)
 
 /* ---- events ---- */
 
-static void add_item(iso_text *list, int before, const char *kind, const char *tensor)
+static void trace_add_item(iso_text *list, int before, const char *kind, const char *tensor)
 {
     iso_text both = {0};
     iso_text_add(&both, "%s %s", kind, tensor);
@@ -114,12 +114,12 @@ static void add_item(iso_text *list, int before, const char *kind, const char *t
     iso_text_free(&both);
 }
 
-static void add_moves(const tracer *t, int first, int count)
+static void trace_add_moves(const tracer *t, int first, int count)
 {
     iso_text_add(t->text, ", \"moves\": [");
     for (int i = first; i < first + count; i++)
-        add_item(t->text, i - first, move_name(t, &t->plan->moves[i]),
-                 iso_tensor_name(t->plan->program->values[t->plan->moves[i].from].tensor));
+        trace_add_item(t->text, i - first, move_name(t, &t->plan->moves[i]),
+                       iso_tensor_name(t->plan->program->values[t->plan->moves[i].from].tensor));
     iso_text_add(t->text, "]");
 }
 
@@ -130,7 +130,8 @@ static void add_last_moves(const tracer *t)
     iso_text_add(t->text, "\"moves\": [");
     for (int i = 0; i < t->report->n_collectives; i++)
         if (t->report->collectives[i].begin == t->report->n_ops - 1)
-            add_item(t->text, found++, t->report->collectives[i].kind, t->report->collectives[i].tensor);
+            trace_add_item(t->text, found++, t->report->collectives[i].kind,
+                           t->report->collectives[i].tensor);
     iso_text_add(t->text, "]");
 }
 
@@ -162,12 +163,12 @@ static void add_arguments(const tracer *t, const iso_event *event)
         if (event->kind == ISO_EVENT_BEGIN)
             iso_text_add(t->text, ", \"ends_with\": %d", instruction->end);
         if (event->kind == ISO_EVENT_EXCHANGE)
-            add_moves(t, instruction->first_move, instruction->n_moves);
+            trace_add_moves(t, instruction->first_move, instruction->n_moves);
     }
     iso_text_add(t->text, "}");
 }
 
-static void add_event(const tracer *t, int slot, const iso_event *event)
+static void trace_add_event(const tracer *t, int slot, const iso_event *event)
 {
     event_words words = words_of(t, event);
     iso_text name = {0};
@@ -212,7 +213,7 @@ static iso_status describe_rank(tracer *t)
         snprintf(name, sizeof name, "slot %d", slot);
         add_title(t, "thread", slot, name, slot);
         for (int i = 0; i < t->recorder->slot[l].count; i++)
-            add_event(t, slot, &t->recorder->slot[l].events[i]);
+            trace_add_event(t, slot, &t->recorder->slot[l].events[i]);
     }
     return t->text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
 }
@@ -256,7 +257,7 @@ static iso_status gather_parts(iso_context *ctx, const iso_text *mine, size_t lo
     return status;
 }
 
-static iso_status gather(iso_context *ctx, const iso_text *mine, iso_text *json)
+static iso_status trace_gather(iso_context *ctx, const iso_text *mine, iso_text *json)
 {
     size_t ranks = (size_t)iso_ranks(ctx), longest = 0;
     size_t *length = iso_new(ranks * sizeof *length);
@@ -293,7 +294,7 @@ static const iso_plan *plan_of(const iso_function *function)
     return NULL;
 }
 
-static iso_status describe(const iso_function *function, int64_t origin, iso_text *mine)
+static iso_status trace_describe(const iso_function *function, int64_t origin, iso_text *mine)
 {
     iso_plan_report *report = NULL;
     iso_status status = iso_plan_report_create(plan_of(function), &report);
@@ -336,9 +337,9 @@ iso_status iso_function_trace(iso_function *function, iso_text *json)
         status = iso_error(ISO_INVALID, "no step of function '%s' has been recorded", function->name);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(find_origin(ctx, function->recorder, &origin));
-    ISO_TRY(iso_agree(ctx, describe(function, origin, &mine)));
+    ISO_TRY(iso_agree(ctx, trace_describe(function, origin, &mine)));
     begin_json(function, &whole);
-    ISO_TRY(gather(ctx, &mine, &whole));
+    ISO_TRY(trace_gather(ctx, &mine, &whole));
     iso_text_add(&whole, "\n]}\n");
     if (iso_is_chief(ctx))
         iso_text_add(json, "%s", iso_text_get(&whole));

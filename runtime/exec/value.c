@@ -54,7 +54,7 @@ void iso_value_destroy(iso_value *value)
     iso_free(value);
 }
 
-static iso_status check_shape(const iso_layout *layout, iso_dtype dtype, const iso_shape *shape)
+static iso_status value_check_shape(const iso_layout *layout, iso_dtype dtype, const iso_shape *shape)
 {
     char text[160];
     int64_t count;
@@ -101,7 +101,7 @@ iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape
     iso_status status = ISO_OK;
     iso_context *ctx = layout->mesh->ctx;
     ISO_NEED_AGREED_AS(ctx, "value", out);
-    ISO_TRY(iso_agree(ctx, check_shape(layout, dtype, &shape)));
+    ISO_TRY(iso_agree(ctx, value_check_shape(layout, dtype, &shape)));
     ISO_TRY(agree_on_layout("the value", layout, dtype, &shape));
     ISO_TRY(iso_value_site_get(layout->mesh, &site));
     ISO_TRY(iso_agree(ctx, iso_value_allocate(site, layout, dtype, &shape, &value)));
@@ -178,7 +178,7 @@ static bool holds_zeros(const iso_value *value, int slot)
     return false;
 }
 
-static void take_part(iso_value *value, int local, const void *array)
+static void value_take_part(iso_value *value, int local, const void *array)
 {
     iso_box box = iso_value_local_box(value, local);
     size_t element = iso_dtype_size(value->dtype);
@@ -212,7 +212,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
         status = check_array(value, array, __func__);
     status = iso_agree(value->site->ctx, status);
     for (int l = 0; l < value->site->n_locals && status == ISO_OK; l++)
-        take_part(value, l, array);
+        value_take_part(value, l, array);
     return status;
 }
 

@@ -21,7 +21,7 @@ typedef struct mover {
     void *target;
 } mover;
 
-static iso_status add_region(void *arg, const iso_region *region)
+static iso_status value_move_add_region(void *arg, const iso_region *region)
 {
     mover *m = arg;
     for (int i = 0; i < region->sources; i++)
@@ -64,7 +64,7 @@ static iso_status share_parts(const iso_value *value)
     return status;
 }
 
-static iso_status add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
+static iso_status value_move_add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
 {
     const iso_value_site *site = m->from->site;
     iso_status status = ISO_OK;
@@ -76,14 +76,16 @@ static iso_status add_slots(mover *m, const iso_layout *layout, bool one_a_rank)
             continue;
         m->slot = s;
         m->target_box = iso_layout_box(site->mesh, layout, &m->from->shape, s);
-        status = iso_reshard_visit(site->mesh, &m->from->layout, layout, &m->from->shape, s, add_region, m);
+        status = iso_reshard_visit(site->mesh, &m->from->layout, layout, &m->from->shape, s,
+                                   value_move_add_region, m);
     }
     iso_free(m->source);
     return status;
 }
 
 /* targets: one for each of the first `count` local slots. Returns the bytes that they took. */
-static uint64_t run(const iso_value_site *site, iso_exchange *exchange, void *const *targets, int count)
+static uint64_t value_move_run(const iso_value_site *site, iso_exchange *exchange, void *const *targets,
+                               int count)
 {
     uint64_t before = 0, after = 0;
     if (site->n_locals == 0)
@@ -102,8 +104,8 @@ static uint64_t run(const iso_value_site *site, iso_exchange *exchange, void *co
 }
 
 /* Parts of `from` to the targets of all slots, or of the first slot of each rank. Collective. */
-static iso_status exchange(const iso_value *from, const iso_layout *layout, bool one_a_rank,
-                           void *const *targets, uint64_t *taken)
+static iso_status value_move_exchange(const iso_value *from, const iso_layout *layout, bool one_a_rank,
+                                      void *const *targets, uint64_t *taken)
 {
     const iso_value_site *site = from->site;
     mover m = {.from = from};
@@ -111,10 +113,11 @@ static iso_status exchange(const iso_value *from, const iso_layout *layout, bool
     ISO_TRY(share_parts(from));
     status = iso_exchange_create(site->fabric, "a value", &m.exchange);
     if (status == ISO_OK)
-        status = add_slots(&m, layout, one_a_rank);
+        status = value_move_add_slots(&m, layout, one_a_rank);
     ISO_TRY(iso_agree(site->ctx, status));
     ISO_TRY(iso_exchange_commit(m.exchange));
-    *taken += run(site, m.exchange, targets, one_a_rank && site->n_locals > 0 ? 1 : site->n_locals);
+    *taken +=
+        value_move_run(site, m.exchange, targets, one_a_rank && site->n_locals > 0 ? 1 : site->n_locals);
     ISO_TRY(iso_agree(site->ctx, iso_fabric_failure(site->fabric))); /* messages and areas are free again */
 done:
     iso_exchange_destroy(m.exchange);
@@ -165,7 +168,7 @@ iso_status iso_value_move(const iso_value *from, iso_value *to)
         }
     if (iso_reshard_local(site->mesh, &from->layout, &to->layout))
         return iso_agree(site->ctx, copy_parts(from, to));
-    return exchange(from, &to->layout, false, to->part, &to->taken);
+    return value_move_exchange(from, &to->layout, false, to->part, &to->taken);
 }
 
 /* ---- onto every rank ---- */
@@ -176,7 +179,7 @@ iso_status iso_value_gather(const iso_value *from, void *array)
     iso_layout whole = iso_layout_whole(from->shape.rank);
     iso_box box = iso_box_whole(&from->shape);
     uint64_t taken = 0;
-    iso_status status = exchange(from, &whole, true, &array, &taken);
+    iso_status status = value_move_exchange(from, &whole, true, &array, &taken);
     if (status == ISO_OK && site->idle_ranks)
         status = iso_broadcast_from(site->ctx, site->mesh->rank_of_slot[0], array,
                                     (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype));

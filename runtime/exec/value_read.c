@@ -32,7 +32,7 @@ static void add_box(iso_text *text, const iso_box *box)
     iso_text_add(text, "]");
 }
 
-static bool contains(const iso_box *box, const iso_box *wanted)
+static bool value_read_contains(const iso_box *box, const iso_box *wanted)
 {
     for (int d = 0; d < box->rank; d++)
         if (wanted->extent[d] < 0 || wanted->offset[d] < box->offset[d] ||
@@ -54,18 +54,19 @@ static iso_status not_within(const part *from, int slot, const iso_box *wanted)
     return status;
 }
 
-static iso_status check_box(const part *from, int slot, const iso_box *wanted)
+static iso_status value_read_check_box(const part *from, int slot, const iso_box *wanted)
 {
     if (wanted->rank != from->box.rank)
         return iso_error(ISO_INVALID, "a box of %d dimensions of a tensor of %d", wanted->rank,
                          from->box.rank);
-    return contains(&from->box, wanted) ? ISO_OK : not_within(from, slot, wanted);
+    return value_read_contains(&from->box, wanted) ? ISO_OK : not_within(from, slot, wanted);
 }
 
 /* ---- elements ---- */
 
 /* A dense run of elements as floats or doubles, each rounded once. */
-static void convert(const void *from, iso_dtype from_dtype, void *to, iso_dtype to_dtype, int64_t count)
+static void value_read_convert(const void *from, iso_dtype from_dtype, void *to, iso_dtype to_dtype,
+                               int64_t count)
 {
     float *narrow = to;
     double *wide = to;
@@ -79,7 +80,7 @@ static void convert(const void *from, iso_dtype from_dtype, void *to, iso_dtype 
 }
 
 /* Row by row of the box, along its last dimension. */
-static void read_rows(const part *from, const iso_box *wanted, iso_dtype dtype, char *out)
+static void value_read_read_rows(const part *from, const iso_box *wanted, iso_dtype dtype, char *out)
 {
     int64_t count = iso_box_count(wanted), row = wanted->rank ? wanted->extent[wanted->rank - 1] : 1;
     for (int64_t i = 0; i < count; i += row) {
@@ -94,12 +95,13 @@ static void read_rows(const part *from, const iso_box *wanted, iso_dtype dtype, 
         if (dtype == from->dtype)
             memcpy(to, begin, (size_t)row * iso_dtype_size(dtype));
         else
-            convert(begin, from->dtype, to, dtype, row);
+            value_read_convert(begin, from->dtype, to, dtype, row);
     }
 }
 
 /* box NULL: the whole part. */
-static iso_status read_part(const part *from, int slot, const iso_box *box, iso_dtype dtype, void *out)
+static iso_status value_read_read_part(const part *from, int slot, const iso_box *box, iso_dtype dtype,
+                                       void *out)
 {
     iso_status status = ISO_OK;
     if (dtype != from->dtype && !iso_dtype_is_float(dtype))
@@ -111,8 +113,8 @@ static iso_status read_part(const part *from, int slot, const iso_box *box, iso_
                       iso_dtype_is_float(from->dtype) ? "" : ", "));
     if (!box)
         box = &from->box;
-    ISO_TRY(check_box(from, slot, box));
-    read_rows(from, box, dtype, out);
+    ISO_TRY(value_read_check_box(from, slot, box));
+    value_read_read_rows(from, box, dtype, out);
 done:
     return status;
 }
@@ -138,7 +140,7 @@ iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, 
     ISO_TRY(check_hosted(value->site->mesh, iso_rank(value->site->ctx), slot));
     part from = {.dtype = value->dtype, .data = iso_value_part(value, slot)};
     ISO_TRY(iso_value_box(value, slot, &from.box));
-    ISO_TRY(read_part(&from, slot, box, dtype, out));
+    ISO_TRY(value_read_read_part(&from, slot, box, dtype, out));
 done:
     return status;
 }
@@ -212,7 +214,7 @@ iso_status iso_variable_read_part(const iso_variable *variable, int slot, const 
     part from = {.box = iso_runtime_variable_box(runtime, variable, slot),
                  .dtype = variable->dtype,
                  .data = iso_runtime_variable(runtime, variable, slot)};
-    ISO_TRY(read_part(&from, slot, box, dtype, out));
+    ISO_TRY(value_read_read_part(&from, slot, box, dtype, out));
 done:
     return status;
 }

@@ -5,7 +5,7 @@
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 
-static void destroy(void *memory)
+static void value_site_destroy(void *memory)
 {
     iso_value_site *site = memory;
     if (!site)
@@ -16,7 +16,7 @@ static void destroy(void *memory)
     iso_free(site);
 }
 
-static iso_status list_slots(iso_value_site *site)
+static iso_status value_site_list_slots(iso_value_site *site)
 {
     const iso_mesh *mesh = site->mesh;
     bool *hosts = iso_new((size_t)iso_ranks(site->ctx) * sizeof *hosts);
@@ -39,7 +39,7 @@ static iso_status list_slots(iso_value_site *site)
 }
 
 /* One thread a rank: values are moved while a program is set up, not in steps. */
-static iso_status make_fabric(iso_value_site *site)
+static iso_status value_site_make_fabric(iso_value_site *site)
 {
     int ranks = iso_ranks(site->ctx);
     int *hosts = iso_new((size_t)ranks * sizeof *hosts);
@@ -73,12 +73,12 @@ iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **out)
     ISO_TRY(iso_agree(mesh->ctx, site ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for values")));
     site->ctx = mesh->ctx;
     site->mesh = mesh;
-    ISO_TRY(iso_agree(mesh->ctx, list_slots(site)));
-    ISO_TRY(make_fabric(site));
+    ISO_TRY(iso_agree(mesh->ctx, value_site_list_slots(site)));
+    ISO_TRY(value_site_make_fabric(site));
     mesh->runtime = *out = site;
-    mesh->destroy_runtime = destroy;
+    mesh->destroy_runtime = value_site_destroy;
     return ISO_OK;
 done:
-    destroy(site);
+    value_site_destroy(site);
     return status;
 }

@@ -43,7 +43,7 @@ done:
     return status;
 }
 
-static iso_status check(const iso_variable *variable, iso_value *value, iso_runtime **runtime)
+static iso_status value_variable_check(const iso_variable *variable, iso_value *value, iso_runtime **runtime)
 {
     iso_text what = {0};
     iso_status status = ISO_OK;
@@ -74,7 +74,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     iso_value *resharded = NULL;
     iso_status status = ISO_OK;
     ISO_NEED(variable);
-    ISO_TRY(iso_agree(variable->graph->ctx, check(variable, value, &runtime)));
+    ISO_TRY(iso_agree(variable->graph->ctx, value_variable_check(variable, value, &runtime)));
     ISO_TRY(agree_on_value(variable, value));
     ISO_TRY(iso_value_bring(value, &runtime->variable[variable->id].layout, &resharded));
     const iso_value *from = resharded ? resharded : value;

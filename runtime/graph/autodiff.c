@@ -28,18 +28,18 @@ static void mark_dependents(backward *pass, iso_tensor *const *of, int count, in
 }
 
 /* A tensor that is several gradients at once (an addition passes its own on) counts as the first one's. */
-static void note(const backward *pass, iso_tensor *gradient, iso_tensor *tensor)
+static void autodiff_note(const backward *pass, iso_tensor *gradient, iso_tensor *tensor)
 {
     if (gradient->id >= pass->n_tensors && !gradient->gradient_of)
         gradient->gradient_of = tensor;
 }
 
-static void gather(backward *pass, iso_tensor *tensor, iso_tensor *gradient)
+static void autodiff_gather(backward *pass, iso_tensor *tensor, iso_tensor *gradient)
 {
     iso_tensor **sum = &pass->adjoint[tensor->id];
-    note(pass, gradient, tensor);
+    autodiff_note(pass, gradient, tensor);
     *sum = *sum ? iso_add(*sum, gradient) : gradient;
-    note(pass, *sum, tensor);
+    autodiff_note(pass, *sum, tensor);
 }
 
 static void through(backward *pass, iso_op *op)
@@ -63,7 +63,7 @@ static void through(backward *pass, iso_op *op)
     op->type->gradient(op, dy, dx);
     for (int i = 0; i < op->n_inputs; i++)
         if (dx[i] && pass->depends[op->inputs[i]->id])
-            gather(pass, op->inputs[i], dx[i]);
+            autodiff_gather(pass, op->inputs[i], dx[i]);
     for (int k = first; k < pass->graph->n_ops; k++)
         pass->graph->ops[k]->backward_of = op;
 }

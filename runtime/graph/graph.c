@@ -14,7 +14,7 @@
 #include "runtime/graph/registered.h"
 #include "runtime/session/session.h"
 
-static void set_up(iso_graph *graph, iso_context *ctx)
+static void graph_set_up(iso_graph *graph, iso_context *ctx)
 {
     graph->holders = 1;
     graph->ctx = ctx;
@@ -32,10 +32,10 @@ iso_graph *iso_graph_create(iso_context *ctx)
 {
     iso_graph *graph = iso_new(sizeof *graph);
     if (graph) {
-        set_up(graph, ctx);
+        graph_set_up(graph, ctx);
         return graph;
     }
-    set_up(&no_memory, ctx);
+    graph_set_up(&no_memory, ctx);
     no_memory.status = ISO_NO_MEMORY;
     snprintf(no_memory.message, sizeof no_memory.message, "no memory for a graph (%zu bytes)", sizeof *graph);
     return &no_memory;

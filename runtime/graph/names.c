@@ -103,7 +103,7 @@ const char *iso_graph_path(iso_graph *graph, const char *path, char *room)
     return room;
 }
 
-static const char *take(iso_graph *graph, const char *path)
+static const char *names_take(iso_graph *graph, const char *path)
 {
     const char *kept = iso_graph_keep_text(graph, path);
     if (graph->status == ISO_OK)
@@ -162,7 +162,7 @@ const char *iso_graph_take_name(iso_graph *graph, const char *name)
                        path, path);
     if (iso_name_find(graph->sharing ? &graph->sharing->names : &graph->layer_names, path))
         iso_graph_fail(graph, "two layers are named '%s'", path);
-    return graph->sharing ? take_again(graph, path) : take(graph, path);
+    return graph->sharing ? take_again(graph, path) : names_take(graph, path);
 }
 
 const char *iso_graph_unique_name(iso_graph *graph, const char *base)
@@ -180,7 +180,7 @@ const char *iso_graph_unique_name(iso_graph *graph, const char *base)
     } else {
         snprintf(path, sizeof path, "%s", first);
     }
-    return graph->sharing ? take_again(graph, path) : take(graph, path);
+    return graph->sharing ? take_again(graph, path) : names_take(graph, path);
 }
 
 void iso_share_begin(iso_graph *graph)

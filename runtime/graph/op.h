@@ -95,7 +95,7 @@ struct iso_op_type {
     /* Bit i: a kernel may write output 0 over input i where they have one shape and type. */
     uint32_t in_place;
     /* NULL, or how to do without the whole of a dimension that the rule holds whole: builds the outputs from
-     * ops whose rules let it be sharded, on tensors `in` that stand for op->input in a graph of their own.
+     * ops whose rules let it be sharded, on tensors `in` that stand for op->inputs in a graph of their own.
      * The partitioner calls it where, and only where, such a dimension of an input is sharded; one slot keeps
      * the op. `shared` ones that several ops have in common are computed once. */
     void (*split)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);

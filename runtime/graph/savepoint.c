@@ -84,7 +84,7 @@ static variable_note variable_note_of(const iso_variable *variable)
                            .gathers = variable->gathers};
 }
 
-static iso_status note(iso_savepoint *point)
+static iso_status savepoint_note(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
     list lists[LISTS];
@@ -117,7 +117,7 @@ iso_status iso_savepoint_create(iso_graph *graph, iso_savepoint **out)
     if (!point)
         return iso_no_memory("a savepoint of a graph of %d ops", graph->n_ops);
     point->graph = graph;
-    status = note(point);
+    status = savepoint_note(point);
     if (status == ISO_OK)
         *out = point;
     else
@@ -198,7 +198,7 @@ static iso_tensor_path **path_behind(iso_savepoint *point, int tensor)
     return last ? &last->next : &point->graph->tensors[tensor]->paths;
 }
 
-static bool make_room(iso_savepoint *point)
+static bool savepoint_make_room(iso_savepoint *point)
 {
     for (int i = 0; i < LISTS; i++) {
         iso_free(point->taken[i]);
@@ -234,7 +234,7 @@ static void take_lists(iso_savepoint *point)
     graph->kept -= kept;
 }
 
-static void take(iso_savepoint *point)
+static void savepoint_take(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
     while (graph->sharing && graph->sharing != point->scalars.sharing)
@@ -252,9 +252,9 @@ static void take(iso_savepoint *point)
 
 iso_status iso_savepoint_take_out(iso_savepoint *point)
 {
-    if (!make_room(point))
+    if (!savepoint_make_room(point))
         return iso_no_memory("a savepoint of a graph of %d ops", point->graph->n_ops);
-    take(point);
+    savepoint_take(point);
     point->out = true;
     return ISO_OK;
 }
@@ -264,7 +264,7 @@ void iso_savepoint_discard(iso_savepoint *point)
     if (!point)
         return;
     iso_savepoint_end(point);
-    take(point);
+    savepoint_take(point);
     iso_savepoint_destroy(point);
 }
 

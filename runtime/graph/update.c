@@ -83,7 +83,7 @@ iso_update *iso_update_join(iso_update *a, iso_update *b)
 }
 
 /* The change of a variable in an update; NULL: none. */
-static iso_change *find(const iso_update *update, const iso_variable *variable)
+static iso_change *update_find(const iso_update *update, const iso_variable *variable)
 {
     for (int i = 0; update && i < update->count; i++)
         if (update->change[i].variable == variable)
@@ -96,7 +96,7 @@ static iso_update *without(const iso_update *update, const iso_update *other)
 {
     iso_update *rest = NULL;
     for (int i = 0; i < update->count; i++)
-        if (!find(other, update->change[i].variable))
+        if (!update_find(other, update->change[i].variable))
             rest = iso_update_join(rest, single(update->graph, update->change[i]));
     return rest;
 }
@@ -116,7 +116,7 @@ iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable)
         return NULL;
     if (ISO_NULL_IN(graph, variable))
         return iso_graph_bad_tensor(graph);
-    const iso_change *change = find(graph->training_update, variable);
+    const iso_change *change = update_find(graph->training_update, variable);
     return change ? change->value : variable->value;
 }
 

@@ -12,7 +12,7 @@ typedef struct coordinates {
     int at[COORDINATES];
 } coordinates;
 
-static void add(coordinates *list, int64_t coordinate, int size)
+static void classes_add(coordinates *list, int64_t coordinate, int size)
 {
     if (coordinate < 0 || coordinate >= size || list->count == COORDINATES)
         return;
@@ -27,7 +27,7 @@ static int64_t add_changes(coordinates *list, int64_t n, int parts)
 {
     int64_t part = (n + parts - 1) / parts, full = part ? n / part : 0;
     for (int64_t c = full - 1; c <= full + 1; c++)
-        add(list, c, parts);
+        classes_add(list, c, parts);
     return part;
 }
 
@@ -42,9 +42,9 @@ static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso
         for (int i = 0; i < layout->dim[d].count; i++) {
             int axis = layout->dim[d].axis[i], size = mesh->size[axis];
             coordinates *list = &lists[axis];
-            add(list, 1, size);
-            add(list, size - 2, size);
-            add(list, size - 1, size);
+            classes_add(list, 1, size);
+            classes_add(list, size - 2, size);
+            classes_add(list, size - 1, size);
             add_changes(list, rest, size);
             int64_t part = add_changes(list, whole, size);
             rest = part ? whole % part : 0;
@@ -53,7 +53,7 @@ static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso
     }
 }
 
-static void add_value(const iso_plan *plan, int value, coordinates *lists)
+static void classes_add_value(const iso_plan *plan, int value, coordinates *lists)
 {
     iso_shape shape = iso_plan_shape(plan, value);
     add_layout(plan->program->mesh, &plan->program->values[value].layout, &shape, lists);
@@ -99,10 +99,10 @@ bool iso_plan_all_kernels(const iso_plan *plan, int number, iso_kernel_test is)
         return true;
     }
     for (int a = 0; a < mesh->n_axes; a++)
-        add(&w.lists[a], 0, mesh->size[a]);
+        classes_add(&w.lists[a], 0, mesh->size[a]);
     for (int i = 0; i < step->op->n_inputs; i++)
-        add_value(plan, step->input[i], w.lists);
+        classes_add_value(plan, step->input[i], w.lists);
     for (int i = 0; i < step->op->n_outputs; i++)
-        add_value(plan, step->output[i], w.lists);
+        classes_add_value(plan, step->output[i], w.lists);
     return ask_from(&w, 0, 0);
 }

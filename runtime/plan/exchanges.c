@@ -326,7 +326,7 @@ done:
     return status;
 }
 
-static iso_status commit(iso_plan *plan)
+static iso_status exchanges_commit(iso_plan *plan)
 {
     size_t most = (size_t)plan->n_instructions + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
@@ -370,7 +370,7 @@ iso_status iso_plan_connect(iso_plan *plan)
             ISO_TRY(make_exchange(plan, i, source, slots));
     ISO_TRY(make_epilogue(plan, source, slots));
     ISO_TRY(make_weight_gather(plan, slots));
-    ISO_TRY(commit(plan));
+    ISO_TRY(exchanges_commit(plan));
 done:
     iso_free(source);
     iso_free(slots);

@@ -3,7 +3,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/plan/report.h"
 
-static json_t *shape_of(const iso_shape *shape)
+static json_t *json_shape_of(const iso_shape *shape)
 {
     json_t *list = json_array();
     for (int d = 0; d < shape->rank; d++)
@@ -20,9 +20,9 @@ static json_t *variable(const iso_report_variable *v)
 {
     return json_pack("{ss ss so ss sb so so ss si ss sI sI sI}", "path", v->path, "reason", v->reason, "key",
                      text_or_null(v->key), "dtype", iso_dtype_name(v->dtype), "trainable", v->trainable,
-                     "shape", shape_of(&v->shape), "local_shape", shape_of(&v->local), "layout", v->layout,
-                     "update_split", v->split, "update_axes", v->split_axes, "bytes", (json_int_t)v->bytes,
-                     "gradient_bytes", (json_int_t)v->gradient_bytes, "optimizer_bytes",
+                     "shape", json_shape_of(&v->shape), "local_shape", json_shape_of(&v->local), "layout",
+                     v->layout, "update_split", v->split, "update_axes", v->split_axes, "bytes",
+                     (json_int_t)v->bytes, "gradient_bytes", (json_int_t)v->gradient_bytes, "optimizer_bytes",
                      (json_int_t)v->state_bytes);
 }
 
@@ -42,8 +42,8 @@ static json_t *op(const iso_report_op *o)
     json_t *object = json_pack("{ss so so}", "kind", kinds[o->kind], "from", origin(&o->origin), "tensor",
                                text_or_null(o->tensor));
     if (o->tensor && object) {
-        json_object_set_new(object, "shape", shape_of(&o->shape));
-        json_object_set_new(object, "local_shape", shape_of(&o->local));
+        json_object_set_new(object, "shape", json_shape_of(&o->shape));
+        json_object_set_new(object, "local_shape", json_shape_of(&o->local));
         json_object_set_new(object, "layout", json_string(o->layout));
         json_object_set_new(object, "kernel", text_or_null(o->kernel));
         json_object_set_new(object, "flops", json_real(o->flops));

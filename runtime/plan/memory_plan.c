@@ -18,7 +18,7 @@ static size_t reach(const iso_block *block)
     return block->offset + span(block);
 }
 
-static int compare(size_t a, size_t b)
+static int memory_plan_compare(size_t a, size_t b)
 {
     return (a > b) - (a < b);
 }
@@ -27,7 +27,7 @@ static int by_size(const void *a, const void *b)
 {
     const iso_block *x = *(iso_block *const *)a, *y = *(iso_block *const *)b;
     if (x->bytes != y->bytes)
-        return compare(y->bytes, x->bytes);
+        return memory_plan_compare(y->bytes, x->bytes);
     return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : (x > y) - (x < y);
 }
 
@@ -179,7 +179,7 @@ static int extend(heap *h, size_t bytes)
     return fresh;
 }
 
-static int take(heap *h, size_t bytes)
+static int memory_plan_take(heap *h, size_t bytes)
 {
     int s = find_gap(h, bytes);
     if (s < 0)
@@ -192,7 +192,7 @@ static int take(heap *h, size_t bytes)
 }
 
 /* Joins a segment with the one behind it. */
-static void join(heap *h, int s)
+static void memory_plan_join(heap *h, int s)
 {
     int next = h->segments[s].behind;
     h->segments[s].bytes += h->segments[next].bytes;
@@ -210,11 +210,11 @@ static void give_back(heap *h, int s)
     int behind = h->segments[s].behind, before = h->segments[s].before;
     if (behind >= 0 && h->segments[behind].gap) {
         unlist_gap(h, behind);
-        join(h, s);
+        memory_plan_join(h, s);
     }
     if (before >= 0 && h->segments[before].gap) {
         unlist_gap(h, before);
-        join(h, before);
+        memory_plan_join(h, before);
         s = before;
     }
     list_gap(h, s);
@@ -246,7 +246,7 @@ static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, i
     for (int i = 0; i < count; i++) {
         for (; ends[ended]->end < begins[i]->begin; ended++)
             give_back(h, place[ends[ended] - blocks]);
-        int s = take(h, span(begins[i]));
+        int s = memory_plan_take(h, span(begins[i]));
         begins[i]->offset = h->segments[s].offset;
         place[begins[i] - blocks] = s;
     }

@@ -219,7 +219,7 @@ static void describe_ops(iso_reporter *r)
 
 /* ---- making ---- */
 
-static iso_status take(iso_reporter *r)
+static iso_status report_take(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
     iso_plan_report *report = r->report;
@@ -254,10 +254,10 @@ static void give_back(iso_reporter *r)
     iso_report_free_hosts(r);
 }
 
-static iso_status describe(iso_reporter *r)
+static iso_status report_describe(iso_reporter *r)
 {
     iso_status status;
-    ISO_TRY(take(r));
+    ISO_TRY(report_take(r));
     find_layers(r);
     find_users(r);
     find_members(r);
@@ -286,7 +286,7 @@ iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **out)
     report->rows = plan->rows;
     report->backend = plan->site->backend->name;
     iso_reporter r = {.plan = plan, .program = plan->program, .mesh = plan->program->mesh, .report = report};
-    iso_status status = describe(&r);
+    iso_status status = report_describe(&r);
     if (status == ISO_OK)
         *out = report;
     else

@@ -24,7 +24,7 @@ static iso_status list_slots(iso_reporter *r)
     return ISO_OK;
 }
 
-static int part_of(const iso_mesh *mesh, uint32_t axes, int slot)
+static int report_hosts_part_of(const iso_mesh *mesh, uint32_t axes, int slot)
 {
     int part = 0;
     for (int a = 0; a < mesh->n_axes; a++)
@@ -34,13 +34,13 @@ static int part_of(const iso_mesh *mesh, uint32_t axes, int slot)
 }
 
 /* hosts_of: room for [parts] numbers, zero; last: as many. */
-static void find_holders(iso_reporter *r, uint32_t axes, int parts, int *hosts_of, int *last)
+static void report_hosts_find_holders(iso_reporter *r, uint32_t axes, int parts, int *hosts_of, int *last)
 {
     iso_copies *copies = &r->copies[axes];
     for (int h = 0; h < r->n_hosts; h++) {
         copies->first[h] = copies->n_holders;
         for (int i = r->host_begin[h]; i < r->host_begin[h + 1]; i++) {
-            int part = part_of(r->mesh, axes, r->by_host[i]);
+            int part = report_hosts_part_of(r->mesh, axes, r->by_host[i]);
             if (last[part] == h + 1)
                 continue;
             last[part] = h + 1;
@@ -66,7 +66,7 @@ static iso_status find_copies(iso_reporter *r, uint32_t axes)
     copies->first = iso_new(((size_t)r->n_hosts + 1) * sizeof *copies->first);
     bool all = room && copies->holders && copies->first;
     if (all)
-        find_holders(r, axes, parts, room, room + parts);
+        report_hosts_find_holders(r, axes, parts, room, room + parts);
     iso_free(room);
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the copies on %d hosts", r->n_hosts);
 }

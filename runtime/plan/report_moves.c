@@ -6,7 +6,7 @@
 #include "runtime/plan/report_impl.h"
 #include "runtime/spmd/collective.h"
 
-static iso_report_collective *add(iso_reporter *r)
+static iso_report_collective *report_moves_add(iso_reporter *r)
 {
     iso_report_collective *fresh = &r->report->collectives[r->report->n_collectives++];
     *fresh = (iso_report_collective){.from.layer = "", .to.layer = ""};
@@ -67,7 +67,7 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
                      *to = &r->program->values[move->to].layout;
     iso_shape shape = iso_plan_shape(r->plan, move->from);
     iso_collective what = iso_collective_of(r->mesh, from, to, &shape, move->kind == ISO_MOVE_SCATTER);
-    iso_report_collective *out = add(r);
+    iso_report_collective *out = report_moves_add(r);
     if (what.kind == ISO_COLLECTIVE_MIXED)
         iso_collective_text(r->mesh, &what, out->kind, sizeof out->kind);
     else
@@ -98,7 +98,7 @@ static void describe_moves(iso_reporter *r, int first, int count, int begin, int
 
 static iso_report_collective *at_the_end(iso_reporter *r, const char *kind, uint32_t axes)
 {
-    iso_report_collective *out = add(r);
+    iso_report_collective *out = report_moves_add(r);
     snprintf(out->kind, sizeof out->kind, "%s", kind);
     iso_report_axes(r->mesh, axes, out->axes, sizeof out->axes);
     out->begin = out->end = r->report->n_ops - 1;

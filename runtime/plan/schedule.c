@@ -415,7 +415,7 @@ static void count_readers(const scheduler *s)
         s->other_readers[memory_of(s, program->changes[i].value)]++;
 }
 
-static iso_status set_up(scheduler *s)
+static iso_status schedule_set_up(scheduler *s)
 {
     const iso_program *program = s->program;
     size_t steps = (size_t)program->n_steps + 1, values = (size_t)program->n_values + 1;
@@ -444,7 +444,7 @@ iso_status iso_plan_schedule(iso_plan *plan)
     const iso_program *program = plan->program;
     iso_status status = ISO_OK;
     scheduler s = {.plan = plan, .program = program};
-    ISO_TRY(set_up(&s));
+    ISO_TRY(schedule_set_up(&s));
     if (goes_early(&s))
         ISO_TRY(next_layer(&s, true));
     for (int i = 0; i < program->n_inputs; i++)

@@ -19,7 +19,7 @@ static bool is_set(const char *name)
     return value && *value;
 }
 
-static long number_of(const char *name, long fallback)
+static long launcher_number_of(const char *name, long fallback)
 {
     const char *text = getenv(name);
     char *end;
@@ -31,8 +31,8 @@ static long number_of(const char *name, long fallback)
  * salloc have step numbers from 0xfffffff0 up, or none. */
 static bool in_parallel_step(void)
 {
-    long step = number_of("SLURM_STEP_ID", -1);
-    return step >= 0 && step < 0xfffffff0L && number_of("SLURM_STEP_NUM_TASKS", 1) > 1 &&
+    long step = launcher_number_of("SLURM_STEP_ID", -1);
+    return step >= 0 && step < 0xfffffff0L && launcher_number_of("SLURM_STEP_NUM_TASKS", 1) > 1 &&
            is_set("SLURM_PROCID");
 }
 
@@ -108,16 +108,16 @@ int iso_launcher_ranks(void)
 {
     for (size_t i = 0; i < sizeof size_variables / sizeof *size_variables; i++)
         if (is_set(size_variables[i]))
-            return (int)number_of(size_variables[i], 0);
+            return (int)launcher_number_of(size_variables[i], 0);
     return 0;
 }
 
 /* Whether all ranks were started on one machine. */
 static bool on_one_machine(void)
 {
-    long ranks = number_of("OMPI_COMM_WORLD_SIZE", 0);
-    return (ranks > 0 && number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks) ||
-           number_of("SLURM_STEP_NUM_NODES", 0) == 1;
+    long ranks = launcher_number_of("OMPI_COMM_WORLD_SIZE", 0);
+    return (ranks > 0 && launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks) ||
+           launcher_number_of("SLURM_STEP_NUM_NODES", 0) == 1;
 }
 
 void iso_launcher_prepare(void)

@@ -77,7 +77,7 @@ static const struct option *find_option(const char *argument, const char **value
     return NULL;
 }
 
-static iso_status keep(iso_context *ctx, const struct option *option, const char *text)
+static iso_status options_keep(iso_context *ctx, const struct option *option, const char *text)
 {
     if (!option->take(ctx, text))
         return iso_error(ISO_INVALID, "--%s '%s': it must be %s", option->name, text, option->wants);
@@ -108,7 +108,7 @@ static iso_status take_at(iso_context *ctx, int argc, char **argv, int *at, bool
             return iso_error(ISO_INVALID, "--%s needs a value: %s", option->name, option->wants);
         value = argv[(*at)++];
     }
-    return keep(ctx, option, value);
+    return options_keep(ctx, option, value);
 }
 
 static iso_status take_arguments(iso_context *ctx, int *argc, char **argv)

@@ -15,7 +15,7 @@
 enum { DEFAULT_SEED = 1337 };
 
 /* A context of one rank without MPI, its options taken. */
-static iso_status create(int *argc, char ***argv, iso_context **out)
+static iso_status session_create(int *argc, char ***argv, iso_context **out)
 {
     *out = NULL;
     iso_context *ctx = iso_new(sizeof *ctx);
@@ -30,7 +30,7 @@ static iso_status create(int *argc, char ***argv, iso_context **out)
 }
 
 /* Makes communicators of the ranks of one role. Our own, so that no message of the caller's can meet ours. */
-static iso_status join(iso_context *ctx, MPI_Comm communicator)
+static iso_status session_join(iso_context *ctx, MPI_Comm communicator)
 {
     int rank;
     iso_channel *channel = &ctx->channel;
@@ -58,7 +58,7 @@ static iso_status compare_ranks(iso_context *ctx)
 /* `status`: how this rank's options fared; all ranks hear of it once there is a communicator. Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_status status)
 {
-    iso_status joined = communicator != MPI_COMM_NULL ? join(ctx, communicator) : ISO_OK;
+    iso_status joined = communicator != MPI_COMM_NULL ? session_join(ctx, communicator) : ISO_OK;
     if (joined != ISO_OK)
         return iso_agree(ctx, joined);
     ctx->host_of_rank = iso_new((size_t)ctx->channel.n_ranks * sizeof *ctx->host_of_rank);
@@ -96,7 +96,7 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     ISO_NEED_AS("ctx", out);
     int running, over;
     bool launched;
-    iso_status status = create(argc, argv, out);
+    iso_status status = session_create(argc, argv, out);
     if (!*out)
         return status;
     MPI_Initialized(&running); /* these two work at any time and do not fail */
@@ -117,7 +117,7 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
 {
     ISO_NEED_AS("ctx", out);
     int running, between;
-    iso_status status = create(argc, argv, out);
+    iso_status status = session_create(argc, argv, out);
     if (!*out)
         return status;
     MPI_Initialized(&running);

@@ -142,7 +142,7 @@ typedef struct range {
     int64_t begin, count;
 } range;
 
-static range cut(range whole, const iso_mesh *mesh, int axis, int coordinate)
+static range collective_cut(range whole, const iso_mesh *mesh, int axis, int coordinate)
 {
     range part;
     iso_cut(whole.count, mesh->size[axis], coordinate, &part.begin, &part.count);
@@ -170,7 +170,7 @@ static range range_of(const change *c, const iso_layout *layout, int dim, const 
     const iso_sharding *sharding = &layout->dim[dim];
     range part = places(sharding, c->shape->dim[dim]);
     for (int i = 0; i < sharding->count; i++)
-        part = cut(part, c->mesh, sharding->axis[i], coordinate[sharding->axis[i]]);
+        part = collective_cut(part, c->mesh, sharding->axis[i], coordinate[sharding->axis[i]]);
     return read_by(sharding, c->shape->dim[dim], part);
 }
 
@@ -189,10 +189,11 @@ static int64_t covered(const change *c, int dim, int next, range part, range wan
         return overlap(read_by(from, c->shape->dim[dim], part), want);
     int axis = from->axis[next];
     if (c->kept & 1u << axis)
-        return covered(c, dim, next + 1, cut(part, c->mesh, axis, coordinate[axis]), want, coordinate);
+        return covered(c, dim, next + 1, collective_cut(part, c->mesh, axis, coordinate[axis]), want,
+                       coordinate);
     int64_t count = 0;
     for (int i = 0; i < c->mesh->size[axis]; i++)
-        count += covered(c, dim, next + 1, cut(part, c->mesh, axis, i), want, coordinate);
+        count += covered(c, dim, next + 1, collective_cut(part, c->mesh, axis, i), want, coordinate);
     return count;
 }
 

@@ -32,7 +32,7 @@ static const iso_variable *variable_of(const iso_tensor *tensor)
 }
 
 /* Appends to the layouts that constraints refer to. */
-static iso_status add(iso_partitioner *p, const char *path, const iso_layout *layout, int *number)
+static iso_status constraints_add(iso_partitioner *p, const char *path, const iso_layout *layout, int *number)
 {
     iso_annotation fresh = {.path = path, .layout = *layout};
     if (number)
@@ -49,7 +49,7 @@ static iso_status query(iso_partitioner *p, const char *path, const iso_shape *s
     iso_layout layout;
     bool given;
     iso_status status = iso_distribution_output(p->program->distribution, path, shape, &layout, &given);
-    return status == ISO_OK && given ? add(p, path, &layout, number) : status;
+    return status == ISO_OK && given ? constraints_add(p, path, &layout, number) : status;
 }
 
 /* Whether an output is found by its own name: it is computed, or the mode puts another tensor in its place.
@@ -121,7 +121,7 @@ static iso_status propagate_expected(iso_partitioner *p, const iso_op *op, const
         if (from == NONE)
             continue;
         iso_layout layout = mapped(rule, o, &p->annotations[from].layout, i, x->shape.rank);
-        return add(p, NULL, &layout, &to->expected);
+        return constraints_add(p, NULL, &layout, &to->expected);
     }
     return ISO_OK;
 }
@@ -183,7 +183,7 @@ static iso_status constrain_variable_gradients(iso_partitioner *p)
         seen[variable->id] = true;
         const iso_layout *layout = &p->program->update_layout[variable->id];
         if (iso_layout_sharded_axes(layout) && iso_shape_equal(&variable->shape, &tensor->shape))
-            ISO_TRY(add(p, NULL, layout, &p->constraint[t].expected));
+            ISO_TRY(constraints_add(p, NULL, layout, &p->constraint[t].expected));
     }
 done:
     iso_free(seen);

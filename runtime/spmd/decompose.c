@@ -113,7 +113,7 @@ static bool grow(void *list, int from, int to, size_t size)
 }
 
 /* Room in what the partitioner keeps of tensors and pieces, for these and as many more. */
-static iso_status make_room(iso_partitioner *p, int tensors, int pieces)
+static iso_status decompose_make_room(iso_partitioner *p, int tensors, int pieces)
 {
     if (tensors <= p->tensor_room && pieces <= p->piece_room)
         return ISO_OK;
@@ -134,7 +134,7 @@ static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->decomposed;
     int base = p->graph->n_tensors;
-    iso_status status = make_room(p, base + pieces->n_tensors, pieces->n_ops);
+    iso_status status = decompose_make_room(p, base + pieces->n_tensors, pieces->n_ops);
     for (int i = first; i < pieces->n_tensors && status == ISO_OK; i++) {
         pieces->tensors[i]->id = base + i;
         p->resolved[base + i] = pieces->tensors[i];

@@ -11,7 +11,7 @@
 
 enum { EVERY_AXIS = -1 };
 
-static iso_status create(iso_distribution value, iso_distribution **out)
+static iso_status distribution_create(iso_distribution value, iso_distribution **out)
 {
     iso_distribution *distribution = iso_new(sizeof *distribution);
     if (!distribution)
@@ -51,13 +51,14 @@ iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distr
     ISO_NEED(distribution);
     iso_distribution_options how = {0};
     iso_options_copy(&how, sizeof how, options, size);
-    return create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS}, distribution);
+    return distribution_create((iso_distribution){.mesh = mesh, .how = how, .batch_axis = EVERY_AXIS},
+                               distribution);
 }
 
 iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution)
 {
     ISO_NEED(distribution);
-    return create((iso_distribution){.mesh = mesh, .batch_axis = EVERY_AXIS}, distribution);
+    return distribution_create((iso_distribution){.mesh = mesh, .batch_axis = EVERY_AXIS}, distribution);
 }
 
 iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
@@ -70,7 +71,8 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
     int axis = own.batch_axis ? iso_mesh_find_axis(mesh, own.batch_axis) : 0;
     if (axis < 0)
         return iso_error_prefix(iso_mesh_unknown_axis(mesh, own.batch_axis), "the batch axis: ");
-    return create((iso_distribution){.mesh = mesh, .batch_axis = axis, .map = map}, distribution);
+    return distribution_create((iso_distribution){.mesh = mesh, .batch_axis = axis, .map = map},
+                               distribution);
 }
 
 iso_distribution *iso_distribution_hold(iso_distribution *distribution)
@@ -135,8 +137,8 @@ static iso_status check_rank(const iso_layout *layout, const char *text, const i
 }
 
 /* The layout that a text means for a tensor. */
-static iso_status take(const iso_distribution *distribution, const char *path, const char *text,
-                       const iso_shape *shape, iso_layout *layout)
+static iso_status distribution_take(const iso_distribution *distribution, const char *path, const char *text,
+                                    const iso_shape *shape, iso_layout *layout)
 {
     iso_layout parsed;
     iso_status status = iso_layout_parse(distribution->mesh, text, &parsed);
@@ -158,7 +160,7 @@ static iso_status query_callback(const iso_distribution *distribution, iso_layou
     if (status != ISO_OK)
         return iso_error_prefix(status, "the layout of '%s': ", path);
     *given = *text;
-    return *given ? take(distribution, path, text, shape, layout) : ISO_OK;
+    return *given ? distribution_take(distribution, path, text, shape, layout) : ISO_OK;
 }
 
 /* What the distribution says of a path: its map, the user's callback (may be NULL), or nothing. */
@@ -214,7 +216,7 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
         iso_zero_variable(distribution, variable, layout);
     if (status != ISO_OK || !variable->layout)
         return status;
-    status = take(distribution, variable->path, variable->layout, &variable->shape, &own);
+    status = distribution_take(distribution, variable->path, variable->layout, &variable->shape, &own);
     if (status == ISO_OK)
         *layout = own;
     return status;

@@ -24,7 +24,8 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
 }
 
 /* One more value of the tensor, behind its others. */
-static iso_status add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step, int *value)
+static iso_status insert_reshard_add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
+                                     int step, int *value)
 {
     iso_status status = iso_program_add_value(p->program, tensor, layout, step, value);
     if (status != ISO_OK)
@@ -131,7 +132,7 @@ static iso_status add_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_
         return status;
     step->input[0] = from;
     int number = p->program->n_steps - 1;
-    status = add(p, tensor, layout, number, value);
+    status = insert_reshard_add(p, tensor, layout, number, value);
     p->program->steps[number].output[0] = *value;
     return status;
 }

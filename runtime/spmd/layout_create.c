@@ -6,7 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/spmd/spmd_impl.h"
 
-static iso_status keep(iso_mesh *mesh, const iso_layout *layout, iso_layout **out)
+static iso_status layout_create_keep(iso_mesh *mesh, const iso_layout *layout, iso_layout **out)
 {
     iso_layout *kept = iso_new(sizeof *kept);
     if (!kept)
@@ -29,7 +29,7 @@ iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **out)
     ISO_NEED_AS("mesh, text, layout", mesh, text, out);
     iso_layout layout;
     iso_status status = iso_layout_parse_addends(mesh, text, &layout);
-    return status == ISO_OK ? keep(mesh, &layout, out) : status;
+    return status == ISO_OK ? layout_create_keep(mesh, &layout, out) : status;
 }
 
 iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **out)
@@ -37,7 +37,7 @@ iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **out)
     ISO_NEED_AS("mesh, layout", mesh, out);
     iso_status status = check_rank(rank);
     iso_layout layout = iso_layout_whole(rank);
-    return status == ISO_OK ? keep(mesh, &layout, out) : status;
+    return status == ISO_OK ? layout_create_keep(mesh, &layout, out) : status;
 }
 
 iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **out)

@@ -166,7 +166,7 @@ static iso_status read_stream(FILE *file, const char *path, char **text, size_t 
     return ISO_OK;
 }
 
-static iso_status read_file(const char *path, char **text, size_t *size)
+static iso_status layout_file_read_file(const char *path, char **text, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -181,7 +181,7 @@ static iso_status share_file(iso_context *ctx, const char *path, char **text, si
 {
     bool reads = iso_rank(ctx) == 0;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, reads ? read_file(path, text, size) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, reads ? layout_file_read_file(path, text, size) : ISO_OK));
     ISO_TRY(iso_broadcast(ctx, size, sizeof *size));
     if (!reads)
         *text = iso_new(*size);

@@ -196,7 +196,7 @@ static iso_status place(iso_mesh *mesh, const placing *how)
     return status == ISO_OK && how->all_host ? check_all_host(mesh, ranks) : status;
 }
 
-static iso_status create(iso_context *ctx, const char *spec, const placing *how, iso_mesh **out)
+static iso_status mesh_create(iso_context *ctx, const char *spec, const placing *how, iso_mesh **out)
 {
     iso_status status = ISO_OK;
     void *memory = NULL;
@@ -248,7 +248,7 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
     ISO_NEED_AGREED_AS(ctx, "spec, mesh", spec, out);
     iso_mesh *mesh = NULL;
     placing how = {.list = rank_of_slot, .count = count};
-    iso_status made = create(ctx, spec, &how, &mesh);
+    iso_status made = mesh_create(ctx, spec, &how, &mesh);
     return agree_on_mesh(ctx, made, mesh, out);
 }
 
@@ -262,7 +262,7 @@ static iso_status create_by_text(iso_context *ctx, const char *spec, const char 
     iso_status made = devices ? iso_devices_parse(devices, &list, &how.count) : ISO_OK;
     how.list = list;
     if (made == ISO_OK) {
-        made = create(ctx, spec, &how, &mesh);
+        made = mesh_create(ctx, spec, &how, &mesh);
         if (made != ISO_OK && devices)
             made = iso_error_prefix(made, "--devices '%s': ", devices);
     }

@@ -283,7 +283,8 @@ static iso_update *all_updates(iso_graph *graph, const iso_program_request *requ
     return all ? all : &none;
 }
 
-static iso_status set_up(iso_partitioner *p, iso_program *program, const iso_program_request *request)
+static iso_status partition_set_up(iso_partitioner *p, iso_program *program,
+                                   const iso_program_request *request)
 {
     iso_graph *graph = program->graph;
     p->program = program;
@@ -322,7 +323,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
                              .mesh = distribution->mesh,
                              .training = request->training};
     ISO_TRY(iso_graph_error(graph));
-    ISO_TRY(set_up(&p, program, request));
+    ISO_TRY(partition_set_up(&p, program, request));
     ISO_TRY(partition(&p, request, update));
     ISO_TRY(iso_program_fuse(program));
     *out = program;

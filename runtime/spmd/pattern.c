@@ -165,7 +165,7 @@ void iso_pattern_destroy(iso_pattern *pattern)
     iso_free(pattern);
 }
 
-static int run(const iso_pattern *pattern, const pcre2_code *code, const char *path)
+static int pattern_run(const iso_pattern *pattern, const pcre2_code *code, const char *path)
 {
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
     int result = data
@@ -178,7 +178,7 @@ static int run(const iso_pattern *pattern, const pcre2_code *code, const char *p
 iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool *found)
 {
     PCRE2_UCHAR why[128];
-    int result = run(pattern, pattern->code, path);
+    int result = pattern_run(pattern, pattern->code, path);
     *found = result >= 0;
     if (result >= 0 || result == PCRE2_ERROR_NOMATCH)
         return ISO_OK;
@@ -189,5 +189,5 @@ iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool 
 
 bool iso_pattern_search(const iso_pattern *pattern, const char *path)
 {
-    return run(pattern, pattern->anywhere, path) >= 0;
+    return pattern_run(pattern, pattern->anywhere, path) >= 0;
 }

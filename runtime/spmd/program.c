@@ -38,7 +38,7 @@ const iso_variable *iso_program_variable_under(const iso_program *program, int v
 }
 
 /* A copy in place of a value that the end of the step would change under its readers. */
-static iso_status keep(iso_program *program, const bool *changed, int *value)
+static iso_status program_keep(iso_program *program, const bool *changed, int *value)
 {
     iso_program_step *step = NULL;
     int kept;
@@ -66,10 +66,10 @@ iso_status iso_program_keep_old_values(iso_program *program)
     for (int i = 0; i < program->n_changes; i++)
         changed[program->changes[i].variable->id] = true;
     for (int i = 0; i < program->n_outputs && status == ISO_OK; i++)
-        status = keep(program, changed, &program->output_value[i]);
+        status = program_keep(program, changed, &program->output_value[i]);
     for (int i = 0; i < program->n_changes && status == ISO_OK; i++)
         if (!program->changes[i].apply)
-            status = keep(program, changed, &program->changes[i].value);
+            status = program_keep(program, changed, &program->changes[i].value);
     iso_free(changed);
     return status;
 }

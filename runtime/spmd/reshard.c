@@ -240,7 +240,7 @@ static double parts(const iso_mesh *mesh, const iso_sharding *sharding)
 }
 
 /* Elements of a dimension that a slot holds. */
-static double share(const iso_mesh *mesh, const iso_sharding *sharding, double n)
+static double reshard_share(const iso_mesh *mesh, const iso_sharding *sharding, double n)
 {
     return iso_sharding_has_window(sharding) ? (double)iso_sharding_longest(mesh, sharding, (int64_t)n)
                                              : n / parts(mesh, sharding);
@@ -252,9 +252,10 @@ typedef struct extents {
     double after, before, own, overlap;
 } extents;
 
-static extents compare(const iso_mesh *mesh, const iso_sharding *from, const iso_sharding *to, double n)
+static extents reshard_compare(const iso_mesh *mesh, const iso_sharding *from, const iso_sharding *to,
+                               double n)
 {
-    extents e = {share(mesh, to, n), share(mesh, from, n), 0, 1};
+    extents e = {reshard_share(mesh, to, n), reshard_share(mesh, from, n), 0, 1};
     if (iso_sharding_equal(from, to))
         e.own = e.after;
     else if (refines(from, to) || refines(to, from))
@@ -276,7 +277,7 @@ double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_
     if (iso_reshard_local(mesh, from, to))
         return 0;
     for (int d = 0; d < shape->rank; d++) {
-        extents e = compare(mesh, &from->dim[d], &to->dim[d], (double)shape->dim[d]);
+        extents e = reshard_compare(mesh, &from->dim[d], &to->dim[d], (double)shape->dim[d]);
         wanted *= e.after;
         whole *= e.before;
         had *= e.own;

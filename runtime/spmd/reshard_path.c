@@ -44,7 +44,7 @@ static void consider(search *s, path candidate)
         s->best = candidate;
 }
 
-static void append(iso_sharding *sharding, int axis)
+static void reshard_path_append(iso_sharding *sharding, int axis)
 {
     sharding->axis[sharding->count++] = (int8_t)axis;
 }
@@ -64,7 +64,7 @@ static void try_cuts(search *s, const iso_layout *stop, uint32_t axes)
         path candidate = {.count = 2, .stop = {*stop, *s->to}};
         for (int a = 0; a < s->mesh->n_axes; a++)
             if (axes & 1u << a)
-                append(&candidate.stop[0].dim[d], a);
+                reshard_path_append(&candidate.stop[0].dim[d], a);
         consider(s, candidate);
     }
 }
@@ -85,7 +85,7 @@ static iso_layout scattered(const search *s)
     for (int d = 0; d < stop.rank; d++)
         for (int i = 0; i < s->to->dim[d].count; i++)
             if (s->summed & 1u << s->to->dim[d].axis[i])
-                append(&stop.dim[d], s->to->dim[d].axis[i]);
+                reshard_path_append(&stop.dim[d], s->to->dim[d].axis[i]);
     return stop;
 }
 

@@ -121,7 +121,7 @@ typedef struct path_list {
     iso_graph *graph; /* keeps texts that are made here */
 } path_list;
 
-static iso_status add(path_list *list, const char *path)
+static iso_status unmatched_keys_add(path_list *list, const char *path)
 {
     return iso_list_add(list->path, list->count, path, "the paths of a graph");
 }
@@ -135,7 +135,7 @@ static iso_status add_joined(path_list *list, const char *prefix, const char *pa
     iso_text_free(&text);
     if (status == ISO_OK)
         status = iso_graph_error(list->graph);
-    return status == ISO_OK ? add(list, kept) : status;
+    return status == ISO_OK ? unmatched_keys_add(list, kept) : status;
 }
 
 static iso_status add_tensor(path_list *list, const iso_tensor *tensor)
@@ -146,13 +146,13 @@ static iso_status add_tensor(path_list *list, const iso_tensor *tensor)
     if (tensor->producer->type == &iso_op_input)
         status = add_joined(list, "", tensor->name, "output");
     else if (tensor->name && strchr(tensor->name, '/'))
-        status = add(list, tensor->name);
+        status = unmatched_keys_add(list, tensor->name);
     for (const iso_tensor_path *path = tensor->paths; path && status == ISO_OK; path = path->next)
-        status = add(list, path->text);
+        status = unmatched_keys_add(list, path->text);
     return status;
 }
 
-static iso_status add_slots(path_list *list, const iso_program_change *change)
+static iso_status unmatched_keys_add_slots(path_list *list, const iso_program_change *change)
 {
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
@@ -175,11 +175,11 @@ iso_status iso_program_report_unmatched_keys(const iso_program *program, bool ch
     if (!map)
         return ISO_OK;
     for (int i = 0; i < program->graph->n_variables; i++)
-        ISO_TRY(add(&list, program->graph->variables[i]->path));
+        ISO_TRY(unmatched_keys_add(&list, program->graph->variables[i]->path));
     for (int i = 0; i < program->graph->n_tensors; i++)
         ISO_TRY(add_tensor(&list, program->graph->tensors[i]));
     for (int i = 0; i < program->n_changes; i++)
-        ISO_TRY(add_slots(&list, &program->changes[i]));
+        ISO_TRY(unmatched_keys_add_slots(&list, &program->changes[i]));
     ISO_TRY(iso_layout_map_report_unmatched_keys(map, list.path, list.count, chief));
 done:
     iso_free(list.path);

@@ -14,7 +14,7 @@ typedef struct label {
     size_t size, length;
 } label;
 
-static void add(label *l, const char *lead, int64_t number)
+static void visualize_labels_add(label *l, const char *lead, int64_t number)
 {
     if (l->length < l->size)
         l->length += (size_t)snprintf(l->text + l->length, l->size - l->length, "%s%" PRId64, lead, number);
@@ -33,12 +33,12 @@ void iso_picture_list(const int *number, int64_t count, char *text, size_t size)
         if (end == i + 2)
             end--; /* two neighbours are two numbers */
         if (++runs == MOST_RUNS && end < count) {
-            add(&l, ", ..., ", number[count - 1]);
+            visualize_labels_add(&l, ", ..., ", number[count - 1]);
             return;
         }
-        add(&l, i ? ", " : "", number[i]);
+        visualize_labels_add(&l, i ? ", " : "", number[i]);
         if (end > i + 1)
-            add(&l, "-", number[end - 1]);
+            visualize_labels_add(&l, "-", number[end - 1]);
     }
 }
 
@@ -49,7 +49,7 @@ static void list_addends(label *l, const char *lead, const char *sign, const int
     snprintf(dots, sizeof dots, "%s...%s", sign, sign);
     for (int64_t i = 0; i < count; i++) {
         bool left_out = count > 4 && i > 1;
-        add(l, i == 0 ? lead : left_out ? dots : sign, slot[left_out ? count - 1 : i]);
+        visualize_labels_add(l, i == 0 ? lead : left_out ? dots : sign, slot[left_out ? count - 1 : i]);
         if (left_out)
             return;
     }

@@ -88,7 +88,7 @@ static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding,
 
 /* Of `count`, as many as may be shown: the first ones and the last. Returns how many; which: [count], -1
  * where one is left out. */
-static int choose(int64_t count, int most, int *which)
+static int visualize_picture_choose(int64_t count, int most, int *which)
 {
     int shown = count < most ? (int)count : most, last = count > most ? most / 3 : 0;
     for (int64_t i = 0; i < count; i++)
@@ -139,7 +139,7 @@ static iso_status make_side(maker *m, iso_picture_side *side, int most)
 {
     const iso_picture *picture = m->picture;
     cutting *cut = cutting_of(m, side->dim);
-    side->shown = choose(cut->filled, most, cut->shown);
+    side->shown = visualize_picture_choose(cut->filled, most, cut->shown);
     side->part = iso_new(((size_t)side->shown + 1) * sizeof *side->part);
     if (!side->part)
         return iso_no_memory(PICTURE, picture->mesh->text);
@@ -165,7 +165,7 @@ static iso_status choose_slices(maker *m)
     m->shown_slice = iso_new(((size_t)picture->n_slices + 1) * sizeof *m->shown_slice);
     if (!m->shown_slice)
         return iso_no_memory(PICTURE, picture->mesh->text);
-    picture->n_shown_slices = choose(picture->n_slices, MOST_SLICES, m->shown_slice);
+    picture->n_shown_slices = visualize_picture_choose(picture->n_slices, MOST_SLICES, m->shown_slice);
     picture->slices = iso_new(((size_t)picture->n_shown_slices + 1) * sizeof *picture->slices);
     if (!picture->slices)
         return iso_no_memory(PICTURE, picture->mesh->text);
@@ -207,7 +207,7 @@ static int64_t count_cells(const iso_picture *picture)
 }
 
 /* Sorts the slots by cells; the idle ones come last. */
-static iso_status find_holders(maker *m)
+static iso_status visualize_picture_find_holders(maker *m)
 {
     const iso_picture *picture = m->picture;
     int64_t cells = count_cells(picture);
@@ -263,7 +263,7 @@ const iso_picture_cell *iso_picture_at(const iso_picture *picture, int slice, in
 
 /* ---- made and freed ---- */
 
-static iso_status check(const iso_layout *layout, const iso_shape *shape)
+static iso_status visualize_picture_check(const iso_layout *layout, const iso_shape *shape)
 {
     char text[160];
     if (!layout)
@@ -281,7 +281,7 @@ static iso_status check(const iso_layout *layout, const iso_shape *shape)
     return ISO_OK;
 }
 
-static iso_status make(maker *m, int rows, int columns)
+static iso_status visualize_picture_make(maker *m, int rows, int columns)
 {
     iso_picture *picture = m->picture;
     const iso_sharding none = {0};
@@ -295,7 +295,7 @@ static iso_status make(maker *m, int rows, int columns)
     ISO_TRY(make_side(m, &picture->side[0], rows));
     ISO_TRY(make_side(m, &picture->side[1], columns));
     ISO_TRY(choose_slices(m));
-    ISO_TRY(find_holders(m));
+    ISO_TRY(visualize_picture_find_holders(m));
     ISO_TRY(describe_cells(m));
 done:
     return status;
@@ -315,7 +315,7 @@ static iso_status find_hosts(iso_picture *picture)
 iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
                               const iso_visualize_options *options, int rows, int columns, iso_picture **out)
 {
-    iso_status status = check(layout, shape);
+    iso_status status = visualize_picture_check(layout, shape);
     if (status != ISO_OK)
         return status;
     maker m = {.picture = iso_new(sizeof *m.picture)};
@@ -324,7 +324,7 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
     *m.picture = (iso_picture){.layout = layout, .mesh = layout->mesh, .shape = *shape, .options = *options};
     status = find_hosts(m.picture);
     if (status == ISO_OK)
-        status = make(&m, rows, columns);
+        status = visualize_picture_make(&m, rows, columns);
     for (int d = 0; d <= ISO_MAX_RANK; d++) {
         iso_free(m.cut[d].numbers);
         iso_free(m.cut[d].place);

@@ -76,7 +76,7 @@ static void choose_scale(drawing *d, int direction, double largest, double most)
 }
 
 /* Where a part begins. */
-static double place_of(const drawing *d, int direction, int part)
+static double visualize_svg_place_of(const drawing *d, int direction, int part)
 {
     const iso_picture_side *side = &d->picture->side[direction];
     double at = 0;
@@ -108,7 +108,7 @@ static double left_of(const iso_picture *picture)
 
 /* ---- cells ---- */
 
-static void describe(const iso_picture_cell *cell, char lines[3][80])
+static void visualize_svg_describe(const iso_picture_cell *cell, char lines[3][80])
 {
     snprintf(lines[0], 80, "%s %s", cell->several_slots ? "slots" : "slot", cell->slots);
     snprintf(lines[1], 80, "%s %s", cell->several_ranks ? "ranks" : "rank", cell->ranks);
@@ -143,9 +143,9 @@ static void add_cell(drawing *d, int slice, int row, int column)
     const iso_picture *picture = d->picture;
     char lines[3][80];
     int columns = picture->side[1].shown;
-    double x = d->left + place_of(d, 1, column), y = d->top + place_of(d, 0, row);
+    double x = d->left + visualize_svg_place_of(d, 1, column), y = d->top + visualize_svg_place_of(d, 0, row);
     double width = size_of(d, 1, column), height = size_of(d, 0, row);
-    describe(iso_picture_at(picture, slice, row, column), lines);
+    visualize_svg_describe(iso_picture_at(picture, slice, row, column), lines);
     iso_text_add(d->out,
                  "<g><rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" "
                  "stroke=\"#555\"/><title>",
@@ -175,7 +175,8 @@ static void add_labels(drawing *d, int direction)
     const iso_picture_side *side = &d->picture->side[direction];
     for (int k = 0; k < side->shown; k++) {
         iso_text label = {0};
-        double at = place_of(d, direction, k), size = size_of(d, direction, k), middle = at + size / 2;
+        double at = visualize_svg_place_of(d, direction, k), size = size_of(d, direction, k),
+               middle = at + size / 2;
         add_range(&label, &side->part[k]);
         bool fits = direction ? size >= 6.2 * (double)label.length : size >= 10;
         if (side->dim >= 0 && fits && direction)

@@ -293,8 +293,9 @@ static void add_picture(const grid *g)
 }
 
 /* With as many columns as fit into the width. */
-static iso_status draw(const iso_layout *layout, const iso_shape *shape, const iso_visualize_options *options,
-                       int width, bool colors, iso_text *out)
+static iso_status visualize_text_draw(const iso_layout *layout, const iso_shape *shape,
+                                      const iso_visualize_options *options, int width, bool colors,
+                                      iso_text *out)
 {
     iso_status status = ISO_OK;
     for (int columns = MOST_COLUMNS;; columns = columns > 8 ? columns - 2 : columns - 1) {
@@ -323,7 +324,8 @@ iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, 
     iso_visualize_options own = {0};
     iso_text text = {0};
     iso_options_copy(&own, sizeof own, options, size);
-    iso_status status = draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text);
+    iso_status status =
+        visualize_text_draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text);
     if (status == ISO_OK && text.failed)
         status = iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout");
     if (status == ISO_OK)

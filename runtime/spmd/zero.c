@@ -46,7 +46,7 @@ static int dimension_to_cut(const iso_mesh *mesh, const iso_shape *shape, const 
 }
 
 /* Cuts over the axes of the batch that do not cut yet. */
-static void cut(const iso_distribution *distribution, const iso_shape *shape, iso_layout *layout)
+static void zero_cut(const iso_distribution *distribution, const iso_shape *shape, iso_layout *layout)
 {
     iso_sharding batch = iso_distribution_batch(distribution), rest = {0};
     for (int i = 0; i < batch.count; i++)
@@ -61,7 +61,7 @@ static void cut(const iso_distribution *distribution, const iso_shape *shape, is
 /* The layout of a variable's slots as asked for, made finer where that is needed to lie within the
  * variable's: the update then finds every weight that it changes in place. An axis that cuts the variable
  * keeps its cut, the others cut where the slots' layout has them. */
-static iso_layout within(const iso_layout *variable, const iso_layout *slots)
+static iso_layout zero_within(const iso_layout *variable, const iso_layout *slots)
 {
     iso_layout fine = *variable;
     uint32_t taken = iso_layout_sharded_axes(variable);
@@ -78,7 +78,7 @@ static iso_layout within(const iso_layout *variable, const iso_layout *slots)
 void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable, iso_layout *layout)
 {
     if (distribution->zero >= 3 && variable->trainable && !variable->made_frozen)
-        cut(distribution, &variable->shape, layout);
+        zero_cut(distribution, &variable->shape, layout);
 }
 
 /* By the key of one slot. */
@@ -89,7 +89,7 @@ static iso_status lay_out_slot(const iso_distribution *distribution, const iso_v
     bool given;
     iso_status status = iso_distribution_slot(distribution, variable, slot, &found, &given);
     if (status == ISO_OK && given)
-        *layout = within(layout, &found);
+        *layout = zero_within(layout, &found);
     return status;
 }
 
@@ -98,7 +98,7 @@ iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_var
 {
     iso_status status = lay_out_slot(distribution, variable, "gradient_accumulator", layout);
     if (status == ISO_OK)
-        cut(distribution, &variable->shape, layout);
+        zero_cut(distribution, &variable->shape, layout);
     return status;
 }
 
@@ -120,7 +120,7 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
     for (int i = 0; i < slots && status == ISO_OK; i++)
         status = lay_out_slot(distribution, variable, name[i], layout);
     if (status == ISO_OK && (distribution->zero >= 2 || needs_sums(optimizer)))
-        cut(distribution, &variable->shape, layout);
+        zero_cut(distribution, &variable->shape, layout);
     return status;
 }
 

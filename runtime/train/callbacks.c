@@ -83,7 +83,7 @@ static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_
 }
 
 /* Keeps the first error. */
-static void note(iso_status status, iso_status *first, char message[512])
+static void callbacks_note(iso_status status, iso_status *first, char message[512])
 {
     if (status == ISO_OK || *first != ISO_OK)
         return;
@@ -98,7 +98,7 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (callbacks[i]->last)
             continue;
-        note(call(callbacks[i], moment, state), &first, message);
+        callbacks_note(call(callbacks[i], moment, state), &first, message);
         if (moment != ISO_EPOCH_END || !function_of(callbacks[i], moment))
             continue;
         iso_status shared = iso_training_share_logs(state->training);
@@ -110,7 +110,7 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
             callbacks[i]->decide(callbacks[i]->options.user, state, moment);
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (callbacks[i]->last)
-            note(call(callbacks[i], moment, state), &first, message);
+            callbacks_note(call(callbacks[i], moment, state), &first, message);
     return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
 }
 

@@ -12,7 +12,7 @@ static bool keeps_state(const iso_callback *callback)
 }
 
 /* How many of the same kind stand before it. */
-static int number_of(iso_callback *const *callbacks, int index)
+static int callbacks_state_number_of(iso_callback *const *callbacks, int index)
 {
     int number = 0;
     for (int i = 0; i < index; i++)
@@ -104,7 +104,8 @@ iso_status iso_callbacks_restore(iso_callback *const *callbacks, const json_t *l
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (!keeps_state(callbacks[i]))
             continue;
-        const json_t *state = find_state(list, callbacks[i]->options.kind, number_of(callbacks, i));
+        const json_t *state =
+            find_state(list, callbacks[i]->options.kind, callbacks_state_number_of(callbacks, i));
         if (state)
             ISO_TRY(restore_one(callbacks[i], state));
     }
@@ -119,7 +120,8 @@ iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (!keeps_state(callbacks[i]) || !callbacks[i]->options.shards)
             continue;
-        snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind, number_of(callbacks, i));
+        snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind,
+                 callbacks_state_number_of(callbacks, i));
         ISO_TRY(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards));
     }
 done:

@@ -65,7 +65,7 @@ static void forget_compiled(iso_model *model)
     model->point = NULL;
 }
 
-static iso_status begin(compilation *c)
+static iso_status compile_begin(compilation *c)
 {
     iso_model *model = c->model;
     iso_function *own[] = {model->training, model->evaluation, NULL};
@@ -140,8 +140,8 @@ static void keep_values(const compilation *c, bool same)
 /* ---- building ---- */
 
 /* Everything that one rank does by itself: losses, metrics, the update. */
-static iso_status build(iso_model *model, const iso_compile_options *options, iso_results *results,
-                        iso_update **update)
+static iso_status compile_build(iso_model *model, const iso_compile_options *options, iso_results *results,
+                                iso_update **update)
 {
     iso_tensor *loss = NULL;
     iso_status status = ISO_OK;
@@ -188,7 +188,7 @@ static iso_status compile(compilation *c, iso_context *ctx, const iso_compile_op
     iso_results results = {.count = 0};
     iso_update *update = NULL;
     iso_status status;
-    ISO_TRY(iso_agree(ctx, build(model, options, &results, &update)));
+    ISO_TRY(iso_agree(ctx, compile_build(model, options, &results, &update)));
     ISO_TRY(iso_model_agree_same(model));
     bool same = same_optimizer(c, options);
     ISO_TRY(
@@ -210,7 +210,7 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
     compilation c = {.model = model};
     iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
     iso_options_copy(&options, sizeof options, given, size);
-    iso_status status = iso_agree(ctx, begin(&c));
+    iso_status status = iso_agree(ctx, compile_begin(&c));
     if (status == ISO_OK)
         status = compile(&c, ctx, &options);
     if (status == ISO_OK)
@@ -232,7 +232,7 @@ iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *
     if (status == ISO_OK && model->compiled)
         status = iso_error(ISO_INVALID, "the model is compiled already");
     if (status == ISO_OK)
-        status = build(model, &options, &results, &update);
+        status = compile_build(model, &options, &results, &update);
     if (status != ISO_OK)
         return status;
     *training = inputs_and_outputs(model, &results);

@@ -47,7 +47,7 @@ static bool knows_steps(const iso_training *t)
 }
 
 /* What this rank checks and makes by itself. */
-static iso_status prepare(iso_training *t)
+static iso_status fit_prepare(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(check_options(&t->options));
@@ -315,7 +315,7 @@ static void close_resumed(iso_training *t)
     t->options.resume_file = NULL;
 }
 
-static iso_status run(iso_training *t)
+static iso_status fit_run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
@@ -351,12 +351,12 @@ iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_optio
         return ISO_INVALID;
     }
     t.ctx = model->graph ? iso_graph_context(model->graph) : NULL;
-    iso_status status = iso_agree(t.ctx, prepare(&t));
+    iso_status status = iso_agree(t.ctx, fit_prepare(&t));
     if (status == ISO_OK)
         status = agree_options(&t);
     model->busy++;
     if (status == ISO_OK)
-        status = run(&t);
+        status = fit_run(&t);
     model->busy--;
     clean_up(&t);
     return status;

@@ -108,7 +108,7 @@ iso_logs iso_history_logs(const iso_history *history, int epoch)
 
 /* ---- the file ---- */
 
-static iso_status open_file(void *user, iso_fit_state *state)
+static iso_status history_open_file(void *user, iso_fit_state *state)
 {
     return iso_line_file_open(user, state);
 }
@@ -158,7 +158,7 @@ iso_callback *iso_history_file(const char *path)
         iso_free(file);
         return iso_callback_no_memory();
     }
-    return iso_callback_logs(iso_callback_create(.train_begin = open_file, .epoch_end = write_epoch,
+    return iso_callback_logs(iso_callback_create(.train_begin = history_open_file, .epoch_end = write_epoch,
                                                  .user = file, .destroy = destroy_file,
                                                  .kind = "history_file", .save = save_file,
                                                  .restore = restore_file),

@@ -26,7 +26,7 @@ void iso_line_file_free(iso_line_file *file)
     *file = (iso_line_file){0};
 }
 
-static iso_status failed(const iso_line_file *file)
+static iso_status line_file_failed(const iso_line_file *file)
 {
     return iso_error(ISO_IO, "%s %s: %s", file->what, file->path, strerror(errno));
 }
@@ -71,7 +71,7 @@ static iso_status measure(const iso_line_file *file, off_t *bytes)
     if (!file->file)
         return ISO_OK;
     if (fstat(fileno(file->file), &facts))
-        return failed(file);
+        return line_file_failed(file);
     if (S_ISREG(facts.st_mode))
         *bytes = facts.st_size;
     return ISO_OK;
@@ -83,7 +83,7 @@ bool iso_line_file_empty(const iso_line_file *file)
     return !file->written && (!file->keep || (measure(file, &bytes) == ISO_OK && bytes == 0));
 }
 
-static bool cut(const iso_line_file *file, off_t bytes)
+static bool line_file_cut(const iso_line_file *file, off_t bytes)
 {
     return ftruncate(fileno(file->file), bytes) == 0 || errno == EINVAL; /* EINVAL: a pipe or a terminal */
 }
@@ -92,11 +92,11 @@ iso_status iso_line_file_write(iso_line_file *file, const char *text)
 {
     if (!file->file)
         return ISO_OK;
-    if (!file->keep && !cut(file, 0))
-        return failed(file);
+    if (!file->keep && !line_file_cut(file, 0))
+        return line_file_failed(file);
     file->keep = file->written = true;
     if (fputs(text, file->file) < 0 || fflush(file->file) != 0)
-        return failed(file);
+        return line_file_failed(file);
     return ISO_OK;
 }
 
@@ -117,7 +117,7 @@ static iso_status find_end_of_line(const iso_line_file *file, off_t bytes, bool 
     if (bytes > 0) {
         int reader = open(file->path, O_RDONLY | O_CLOEXEC);
         ssize_t got = reader < 0 ? -1 : pread(reader, &last, 1, bytes - 1);
-        iso_status status = got < 0 ? failed(file) : ISO_OK;
+        iso_status status = got < 0 ? line_file_failed(file) : ISO_OK;
         if (reader >= 0)
             close(reader);
         if (status != ISO_OK)
@@ -135,7 +135,7 @@ static iso_status cut_back(const iso_line_file *file, off_t kept)
     iso_status status = measure(file, &there);
     if (status == ISO_OK && there > kept)
         status = find_end_of_line(file, kept, &ends);
-    return status == ISO_OK && ends && !cut(file, kept) ? failed(file) : status;
+    return status == ISO_OK && ends && !line_file_cut(file, kept) ? line_file_failed(file) : status;
 }
 
 iso_status iso_line_file_restore(iso_line_file *file, const char *json)

@@ -160,7 +160,7 @@ static iso_tensor *build_total(objectives *all)
 
 /* ---- reported values ---- */
 
-static int put(iso_results *list, iso_tensor *tensor)
+static int loss_graph_put(iso_results *list, iso_tensor *tensor)
 {
     list->tensors[list->count] = tensor;
     return list->count++;
@@ -176,8 +176,8 @@ static bool name_used(const iso_model *model, const char *name)
 
 /* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. Where that is taken, a weighted metric
  * is called "weighted_<name>", and what is taken still gets a number, as in Keras. */
-static void add_value(objectives *all, const char *prefix, const char *name, bool weighted,
-                      iso_metric_sums sums, iso_value_rule how)
+static void loss_graph_add_value(objectives *all, const char *prefix, const char *name, bool weighted,
+                                 iso_metric_sums sums, iso_value_rule how)
 {
     iso_model *model = all->model;
     iso_results *list = all->results;
@@ -196,16 +196,16 @@ static void add_value(objectives *all, const char *prefix, const char *name, boo
     iso_value_rule *rule = &model->values[model->n_values];
     *rule = how;
     memcpy(rule->name, text, sizeof text);
-    rule->sum = put(list, sums.sum);
-    rule->weight = sums.weight ? put(list, sums.weight) : -1;
+    rule->sum = loss_graph_put(list, sums.sum);
+    rule->weight = sums.weight ? loss_graph_put(list, sums.weight) : -1;
     rule->per_row = sums.per_row;
     model->value_name[model->n_values++] = rule->name;
 }
 
 static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
 {
-    add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1},
-              (iso_value_rule){.mean = true});
+    loss_graph_add_value(all, prefix, "loss", false, (iso_metric_sums){.sum = loss, .per_row = 1},
+                         (iso_value_rule){.mean = true});
 }
 
 /* As in Keras, a value has the name by which its metric was asked for. names NULL: the default ones. */
@@ -217,8 +217,8 @@ static void add_metrics(objectives *all, const objective *o, const iso_metric *m
         iso_metric_sums sums =
             iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
         const char *title = names && names[i] ? names[i] : iso_metric_title(metrics[i]);
-        add_value(all, o->prefix, title, weights != NULL, sums,
-                  (iso_value_rule){.last = iso_metric_type_of(metric)->last});
+        loss_graph_add_value(all, o->prefix, title, weights != NULL, sums,
+                             (iso_value_rule){.last = iso_metric_type_of(metric)->last});
     }
 }
 
@@ -227,8 +227,8 @@ static void add_custom_metrics(objectives *all, const objective *o)
     for (int i = 0; i < ISO_MAX_METRICS && o->options.custom_metrics[i].function; i++) {
         const iso_custom_metric *metric = &o->options.custom_metrics[i];
         iso_tensor *values = metric->function(o->target, o->output);
-        add_value(all, o->prefix, metric->name ? metric->name : "metric", false,
-                  iso_metric_sum_values(values, NULL), (iso_value_rule){.mean = false});
+        loss_graph_add_value(all, o->prefix, metric->name ? metric->name : "metric", false,
+                             iso_metric_sum_values(values, NULL), (iso_value_rule){.mean = false});
     }
 }
 

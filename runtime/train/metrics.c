@@ -46,7 +46,7 @@ const char *iso_metric_spelling(iso_metric metric, const char *name)
     return NULL;
 }
 
-static iso_status unknown(const char *name)
+static iso_status metrics_unknown(const char *name)
 {
     const char *titles[ISO_METRIC_COUNT], *names[2 * ISO_METRIC_COUNT];
     int count = 0;
@@ -73,7 +73,7 @@ iso_status iso_metric_find(const char *name, iso_metric *metric)
             return ISO_OK;
         }
     }
-    return unknown(name);
+    return metrics_unknown(name);
 }
 
 iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction)

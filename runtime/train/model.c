@@ -12,7 +12,7 @@
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
 
-static void check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
+static void model_check_tensor(iso_graph *g, const iso_tensor *tensor, const char *what, bool input)
 {
     if (!tensor)
         iso_graph_fail(g, "a model needs an input and an output; its %s is NULL", what);
@@ -38,7 +38,7 @@ static bool check_count(iso_graph *g, int count, int most, const char *what)
 static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor *const *outputs)
 {
     for (int i = 0; i < model->n_inputs; i++) {
-        check_tensor(model->graph, inputs[i], "input", true);
+        model_check_tensor(model->graph, inputs[i], "input", true);
         for (int k = 0; k < i; k++)
             if (inputs[i] && inputs[i] == inputs[k] && iso_graph_error(model->graph) == ISO_OK)
                 iso_graph_fail(model->graph, "the input '%s' is given twice to a model",
@@ -48,7 +48,7 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
     memcpy(model->parts, model->inputs, sizeof model->inputs);
     model->n_parts = model->n_inputs;
     for (int i = 0; i < model->n_outputs; i++) {
-        check_tensor(model->graph, outputs[i], "output", false);
+        model_check_tensor(model->graph, outputs[i], "output", false);
         model->outputs[i] = outputs[i];
     }
 }
@@ -86,8 +86,8 @@ static iso_model *new_model(iso_graph *g)
     return model;
 }
 
-static void fill(iso_model *model, iso_tensor *const *inputs, int input_count, iso_tensor *const *outputs,
-                 int output_count)
+static void model_fill(iso_model *model, iso_tensor *const *inputs, int input_count,
+                       iso_tensor *const *outputs, int output_count)
 {
     if (!check_count(model->graph, input_count, ISO_MAX_MODEL_INPUTS, "inputs") ||
         !check_count(model->graph, output_count, ISO_MAX_MODEL_OUTPUTS, "outputs"))
@@ -105,7 +105,7 @@ iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int
     if (missing && model->graph)
         iso_null_in(model->graph);
     else if (model->graph && (!g || model->graph == g))
-        fill(model, inputs, input_count, outputs, output_count);
+        model_fill(model, inputs, input_count, outputs, output_count);
     return model;
 }
 
@@ -116,7 +116,7 @@ iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
     if (missing && model->graph)
         iso_null_in(model->graph);
     else if (model->graph && (!g || model->graph == g))
-        fill(model, &x, 1, &y, 1);
+        model_fill(model, &x, 1, &y, 1);
     return model;
 }
 

@@ -98,7 +98,7 @@ static void add_real(const field *f, char kind, double real, iso_text *out)
 }
 
 /* False where the kind does not fit the value. */
-static bool add_value(const field *f, const value *v, iso_text *out)
+static bool path_template_add_value(const field *f, const value *v, iso_text *out)
 {
     if (v->integer && (!f->kind || f->kind == 'd')) {
         if (f->digits >= 0)
@@ -115,7 +115,7 @@ static bool add_value(const field *f, const value *v, iso_text *out)
     return true;
 }
 
-static iso_status unknown(const char *pattern, const field *f, const iso_logs *logs)
+static iso_status path_template_unknown(const char *pattern, const field *f, const iso_logs *logs)
 {
     iso_text names = {0};
     iso_text_add(&names, "epoch, batch");
@@ -140,8 +140,8 @@ static iso_status add_field(const char *pattern, const char **at, int64_t epoch,
             "{val_loss:.4f}",
             pattern, column);
     if (!find_value(&f, epoch, batch, logs, &v))
-        return unknown(pattern, &f, logs);
-    if (!add_value(&f, &v, out))
+        return path_template_unknown(pattern, &f, logs);
+    if (!path_template_add_value(&f, &v, out))
         return iso_error(ISO_INVALID, "file name '%s', column %d: this format does not fit '%s'", pattern,
                          column, f.name);
     return ISO_OK;

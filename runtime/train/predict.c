@@ -48,7 +48,7 @@ static iso_status check_output(const prediction *p, int output)
     return iso_shape_count(&shape, &elements);
 }
 
-static iso_status make_room(prediction *p, int output)
+static iso_status predict_make_room(prediction *p, int output)
 {
     int64_t elements = 0;
     size_t bytes = 0;
@@ -60,7 +60,7 @@ static iso_status make_room(prediction *p, int output)
 }
 
 /* What this rank checks and makes by itself. */
-static iso_status prepare(prediction *p)
+static iso_status predict_prepare(prediction *p)
 {
     iso_status status = p->model->status;
     if (status != ISO_OK)
@@ -79,7 +79,7 @@ static iso_status prepare(prediction *p)
     if (!p->whole && !p->parts)
         return iso_error(ISO_INVALID, "predict: give .outputs, .part or .file, where the outputs are to go");
     for (int i = 0; i < p->model->n_outputs && p->whole; i++)
-        ISO_TRY(make_room(p, i));
+        ISO_TRY(predict_make_room(p, i));
     ISO_TRY(iso_progress_create(p->ctx, &p->progress, .verbose = p->options.verbose));
 done:
     return status;
@@ -125,7 +125,7 @@ static void name_arrays(const prediction *p, iso_rows_array *arrays, char name[]
     }
 }
 
-static iso_status open_file(prediction *p)
+static iso_status predict_open_file(prediction *p)
 {
     iso_rows_array arrays[ISO_MAX_MODEL_OUTPUTS];
     char name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME + 16];
@@ -216,9 +216,9 @@ done:
     return status;
 }
 
-static iso_status run(prediction *p)
+static iso_status predict_run(prediction *p)
 {
-    iso_status status = open_file(p);
+    iso_status status = predict_open_file(p);
     if (status != ISO_OK)
         return status;
     status = run_batches(p);
@@ -236,12 +236,12 @@ iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predi
     prediction p = {
         .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};
     iso_options_copy(&p.options, sizeof p.options, given, size);
-    iso_status status = iso_agree(p.ctx, prepare(&p));
+    iso_status status = iso_agree(p.ctx, predict_prepare(&p));
     if (status == ISO_OK)
         status = agree_options(&p);
     model->busy++;
     if (status == ISO_OK)
-        status = run(&p);
+        status = predict_run(&p);
     model->busy--;
     iso_progress_destroy(p.progress);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)

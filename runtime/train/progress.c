@@ -188,7 +188,7 @@ static void measure(line *l)
         characters(l->steps) + 1 + (l->bar ? l->bar + 1 : 0) + characters(l->time) + characters(l->values);
 }
 
-static void fill(const iso_progress *progress, const iso_logs *logs, int own, bool last, line *l)
+static void progress_fill(const iso_progress *progress, const iso_logs *logs, int own, bool last, line *l)
 {
     double time = progress->clock(), each = seconds_each(progress, time);
     char left[40], step[40];
@@ -221,7 +221,7 @@ static bool drop_value(line *l)
     return last != NULL;
 }
 
-static void cut(char *text, int bytes)
+static void progress_cut(char *text, int bytes)
 {
     if ((int)strlen(text) > bytes)
         text[bytes > 0 ? bytes : 0] = 0;
@@ -242,8 +242,8 @@ static void fit_into(line *l, int columns)
         measure(l);
     while (l->width > room && drop_value(l));
     if (l->width > room) {
-        cut(l->steps, room - 1);
-        cut(l->time, room - 1 - (int)strlen(l->steps));
+        progress_cut(l->steps, room - 1);
+        progress_cut(l->time, room - 1 - (int)strlen(l->steps));
         measure(l);
     }
 }
@@ -269,12 +269,12 @@ static void print_bar(const line *l, const colors *c)
 }
 
 /* "12/938 <bar> 1s 12ms/step - loss: 0.6034" */
-static void draw(iso_progress *progress, const iso_logs *logs, int own, bool last)
+static void progress_draw(iso_progress *progress, const iso_logs *logs, int own, bool last)
 {
     static const colors plain = {"", "", "", ""}, bright = {"\033[1m", "\033[32m", "\033[37m", "\033[0m"};
     const colors *c = progress->colored ? &bright : &plain;
     line l;
-    fill(progress, logs, own, last, &l);
+    progress_fill(progress, logs, own, last, &l);
     if (!progress->bar) {
         printf("%s %s%s\n", l.steps, l.time, l.values);
         return;
@@ -294,7 +294,7 @@ void iso_progress_draw(iso_progress *progress, const iso_logs *logs)
 {
     if (!progress->bar)
         return;
-    draw(progress, logs, progress->n_values ? 0 : logs->count, false);
+    progress_draw(progress, logs, progress->n_values ? 0 : logs->count, false);
     fflush(stdout);
     progress->drawn = progress->clock();
 }
@@ -310,7 +310,7 @@ void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own)
 {
     if (!progress->prints)
         return;
-    draw(progress, logs, progress->n_values ? 0 : own, true);
+    progress_draw(progress, logs, progress->n_values ? 0 : own, true);
     if (progress->bar)
         printf("\n");
     fflush(stdout);

@@ -94,7 +94,7 @@ static void add_output(iso_text *facts, const iso_model *model, int output)
     ISO_OUTPUT_SETTINGS(ADD)
 }
 
-static void describe(const iso_model *model, iso_text *facts)
+static void same_model_describe(const iso_model *model, iso_text *facts)
 {
     iso_text_add(facts, "the seed = %" PRIu64 "\n", iso_graph_seed(model->graph));
     iso_text_add(facts, "the model has %d inputs and %d outputs\n", model->n_inputs, model->n_outputs);
@@ -117,7 +117,7 @@ iso_status iso_model_agree_same(const iso_model *model)
     iso_text facts = {0};
     if (iso_ranks(ctx) == 1)
         return ISO_OK;
-    describe(model, &facts);
+    same_model_describe(model, &facts);
     iso_status status =
         iso_agree(ctx, facts.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare the model") : ISO_OK);
     if (status == ISO_OK)

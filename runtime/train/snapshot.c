@@ -71,7 +71,7 @@ static size_t piece_room(const iso_state_shard *shard)
     return (shard_bytes(shard) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
-static iso_status make_room(iso_snapshot *snapshot, const iso_state_shards *shards)
+static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_shards *shards)
 {
     void *memory = NULL;
     size_t count = (size_t)shards->count, bytes = 0, at = 0;
@@ -120,7 +120,7 @@ iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
         return iso_error(ISO_NO_MEMORY, "no memory for a copy of the weights");
     snapshot->graph = graph;
     ISO_TRY(find_shards(graph, &shards));
-    ISO_TRY(make_room(snapshot, &shards));
+    ISO_TRY(snapshot_make_room(snapshot, &shards));
     copy_out(snapshot, &shards);
     *out = snapshot;
     snapshot = NULL;

@@ -111,7 +111,7 @@ static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
     return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
 }
 
-static iso_status reserve(saving *s, const iso_weight_paths *places, int more)
+static iso_status state_dict_reserve(saving *s, const iso_weight_paths *places, int more)
 {
     size_t count = (size_t)places->n_tensors + (size_t)more;
     s->tensors = iso_new((count + 1) * sizeof *s->tensors);
@@ -127,7 +127,7 @@ static iso_status reserve(saving *s, const iso_weight_paths *places, int more)
     return ISO_OK;
 }
 
-static iso_status append(iso_state_shards *shards, const iso_state_shards *more)
+static iso_status state_dict_append(iso_state_shards *shards, const iso_state_shards *more)
 {
     if (more->count == 0)
         return ISO_OK;
@@ -158,9 +158,9 @@ static iso_status collect(const iso_state_dict *contents, const iso_training *tr
         keep_weights(&s->shards);
     else if (training)
         ISO_TRY(iso_callbacks_shards(training->callbacks, &kept));
-    ISO_TRY(reserve(s, &contents->places, kept.count));
+    ISO_TRY(state_dict_reserve(s, &contents->places, kept.count));
     ISO_TRY(add_callbacks(s, &kept));
-    ISO_TRY(append(&s->shards, &kept));
+    ISO_TRY(state_dict_append(&s->shards, &kept));
     ISO_TRY(iso_state_write(contents->model, contents->weights_only ? NULL : training, &s->state));
 done:
     iso_state_shards_free(&kept);
@@ -203,7 +203,7 @@ static bool has_layers(const iso_saved_file *file)
     return false;
 }
 
-static iso_status check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
+static iso_status state_dict_check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
     char have[160], want[160];
     int found = iso_saved_file_at(file, tensor->place);
@@ -308,7 +308,7 @@ static iso_status check_file(const iso_saved_file *file, const iso_weight_paths 
     for (int i = 0; i < places->n_tensors; i++)
         if (places->tensors[i].path && (optimizer || !iso_path_below_optimizer(places->tensors[i].path)) &&
             !may_lack(file, &places->tensors[i]))
-            ISO_TRY(check_tensor(file, &places->tensors[i]));
+            ISO_TRY(state_dict_check_tensor(file, &places->tensors[i]));
     ISO_TRY(check_all_known(file, places));
 done:
     return status;

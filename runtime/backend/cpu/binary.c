@@ -54,7 +54,7 @@ static int64_t repeats_of(const loops *l)
     return repeats && l->extent[0] < LONG_ROW ? LONG_ROW / l->extent[0] + 1 : 1;
 }
 
-static size_t scratch(const iso_kernel_call *call)
+static size_t binary_scratch(const iso_kernel_call *call)
 {
     loops l = loops_of(call);
     return l.rank > 0 ? (size_t)(repeats_of(&l) * l.extent[0]) * sizeof(float) + 64 : 0;
@@ -98,7 +98,7 @@ static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loo
     }
 }
 
-static void run(const iso_kernel_call *call, iso_cpu_binary kind)
+static void binary_run(const iso_kernel_call *call, iso_cpu_binary kind)
 {
     if (iso_cpu_count(&call->out[0]) == 0)
         return;
@@ -110,7 +110,7 @@ static void run(const iso_kernel_call *call, iso_cpu_binary kind)
         run_rows(call, kind, &l);
 }
 
-static bool fits(const iso_kernel_call *call)
+static bool binary_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
@@ -118,12 +118,12 @@ static bool fits(const iso_kernel_call *call)
 #define BINARY(NAME, KIND)                                                                                   \
     static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
-        run(call, KIND);                                                                                     \
+        binary_run(call, KIND);                                                                              \
     }                                                                                                        \
     const iso_kernel iso_cpu_##NAME = {.op = #NAME,                                                          \
                                        .name = "vector",                                                     \
-                                       .fits = fits,                                                         \
-                                       .scratch = scratch,                                                   \
+                                       .fits = binary_fits,                                                  \
+                                       .scratch = binary_scratch,                                            \
                                        .run = run_##NAME,                                                    \
                                        .in_place = true};
 BINARY(add, ISO_CPU_ADD)

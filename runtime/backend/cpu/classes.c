@@ -13,44 +13,44 @@ typedef struct part {
     const float *x;
 } part;
 
-static part part_of(const iso_array *x)
+static part classes_part_of(const iso_array *x)
 {
     int last = x->rank - 1;
     return (part){iso_cpu_product(x, 0, last), x->dim[last], x->offset[last], x->data};
 }
 
-static bool is_last(const iso_kernel_call *call, int x)
+static bool classes_is_last(const iso_kernel_call *call, int x)
 {
     return ((const iso_class_attrs *)call->attrs)->axis == call->in[x].rank - 1;
 }
 
-static bool fits(const iso_kernel_call *call)
+static bool classes_fits(const iso_kernel_call *call)
 {
-    return iso_cpu_has_type(call, ISO_F32) && is_last(call, X);
+    return iso_cpu_has_type(call, ISO_F32) && classes_is_last(call, X);
 }
 
 static void run_class_max(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[X]);
+    part p = classes_part_of(&call->in[X]);
     iso_cpu_functions()->class_max_f32(p.rows, p.classes, p.x, call->out[0].data);
 }
 
 static void run_class_sum_exp(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[X]);
+    part p = classes_part_of(&call->in[X]);
     iso_cpu_functions()->class_sum_exp_f32(p.rows, p.classes, p.x, call->in[MAX].data, call->out[0].data);
 }
 
 static void run_class_softmax(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[X]);
+    part p = classes_part_of(&call->in[X]);
     iso_cpu_functions()->class_softmax_f32(p.rows, p.classes, p.x, call->in[MAX].data, call->in[SUM].data,
                                            call->out[0].data);
 }
 
 static void run_class_log_softmax(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[X]);
+    part p = classes_part_of(&call->in[X]);
     const float *max = call->in[MAX].data, *sum = call->in[SUM].data;
     float *y = call->out[0].data;
     for (int64_t row = 0; row < p.rows; row++, p.x += p.classes, y += p.classes) {
@@ -64,12 +64,12 @@ static void run_class_log_softmax(const iso_kernel_call *call)
 
 static bool fits_labelled(const iso_kernel_call *call)
 {
-    return call->in[1 + X].dtype == ISO_F32 && is_last(call, 1 + X);
+    return call->in[1 + X].dtype == ISO_F32 && classes_is_last(call, 1 + X);
 }
 
 static void run_class_loss(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[1 + X]);
+    part p = classes_part_of(&call->in[1 + X]);
     const float *t = call->in[0].data, *max = call->in[1 + MAX].data, *sum = call->in[1 + SUM].data;
     float *loss = call->out[0].data;
     for (int64_t row = 0; row < p.rows; row++, p.x += p.classes, t += p.classes) {
@@ -91,7 +91,7 @@ static float *put_softmax(const iso_kernel_call *call, const part *p)
 
 static void run_class_grad(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[1 + X]);
+    part p = classes_part_of(&call->in[1 + X]);
     const float *t = call->in[0].data, *targets = call->in[4].data, *dloss = call->in[5].data;
     float *dx = put_softmax(call, &p);
     for (int64_t row = 0; row < p.rows; row++, dx += p.classes, t += p.classes)
@@ -101,7 +101,7 @@ static void run_class_grad(const iso_kernel_call *call)
 
 static void run_class_sparse_grad(const iso_kernel_call *call)
 {
-    part p = part_of(&call->in[1 + X]);
+    part p = classes_part_of(&call->in[1 + X]);
     int64_t classes = call->in[1 + X].global[call->in[1 + X].rank - 1];
     const float *dloss = call->in[4].data;
     float *dx = put_softmax(call, &p);
@@ -120,10 +120,10 @@ static void run_class_sparse_grad(const iso_kernel_call *call)
     const iso_kernel iso_cpu_##NAME = {                                                                      \
         .op = #NAME, .name = "vector", .fits = FITS, .run = run_##NAME, __VA_ARGS__};
 
-CLASS_KERNEL(class_max, fits, )
-CLASS_KERNEL(class_sum_exp, fits, )
-CLASS_KERNEL(class_softmax, fits, .in_place = true)
-CLASS_KERNEL(class_log_softmax, fits, .in_place = true)
+CLASS_KERNEL(class_max, classes_fits, )
+CLASS_KERNEL(class_sum_exp, classes_fits, )
+CLASS_KERNEL(class_softmax, classes_fits, .in_place = true)
+CLASS_KERNEL(class_log_softmax, classes_fits, .in_place = true)
 CLASS_KERNEL(class_loss, fits_labelled, )
 CLASS_KERNEL(class_grad, fits_labelled, .in_place = true)
 CLASS_KERNEL(class_sparse_grad, fits_labelled, .in_place = true)

@@ -44,7 +44,7 @@ bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
     return true;
 }
 
-static const iso_kernel *find(const char *op, const iso_kernel_call *call)
+static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
@@ -52,7 +52,7 @@ static const iso_kernel *find(const char *op, const iso_kernel_call *call)
     return iso_backend_reference()->find(op, call);
 }
 
-static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void cpu_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     if (dtype == ISO_F32)
         iso_cpu_functions()->sum_f32(n, a, b, out);
@@ -62,7 +62,7 @@ static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *
         iso_backend_reference()->sum(dtype, n, a, b, out);
 }
 
-static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void cpu_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     if (dtype == ISO_F32)
         iso_cpu_functions()->max_f32(n, a, b, out);
@@ -88,7 +88,7 @@ static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
 
 static char description[160];
 
-static void describe(void)
+static void cpu_describe(void)
 {
     char libraries[80];
     iso_onednn_describe(libraries, sizeof libraries);
@@ -100,12 +100,12 @@ const iso_backend *iso_backend_cpu(void)
     static const iso_backend backend = {
         .name = "cpu",
         .description = description,
-        .find = find,
-        .sum = sum,
-        .maximum = maximum,
+        .find = cpu_find,
+        .sum = cpu_sum,
+        .maximum = cpu_maximum,
         .optimizer = optimizer,
     };
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, describe);
+    pthread_once(&once, cpu_describe);
     return &backend;
 }

@@ -12,8 +12,8 @@ typedef struct shape {
     int64_t n, times;
 } shape;
 
-static shape shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
-                      const iso_array *y)
+static shape depthwise_shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                                const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     shape s = {.n = x->dim[0], .d.c = y->dim[3], .times = x->dim[3] ? y->dim[3] / x->dim[3] : 1};
@@ -28,7 +28,7 @@ static shape shape_of(const iso_kernel_call *call, const iso_array *x, const iso
     return s;
 }
 
-static bool fits(const iso_kernel_call *call, const iso_array *kernel, const shape *s)
+static bool depthwise_fits(const iso_kernel_call *call, const iso_array *kernel, const shape *s)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     return iso_cpu_has_type(call, ISO_F32) && geometry->groups > 1 && kernel->dim[2] == 1 &&
@@ -41,7 +41,7 @@ static int64_t pixels_in(const shape *s)
 }
 
 /* An image with every channel repeated; a vector behind its end may be read. */
-static size_t scratch_of(const shape *s)
+static size_t depthwise_scratch_of(const shape *s)
 {
     return s->times > 1 ? (size_t)(pixels_in(s) * s->d.c) * sizeof(float) + 64 : 0;
 }
@@ -65,51 +65,51 @@ static int64_t size_of_y(const shape *s)
 }
 
 /* ---- forward ---- */
-static shape forward(const iso_kernel_call *call)
+static shape depthwise_forward(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->in[0], &call->in[1], &call->out[0]);
+    return depthwise_shape_of(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
-static bool forward_fits(const iso_kernel_call *call)
+static bool depthwise_forward_fits(const iso_kernel_call *call)
 {
-    shape s = forward(call);
-    return fits(call, &call->in[1], &s);
+    shape s = depthwise_forward(call);
+    return depthwise_fits(call, &call->in[1], &s);
 }
 
-static size_t forward_scratch(const iso_kernel_call *call)
+static size_t depthwise_forward_scratch(const iso_kernel_call *call)
 {
-    shape s = forward(call);
-    return scratch_of(&s);
+    shape s = depthwise_forward(call);
+    return depthwise_scratch_of(&s);
 }
 
-static void run_forward(const iso_kernel_call *call)
+static void depthwise_run_forward(const iso_kernel_call *call)
 {
-    shape s = forward(call);
+    shape s = depthwise_forward(call);
     for (int64_t i = 0; i < s.n; i++)
         iso_cpu_functions()->depthwise_f32(&s.d, image(&s, call->in[0].data, i, call->scratch),
                                            call->in[1].data, (float *)call->out[0].data + i * size_of_y(&s));
 }
 
 /* ---- gradient of the input ---- */
-static shape backward_input(const iso_kernel_call *call)
+static shape depthwise_backward_input(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->out[0], &call->in[0], &call->in[1]);
+    return depthwise_shape_of(call, &call->out[0], &call->in[0], &call->in[1]);
 }
 
-static bool input_fits(const iso_kernel_call *call)
+static bool depthwise_input_fits(const iso_kernel_call *call)
 {
-    shape s = backward_input(call);
-    return fits(call, &call->in[0], &s);
+    shape s = depthwise_backward_input(call);
+    return depthwise_fits(call, &call->in[0], &s);
 }
 
-static size_t input_scratch(const iso_kernel_call *call)
+static size_t depthwise_input_scratch(const iso_kernel_call *call)
 {
-    shape s = backward_input(call);
-    return scratch_of(&s);
+    shape s = depthwise_backward_input(call);
+    return depthwise_scratch_of(&s);
 }
 
 /* The sum over a channel's filters. */
-static void join(const shape *s, const float *from, float *dx)
+static void depthwise_join(const shape *s, const float *from, float *dx)
 {
     for (int64_t k = 0; k < pixels_in(s) * (s->d.c / s->times); k++) {
         float sum = 0;
@@ -119,40 +119,40 @@ static void join(const shape *s, const float *from, float *dx)
     }
 }
 
-static void run_input(const iso_kernel_call *call)
+static void depthwise_run_input(const iso_kernel_call *call)
 {
-    shape s = backward_input(call);
+    shape s = depthwise_backward_input(call);
     for (int64_t i = 0; i < s.n; i++) {
         float *dx = (float *)call->out[0].data + i * pixels_in(&s) * (s.d.c / s.times);
         float *each = s.times > 1 ? call->scratch : dx;
         iso_cpu_functions()->depthwise_grad_input_f32(
             &s.d, call->in[0].data, (const float *)call->in[1].data + i * size_of_y(&s), each);
         if (s.times > 1)
-            join(&s, each, dx);
+            depthwise_join(&s, each, dx);
     }
 }
 
 /* ---- gradient of the kernel ---- */
-static shape backward_kernel(const iso_kernel_call *call)
+static shape depthwise_backward_kernel(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->in[0], &call->out[0], &call->in[1]);
+    return depthwise_shape_of(call, &call->in[0], &call->out[0], &call->in[1]);
 }
 
-static bool kernel_fits(const iso_kernel_call *call)
+static bool depthwise_kernel_fits(const iso_kernel_call *call)
 {
-    shape s = backward_kernel(call);
-    return fits(call, &call->out[0], &s);
+    shape s = depthwise_backward_kernel(call);
+    return depthwise_fits(call, &call->out[0], &s);
 }
 
-static size_t kernel_scratch(const iso_kernel_call *call)
+static size_t depthwise_kernel_scratch(const iso_kernel_call *call)
 {
-    shape s = backward_kernel(call);
-    return scratch_of(&s);
+    shape s = depthwise_backward_kernel(call);
+    return depthwise_scratch_of(&s);
 }
 
-static void run_kernel(const iso_kernel_call *call)
+static void depthwise_run_kernel(const iso_kernel_call *call)
 {
-    shape s = backward_kernel(call);
+    shape s = depthwise_backward_kernel(call);
     memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * sizeof(float));
     for (int64_t i = 0; i < s.n; i++)
         iso_cpu_functions()->depthwise_grad_kernel_f32(&s.d, image(&s, call->in[0].data, i, call->scratch),
@@ -162,16 +162,16 @@ static void run_kernel(const iso_kernel_call *call)
 
 const iso_kernel iso_cpu_conv2d_depthwise = {.op = "conv2d",
                                              .name = "depthwise",
-                                             .fits = forward_fits,
-                                             .scratch = forward_scratch,
-                                             .run = run_forward};
+                                             .fits = depthwise_forward_fits,
+                                             .scratch = depthwise_forward_scratch,
+                                             .run = depthwise_run_forward};
 const iso_kernel iso_cpu_conv2d_grad_input_depthwise = {.op = "conv2d_grad_input",
                                                         .name = "depthwise",
-                                                        .fits = input_fits,
-                                                        .scratch = input_scratch,
-                                                        .run = run_input};
+                                                        .fits = depthwise_input_fits,
+                                                        .scratch = depthwise_input_scratch,
+                                                        .run = depthwise_run_input};
 const iso_kernel iso_cpu_conv2d_grad_kernel_depthwise = {.op = "conv2d_grad_kernel",
                                                          .name = "depthwise",
-                                                         .fits = kernel_fits,
-                                                         .scratch = kernel_scratch,
-                                                         .run = run_kernel};
+                                                         .fits = depthwise_kernel_fits,
+                                                         .scratch = depthwise_kernel_scratch,
+                                                         .run = depthwise_run_kernel};

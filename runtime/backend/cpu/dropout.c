@@ -4,7 +4,7 @@
 #include "runtime/base/random.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_kernel_call *call)
+static bool dropout_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
@@ -19,7 +19,7 @@ static int run_begins(const iso_array *x)
 }
 
 /* The global index of local element i. */
-static uint64_t global_index(const iso_array *x, int64_t i)
+static uint64_t dropout_global_index(const iso_array *x, int64_t i)
 {
     uint64_t index = 0, stride = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -30,19 +30,19 @@ static uint64_t global_index(const iso_array *x, int64_t i)
     return index;
 }
 
-static void run(const iso_kernel_call *call)
+static void dropout_run(const iso_kernel_call *call)
 {
     const iso_dropout_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
     const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
-        iso_cpu_functions()->dropout_f32(length, attrs->key, call->info->step, global_index(x, i),
+        iso_cpu_functions()->dropout_f32(length, attrs->key, call->info->step, dropout_global_index(x, i),
                                          attrs->threshold, (float)attrs->scale, (const float *)x->data + i,
                                          (float *)call->out[0].data + i);
 }
 
 const iso_kernel iso_cpu_dropout = {
-    .op = "dropout", .name = "vector", .fits = fits, .run = run, .in_place = true};
+    .op = "dropout", .name = "vector", .fits = dropout_fits, .run = dropout_run, .in_place = true};
 
 /* One run, four numbers at a time. */
 static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t first, int64_t length,
@@ -57,14 +57,17 @@ static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t firs
     }
 }
 
-static void run_noise(const iso_kernel_call *call)
+static void dropout_run_noise(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
-        add_noise(call->attrs, call->info->step, global_index(x, i), length, (const float *)x->data + i,
-                  (float *)call->out[0].data + i);
+        add_noise(call->attrs, call->info->step, dropout_global_index(x, i), length,
+                  (const float *)x->data + i, (float *)call->out[0].data + i);
 }
 
-const iso_kernel iso_cpu_gaussian_noise = {
-    .op = "gaussian_noise", .name = "blocks", .fits = fits, .run = run_noise, .in_place = true};
+const iso_kernel iso_cpu_gaussian_noise = {.op = "gaussian_noise",
+                                           .name = "blocks",
+                                           .fits = dropout_fits,
+                                           .run = dropout_run_noise,
+                                           .in_place = true};

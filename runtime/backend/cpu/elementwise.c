@@ -37,16 +37,16 @@ static bool single_fits(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static void run_affine(const iso_kernel_call *call)
+static void elementwise_run_affine(const iso_kernel_call *call)
 {
     const iso_affine_attrs *attrs = call->attrs;
     iso_cpu_functions()->affine_f32(iso_cpu_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
                                     call->in[0].data, call->out[0].data);
 }
 const iso_kernel iso_cpu_affine = {
-    .op = "affine", .name = "vector", .fits = single_fits, .run = run_affine, .in_place = true};
+    .op = "affine", .name = "vector", .fits = single_fits, .run = elementwise_run_affine, .in_place = true};
 
-static void run_scale_by_count(const iso_kernel_call *call)
+static void elementwise_run_scale_by_count(const iso_kernel_call *call)
 {
     const iso_count_attrs *attrs = call->attrs;
     double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1.0);
@@ -57,5 +57,5 @@ static void run_scale_by_count(const iso_kernel_call *call)
 const iso_kernel iso_cpu_scale_by_count = {.op = "scale_by_count",
                                            .name = "vector",
                                            .fits = single_fits,
-                                           .run = run_scale_by_count,
+                                           .run = elementwise_run_scale_by_count,
                                            .in_place = true};

@@ -19,8 +19,8 @@ typedef struct shape {
     int64_t places, columns; /* of the matrix of windows */
 } shape;
 
-static shape shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
-                      const iso_array *y)
+static shape im2col_shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                             const iso_array *y)
 {
     shape s = {.geometry = &((const iso_conv_attrs *)call->attrs)->geometry, .dtype = x->dtype};
     s.size = iso_dtype_size(x->dtype);
@@ -51,12 +51,12 @@ static size_t room(const shape *s, int64_t count)
     return ((size_t)count * s->size + 127) / 64 * 64; /* with a vector behind it that may be read */
 }
 
-static size_t scratch_of(const shape *s)
+static size_t im2col_scratch_of(const shape *s)
 {
     return room(s, s->places * s->columns) + 2 * room(s, s->columns * s->f) + room(s, s->places * s->f);
 }
 
-static parts parts_of(const iso_kernel_call *call, const shape *s)
+static parts im2col_parts_of(const iso_kernel_call *call, const shape *s)
 {
     parts p = {.windows = call->scratch};
     p.kernel = p.windows + room(s, s->places * s->columns);
@@ -100,7 +100,7 @@ static void skip_run(const shape *s, char *window, char *x)
     (void)s, (void)window, (void)x;
 }
 
-static void add(const shape *s, int64_t count, const void *a, void *to)
+static void im2col_add(const shape *s, int64_t count, const void *a, void *to)
 {
     if (s->dtype == ISO_F32)
         iso_cpu_functions()->sum_f32(count, to, a, to);
@@ -110,20 +110,20 @@ static void add(const shape *s, int64_t count, const void *a, void *to)
 
 static void add_run(const shape *s, char *window, char *x)
 {
-    add(s, s->c, window, x);
+    im2col_add(s, s->c, window, x);
 }
 
 /* ---- groups: the part of one among rows that hold all, and back ---- */
-static void take(const shape *s, int64_t rows, int64_t part, int64_t whole, int64_t group, const char *from,
-                 char *to)
+static void im2col_take(const shape *s, int64_t rows, int64_t part, int64_t whole, int64_t group,
+                        const char *from, char *to)
 {
     for (int64_t i = 0; i < rows; i++)
         memcpy(to + (size_t)(i * part) * s->size, from + (size_t)(i * whole + group * part) * s->size,
                (size_t)part * s->size);
 }
 
-static void give(const shape *s, int64_t rows, int64_t part, int64_t whole, int64_t group, const char *from,
-                 char *to)
+static void im2col_give(const shape *s, int64_t rows, int64_t part, int64_t whole, int64_t group,
+                        const char *from, char *to)
 {
     for (int64_t i = 0; i < rows; i++)
         memcpy(to + (size_t)(i * whole + group * part) * s->size, from + (size_t)(i * part) * s->size,
@@ -142,7 +142,7 @@ static void multiply(const shape *s, int64_t m, int64_t n, int64_t k, bool trans
         iso_openblas_dgemm(&(iso_product){m, n, k, transpose_a, false}, a, b, c);
 }
 
-static bool fits(const iso_kernel_call *call, const shape *s)
+static bool im2col_fits(const iso_kernel_call *call, const shape *s)
 {
     if (iso_cpu_has_type(call, ISO_F32))
         return true;
@@ -152,31 +152,31 @@ static bool fits(const iso_kernel_call *call, const shape *s)
 }
 
 /* ---- forward: y = windows kernel ---- */
-static shape forward(const iso_kernel_call *call)
+static shape im2col_forward(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->in[0], &call->in[1], &call->out[0]);
+    return im2col_shape_of(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
-static void run_forward(const iso_kernel_call *call)
+static void im2col_run_forward(const iso_kernel_call *call)
 {
-    shape s = forward(call);
-    parts p = parts_of(call, &s);
+    shape s = im2col_forward(call);
+    parts p = im2col_parts_of(call, &s);
     for (int64_t group = 0; group < s.groups; group++) {
-        take(&s, s.columns, s.f, s.all_f, group, call->in[1].data, p.kernel);
+        im2col_take(&s, s.columns, s.f, s.all_f, group, call->in[1].data, p.kernel);
         for (int64_t i = 0; i < s.n; i++) {
             char *image = (char *)call->in[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size;
             for_runs(&s, p.windows, image, group, copy_run, clear_run);
             multiply(&s, s.places, s.f, s.columns, false, p.windows, p.kernel, p.y);
-            give(&s, s.places, s.f, s.all_f, group, p.y,
-                 (char *)call->out[0].data + (size_t)(i * s.places * s.all_f) * s.size);
+            im2col_give(&s, s.places, s.f, s.all_f, group, p.y,
+                        (char *)call->out[0].data + (size_t)(i * s.places * s.all_f) * s.size);
         }
     }
 }
 
 /* ---- gradient of the input: windows = dy kernel^T, added up where they came from ---- */
-static shape backward_input(const iso_kernel_call *call)
+static shape im2col_backward_input(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->out[0], &call->in[0], &call->in[1]);
+    return im2col_shape_of(call, &call->out[0], &call->in[0], &call->in[1]);
 }
 
 static void turn(const shape *s, const char *from, char *to)
@@ -187,17 +187,17 @@ static void turn(const shape *s, const char *from, char *to)
                    s->size);
 }
 
-static void run_input(const iso_kernel_call *call)
+static void im2col_run_input(const iso_kernel_call *call)
 {
-    shape s = backward_input(call);
-    parts p = parts_of(call, &s);
+    shape s = im2col_backward_input(call);
+    parts p = im2col_parts_of(call, &s);
     memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * s.size);
     for (int64_t group = 0; group < s.groups; group++) {
-        take(&s, s.columns, s.f, s.all_f, group, call->in[0].data, p.sums);
+        im2col_take(&s, s.columns, s.f, s.all_f, group, call->in[0].data, p.sums);
         turn(&s, p.sums, p.kernel);
         for (int64_t i = 0; i < s.n; i++) {
-            take(&s, s.places, s.f, s.all_f, group,
-                 (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
+            im2col_take(&s, s.places, s.f, s.all_f, group,
+                        (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
             multiply(&s, s.places, s.columns, s.f, false, p.y, p.kernel, p.windows);
             for_runs(&s, p.windows,
                      (char *)call->out[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size, group,
@@ -207,26 +207,26 @@ static void run_input(const iso_kernel_call *call)
 }
 
 /* ---- gradient of the kernel: windows^T dy, summed over images ---- */
-static shape backward_kernel(const iso_kernel_call *call)
+static shape im2col_backward_kernel(const iso_kernel_call *call)
 {
-    return shape_of(call, &call->in[0], &call->out[0], &call->in[1]);
+    return im2col_shape_of(call, &call->in[0], &call->out[0], &call->in[1]);
 }
 
-static void run_kernel(const iso_kernel_call *call)
+static void im2col_run_kernel(const iso_kernel_call *call)
 {
-    shape s = backward_kernel(call);
-    parts p = parts_of(call, &s);
+    shape s = im2col_backward_kernel(call);
+    parts p = im2col_parts_of(call, &s);
     for (int64_t group = 0; group < s.groups; group++) {
         memset(p.sums, 0, (size_t)(s.columns * s.f) * s.size);
         for (int64_t i = 0; i < s.n; i++) {
             char *image = (char *)call->in[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size;
             for_runs(&s, p.windows, image, group, copy_run, clear_run);
-            take(&s, s.places, s.f, s.all_f, group,
-                 (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
+            im2col_take(&s, s.places, s.f, s.all_f, group,
+                        (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
             multiply(&s, s.columns, s.f, s.places, true, p.windows, p.y, p.kernel);
-            add(&s, s.columns * s.f, p.kernel, p.sums);
+            im2col_add(&s, s.columns * s.f, p.kernel, p.sums);
         }
-        give(&s, s.columns, s.f, s.all_f, group, p.sums, call->out[0].data);
+        im2col_give(&s, s.columns, s.f, s.all_f, group, p.sums, call->out[0].data);
     }
 }
 
@@ -234,15 +234,15 @@ static void run_kernel(const iso_kernel_call *call)
     static bool fits_##OP(const iso_kernel_call *call)                                                       \
     {                                                                                                        \
         shape s = SHAPE(call);                                                                               \
-        return fits(call, &s);                                                                               \
+        return im2col_fits(call, &s);                                                                        \
     }                                                                                                        \
     static size_t scratch_##OP(const iso_kernel_call *call)                                                  \
     {                                                                                                        \
         shape s = SHAPE(call);                                                                               \
-        return scratch_of(&s);                                                                               \
+        return im2col_scratch_of(&s);                                                                        \
     }                                                                                                        \
     const iso_kernel iso_cpu_##OP##_im2col = {                                                               \
         .op = #OP, .name = "im2col", .fits = fits_##OP, .scratch = scratch_##OP, .run = RUN};
-IM2COL(conv2d, forward, run_forward)
-IM2COL(conv2d_grad_input, backward_input, run_input)
-IM2COL(conv2d_grad_kernel, backward_kernel, run_kernel)
+IM2COL(conv2d, im2col_forward, im2col_run_forward)
+IM2COL(conv2d_grad_input, im2col_backward_input, im2col_run_input)
+IM2COL(conv2d_grad_kernel, im2col_backward_kernel, im2col_run_kernel)

@@ -3,62 +3,66 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_kernel_call *call)
+static bool layer_norm_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static int64_t channels_of(const iso_array *x)
+static int64_t layer_norm_channels_of(const iso_array *x)
 {
     return x->dim[x->rank - 1];
 }
 
-static int64_t rows_of(const iso_array *x)
+static int64_t layer_norm_rows_of(const iso_array *x)
 {
-    return channels_of(x) ? iso_cpu_product(x, 0, x->rank - 1) : 0;
+    return layer_norm_channels_of(x) ? iso_cpu_product(x, 0, x->rank - 1) : 0;
 }
 
-static void run(const iso_kernel_call *call)
+static void layer_norm_run(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
     const float *gamma = attrs->has_gamma ? call->in[1].data : NULL;
     const float *beta = attrs->has_beta ? call->in[attrs->has_gamma ? 2 : 1].data : NULL;
-    iso_cpu_functions()->layer_norm_f32(rows_of(x), channels_of(x), x->data, gamma, beta,
-                                        (float)attrs->epsilon, call->out[0].data);
+    iso_cpu_functions()->layer_norm_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, gamma,
+                                        beta, (float)attrs->epsilon, call->out[0].data);
 }
 
-static void run_gradient(const iso_kernel_call *call)
+static void layer_norm_run_gradient(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
-    iso_cpu_functions()->layer_norm_grad_f32(rows_of(x), channels_of(x), x->data, call->in[1].data,
-                                             attrs->has_gamma ? call->in[2].data : NULL,
+    iso_cpu_functions()->layer_norm_grad_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data,
+                                             call->in[1].data, attrs->has_gamma ? call->in[2].data : NULL,
                                              (float)attrs->epsilon, call->out[0].data);
 }
 
 /* Two rows of doubles, two of floats. */
-static size_t sums_scratch(const iso_kernel_call *call)
+static size_t layer_norm_sums_scratch(const iso_kernel_call *call)
 {
-    return (size_t)channels_of(&call->in[0]) * 2 * (sizeof(double) + sizeof(float)) + 64;
+    return (size_t)layer_norm_channels_of(&call->in[0]) * 2 * (sizeof(double) + sizeof(float)) + 64;
 }
 
-static void run_sums(const iso_kernel_call *call)
+static void layer_norm_run_sums(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
-    const int64_t c = channels_of(x);
+    const int64_t c = layer_norm_channels_of(x);
     double *dgamma = call->scratch, *dbeta = dgamma + c;
-    iso_cpu_functions()->layer_norm_sums_f32(rows_of(x), c, x->data, call->in[1].data, (float)attrs->epsilon,
-                                             dgamma, dbeta, (float *)(dbeta + c));
+    iso_cpu_functions()->layer_norm_sums_f32(layer_norm_rows_of(x), c, x->data, call->in[1].data,
+                                             (float)attrs->epsilon, dgamma, dbeta, (float *)(dbeta + c));
     for (int64_t i = 0; i < c; i++) {
         ((float *)call->out[0].data)[i] = (float)dgamma[i];
         ((float *)call->out[1].data)[i] = (float)dbeta[i];
     }
 }
 
-const iso_kernel iso_cpu_layer_norm = {.op = "layer_norm", .name = "vector", .fits = fits, .run = run};
+const iso_kernel iso_cpu_layer_norm = {
+    .op = "layer_norm", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run};
 const iso_kernel iso_cpu_layer_norm_grad = {
-    .op = "layer_norm_grad", .name = "vector", .fits = fits, .run = run_gradient};
-const iso_kernel iso_cpu_layer_norm_grad_sums = {
-    .op = "layer_norm_grad_sums", .name = "vector", .fits = fits, .scratch = sums_scratch, .run = run_sums};
+    .op = "layer_norm_grad", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run_gradient};
+const iso_kernel iso_cpu_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
+                                                 .name = "vector",
+                                                 .fits = layer_norm_fits,
+                                                 .scratch = layer_norm_sums_scratch,
+                                                 .run = layer_norm_run_sums};

@@ -15,7 +15,7 @@ typedef struct part {
     const iso_layer_norm_attrs *attrs;
 } part;
 
-static part part_of(const iso_kernel_call *call)
+static part layer_parts_part_of(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     int last = x->rank - 1;
@@ -23,21 +23,21 @@ static part part_of(const iso_kernel_call *call)
 }
 
 /* A row's, from its sum and sum of squares: inputs `at` and the one behind. */
-static iso_row_moments moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
+static iso_row_moments layer_parts_moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
 {
     const double *sum = call->in[at].data, *squares = call->in[at + 1].data;
     double mean = sum[row] / p->count, variance = fmax(0, squares[row] / p->count - mean * mean);
     return (iso_row_moments){(float)mean, (float)(1 / sqrt(variance + p->attrs->epsilon))};
 }
 
-static bool fits(const iso_kernel_call *call)
+static bool layer_parts_fits(const iso_kernel_call *call)
 {
     return call->in[0].dtype == ISO_F32;
 }
 
 static void run_layer_moments(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = layer_parts_part_of(call);
     double *sum = call->out[0].data, *squares = call->out[1].data;
     for (int64_t row = 0; row < p.rows; row++)
         iso_cpu_functions()->layer_moments_f32(p.channels, p.x + row * p.channels, &sum[row], &squares[row]);
@@ -45,23 +45,23 @@ static void run_layer_moments(const iso_kernel_call *call)
 
 static void run_layer_scale(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = layer_parts_part_of(call);
     const float *gamma = p.attrs->has_gamma ? call->in[3].data : NULL;
     const float *beta = p.attrs->has_beta ? call->in[p.attrs->has_gamma ? 4 : 3].data : NULL;
     float *y = call->out[0].data;
     for (int64_t row = 0, i = 0; row < p.rows; row++, i += p.channels) {
-        iso_row_moments m = moments_of(call, &p, 1, row);
+        iso_row_moments m = layer_parts_moments_of(call, &p, 1, row);
         iso_cpu_functions()->layer_scale_f32(p.channels, p.x + i, &m, gamma, beta, y + i);
     }
 }
 
 static void run_layer_grad_sums(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = layer_parts_part_of(call);
     const float *dy = call->in[1].data, *gamma = p.attrs->has_gamma ? call->in[4].data : NULL;
     double *sum = call->out[0].data, *products = call->out[1].data;
     for (int64_t row = 0, i = 0; row < p.rows; row++, i += p.channels) {
-        iso_row_moments m = moments_of(call, &p, 2, row);
+        iso_row_moments m = layer_parts_moments_of(call, &p, 2, row);
         iso_cpu_functions()->layer_grad_sums_f32(p.channels, p.x + i, dy + i, &m, gamma, &sum[row],
                                                  &products[row]);
     }
@@ -69,12 +69,12 @@ static void run_layer_grad_sums(const iso_kernel_call *call)
 
 static void run_layer_grad(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = layer_parts_part_of(call);
     const float *dy = call->in[1].data, *gamma = p.attrs->has_gamma ? call->in[6].data : NULL;
     const double *sum = call->in[4].data, *products = call->in[5].data;
     float *dx = call->out[0].data;
     for (int64_t row = 0, i = 0; row < p.rows; row++, i += p.channels) {
-        iso_row_moments m = moments_of(call, &p, 2, row);
+        iso_row_moments m = layer_parts_moments_of(call, &p, 2, row);
         iso_cpu_functions()->layer_grad_f32(p.channels, p.x + i, dy + i, &m, gamma,
                                             (float)(sum[row] / p.count), (float)(products[row] / p.count),
                                             dx + i);
@@ -82,14 +82,14 @@ static void run_layer_grad(const iso_kernel_call *call)
 }
 
 /* Two rows of doubles, two of floats. */
-static size_t weight_sums_scratch(const iso_kernel_call *call)
+static size_t layer_parts_weight_sums_scratch(const iso_kernel_call *call)
 {
     return (size_t)call->in[0].dim[call->in[0].rank - 1] * 2 * (sizeof(double) + sizeof(float)) + 64;
 }
 
 static void run_layer_weight_sums(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = layer_parts_part_of(call);
     const float *dy = call->in[1].data;
     double *sums = call->scratch;
     float *block = (float *)(sums + 2 * p.channels);
@@ -97,7 +97,7 @@ static void run_layer_weight_sums(const iso_kernel_call *call)
     for (int64_t begin = 0; begin < p.rows; begin += BLOCK) {
         memset(block, 0, 2 * (size_t)p.channels * sizeof *block);
         for (int64_t row = begin; row < p.rows && row < begin + BLOCK; row++) {
-            iso_row_moments m = moments_of(call, &p, 2, row);
+            iso_row_moments m = layer_parts_moments_of(call, &p, 2, row);
             iso_cpu_functions()->layer_weight_sums_f32(p.channels, p.x + row * p.channels,
                                                        dy + row * p.channels, &m, block, block + p.channels);
         }
@@ -112,10 +112,10 @@ static void run_layer_weight_sums(const iso_kernel_call *call)
 
 #define PART_KERNEL(NAME, ...)                                                                               \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = fits, .run = run_##NAME, __VA_ARGS__};
+        .op = #NAME, .name = "vector", .fits = layer_parts_fits, .run = run_##NAME, __VA_ARGS__};
 
 PART_KERNEL(layer_moments, )
 PART_KERNEL(layer_scale, .in_place = true)
 PART_KERNEL(layer_grad_sums, )
 PART_KERNEL(layer_grad, .in_place = true)
-PART_KERNEL(layer_weight_sums, .scratch = weight_sums_scratch)
+PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch)

@@ -56,7 +56,7 @@ static bool onednn_fits(const iso_kernel_call *call)
     return ISO_WITH_DNNL && goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void empty(const iso_kernel_call *call)
+static void matmul_empty(const iso_kernel_call *call)
 {
     memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
@@ -106,7 +106,7 @@ static void run_tiles(const iso_kernel_call *call)
     layout l = layout_of(call);
     const iso_product *p = &l.product;
     if (p->k == 0)
-        empty(call);
+        matmul_empty(call);
     for (int64_t i = 0; i < l.count && p->k > 0; i++) {
         const float *a = (const float *)call->in[0].data + i * p->m * p->k;
         const float *b = (const float *)call->in[1].data + i * p->k * p->n;
@@ -218,7 +218,7 @@ static void run_double(const iso_kernel_call *call)
     layout l = layout_of(call);
     const iso_product *p = &l.product;
     if (p->k == 0 || p->m == 0 || p->n == 0) {
-        empty(call);
+        matmul_empty(call);
         return;
     }
     for (int64_t i = 0; i < l.count; i++)

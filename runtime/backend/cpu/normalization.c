@@ -6,12 +6,12 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/graph/ops/network.h"
 
-static int64_t channels_of(const iso_array *x)
+static int64_t normalization_channels_of(const iso_array *x)
 {
     return x->dim[x->rank - 1];
 }
 
-static int64_t rows_of(const iso_array *x)
+static int64_t normalization_rows_of(const iso_array *x)
 {
     return iso_cpu_product(x, 0, x->rank - 1);
 }
@@ -22,17 +22,18 @@ static double value(const iso_array *x, int64_t i)
     return x->dtype == ISO_F32 ? (double)((const float *)x->data)[i] : ((const double *)x->data)[i];
 }
 
-static bool fits(const iso_kernel_call *call)
+static bool normalization_fits(const iso_kernel_call *call)
 {
-    return call->in[0].dtype == ISO_F32 && channels_of(&call->in[0]) > 0;
+    return call->in[0].dtype == ISO_F32 && normalization_channels_of(&call->in[0]) > 0;
 }
 
 /* Room for the lanes of two sums and for six patterns of floats behind them. */
 enum { PATTERNS = 6 };
 
-static size_t scratch(const iso_kernel_call *call)
+static size_t normalization_scratch(const iso_kernel_call *call)
 {
-    return (size_t)iso_pattern(channels_of(&call->in[0])) * (2 * sizeof(double) + PATTERNS * sizeof(float)) +
+    return (size_t)iso_pattern(normalization_channels_of(&call->in[0])) *
+               (2 * sizeof(double) + PATTERNS * sizeof(float)) +
            64;
 }
 
@@ -42,20 +43,20 @@ static float *pattern_at(const iso_kernel_call *call, int64_t pattern, int index
 }
 
 /* Repeats the first c floats up to the pattern's length. */
-static void repeat(float *first, int64_t c, int64_t pattern)
+static void normalization_repeat(float *first, int64_t c, int64_t pattern)
 {
     for (int64_t i = c; i < pattern; i++)
         first[i] = first[i - c];
 }
 
-static void run_moments(const iso_kernel_call *call)
+static void normalization_run_moments(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
-    iso_cpu_functions()->channel_moments(rows_of(x), channels_of(x), x->data, call->out[0].data,
-                                         call->out[1].data, call->scratch);
+    iso_cpu_functions()->channel_moments(normalization_rows_of(x), normalization_channels_of(x), x->data,
+                                         call->out[0].data, call->out[1].data, call->scratch);
 }
 
-static double rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
+static double normalization_rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
 {
     return 1 / sqrt(value(variance, i) + attrs->epsilon);
 }
@@ -68,29 +69,29 @@ static iso_channels make_channels(const iso_kernel_call *call, const iso_array *
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
-    const int64_t c = channels_of(call->in), pattern = iso_pattern(c);
+    const int64_t c = normalization_channels_of(call->in), pattern = iso_pattern(c);
     float *mean = pattern_at(call, pattern, 0), *scale = pattern_at(call, pattern, 1),
           *shift = pattern_at(call, pattern, 2);
     for (int64_t i = 0; i < c; i++) {
         double exact = value(means, i);
-        double factor = rstd_of(variance, i, attrs) * (attrs->has_gamma ? value(gamma, i) : 1);
+        double factor = normalization_rstd_of(variance, i, attrs) * (attrs->has_gamma ? value(gamma, i) : 1);
         mean[i] = (float)exact;
         scale[i] = (float)factor;
         shift[i] = (float)((attrs->has_beta ? value(beta, i) : 0) - (exact - mean[i]) * factor);
     }
-    repeat(mean, c, pattern);
-    repeat(scale, c, pattern);
-    repeat(shift, c, pattern);
+    normalization_repeat(mean, c, pattern);
+    normalization_repeat(scale, c, pattern);
+    normalization_repeat(shift, c, pattern);
     return (iso_channels){mean, scale, shift};
 }
 
 static iso_channels make_means(const iso_kernel_call *call, const iso_array *means)
 {
-    const int64_t c = channels_of(call->in), pattern = iso_pattern(c);
+    const int64_t c = normalization_channels_of(call->in), pattern = iso_pattern(c);
     float *mean = pattern_at(call, pattern, 0);
     for (int64_t i = 0; i < c; i++)
         mean[i] = (float)value(means, i);
-    repeat(mean, c, pattern);
+    normalization_repeat(mean, c, pattern);
     return (iso_channels){.mean = mean};
 }
 
@@ -99,66 +100,74 @@ static void run_norm(const iso_kernel_call *call)
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
     iso_channels channels = make_channels(call, &in[1], &in[2], 3);
-    iso_cpu_functions()->channel_affine(iso_cpu_count(in), iso_pattern(channels_of(in)), in->data, &channels,
-                                        attrs->activation == ISO_FUSED_RELU, call->out[0].data);
+    iso_cpu_functions()->channel_affine(iso_cpu_count(in), iso_pattern(normalization_channels_of(in)),
+                                        in->data, &channels, attrs->activation == ISO_FUSED_RELU,
+                                        call->out[0].data);
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
-static void run_sums(const iso_kernel_call *call)
+static void normalization_run_sums(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *means = &call->in[2], *variance = &call->in[3];
-    const int64_t c = channels_of(x);
+    const int64_t c = normalization_channels_of(x);
     iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, means, variance, 4)
                                                                 : make_means(call, means);
     double *sums = call->out[0].data, *products = call->out[1].data;
-    iso_cpu_functions()->channel_slopes(rows_of(x), c, x->data, call->in[1].data, &channels, sums, products,
-                                        call->scratch);
+    iso_cpu_functions()->channel_slopes(normalization_rows_of(x), c, x->data, call->in[1].data, &channels,
+                                        sums, products, call->scratch);
     for (int64_t i = 0; i < c; i++) {
         double rounding = value(means, i) - channels.mean[i];
-        products[i] = (products[i] - rounding * sums[i]) * rstd_of(variance, i, attrs);
+        products[i] = (products[i] - rounding * sums[i]) * normalization_rstd_of(variance, i, attrs);
     }
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
-static void run_gradient(const iso_kernel_call *call)
+static void normalization_run_gradient(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
-    const int64_t c = channels_of(in), pattern = iso_pattern(c);
+    const int64_t c = normalization_channels_of(in), pattern = iso_pattern(c);
     const double count = iso_moments_count(&attrs->moments, call->info->rows);
     iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, &in[2], &in[3], 6)
                                                                 : make_means(call, &in[2]);
     float *scale = pattern_at(call, pattern, 3), *slope = pattern_at(call, pattern, 4),
           *shift = pattern_at(call, pattern, 5);
     for (int64_t i = 0; i < c; i++) {
-        double rstd = rstd_of(&in[3], i, attrs), factor = rstd * (attrs->has_gamma ? value(&in[6], i) : 1);
+        double rstd = normalization_rstd_of(&in[3], i, attrs),
+               factor = rstd * (attrs->has_gamma ? value(&in[6], i) : 1);
         double by_xhat = factor * rstd * value(&in[5], i) / count;
         scale[i] = (float)factor;
         slope[i] = (float)-by_xhat;
         shift[i] =
             (float)(by_xhat * (value(&in[2], i) - channels.mean[i]) - factor * value(&in[4], i) / count);
     }
-    repeat(scale, c, pattern);
-    repeat(slope, c, pattern);
-    repeat(shift, c, pattern);
+    normalization_repeat(scale, c, pattern);
+    normalization_repeat(slope, c, pattern);
+    normalization_repeat(shift, c, pattern);
     iso_cpu_functions()->channel_gradient(iso_cpu_count(in), pattern, in->data, in[1].data, &channels,
                                           &(iso_gradient_channels){scale, slope, shift}, call->out[0].data);
 }
 
-const iso_kernel iso_cpu_batch_moments = {
-    .op = "batch_moments", .name = "vector", .fits = fits, .scratch = scratch, .run = run_moments};
+const iso_kernel iso_cpu_batch_moments = {.op = "batch_moments",
+                                          .name = "vector",
+                                          .fits = normalization_fits,
+                                          .scratch = normalization_scratch,
+                                          .run = normalization_run_moments};
 const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .name = "vector",
-                                       .fits = fits,
-                                       .scratch = scratch,
+                                       .fits = normalization_fits,
+                                       .scratch = normalization_scratch,
                                        .run = run_norm,
                                        .in_place = true};
-const iso_kernel iso_cpu_batch_norm_grad_sums = {
-    .op = "batch_norm_grad_sums", .name = "vector", .fits = fits, .scratch = scratch, .run = run_sums};
+const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
+                                                 .name = "vector",
+                                                 .fits = normalization_fits,
+                                                 .scratch = normalization_scratch,
+                                                 .run = normalization_run_sums};
 const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .name = "vector",
-                                            .fits = fits,
-                                            .scratch = scratch,
-                                            .run = run_gradient,
+                                            .fits = normalization_fits,
+                                            .scratch = normalization_scratch,
+                                            .run = normalization_run_gradient,
                                             .in_place = true};

@@ -26,13 +26,13 @@ static struct {
     bool complete;
 } blas = {.once = PTHREAD_ONCE_INIT};
 
-static void find(void *library, const char *name, void *function)
+static void openblas_find(void *library, const char *name, void *function)
 {
     void *address = dlsym(library, name);
     memcpy(function, &address, sizeof address);
 }
 
-static void load(void)
+static void openblas_load(void)
 {
     static const char *const cores[] = {
         [ISO_ISA_BASE] = "NEHALEM", [ISO_ISA_AVX2] = "HASWELL", [ISO_ISA_AVX512] = "SKYLAKEX"};
@@ -46,11 +46,11 @@ static void load(void)
         unsetenv("OPENBLAS_NUM_THREADS");
     if (!library)
         return;
-    find(library, "cblas_sgemm", &blas.sgemm);
-    find(library, "cblas_dgemm", &blas.dgemm);
-    find(library, "openblas_set_num_threads", &blas.set_threads);
-    find(library, "openblas_get_config", &blas.config);
-    find(library, "openblas_get_corename", &blas.core);
+    openblas_find(library, "cblas_sgemm", &blas.sgemm);
+    openblas_find(library, "cblas_dgemm", &blas.dgemm);
+    openblas_find(library, "openblas_set_num_threads", &blas.set_threads);
+    openblas_find(library, "openblas_get_config", &blas.config);
+    openblas_find(library, "openblas_get_corename", &blas.core);
     blas.complete = blas.sgemm && blas.dgemm && blas.set_threads && blas.config && blas.core;
     if (blas.complete)
         blas.set_threads(1);
@@ -58,7 +58,7 @@ static void load(void)
 
 static bool is_loaded(void)
 {
-    pthread_once(&blas.once, load);
+    pthread_once(&blas.once, openblas_load);
     return blas.complete;
 }
 

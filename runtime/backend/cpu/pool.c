@@ -4,7 +4,7 @@
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
-static bool fits(const iso_kernel_call *call)
+static bool pool_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
@@ -23,35 +23,36 @@ static iso_pool2d pool_of(const iso_kernel_call *call, const iso_array *x, const
     return pool;
 }
 
-static void run_max(const iso_kernel_call *call)
+static void pool_run_max(const iso_kernel_call *call)
 {
     iso_pool2d pool = pool_of(call, &call->in[0], &call->out[0]);
     iso_cpu_functions()->max_pool_f32(&pool, call->in[0].data, call->out[0].data);
 }
 
-static void run_max_gradient(const iso_kernel_call *call)
+static void pool_run_max_gradient(const iso_kernel_call *call)
 {
     iso_pool2d pool = pool_of(call, &call->in[0], &call->in[1]);
     iso_cpu_functions()->max_pool_grad_f32(&pool, call->in[0].data, call->in[1].data, call->in[2].data,
                                            call->out[0].data);
 }
 
-static void run_average(const iso_kernel_call *call)
+static void pool_run_average(const iso_kernel_call *call)
 {
     iso_pool2d pool = pool_of(call, &call->in[0], &call->out[0]);
     iso_cpu_functions()->average_pool_f32(&pool, call->in[0].data, call->out[0].data);
 }
 
-static void run_average_gradient(const iso_kernel_call *call)
+static void pool_run_average_gradient(const iso_kernel_call *call)
 {
     iso_pool2d pool = pool_of(call, &call->out[0], &call->in[0]);
     iso_cpu_functions()->average_pool_grad_f32(&pool, call->in[0].data, call->out[0].data);
 }
 
-const iso_kernel iso_cpu_max_pool2d = {.op = "max_pool2d", .name = "vector", .fits = fits, .run = run_max};
+const iso_kernel iso_cpu_max_pool2d = {
+    .op = "max_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_max};
 const iso_kernel iso_cpu_max_pool2d_grad = {
-    .op = "max_pool2d_grad", .name = "vector", .fits = fits, .run = run_max_gradient};
+    .op = "max_pool2d_grad", .name = "vector", .fits = pool_fits, .run = pool_run_max_gradient};
 const iso_kernel iso_cpu_average_pool2d = {
-    .op = "average_pool2d", .name = "vector", .fits = fits, .run = run_average};
+    .op = "average_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_average};
 const iso_kernel iso_cpu_average_pool2d_grad = {
-    .op = "average_pool2d_grad", .name = "vector", .fits = fits, .run = run_average_gradient};
+    .op = "average_pool2d_grad", .name = "vector", .fits = pool_fits, .run = pool_run_average_gradient};

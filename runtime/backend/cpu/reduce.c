@@ -43,13 +43,13 @@ static bool sum_fits(const iso_kernel_call *call)
 }
 
 /* Lanes, and the sums themselves. */
-static size_t sum_scratch(const iso_kernel_call *call)
+static size_t reduce_sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);
     return v.c > 0 ? (size_t)(2 * iso_pattern(v.c) + v.c) * sizeof(double) + 64 : 0;
 }
 
-static void run_sum(const iso_kernel_call *call)
+static void reduce_run_sum(const iso_kernel_call *call)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     view v = view_of(call);
@@ -68,5 +68,8 @@ static void run_sum(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_cpu_reduce_sum = {
-    .op = "reduce_sum", .name = "vector", .fits = sum_fits, .scratch = sum_scratch, .run = run_sum};
+const iso_kernel iso_cpu_reduce_sum = {.op = "reduce_sum",
+                                       .name = "vector",
+                                       .fits = sum_fits,
+                                       .scratch = reduce_sum_scratch,
+                                       .run = reduce_run_sum};

@@ -10,7 +10,7 @@ typedef struct rows_of_classes {
     int64_t rows, classes;
 } rows_of_classes;
 
-static rows_of_classes rows_of(const iso_array *x)
+static rows_of_classes softmax_rows_of(const iso_array *x)
 {
     return (rows_of_classes){iso_cpu_product(x, 0, x->rank - 1), x->dim[x->rank - 1]};
 }
@@ -24,7 +24,7 @@ static bool fits_softmax(const iso_kernel_call *call)
 #define SOFTMAX(NAME)                                                                                        \
     static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
-        rows_of_classes n = rows_of(&call->in[0]);                                                           \
+        rows_of_classes n = softmax_rows_of(&call->in[0]);                                                   \
         iso_cpu_functions()->NAME##_f32(n.rows, n.classes, call->in[0].data, call->out[0].data);             \
     }                                                                                                        \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
@@ -35,7 +35,7 @@ SOFTMAX(log_softmax)
 #define GRADIENT(NAME)                                                                                       \
     static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
-        rows_of_classes n = rows_of(&call->in[0]);                                                           \
+        rows_of_classes n = softmax_rows_of(&call->in[0]);                                                   \
         iso_cpu_functions()->NAME##_f32(n.rows, n.classes, call->in[0].data, call->in[1].data,               \
                                         call->out[0].data);                                                  \
     }                                                                                                        \
@@ -54,7 +54,7 @@ static bool fits_sparse(const iso_kernel_call *call)
 }
 
 /* The class of a row, or -1, which is reported. */
-static int64_t class_of(const iso_kernel_call *call, int64_t row, int64_t classes)
+static int64_t softmax_class_of(const iso_kernel_call *call, int64_t row, int64_t classes)
 {
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);
     if (class < 0)
@@ -62,26 +62,26 @@ static int64_t class_of(const iso_kernel_call *call, int64_t row, int64_t classe
     return class;
 }
 
-static void run_sparse(const iso_kernel_call *call)
+static void softmax_run_sparse(const iso_kernel_call *call)
 {
-    rows_of_classes n = rows_of(&call->in[LOGITS]);
+    rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
     const float *x = call->in[LOGITS].data;
     float *loss = call->out[0].data;
     iso_cpu_functions()->log_sum_exp_f32(n.rows, n.classes, x, loss);
     for (int64_t row = 0; row < n.rows; row++) {
-        int64_t class = class_of(call, row, n.classes);
+        int64_t class = softmax_class_of(call, row, n.classes);
         loss[row] = class < 0 ? 0 : loss[row] - x[row * n.classes + class];
     }
 }
 
-static void run_sparse_gradient(const iso_kernel_call *call)
+static void softmax_run_sparse_gradient(const iso_kernel_call *call)
 {
-    rows_of_classes n = rows_of(&call->in[LOGITS]);
+    rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
     const float *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
     iso_cpu_functions()->softmax_f32(n.rows, n.classes, call->in[LOGITS].data, dx);
     for (int64_t row = 0; row < n.rows; row++, dx += n.classes) {
-        int64_t class = class_of(call, row, n.classes);
+        int64_t class = softmax_class_of(call, row, n.classes);
         if (class >= 0)
             dx[class] -= 1;
         for (int64_t i = 0; i < n.classes; i++)
@@ -94,9 +94,9 @@ static bool fits_dense(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-static void run_dense(const iso_kernel_call *call)
+static void softmax_run_dense(const iso_kernel_call *call)
 {
-    rows_of_classes n = rows_of(&call->in[LOGITS]);
+    rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
     const float *x = call->in[LOGITS].data, *t = call->in[LABELS].data;
     float *loss = call->out[0].data;
     iso_cpu_functions()->log_sum_exp_f32(n.rows, n.classes, x, loss);
@@ -108,9 +108,9 @@ static void run_dense(const iso_kernel_call *call)
     }
 }
 
-static void run_dense_gradient(const iso_kernel_call *call)
+static void softmax_run_dense_gradient(const iso_kernel_call *call)
 {
-    rows_of_classes n = rows_of(&call->in[LOGITS]);
+    rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
     const float *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
     iso_cpu_functions()->softmax_f32(n.rows, n.classes, call->in[LOGITS].data, dx);
@@ -124,10 +124,12 @@ static void run_dense_gradient(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_cpu_sparse_crossentropy = {
-    .op = "sparse_crossentropy", .name = "vector", .fits = fits_sparse, .run = run_sparse};
-const iso_kernel iso_cpu_sparse_crossentropy_grad = {
-    .op = "sparse_crossentropy_grad", .name = "vector", .fits = fits_sparse, .run = run_sparse_gradient};
+    .op = "sparse_crossentropy", .name = "vector", .fits = fits_sparse, .run = softmax_run_sparse};
+const iso_kernel iso_cpu_sparse_crossentropy_grad = {.op = "sparse_crossentropy_grad",
+                                                     .name = "vector",
+                                                     .fits = fits_sparse,
+                                                     .run = softmax_run_sparse_gradient};
 const iso_kernel iso_cpu_crossentropy = {
-    .op = "crossentropy", .name = "vector", .fits = fits_dense, .run = run_dense};
+    .op = "crossentropy", .name = "vector", .fits = fits_dense, .run = softmax_run_dense};
 const iso_kernel iso_cpu_crossentropy_grad = {
-    .op = "crossentropy_grad", .name = "vector", .fits = fits_dense, .run = run_dense_gradient};
+    .op = "crossentropy_grad", .name = "vector", .fits = fits_dense, .run = softmax_run_dense_gradient};

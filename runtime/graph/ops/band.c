@@ -2,7 +2,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
-static bool infer(iso_op *op)
+static bool band_infer(iso_op *op)
 {
     const iso_shape *x = &op->inputs[0]->shape;
     if (x->rank < 2 || x->dim[x->rank - 1] == ISO_BATCH || x->dim[x->rank - 2] == ISO_BATCH)
@@ -10,7 +10,7 @@ static bool infer(iso_op *op)
     return iso_infer_same_float(op);
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void band_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_band_attrs attrs = *(const iso_band_attrs *)op->attrs;
     attrs.fill = 0;
@@ -18,7 +18,7 @@ static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 }
 
 /* Linear where what lies outside the band is 0. */
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void band_rule_of(const iso_op *op, iso_rule *rule)
 {
     iso_rule_parse(op, "...->...", rule);
     rule->linear = ((const iso_band_attrs *)op->attrs)->fill == 0;
@@ -27,9 +27,9 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 const iso_op_type iso_op_band = {
     .name = "band",
     .attr_size = sizeof(iso_band_attrs),
-    .infer = infer,
-    .gradient = gradient,
-    .rule_of = rule_of,
+    .infer = band_infer,
+    .gradient = band_gradient,
+    .rule_of = band_rule_of,
     .in_place = 1 << 0,
 };
 

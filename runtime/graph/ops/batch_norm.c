@@ -9,7 +9,7 @@
 
 enum { X, MEAN, VARIANCE, GAMMA };
 
-static const iso_batch_norm_attrs *attrs_of(const iso_op *op)
+static const iso_batch_norm_attrs *batch_norm_attrs_of(const iso_op *op)
 {
     return op->attrs;
 }
@@ -111,7 +111,7 @@ void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance)
 
 /* ---- normalisation ---- */
 
-static bool infer(iso_op *op)
+static bool batch_norm_infer(iso_op *op)
 {
     if (!x_fits(op) || !statistic_fits(op, MEAN) || !statistic_fits(op, VARIANCE) ||
         !iso_expect_same_type(op, MEAN, VARIANCE))
@@ -128,7 +128,7 @@ static bool infer_sums(iso_op *op)
            infer_moments(op);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool batch_norm_infer_gradient(iso_op *op)
 {
     return x_fits(op) && iso_expect_same_shape(op, 0, 1) && iso_expect_same_type(op, 0, 1) &&
            iso_infer_same(op);
@@ -149,13 +149,13 @@ static const iso_op *moments_behind(const iso_op *op)
 
 static iso_tensor *gamma_of(const iso_op *op)
 {
-    return attrs_of(op)->has_gamma ? op->inputs[GAMMA] : NULL;
+    return batch_norm_attrs_of(op)->has_gamma ? op->inputs[GAMMA] : NULL;
 }
 
 /* dx where mean and variance are functions of x: through all three. */
 static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_tensor *dy, iso_op *sums)
 {
-    iso_batch_norm_attrs attrs = *attrs_of(op);
+    iso_batch_norm_attrs attrs = *batch_norm_attrs_of(op);
     attrs.moments = *(const iso_moments_attrs *)finish->attrs;
     iso_tensor *inputs[7] = {
         op->inputs[X],    dy,          op->inputs[MEAN], op->inputs[VARIANCE], sums->outputs[0],
@@ -167,7 +167,7 @@ static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_t
  * -sum(dy xhat) gamma rstd^2 / 2. */
 static void gradient_with_given(iso_op *op, iso_tensor *dy, iso_op *sums, iso_tensor **dx)
 {
-    iso_tensor *rstd = iso_rsqrt(iso_affine(op->inputs[VARIANCE], 1, attrs_of(op)->epsilon));
+    iso_tensor *rstd = iso_rsqrt(iso_affine(op->inputs[VARIANCE], 1, batch_norm_attrs_of(op)->epsilon));
     iso_tensor *gamma = gamma_of(op), *slope = rstd;
     if (gamma)
         slope = iso_multiply(rstd, iso_cast(gamma, rstd->dtype));
@@ -178,9 +178,9 @@ static void gradient_with_given(iso_op *op, iso_tensor *dy, iso_op *sums, iso_te
     dx[VARIANCE] = iso_affine(iso_multiply(sum_xhat, iso_multiply(slope, rstd)), -0.5, 0);
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void batch_norm_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    const iso_batch_norm_attrs *attrs = attrs_of(op);
+    const iso_batch_norm_attrs *attrs = batch_norm_attrs_of(op);
     iso_tensor *x = op->inputs[X];
     iso_tensor *inputs[] = {x, dy[0], op->inputs[MEAN], op->inputs[VARIANCE]};
     iso_tensor *sum = iso_op_create(op->graph, &iso_op_batch_norm_grad_sums, inputs, 4, attrs);
@@ -200,7 +200,7 @@ static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 }
 
 /* Operations for each element of x. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double batch_norm_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;
     return 4 * iso_box_elements(&inputs[X]);
@@ -244,10 +244,10 @@ const iso_op_type iso_op_moments_finish_grad = {
 const iso_op_type iso_op_batch_norm = {
     .name = "batch_norm",
     .attr_size = sizeof(iso_batch_norm_attrs),
-    .infer = infer,
-    .gradient = gradient,
+    .infer = batch_norm_infer,
+    .gradient = batch_norm_gradient,
     .rule_of = by_channel,
-    .flops = flops,
+    .flops = batch_norm_flops,
     .in_place = 1 << X,
 };
 
@@ -266,7 +266,7 @@ const iso_op_type iso_op_batch_norm_grad_sums = {
 const iso_op_type iso_op_batch_norm_grad = {
     .name = "batch_norm_grad",
     .attr_size = sizeof(iso_batch_norm_attrs),
-    .infer = infer_gradient,
+    .infer = batch_norm_infer_gradient,
     .rule_of = by_channel,
     .linear = 1 << 1 | 1 << 4 | 1 << 5,
     .jointly = true,

@@ -111,7 +111,7 @@ static bool infer_loss(iso_op *op)
            gives_row(op, 1, op->inputs[1]->dtype);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool classes_infer_gradient(iso_op *op)
 {
     return iso_expect_float(op, 1, -1) && iso_op_gives(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
 }
@@ -154,8 +154,9 @@ CLASS_OP(class_pick, infer_pick, rule_of_pick, one_for_each_label, .linear = 1 <
 CLASS_OP(class_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)
 CLASS_OP(class_log_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)
 CLASS_OP(class_loss, infer_loss, rule_of_loss, four_for_each, .linear = 1 << 0)
-CLASS_OP(class_grad, infer_gradient, rule_of_grad, four_for_each, .linear = 1 << 5, .in_place = 1 << 1)
-CLASS_OP(class_sparse_grad, infer_gradient, rule_of_sparse_grad, four_for_each, .linear = 1 << 4,
+CLASS_OP(class_grad, classes_infer_gradient, rule_of_grad, four_for_each, .linear = 1 << 5,
+         .in_place = 1 << 1)
+CLASS_OP(class_sparse_grad, classes_infer_gradient, rule_of_sparse_grad, four_for_each, .linear = 1 << 4,
          .in_place = 1 << 1)
 
 /* ---- builders ---- */

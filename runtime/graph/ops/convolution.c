@@ -6,8 +6,8 @@
 
 enum { N, H, W, C, F }; /* the factors of the rules: rows, places of the window, channels, filters */
 
-static iso_tensor *create(const iso_op_type *type, iso_tensor *a, iso_tensor *b,
-                          const iso_conv_geometry *geometry, const iso_shape *shape)
+static iso_tensor *convolution_create(const iso_op_type *type, iso_tensor *a, iso_tensor *b,
+                                      const iso_conv_geometry *geometry, const iso_shape *shape)
 {
     iso_conv_attrs attrs = {.geometry = *geometry};
     if (shape)
@@ -40,7 +40,7 @@ static iso_sliding_window window_of(const iso_conv_geometry *g, int i, const iso
     return (iso_sliding_window){places, kernel->dim[i], g->stride[i], g->dilation[i], g->pad_before[i]};
 }
 
-static bool infer(iso_op *op)
+static bool convolution_infer(iso_op *op)
 {
     const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
     if (!inputs_fit(op))
@@ -58,18 +58,18 @@ static bool infer(iso_op *op)
     return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool convolution_infer_gradient(iso_op *op)
 {
     const iso_conv_attrs *attrs = op->attrs;
     return inputs_fit(op) && iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void convolution_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
     iso_tensor *x = op->inputs[0], *kernel = op->inputs[1];
-    dx[0] = create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
-    dx[1] = create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
+    dx[0] = convolution_create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
+    dx[1] = convolution_create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
 }
 
 /* The three are one trilinear form in x, kernel and dy, each its derivative by one of them. */
@@ -77,16 +77,16 @@ static void input_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
     iso_tensor *kernel = op->inputs[0], *dy = op->inputs[1];
-    dx[0] = create(&iso_op_conv2d_grad_kernel, d[0], dy, geometry, &kernel->shape);
-    dx[1] = create(&iso_op_conv2d, d[0], kernel, geometry, NULL);
+    dx[0] = convolution_create(&iso_op_conv2d_grad_kernel, d[0], dy, geometry, &kernel->shape);
+    dx[1] = convolution_create(&iso_op_conv2d, d[0], kernel, geometry, NULL);
 }
 
 static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
     iso_tensor *x = op->inputs[0], *dy = op->inputs[1];
-    dx[0] = create(&iso_op_conv2d_grad_input, d[0], dy, geometry, &x->shape);
-    dx[1] = create(&iso_op_conv2d, x, d[0], geometry, NULL);
+    dx[0] = convolution_create(&iso_op_conv2d_grad_input, d[0], dy, geometry, &x->shape);
+    dx[1] = convolution_create(&iso_op_conv2d, x, d[0], geometry, NULL);
 }
 
 /* What the dimensions run over, and which do so through a window: x's height and width; y's places directly.
@@ -136,7 +136,7 @@ static conv_dims begin_rule(const iso_op *op, const iso_shape *kernel, const iso
     return dims;
 }
 
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void convolution_rule_of(const iso_op *op, iso_rule *rule)
 {
     conv_dims dims = begin_rule(op, &op->inputs[1]->shape, &op->outputs[0]->shape, rule);
     rule->input_windows[0] = dims.x_windows;
@@ -175,7 +175,7 @@ static double operations(const iso_box *kernel, const iso_box *y)
     return 2 * iso_box_elements(kernel) * (double)y->extent[0] * (double)y->extent[1] * (double)y->extent[2];
 }
 
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double convolution_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op;
     return operations(&inputs[1], &outputs[0]);
@@ -196,16 +196,16 @@ static double flops_of_kernel_gradient(const iso_op *op, const iso_box *inputs, 
 const iso_op_type iso_op_conv2d = {
     .name = "conv2d",
     .attr_size = sizeof(iso_conv_attrs),
-    .infer = infer,
-    .gradient = gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .infer = convolution_infer,
+    .gradient = convolution_gradient,
+    .rule_of = convolution_rule_of,
+    .flops = convolution_flops,
 };
 
 const iso_op_type iso_op_conv2d_grad_input = {
     .name = "conv2d_grad_input",
     .attr_size = sizeof(iso_conv_attrs),
-    .infer = infer_gradient,
+    .infer = convolution_infer_gradient,
     .gradient = input_gradient,
     .rule_of = rule_of_input_gradient,
     .flops = flops_of_input_gradient,
@@ -214,7 +214,7 @@ const iso_op_type iso_op_conv2d_grad_input = {
 const iso_op_type iso_op_conv2d_grad_kernel = {
     .name = "conv2d_grad_kernel",
     .attr_size = sizeof(iso_conv_attrs),
-    .infer = infer_gradient,
+    .infer = convolution_infer_gradient,
     .gradient = kernel_gradient,
     .rule_of = rule_of_kernel_gradient,
     .flops = flops_of_kernel_gradient,
@@ -225,5 +225,5 @@ iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geom
     ISO_NEED_TENSORS(x, kernel);
     if (ISO_NULL_IN(x->graph, geometry))
         return iso_graph_bad_tensor(x->graph);
-    return create(&iso_op_conv2d, x, kernel, geometry, NULL);
+    return convolution_create(&iso_op_conv2d, x, kernel, geometry, NULL);
 }

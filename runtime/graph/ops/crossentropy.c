@@ -4,7 +4,7 @@
 
 enum { LABELS, LOGITS, DLOSS };
 
-static iso_shape rows_of(const iso_tensor *logits)
+static iso_shape crossentropy_rows_of(const iso_tensor *logits)
 {
     iso_shape rows = logits->shape;
     rows.rank--;
@@ -24,7 +24,7 @@ static bool inputs_fit_sparse(iso_op *op)
 {
     if (!iso_expect_index(op, LABELS) || !logits_fit(op))
         return false;
-    iso_shape rows = rows_of(op->inputs[LOGITS]);
+    iso_shape rows = crossentropy_rows_of(op->inputs[LOGITS]);
     return iso_shape_equal(&rows, &op->inputs[LABELS]->shape) ||
            iso_op_refuse(op, "there should be one label for each row of logits");
 }
@@ -37,7 +37,7 @@ static bool inputs_fit_dense(iso_op *op)
 
 static bool gives_losses(iso_op *op)
 {
-    iso_shape rows = rows_of(op->inputs[LOGITS]);
+    iso_shape rows = crossentropy_rows_of(op->inputs[LOGITS]);
     return iso_op_gives(op, op->inputs[LOGITS]->dtype, &rows);
 }
 
@@ -90,7 +90,7 @@ static void rule_of_tensor(const iso_tensor *tensor, int rows, int8_t *dims)
         dims[rows] = ISO_WHOLE;
 }
 
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void crossentropy_rule_of(const iso_op *op, iso_rule *rule)
 {
     int rows = op->inputs[LOGITS]->shape.rank - 1;
     *rule = (iso_rule){.n_factors = rows, .linear = op->type->linear};
@@ -100,7 +100,7 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 }
 
 /* Maximum, difference, exponential, sum, and as much as that for the labels' part. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double crossentropy_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;
     return 5 * iso_box_elements(&inputs[LOGITS]);
@@ -146,17 +146,17 @@ const iso_op_type iso_op_sparse_crossentropy = {
     .name = "sparse_crossentropy",
     .infer = infer_sparse,
     .gradient = sparse_gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .rule_of = crossentropy_rule_of,
+    .flops = crossentropy_flops,
     .split = split_sparse,
 };
 
 const iso_op_type iso_op_sparse_crossentropy_grad = {
     .name = "sparse_crossentropy_grad",
     .infer = infer_sparse_gradient,
-    .rule_of = rule_of,
+    .rule_of = crossentropy_rule_of,
     .linear = 1 << DLOSS,
-    .flops = flops,
+    .flops = crossentropy_flops,
     .split = split_sparse_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
@@ -166,18 +166,18 @@ const iso_op_type iso_op_crossentropy = {
     .name = "crossentropy",
     .infer = infer_dense,
     .gradient = dense_gradient,
-    .rule_of = rule_of,
+    .rule_of = crossentropy_rule_of,
     .linear = 1 << LABELS,
-    .flops = flops,
+    .flops = crossentropy_flops,
     .split = split_dense,
 };
 
 const iso_op_type iso_op_crossentropy_grad = {
     .name = "crossentropy_grad",
     .infer = infer_dense_gradient,
-    .rule_of = rule_of,
+    .rule_of = crossentropy_rule_of,
     .linear = 1 << LABELS | 1 << DLOSS,
-    .flops = flops,
+    .flops = crossentropy_flops,
     .split = split_dense_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,

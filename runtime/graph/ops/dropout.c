@@ -6,7 +6,7 @@
 #include "runtime/graph/ops/network_impl.h"
 
 /* The same elements of the gradient stay. */
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void dropout_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     dx[0] = iso_op_1(&iso_op_dropout, dy[0], op->attrs);
 }
@@ -15,7 +15,7 @@ const iso_op_type iso_op_dropout = {
     .name = "dropout",
     .attr_size = sizeof(iso_dropout_attrs),
     .infer = iso_infer_same_float,
-    .gradient = gradient,
+    .gradient = dropout_gradient,
     .rule = "...->...",
     .linear = 1 << 0,
     .in_place = 1 << 0,

@@ -3,7 +3,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
-static bool infer(iso_op *op)
+static bool embedding_infer(iso_op *op)
 {
     const iso_tensor *table = op->inputs[0], *index = op->inputs[1];
     if (!iso_expect_float(op, 0, 2) || !iso_expect_index(op, 1))
@@ -16,7 +16,7 @@ static bool infer(iso_op *op)
     return iso_op_gives(op, table->dtype, &y);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool embedding_infer_gradient(iso_op *op)
 {
     const iso_embedding_attrs *attrs = op->attrs;
     const iso_tensor *dy = op->inputs[1];
@@ -25,7 +25,7 @@ static bool infer_gradient(iso_op *op)
     return iso_op_gives(op, dy->dtype, &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void embedding_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_embedding_attrs attrs = {.rows = op->inputs[0]->shape.dim[0]};
     dx[0] = iso_op_2(&iso_op_embedding_grad, op->inputs[1], dy[0], &attrs);
@@ -37,7 +37,7 @@ static void gradient_of_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **
 }
 
 /* Factors: the index's dimensions, the table's rows, its columns. The rows are contracted. */
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void embedding_rule_of(const iso_op *op, iso_rule *rule)
 {
     int rank = op->inputs[1]->shape.rank;
     *rule = (iso_rule){.n_factors = rank + 2, .linear = 1 << 0};
@@ -60,34 +60,34 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 
 /* Of the rows that are looked up a slot has those that lie in its part of the table: as many as its share of
  * it, on average. */
-static double share(const iso_tensor *table, const iso_box *part)
+static double embedding_share(const iso_tensor *table, const iso_box *part)
 {
     return table->shape.dim[0] > 0 ? (double)part->extent[0] / (double)table->shape.dim[0] : 0;
 }
 
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double embedding_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    return iso_box_elements(&outputs[0]) * share(op->inputs[0], &inputs[0]);
+    return iso_box_elements(&outputs[0]) * embedding_share(op->inputs[0], &inputs[0]);
 }
 
 /* An addition for each element of dy. */
 static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    return iso_box_elements(&inputs[1]) * share(op->outputs[0], &outputs[0]);
+    return iso_box_elements(&inputs[1]) * embedding_share(op->outputs[0], &outputs[0]);
 }
 
 const iso_op_type iso_op_embedding = {
     .name = "embedding",
-    .infer = infer,
-    .gradient = gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .infer = embedding_infer,
+    .gradient = embedding_gradient,
+    .rule_of = embedding_rule_of,
+    .flops = embedding_flops,
 };
 
 const iso_op_type iso_op_embedding_grad = {
     .name = "embedding_grad",
     .attr_size = sizeof(iso_embedding_attrs),
-    .infer = infer_gradient,
+    .infer = embedding_infer_gradient,
     .gradient = gradient_of_gradient,
     .rule_of = rule_of_gradient,
     .flops = gradient_flops,

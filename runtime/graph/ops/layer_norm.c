@@ -2,7 +2,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
 
-static const iso_layer_norm_attrs *attrs_of(const iso_op *op)
+static const iso_layer_norm_attrs *layer_norm_attrs_of(const iso_op *op)
 {
     return op->attrs;
 }
@@ -29,12 +29,12 @@ static bool dy_fits(iso_op *op)
     return iso_expect_same_type(op, 0, 1) && iso_expect_same_shape(op, 0, 1);
 }
 
-static bool infer(iso_op *op)
+static bool layer_norm_infer(iso_op *op)
 {
     return x_fits(op) && vectors_fit(op, 1) && iso_infer_same(op);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool layer_norm_infer_gradient(iso_op *op)
 {
     return x_fits(op) && dy_fits(op) && vectors_fit(op, 2) && iso_infer_same(op);
 }
@@ -50,9 +50,9 @@ static bool infer_sums(iso_op *op)
     return true;
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void layer_norm_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    const iso_layer_norm_attrs *attrs = attrs_of(op);
+    const iso_layer_norm_attrs *attrs = layer_norm_attrs_of(op);
     iso_tensor *inputs[] = {op->inputs[0], dy[0], attrs->has_gamma ? op->inputs[1] : NULL};
     dx[0] = iso_op_create(op->graph, &iso_op_layer_norm_grad, inputs, attrs->has_gamma ? 3 : 2, attrs);
     if (op->n_inputs == 1)
@@ -73,7 +73,7 @@ static void whole_channels(const iso_op *op, iso_rule *rule)
 }
 
 /* Mean, variance and the scaling: about this many operations for each element. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double layer_norm_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)outputs;
     return (op->type == &iso_op_layer_norm ? 8 : 12) * iso_box_elements(&inputs[0]);
@@ -82,10 +82,10 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
 const iso_op_type iso_op_layer_norm = {
     .name = "layer_norm",
     .attr_size = sizeof(iso_layer_norm_attrs),
-    .infer = infer,
-    .gradient = gradient,
+    .infer = layer_norm_infer,
+    .gradient = layer_norm_gradient,
     .rule_of = whole_channels,
-    .flops = flops,
+    .flops = layer_norm_flops,
     .split = iso_layer_split,
     .in_place = 1 << 0,
 };
@@ -93,10 +93,10 @@ const iso_op_type iso_op_layer_norm = {
 const iso_op_type iso_op_layer_norm_grad = {
     .name = "layer_norm_grad",
     .attr_size = sizeof(iso_layer_norm_attrs),
-    .infer = infer_gradient,
+    .infer = layer_norm_infer_gradient,
     .rule_of = whole_channels,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = layer_norm_flops,
     .split = iso_layer_split_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
@@ -109,7 +109,7 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .n_outputs = 2,
     .rule_of = whole_channels,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = layer_norm_flops,
     .split = iso_layer_split_sums,
     .no_second = true,
 };

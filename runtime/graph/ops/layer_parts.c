@@ -80,7 +80,7 @@ static void rule_of_weights(const iso_op *op, iso_rule *rule)
     rule_by(op, backward, 4, VECTOR, rule);
 }
 
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double layer_parts_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;
     return 4 * iso_box_elements(&inputs[0]);
@@ -91,7 +91,7 @@ const iso_op_type iso_op_layer_moments = {
     .infer = infer_moments,
     .n_outputs = 2,
     .rule_of = rule_of_moments,
-    .flops = flops,
+    .flops = layer_parts_flops,
     .shared = true,
 };
 
@@ -100,7 +100,7 @@ const iso_op_type iso_op_layer_scale = {
     .attr_size = sizeof(iso_layer_norm_attrs),
     .infer = iso_infer_same_float,
     .rule_of = rule_of_scale,
-    .flops = flops,
+    .flops = layer_parts_flops,
     .in_place = 1 << 0,
 };
 
@@ -111,7 +111,7 @@ const iso_op_type iso_op_layer_grad_sums = {
     .n_outputs = 2,
     .rule_of = rule_of_grad_sums,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = layer_parts_flops,
 };
 
 const iso_op_type iso_op_layer_grad = {
@@ -121,7 +121,7 @@ const iso_op_type iso_op_layer_grad = {
     .rule_of = rule_of_grad,
     .linear = 1 << 1 | 1 << 4 | 1 << 5,
     .jointly = true,
-    .flops = flops,
+    .flops = layer_parts_flops,
     .in_place = 1 << 0 | 1 << 1,
 };
 
@@ -132,7 +132,7 @@ const iso_op_type iso_op_layer_weight_sums = {
     .n_outputs = 2,
     .rule_of = rule_of_weights,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = layer_parts_flops,
 };
 
 /* ---- the ops in blocks ---- */

@@ -22,7 +22,7 @@ typedef struct minimizer {
 } minimizer;
 
 /* ---- settings ---- */
-static bool check(iso_graph *graph, const iso_optimizer *optimizer)
+static bool minimize_check(iso_graph *graph, const iso_optimizer *optimizer)
 {
     const iso_row *row;
     int clips =
@@ -233,7 +233,7 @@ iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
     name_rule(&optimizer);
     minimizer m = {.graph = graph, .optimizer = &optimizer};
     iso_update *update = NULL;
-    if (iso_tensor_good(loss) && check(graph, &optimizer) && find_gradients(&m, loss)) {
+    if (iso_tensor_good(loss) && minimize_check(graph, &optimizer) && find_gradients(&m, loss)) {
         make_variables(&m);
         update = count_iteration(&m);
         if (optimizer.accumulation > 1)

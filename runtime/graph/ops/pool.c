@@ -2,7 +2,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
-static const iso_pool_attrs *attrs_of(const iso_op *op)
+static const iso_pool_attrs *pool_attrs_of(const iso_op *op)
 {
     return op->attrs;
 }
@@ -10,13 +10,13 @@ static const iso_pool_attrs *attrs_of(const iso_op *op)
 /* Along height (0) or width (1). */
 static iso_sliding_window window_of(const iso_op *op, int i, int64_t places)
 {
-    const iso_pool_geometry *g = &attrs_of(op)->geometry;
+    const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
     return (iso_sliding_window){places, g->size[i], g->stride[i], 1, g->pad_before[i]};
 }
 
-static bool infer(iso_op *op)
+static bool pool_infer(iso_op *op)
 {
-    const iso_pool_geometry *g = &attrs_of(op)->geometry;
+    const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
     if (!iso_expect_float(op, 0, 4))
         return false;
     const iso_shape *x = &op->inputs[0]->shape;
@@ -43,7 +43,7 @@ static bool infer_max_gradient(iso_op *op)
 
 static bool infer_average_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 0, 4) && iso_op_gives(op, op->inputs[0]->dtype, &attrs_of(op)->shape);
+    return iso_expect_float(op, 0, 4) && iso_op_gives(op, op->inputs[0]->dtype, &pool_attrs_of(op)->shape);
 }
 
 static void max_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -53,14 +53,14 @@ static void max_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 static void average_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_pool_attrs attrs = *attrs_of(op);
+    iso_pool_attrs attrs = *pool_attrs_of(op);
     attrs.shape = op->inputs[0]->shape;
     dx[0] = iso_op_1(&iso_op_average_pool2d_grad, dy[0], &attrs);
 }
 
 static void average_second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
-    dx[0] = iso_average_pool2d_op(d[0], &attrs_of(op)->geometry);
+    dx[0] = iso_average_pool2d_op(d[0], &pool_attrs_of(op)->geometry);
 }
 
 /* Every dimension may be sharded: x's height and width, and those of its gradient, through the window. */
@@ -76,7 +76,7 @@ static void begin_rule(const iso_op *op, const iso_shape *y, iso_rule *rule)
 
 enum { X_WINDOWS = 1 << 1 | 1 << 2 };
 
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void pool_rule_of(const iso_op *op, iso_rule *rule)
 {
     begin_rule(op, &op->outputs[0]->shape, rule);
     rule->input_windows[0] = X_WINDOWS;
@@ -94,11 +94,11 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 /* One operation for each element of each window, padding counted. */
 static double operations(const iso_op *op, const iso_box *y)
 {
-    const iso_pool_geometry *g = &attrs_of(op)->geometry;
+    const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
     return iso_box_elements(y) * (double)g->size[0] * (double)g->size[1];
 }
 
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double pool_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)inputs;
     return operations(op, &outputs[0]);
@@ -114,10 +114,10 @@ static double flops_of_gradient(const iso_op *op, const iso_box *inputs, const i
 const iso_op_type iso_op_max_pool2d = {
     .name = "max_pool2d",
     .attr_size = sizeof(iso_pool_attrs),
-    .infer = infer,
+    .infer = pool_infer,
     .gradient = max_gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .rule_of = pool_rule_of,
+    .flops = pool_flops,
 };
 
 const iso_op_type iso_op_max_pool2d_grad = {
@@ -133,11 +133,11 @@ const iso_op_type iso_op_max_pool2d_grad = {
 const iso_op_type iso_op_average_pool2d = {
     .name = "average_pool2d",
     .attr_size = sizeof(iso_pool_attrs),
-    .infer = infer,
+    .infer = pool_infer,
     .gradient = average_gradient,
-    .rule_of = rule_of,
+    .rule_of = pool_rule_of,
     .linear = 1 << 0,
-    .flops = flops,
+    .flops = pool_flops,
 };
 
 const iso_op_type iso_op_average_pool2d_grad = {

@@ -2,7 +2,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
-static bool infer_gradient(iso_op *op)
+static bool softmax_infer_gradient(iso_op *op)
 {
     return iso_expect_same_type(op, 0, 1) && iso_expect_same_shape(op, 0, 1) && iso_infer_same_float(op);
 }
@@ -18,7 +18,7 @@ static void log_softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor *
 }
 
 /* Every dimension but the axis is free. */
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void softmax_rule_of(const iso_op *op, iso_rule *rule)
 {
     int rank = op->inputs[0]->shape.rank, axis = ((const iso_softmax_attrs *)op->attrs)->axis;
     *rule = (iso_rule){.n_factors = rank, .linear = op->type->linear};
@@ -31,7 +31,7 @@ static void rule_of(const iso_op *op, iso_rule *rule)
 }
 
 /* Maximum, difference, exponential, sum, quotient; of a gradient product, sum, difference, product. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double softmax_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)inputs;
     return (op->n_inputs == 1 ? 5 : 4) * iso_box_elements(&outputs[0]);
@@ -77,8 +77,8 @@ const iso_op_type iso_op_softmax = {
     .attr_size = sizeof(iso_softmax_attrs),
     .infer = iso_infer_same_float,
     .gradient = softmax_gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .rule_of = softmax_rule_of,
+    .flops = softmax_flops,
     .split = split_softmax,
     .in_place = 1 << 0,
 };
@@ -88,8 +88,8 @@ const iso_op_type iso_op_log_softmax = {
     .attr_size = sizeof(iso_softmax_attrs),
     .infer = iso_infer_same_float,
     .gradient = log_softmax_gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .rule_of = softmax_rule_of,
+    .flops = softmax_flops,
     .split = split_log_softmax,
     .in_place = 1 << 0,
 };
@@ -97,10 +97,10 @@ const iso_op_type iso_op_log_softmax = {
 const iso_op_type iso_op_softmax_grad = {
     .name = "softmax_grad",
     .attr_size = sizeof(iso_softmax_attrs),
-    .infer = infer_gradient,
-    .rule_of = rule_of,
+    .infer = softmax_infer_gradient,
+    .rule_of = softmax_rule_of,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = softmax_flops,
     .split = split_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
@@ -109,10 +109,10 @@ const iso_op_type iso_op_softmax_grad = {
 const iso_op_type iso_op_log_softmax_grad = {
     .name = "log_softmax_grad",
     .attr_size = sizeof(iso_softmax_attrs),
-    .infer = infer_gradient,
-    .rule_of = rule_of,
+    .infer = softmax_infer_gradient,
+    .rule_of = softmax_rule_of,
     .linear = 1 << 1,
-    .flops = flops,
+    .flops = softmax_flops,
     .split = split_log_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,

@@ -4,31 +4,31 @@
 
 enum { N, H, W, C }; /* the factors: rows, the image's height and width, channels */
 
-static const iso_upsample_attrs *attrs_of(const iso_op *op)
+static const iso_upsample_attrs *upsample_attrs_of(const iso_op *op)
 {
     return op->attrs;
 }
 
 static bool times_fit(iso_op *op)
 {
-    const int64_t *times = attrs_of(op)->times;
+    const int64_t *times = upsample_attrs_of(op)->times;
     for (int i = 0; i < 2; i++)
         if (times[i] < 1 || times[i] > INT32_MAX)
             return iso_op_refuse(op, "%lld times as large is not possible", (long long)times[i]);
     return true;
 }
 
-static bool infer(iso_op *op)
+static bool upsample_infer(iso_op *op)
 {
     if (!iso_expect_float(op, 0, 4) || !times_fit(op))
         return false;
     const iso_shape *x = &op->inputs[0]->shape;
-    const int64_t *times = attrs_of(op)->times;
+    const int64_t *times = upsample_attrs_of(op)->times;
     iso_shape y = {6, {x->dim[0], x->dim[1], times[0], x->dim[2], times[1], x->dim[3]}};
     return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }
 
-static bool infer_gradient(iso_op *op)
+static bool upsample_infer_gradient(iso_op *op)
 {
     if (!iso_expect_float(op, 0, 6))
         return false;
@@ -37,7 +37,7 @@ static bool infer_gradient(iso_op *op)
     return iso_op_gives(op, op->inputs[0]->dtype, &dx);
 }
 
-static void gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+static void upsample_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     dx[0] = iso_op_1(&iso_op_upsample_linear_grad, dy[0], op->attrs);
 }
@@ -57,14 +57,14 @@ static void begin_rule(const iso_op *op, const iso_shape *x, int8_t *x_dims, int
     for (int d = 0; d < 6; d++)
         y_dims[d] = large[d];
     for (int i = 0; i < 2; i++) {
-        bool alone = attrs_of(op)->times[i] == 1;
+        bool alone = upsample_attrs_of(op)->times[i] == 1;
         rule->window[H + i] = (iso_sliding_window){x->dim[1 + i], alone ? 1 : 3, 1, 1, !alone};
     }
 }
 
 enum { X_WINDOWS = 1 << 1 | 1 << 2 };
 
-static void rule_of(const iso_op *op, iso_rule *rule)
+static void upsample_rule_of(const iso_op *op, iso_rule *rule)
 {
     begin_rule(op, &op->inputs[0]->shape, rule->input[0], rule->output[0], rule);
     rule->input_windows[0] = X_WINDOWS;
@@ -77,7 +77,7 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 }
 
 /* Four products and three sums for each element of the larger one. */
-static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+static double upsample_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     return 7 * iso_box_elements(op->type == &iso_op_upsample_linear ? &outputs[0] : &inputs[0]);
 }
@@ -85,19 +85,19 @@ static double flops(const iso_op *op, const iso_box *inputs, const iso_box *outp
 const iso_op_type iso_op_upsample_linear = {
     .name = "upsample_linear",
     .attr_size = sizeof(iso_upsample_attrs),
-    .infer = infer,
-    .gradient = gradient,
-    .rule_of = rule_of,
-    .flops = flops,
+    .infer = upsample_infer,
+    .gradient = upsample_gradient,
+    .rule_of = upsample_rule_of,
+    .flops = upsample_flops,
 };
 
 const iso_op_type iso_op_upsample_linear_grad = {
     .name = "upsample_linear_grad",
     .attr_size = sizeof(iso_upsample_attrs),
-    .infer = infer_gradient,
+    .infer = upsample_infer_gradient,
     .gradient = second_gradient,
     .rule_of = rule_of_gradient,
-    .flops = flops,
+    .flops = upsample_flops,
 };
 
 iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2])

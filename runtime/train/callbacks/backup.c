@@ -20,7 +20,7 @@ typedef struct backup {
 
 /* Training goes on from what an earlier run has left, whatever fit was given to go on from; that is done when
  * all callbacks have begun, so that none forgets what it gets back. */
-static iso_status find(const backup *b, iso_training *training)
+static iso_status backup_find(const backup *b, iso_training *training)
 {
     iso_saved_file *file = training->options.resume_file;
     if (file && strcmp(iso_saved_file_path(file), b->path) == 0)
@@ -34,7 +34,7 @@ static iso_status find(const backup *b, iso_training *training)
     return ISO_OK;
 }
 
-static iso_status begin(void *user, iso_fit_state *state)
+static iso_status backup_begin(void *user, iso_fit_state *state)
 {
     backup *b = user;
     const iso_backup_and_restore_options *o = &b->options;
@@ -49,13 +49,13 @@ static iso_status begin(void *user, iso_fit_state *state)
                                                                           .waits = o->waits,
                                                                           .stop_on_error = o->stop_on_error},
                                          &b->writer));
-    ISO_TRY(find(b, state->training));
+    ISO_TRY(backup_find(b, state->training));
     ISO_TRY(iso_checkpoint_writer_adopt(b->writer, "BackupAndRestore", b->path));
 done:
     return status;
 }
 
-static iso_status save(backup *b, iso_fit_state *state)
+static iso_status backup_save(backup *b, iso_fit_state *state)
 {
     return iso_checkpoint_writer_save(b->writer, state->training, b->path, false);
 }
@@ -67,13 +67,13 @@ static iso_status after_batch(void *user, iso_fit_state *state)
     if (b->options.save_freq == 0 || ++b->seen < b->options.save_freq)
         return ISO_OK;
     b->seen = 0;
-    return save(b, state);
+    return backup_save(b, state);
 }
 
 static iso_status after_epoch(void *user, iso_fit_state *state)
 {
     backup *b = user;
-    return b->options.save_freq == 0 ? save(b, state) : ISO_OK;
+    return b->options.save_freq == 0 ? backup_save(b, state) : ISO_OK;
 }
 
 /* The training is done: nobody is to go on from its backup. What else lies in the folder stays. */
@@ -100,7 +100,7 @@ static iso_status end(void *user, iso_fit_state *state)
     return status;
 }
 
-static void destroy(void *user)
+static void backup_destroy(void *user)
 {
     backup *b = user;
     if (!b)
@@ -121,15 +121,15 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
         b->folder = iso_strdup(b->options.folder);
         b->path = iso_file_join(b->options.folder, ISO_BACKUP_NAME);
         if (!b->folder || !b->path) {
-            destroy(b);
+            backup_destroy(b);
             return iso_callback_no_memory();
         }
     }
     const iso_backup_and_restore_options *o = &b->options;
     int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error};
     iso_callback *callback =
-        iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
-                            .batch_end = after_batch, .alike = true, .user = b, .destroy = destroy);
+        iso_callback_create(.train_begin = backup_begin, .train_end = end, .epoch_end = after_epoch,
+                            .batch_end = after_batch, .alike = true, .user = b, .destroy = backup_destroy);
     if (callback->status == ISO_OK) { /* else it is a constant, and b is gone */
         callback->last = true;
         callback->logs = "";

@@ -54,7 +54,7 @@ static void add_field(const csv_logger *logger, iso_text *line, const char *text
 
 /* ---- columns ---- */
 
-static int compare(const void *a, const void *b)
+static int csv_logger_compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -85,7 +85,7 @@ static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
         filled = add_key(logger, "", logs->name[i]);
     if (!logger->keys || !filled)
         return iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
-    qsort(logger->keys, (size_t)logger->n_keys, sizeof *logger->keys, compare);
+    qsort(logger->keys, (size_t)logger->n_keys, sizeof *logger->keys, csv_logger_compare);
     for (int i = 0; doubled && i < logs->count && filled; i++)
         filled = add_key(logger, "val_", logger->keys[i]);
     return filled ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
@@ -103,7 +103,7 @@ static void add_names(const csv_logger *logger, iso_text *line)
     iso_text_add(line, "\r\n");
 }
 
-static void add_value(iso_text *line, const iso_logs *logs, const char *name)
+static void csv_logger_add_value(iso_text *line, const iso_logs *logs, const char *name)
 {
     for (int i = 0; i < logs->count; i++)
         if (strcmp(logs->name[i], name) == 0) {
@@ -133,7 +133,7 @@ static void warn_of_columns(const csv_logger *logger)
         fclose(reader);
 }
 
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status csv_logger_epoch_end(void *user, iso_fit_state *state)
 {
     csv_logger *logger = user;
     iso_text line = {0};
@@ -149,7 +149,7 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     iso_text_add(&line, "%d", state->epoch);
     for (int i = 0; i < logger->n_keys; i++) {
         iso_text_add(&line, "%c", logger->separator);
-        add_value(&line, &state->logs, logger->keys[i]);
+        csv_logger_add_value(&line, &state->logs, logger->keys[i]);
     }
     iso_text_add(&line, "\r\n");
     status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a table")
@@ -159,7 +159,7 @@ done:
     return status;
 }
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status csv_logger_train_begin(void *user, iso_fit_state *state)
 {
     csv_logger *logger = user;
     if (logger->separator_is_wrong)
@@ -170,7 +170,7 @@ static iso_status train_begin(void *user, iso_fit_state *state)
 
 /* ---- the rest ---- */
 
-static iso_status save(void *user, iso_text *json)
+static iso_status csv_logger_save(void *user, iso_text *json)
 {
     return iso_line_file_save(&((csv_logger *)user)->file, json);
 }
@@ -180,7 +180,7 @@ static iso_status restore(void *user, const char *json)
     return iso_line_file_restore(&((csv_logger *)user)->file, json);
 }
 
-static void destroy(void *user)
+static void csv_logger_destroy(void *user)
 {
     csv_logger *logger = user;
     for (int i = 0; i < logger->n_keys; i++)
@@ -202,11 +202,12 @@ iso_callback *iso_csv_logger_with(const iso_csv_logger_options *given, size_t si
     logger->separator_is_wrong = strlen(separator) != 1;
     logger->append = options.append;
     if (!iso_line_file_init(&logger->file, "CSV file", options.path)) {
-        destroy(logger);
+        csv_logger_destroy(logger);
         return iso_callback_no_memory();
     }
-    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end,
-                                                 .user = logger, .destroy = destroy, .kind = "csv_logger",
-                                                 .save = save, .restore = restore),
+    return iso_callback_logs(iso_callback_create(.train_begin = csv_logger_train_begin,
+                                                 .epoch_end = csv_logger_epoch_end, .user = logger,
+                                                 .destroy = csv_logger_destroy, .kind = "csv_logger",
+                                                 .save = csv_logger_save, .restore = restore),
                              "");
 }

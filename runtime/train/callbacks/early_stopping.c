@@ -20,7 +20,7 @@ typedef struct early_stopping {
     iso_snapshot *best;   /* weights of best_epoch; NULL: none yet */
 } early_stopping;
 
-static iso_status check(const early_stopping *stopping)
+static iso_status early_stopping_check(const early_stopping *stopping)
 {
     const iso_early_stopping_options *options = &stopping->options;
     if (options->patience < 0)
@@ -32,10 +32,10 @@ static iso_status check(const early_stopping *stopping)
     return ISO_OK;
 }
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status early_stopping_train_begin(void *user, iso_fit_state *state)
 {
     early_stopping *stopping = user;
-    iso_status status = check(stopping);
+    iso_status status = early_stopping_check(stopping);
     stopping->wait = stopping->stopped_epoch = stopping->best_epoch = 0;
     stopping->state = state;
     return status == ISO_OK ? iso_monitor_begin(&stopping->monitor, state, false) : status;
@@ -52,7 +52,7 @@ static iso_status keep_weights(early_stopping *stopping, int epoch)
 
 /* The first watched epoch is kept whatever it is worth. The count of epochs begins anew only where an epoch
  * beats the baseline too, and where it does, it has improved. */
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status early_stopping_epoch_end(void *user, iso_fit_state *state)
 {
     early_stopping *stopping = user;
     iso_monitor *monitor = &stopping->monitor;
@@ -73,7 +73,7 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static iso_status train_end(void *user, iso_fit_state *state)
+static iso_status early_stopping_train_end(void *user, iso_fit_state *state)
 {
     early_stopping *stopping = user;
     bool says = stopping->options.verbose > 0;
@@ -89,7 +89,7 @@ static iso_status train_end(void *user, iso_fit_state *state)
 
 /* ---- state ---- */
 
-static iso_status save(void *user, iso_text *json)
+static iso_status early_stopping_save(void *user, iso_text *json)
 {
     const early_stopping *stopping = user;
     iso_text_add(json, "{");
@@ -131,7 +131,7 @@ static iso_status shards(void *user, const char *path, iso_state_shards *list)
     return stopping->best ? iso_snapshot_shards(stopping->best, path, list) : ISO_OK;
 }
 
-static void destroy(void *user)
+static void early_stopping_destroy(void *user)
 {
     early_stopping *stopping = user;
     iso_snapshot_destroy(stopping->best);
@@ -152,7 +152,7 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
     options->start_from_epoch = (int)iso_option_number(options->start_from_epoch, 0);
     if (!iso_monitor_init(&stopping->monitor, "early stopping", options->monitor, options->mode,
                           iso_option_number(options->min_delta, 0))) {
-        destroy(stopping);
+        early_stopping_destroy(stopping);
         return iso_callback_no_memory();
     }
     options->monitor = stopping->monitor.name;
@@ -161,9 +161,10 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
                       options->start_from_epoch};
     uint64_t alike = iso_hash_bytes(iso_hash_text(0, options->monitor), words, sizeof words);
     iso_callback *callback =
-        iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .train_end = train_end,
-                            .user = stopping, .destroy = destroy, .kind = "early_stopping", .save = save,
-                            .restore = restore, .shards = shards);
+        iso_callback_create(.train_begin = early_stopping_train_begin, .epoch_end = early_stopping_epoch_end,
+                            .train_end = early_stopping_train_end, .user = stopping,
+                            .destroy = early_stopping_destroy, .kind = "early_stopping",
+                            .save = early_stopping_save, .restore = restore, .shards = shards);
     if (callback->status == ISO_OK) /* else it is a constant */
         callback->alike = alike;
     return iso_callback_logs(callback, "");

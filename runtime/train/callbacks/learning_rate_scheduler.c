@@ -6,7 +6,7 @@
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/model_impl.h"
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status learning_rate_scheduler_train_begin(void *user, iso_fit_state *state)
 {
     const iso_learning_rate_scheduler_options *options = user;
     if (!options->schedule)
@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status learning_rate_scheduler_epoch_end(void *user, iso_fit_state *state)
 {
     double rate;
     (void)user;
@@ -42,8 +42,9 @@ iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler
     if (!options)
         return iso_callback_no_memory();
     iso_options_copy(options, sizeof *options, given, size);
-    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin,
-                                                 .epoch_end = epoch_end, .user = options,
-                                                 .destroy = iso_free),
+    return iso_callback_logs(iso_callback_create(.train_begin = learning_rate_scheduler_train_begin,
+                                                 .epoch_begin = epoch_begin,
+                                                 .epoch_end = learning_rate_scheduler_epoch_end,
+                                                 .user = options, .destroy = iso_free),
                              "learning_rate");
 }

@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-static iso_status check(const model_checkpoint *c, const iso_fit_state *state)
+static iso_status model_checkpoint_check(const model_checkpoint *c, const iso_fit_state *state)
 {
     if (c->options.save_freq < 0 || c->options.keep < 0)
         return iso_error(ISO_INVALID, "ModelCheckpoint: save_freq %lld and keep %d must not be negative",
@@ -110,7 +110,7 @@ static iso_status check(const model_checkpoint *c, const iso_fit_state *state)
     return status == ISO_OK ? check_best(c, state) : status;
 }
 
-static iso_status begin(void *user, iso_fit_state *state)
+static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
     const iso_model_checkpoint_options *o = &c->options;
@@ -119,7 +119,7 @@ static iso_status begin(void *user, iso_fit_state *state)
     if (o->save_freq > 0) /* between batches nothing is known of validation */
         told.logs.count = iso_model_value_count(state->model);
     iso_status status;
-    ISO_TRY(check(c, &told)); /* alike on every rank */
+    ISO_TRY(model_checkpoint_check(c, &told)); /* alike on every rank */
     ISO_TRY(begin_monitors(c, state));
     ISO_TRY(
         iso_checkpoint_writer_create(state->model,
@@ -171,7 +171,7 @@ static void decide(void *user, const iso_fit_state *state, iso_moment moment)
     c->due = c->due && is_wanted(c, state);
 }
 
-static iso_status save(model_checkpoint *c, iso_fit_state *state)
+static iso_status model_checkpoint_save(model_checkpoint *c, iso_fit_state *state)
 {
     iso_text path = {0};
     if (!c->due)
@@ -188,12 +188,12 @@ static iso_status after_batch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
     iso_checkpoint_writer_poll(c->writer);
-    return save(c, state);
+    return model_checkpoint_save(c, state);
 }
 
 static iso_status after_epoch(void *user, iso_fit_state *state)
 {
-    return save(user, state);
+    return model_checkpoint_save(user, state);
 }
 
 static iso_status end(void *user, iso_fit_state *state)
@@ -235,7 +235,7 @@ done:
 
 /* ---- creation ---- */
 
-static void destroy(void *user)
+static void model_checkpoint_destroy(void *user)
 {
     model_checkpoint *c = user;
     if (!c)
@@ -257,7 +257,7 @@ static bool copy_texts(model_checkpoint *c)
 }
 
 /* For what ranks do together. Names are compared where files get them. */
-static uint64_t number_of(const iso_model_checkpoint_options *o)
+static uint64_t model_checkpoint_number_of(const iso_model_checkpoint_options *o)
 {
     int64_t words[] = {o->mode,  o->save_best_only, o->save_weights_only, o->save_freq,
                        o->keep,  o->best_mode,      o->best != NULL,      o->mpio,
@@ -272,18 +272,19 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         return iso_callback_no_memory();
     iso_options_copy(&c->options, sizeof c->options, given, size);
     if (!copy_texts(c)) {
-        destroy(c);
+        model_checkpoint_destroy(c);
         return iso_callback_no_memory();
     }
     iso_callback *callback =
-        iso_callback_create(.train_begin = begin, .train_end = end, .epoch_end = after_epoch,
-                            .batch_end = after_batch, .alike = true, .user = c, .destroy = destroy,
-                            .kind = "model_checkpoint", .save = keep_state, .restore = take_state);
+        iso_callback_create(.train_begin = model_checkpoint_begin, .train_end = end, .epoch_end = after_epoch,
+                            .batch_end = after_batch, .alike = true, .user = c,
+                            .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
+                            .save = keep_state, .restore = take_state);
     if (callback->status == ISO_OK) { /* else it is a constant */
         callback->last = true;
         callback->logs = "";
         callback->decide = decide;
-        callback->alike = number_of(&c->options);
+        callback->alike = model_checkpoint_number_of(&c->options);
     }
     return callback;
 }

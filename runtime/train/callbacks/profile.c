@@ -16,7 +16,7 @@ typedef struct profile {
     char message[512];
 } profile;
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status profile_train_begin(void *user, iso_fit_state *state)
 {
     profile *p = user;
     p->trace = (iso_step_trace){.step = p->step};
@@ -31,7 +31,7 @@ static iso_status batch_begin(void *user, iso_fit_state *state)
 }
 
 /* Only the chief can fail to write: between batches that would not be alike. */
-static iso_status batch_end(void *user, iso_fit_state *state)
+static iso_status profile_batch_end(void *user, iso_fit_state *state)
 {
     profile *p = user;
     iso_text json = {0};
@@ -44,14 +44,14 @@ static iso_status batch_end(void *user, iso_fit_state *state)
     return status;
 }
 
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status profile_epoch_end(void *user, iso_fit_state *state)
 {
     const profile *p = user;
     (void)state;
     return p->failed == ISO_OK ? ISO_OK : iso_error(p->failed, "%s", p->message);
 }
 
-static iso_status train_end(void *user, iso_fit_state *state)
+static iso_status profile_train_end(void *user, iso_fit_state *state)
 {
     const profile *p = user;
     if (!p->trace.done && iso_fit_is_chief(state))
@@ -60,7 +60,7 @@ static iso_status train_end(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-static void destroy(void *user)
+static void profile_destroy(void *user)
 {
     iso_line_file_free(&((profile *)user)->file);
     iso_free(user);
@@ -76,9 +76,10 @@ iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
         return iso_callback_no_memory();
     }
     p->step = options.step;
-    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .batch_begin = batch_begin,
-                                                 .batch_end = batch_end, .epoch_end = epoch_end,
-                                                 .train_end = train_end, .alike = true, .user = p,
-                                                 .destroy = destroy),
+    return iso_callback_logs(iso_callback_create(.train_begin = profile_train_begin,
+                                                 .batch_begin = batch_begin, .batch_end = profile_batch_end,
+                                                 .epoch_end = profile_epoch_end,
+                                                 .train_end = profile_train_end, .alike = true, .user = p,
+                                                 .destroy = profile_destroy),
                              "");
 }

@@ -14,7 +14,7 @@ typedef struct plateau {
     int cooldown; /* epochs that are left in which nothing is reduced */
 } plateau;
 
-static iso_status check(const iso_reduce_lr_on_plateau_options *options)
+static iso_status reduce_lr_on_plateau_check(const iso_reduce_lr_on_plateau_options *options)
 {
     if (!(options->factor >= 0 && options->factor < 1))
         return iso_error(ISO_INVALID, "reduce_lr_on_plateau: factor is %g, it must be from 0 to below 1",
@@ -29,10 +29,10 @@ static iso_status check(const iso_reduce_lr_on_plateau_options *options)
     return ISO_OK;
 }
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status reduce_lr_on_plateau_train_begin(void *user, iso_fit_state *state)
 {
     plateau *p = user;
-    iso_status status = check(&p->options);
+    iso_status status = reduce_lr_on_plateau_check(&p->options);
     if (status == ISO_OK)
         status = iso_model_check_learning_rate(state->model, "reduce_lr_on_plateau");
     p->wait = p->cooldown = 0;
@@ -70,7 +70,7 @@ static iso_status watch(plateau *p, iso_fit_state *state, double value, double r
 }
 
 /* The logs have the rate of the epoch that ends. */
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status reduce_lr_on_plateau_epoch_end(void *user, iso_fit_state *state)
 {
     plateau *p = user;
     double value, rate;
@@ -85,7 +85,7 @@ done:
 
 /* ---- state ---- */
 
-static iso_status save(void *user, iso_text *json)
+static iso_status reduce_lr_on_plateau_save(void *user, iso_text *json)
 {
     const plateau *p = user;
     iso_text_add(json, "{");
@@ -108,7 +108,7 @@ done:
     return status;
 }
 
-static void destroy(void *user)
+static void reduce_lr_on_plateau_destroy(void *user)
 {
     plateau *p = user;
     iso_monitor_free(&p->monitor);
@@ -128,12 +128,14 @@ iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_optio
     options->min_lr = iso_option_number(options->min_lr, 0);
     if (!iso_monitor_init(&p->monitor, "reduce_lr_on_plateau", options->monitor, options->mode,
                           iso_option_number(options->min_delta, 1e-4))) {
-        destroy(p);
+        reduce_lr_on_plateau_destroy(p);
         return iso_callback_no_memory();
     }
     options->monitor = p->monitor.name;
-    return iso_callback_logs(
-        iso_callback_create(.train_begin = train_begin, .epoch_end = epoch_end, .user = p, .destroy = destroy,
-                            .kind = "reduce_lr_on_plateau", .save = save, .restore = restore),
-        "learning_rate");
+    return iso_callback_logs(iso_callback_create(.train_begin = reduce_lr_on_plateau_train_begin,
+                                                 .epoch_end = reduce_lr_on_plateau_epoch_end, .user = p,
+                                                 .destroy = reduce_lr_on_plateau_destroy,
+                                                 .kind = "reduce_lr_on_plateau",
+                                                 .save = reduce_lr_on_plateau_save, .restore = restore),
+                             "learning_rate");
 }

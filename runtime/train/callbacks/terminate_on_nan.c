@@ -13,7 +13,7 @@ typedef struct terminate {
     double loss;
 } terminate;
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status terminate_on_nan_train_begin(void *user, iso_fit_state *state)
 {
     (void)state;
     ((terminate *)user)->found = false;
@@ -26,7 +26,7 @@ static iso_status diverged(const terminate *t)
                      (long long)t->batch + 1, t->epoch + 1);
 }
 
-static iso_status batch_end(void *user, iso_fit_state *state)
+static iso_status terminate_on_nan_batch_end(void *user, iso_fit_state *state)
 {
     terminate *t = user;
     double loss = iso_logs_get(&state->logs, "loss");
@@ -37,7 +37,7 @@ static iso_status batch_end(void *user, iso_fit_state *state)
     return t->raise_error ? diverged(t) : ISO_OK;
 }
 
-static iso_status train_end(void *user, iso_fit_state *state)
+static iso_status terminate_on_nan_train_end(void *user, iso_fit_state *state)
 {
     const terminate *t = user;
     (void)state;
@@ -52,8 +52,9 @@ iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *give
     if (!t)
         return iso_callback_no_memory();
     t->raise_error = options.raise_error;
-    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .batch_end = batch_end,
-                                                 .train_end = train_end, .alike = true, .user = t,
-                                                 .destroy = iso_free),
+    return iso_callback_logs(iso_callback_create(.train_begin = terminate_on_nan_train_begin,
+                                                 .batch_end = terminate_on_nan_batch_end,
+                                                 .train_end = terminate_on_nan_train_end, .alike = true,
+                                                 .user = t, .destroy = iso_free),
                              "");
 }

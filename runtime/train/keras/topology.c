@@ -436,7 +436,7 @@ static void note_layers(finder *f)
     }
 }
 
-static iso_status find(finder *f, iso_tensor *const *outputs, int count)
+static iso_status topology_find(finder *f, iso_tensor *const *outputs, int count)
 {
     iso_topology *net = f->net;
     iso_status status = ISO_OK;
@@ -465,11 +465,11 @@ done:
     return status;
 }
 
-static iso_status create(finder *f, iso_tensor *const *outputs, int count, iso_topology *network)
+static iso_status topology_create(finder *f, iso_tensor *const *outputs, int count, iso_topology *network)
 {
     iso_topology found = {.sequential = network->sequential};
     f->net = &found;
-    iso_status status = find(f, outputs, count);
+    iso_status status = topology_find(f, outputs, count);
     free_tables(f);
     if (status == ISO_OK)
         *network = found;
@@ -487,7 +487,7 @@ iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs
                 .given = inputs,
                 .n_given = input_count};
     network->sequential = iso_graph_is_sequential(graph);
-    return create(&f, outputs, output_count, network);
+    return topology_create(&f, outputs, output_count, network);
 }
 
 iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
@@ -500,7 +500,7 @@ iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_cal
                 .given = call->inputs,
                 .n_given = call->n_inputs};
     network->sequential = block->sequential;
-    return create(&f, call->outputs, call->n_outputs, network);
+    return topology_create(&f, call->outputs, call->n_outputs, network);
 }
 
 void iso_topology_free(iso_topology *network)

@@ -154,7 +154,7 @@ static int lower_bound(const finder *f, const char *path)
 }
 
 /* The number of a variable; -1: there is none of this path. */
-static int number_of(const finder *f, const char *path)
+static int weight_paths_number_of(const finder *f, const char *path)
 {
     int at = lower_bound(f, path);
     bool found = at < iso_graph_variable_count(f->graph) && strcmp(f->by_path[at].path, path) == 0;
@@ -303,7 +303,7 @@ static iso_status add_own(finder *f, const char *name, int *at)
     char place[64], path[64];
     snprintf(path, sizeof path, "optimizer/%.40s", name);
     snprintf(place, sizeof place, "/optimizer/vars/%d", (*at)++);
-    int number = number_of(f, path);
+    int number = weight_paths_number_of(f, path);
     return number >= 0 ? add_variable(f, place, number)
                        : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
 }
@@ -335,7 +335,7 @@ static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number
     if (!iso_variable_updated(variable))
         return add_unused(f, variable, place, initial);
     ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
-    int gathered = number_of(f, path);
+    int gathered = weight_paths_number_of(f, path);
     if (gathered >= 0)
         f->placed[gathered] = true; /* a gradient accumulator is a variable of the graph */
     status =
@@ -353,8 +353,8 @@ static bool is_beside(const iso_optimizer_rule *rule, const char *name)
 }
 
 /* Keras lists the slots of one kind for all variables, then the next kind; but some take turns. */
-static iso_status add_slots(finder *f, const iso_optimizer *optimizer, const iso_optimizer_rule *rule,
-                            int *at)
+static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimizer,
+                                         const iso_optimizer_rule *rule, int *at)
 {
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
@@ -384,7 +384,7 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
         ISO_TRY(add_own(f, "learning_rate", &at));
     for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
         ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
-    ISO_TRY(add_slots(f, optimizer, rule, &at));
+    ISO_TRY(weight_paths_add_slots(f, optimizer, rule, &at));
     if (rule->scalar.name)
         ISO_TRY(add_own(f, rule->scalar.name, &at));
 done:
@@ -422,7 +422,7 @@ done:
     return status;
 }
 
-static iso_status find(finder *f, iso_model *model)
+static iso_status weight_paths_find(finder *f, iso_model *model)
 {
     iso_topology net;
     iso_status status =
@@ -471,7 +471,7 @@ iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
         return status;
     status = make_tables(&f);
     if (status == ISO_OK)
-        status = find(&f, model);
+        status = weight_paths_find(&f, model);
     void *table[] = {f.seen_layer, f.seen_block, f.by_path, f.placed, f.own, f.trainables};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         iso_free(table[i]);

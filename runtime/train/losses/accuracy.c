@@ -32,7 +32,7 @@ static iso_tensor *binary(const iso_metric_options *o)
 }
 
 /* Keras's choice. */
-static iso_metric choose(iso_loss loss, const iso_shape *prediction)
+static iso_metric accuracy_choose(iso_loss loss, const iso_shape *prediction)
 {
     if (iso_loss_targets(loss) == ISO_TARGET_CLASSES)
         return ISO_METRIC_SPARSE_ACCURACY;
@@ -41,7 +41,7 @@ static iso_metric choose(iso_loss loss, const iso_shape *prediction)
 }
 
 const iso_metric_type iso_metric_accuracy = {
-    .row.name = "accuracy", .keras_name = "acc", .title = "accuracy", .choose = choose};
+    .row.name = "accuracy", .keras_name = "acc", .title = "accuracy", .choose = accuracy_choose};
 const iso_metric_type iso_metric_sparse_accuracy = {.row.name = "sparse_accuracy",
                                                     .row.keras = "SparseCategoricalAccuracy",
                                                     .keras_name = "sparse_categorical_accuracy",

@@ -20,10 +20,10 @@ iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta)
     return iso_loss_mean(iso_where(iso_less_equal(size, limit), near, far));
 }
 
-static iso_tensor *build(const iso_loss_call *c)
+static iso_tensor *huber_build(const iso_loss_call *c)
 {
     return iso_huber(c->y_true, c->y_pred, c->settings->huber_delta);
 }
 
 const iso_loss_type iso_loss_huber = {
-    .row = {"huber", "Huber", settings}, .saved = "huber_loss", .build = build};
+    .row = {"huber", "Huber", settings}, .saved = "huber_loss", .build = huber_build};

@@ -38,7 +38,7 @@ static bool make_folders(char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-static iso_status failed(const char *path)
+static iso_status event_file_failed(const char *path)
 {
     return iso_error(ISO_IO, "TensorBoard's %s: %s", path, strerror(errno));
 }
@@ -67,7 +67,7 @@ static iso_status write_event(iso_event_file *file, event_message *event)
     isogrid__tensorboard__event__pack(event, packed);
     bool written = iso_record_write(file->file, packed, bytes);
     iso_free(packed);
-    return written ? ISO_OK : failed(file->path);
+    return written ? ISO_OK : event_file_failed(file->path);
 }
 
 /* What every file begins with. */
@@ -91,10 +91,10 @@ iso_status iso_event_file_create(const char *folder, iso_event_file **out)
     if (!file || !folders || !(file->path = name_file(folder)))
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for an event file in %s", folder));
     if (!make_folders(folders))
-        ISO_TRY(failed(folder));
+        ISO_TRY(event_file_failed(folder));
     file->file = fopen(file->path, "w");
     if (!file->file)
-        ISO_TRY(failed(file->path));
+        ISO_TRY(event_file_failed(file->path));
     ISO_TRY(write_version(file));
     *out = file;
     file = NULL;
@@ -116,7 +116,7 @@ void iso_event_file_close(iso_event_file *file)
 
 iso_status iso_event_file_flush(iso_event_file *file)
 {
-    return fflush(file->file) == 0 && !ferror(file->file) ? ISO_OK : failed(file->path);
+    return fflush(file->file) == 0 && !ferror(file->file) ? ISO_OK : event_file_failed(file->path);
 }
 
 /* ---- values ---- */

@@ -27,7 +27,7 @@ typedef struct packer {
     bool failed; /* memory has ended */
 } packer;
 
-static void *keep(packer *p, size_t bytes)
+static void *planes_keep(packer *p, size_t bytes)
 {
     block *made = iso_new(sizeof *made + bytes);
     if (!made) {
@@ -42,18 +42,18 @@ static void *keep(packer *p, size_t bytes)
 static char *keep_text(packer *p, const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    char *copy = keep(p, bytes);
+    char *copy = planes_keep(p, bytes);
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
 /* One more in a list of pointers, whose room doubles. */
-static void append(packer *p, size_t *count, void *list, void *item)
+static void planes_append(packer *p, size_t *count, void *list, void *item)
 {
     void **old = *(void ***)list, **grown = old;
     if (!item)
         return;
     if ((*count & (*count - 1)) == 0) { /* 0, 1, 2, 4, ... */
-        grown = keep(p, (*count ? 2 * *count : 1) * sizeof *grown);
+        grown = planes_keep(p, (*count ? 2 * *count : 1) * sizeof *grown);
         if (!grown)
             return;
         if (*count)
@@ -69,39 +69,39 @@ static void begin_plane(packer *p, const json_t *event)
 {
     char name[64];
     long long rank = json_integer_value(json_object_get(event, "pid"));
-    plane_message *plane = keep(p, sizeof *plane);
+    plane_message *plane = planes_keep(p, sizeof *plane);
     if (!plane)
         return;
     isogrid__tensorboard__plane__init(plane);
     snprintf(name, sizeof name, "/device:CUSTOM:rank %lld", rank); /* what is called so is shown as it is */
     plane->id = rank + 1;
     plane->name = keep_text(p, name);
-    append(p, &p->space.n_planes, &p->space.planes, plane);
+    planes_append(p, &p->space.n_planes, &p->space.planes, plane);
     p->plane = plane;
 }
 
 static void begin_line(packer *p, const json_t *event)
 {
     long long slot = json_integer_value(json_object_get(event, "tid"));
-    line_message *line = keep(p, sizeof *line);
+    line_message *line = planes_keep(p, sizeof *line);
     if (!line || !p->plane)
         return;
     isogrid__tensorboard__line__init(line);
     line->id = line->display_id = slot;
     line->name = keep_text(p, json_string_value(json_object_get(json_object_get(event, "args"), "name")));
-    append(p, &p->plane->n_lines, &p->plane->lines, line);
+    planes_append(p, &p->plane->n_lines, &p->plane->lines, line);
     p->line = line;
 }
 
 /* The number of an event's name in its plane, from 1. */
-static int64_t number_of(packer *p, const char *name)
+static int64_t planes_number_of(packer *p, const char *name)
 {
     plane_message *plane = p->plane;
     for (size_t i = 0; i < plane->n_event_metadata; i++)
         if (strcmp(plane->event_metadata[i]->value->name, name) == 0)
             return plane->event_metadata[i]->key;
-    entry_message *entry = keep(p, sizeof *entry);
-    name_message *value = keep(p, sizeof *value);
+    entry_message *entry = planes_keep(p, sizeof *entry);
+    name_message *value = planes_keep(p, sizeof *value);
     if (!entry || !value)
         return 0;
     isogrid__tensorboard__name_entry__init(entry);
@@ -109,7 +109,7 @@ static int64_t number_of(packer *p, const char *name)
     entry->key = value->id = (int64_t)plane->n_event_metadata + 1;
     entry->value = value;
     value->name = keep_text(p, name);
-    append(p, &plane->n_event_metadata, &plane->event_metadata, entry);
+    planes_append(p, &plane->n_event_metadata, &plane->event_metadata, entry);
     return entry->key;
 }
 
@@ -121,18 +121,18 @@ static int64_t picoseconds(const json_t *event, const char *key)
 
 static void add_event(packer *p, const json_t *event)
 {
-    event_message *added = keep(p, sizeof *added);
+    event_message *added = planes_keep(p, sizeof *added);
     if (!added || !p->line)
         return;
     isogrid__tensorboard__plane_event__init(added);
-    added->metadata_id = number_of(p, json_string_value(json_object_get(event, "name")));
+    added->metadata_id = planes_number_of(p, json_string_value(json_object_get(event, "name")));
     added->offset_ps = picoseconds(event, "ts");
     added->duration_ps = picoseconds(event, "dur");
-    append(p, &p->line->n_events, &p->line->events, added);
+    planes_append(p, &p->line->n_events, &p->line->events, added);
 }
 
 /* In the text a rank's title stands before its slots', and a slot's before its events. */
-static void add(packer *p, const json_t *event)
+static void planes_add(packer *p, const json_t *event)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     const char *name = json_string_value(json_object_get(event, "name"));
@@ -171,7 +171,7 @@ iso_status iso_planes_pack(const iso_text *trace, const char *host, unsigned cha
     iso_status status = iso_json_parse("the trace of a step", iso_text_get(trace), trace->length, &root);
     if (status != ISO_OK)
         return status;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, event) add(&p, event);
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) planes_add(&p, event);
     status = pack(&p, packed, bytes);
     while (p.blocks) {
         block *next = p.blocks->next;

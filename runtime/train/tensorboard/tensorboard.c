@@ -105,7 +105,7 @@ static iso_status write_histograms(tensorboard *tb, const iso_fit_state *state)
 
 /* ---- what training calls ---- */
 
-static iso_status check(const iso_tensorboard_options *options)
+static iso_status tensorboard_check(const iso_tensorboard_options *options)
 {
     if (!options->path)
         return iso_error(ISO_INVALID, "TensorBoard was given no folder");
@@ -129,11 +129,11 @@ static iso_status write_parameters(tensorboard *tb, const iso_fit_state *state)
     return status == ISO_OK ? iso_event_file_flush(tb->train) : status;
 }
 
-static iso_status train_begin(void *user, iso_fit_state *state)
+static iso_status tensorboard_train_begin(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
     iso_status status = ISO_OK;
-    ISO_TRY(check(&tb->options));
+    ISO_TRY(tensorboard_check(&tb->options));
     tb->trace = (iso_step_trace){.step = tb->options.profile_batch};
     tb->failed = ISO_OK;
     tb->steps_before = -1;
@@ -180,7 +180,7 @@ static iso_status trace(tensorboard *tb, iso_fit_state *state)
     return status;
 }
 
-static iso_status batch_end(void *user, iso_fit_state *state)
+static iso_status tensorboard_batch_end(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
     int64_t every = tb->options.update_freq;
@@ -208,7 +208,7 @@ done:
 }
 
 /* What is collective comes first, on every rank. */
-static iso_status epoch_end(void *user, iso_fit_state *state)
+static iso_status tensorboard_epoch_end(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
     double rate, iterations;
@@ -232,7 +232,7 @@ static void close_files(tensorboard *tb)
     tb->train = tb->validation = NULL;
 }
 
-static iso_status train_end(void *user, iso_fit_state *state)
+static iso_status tensorboard_train_end(void *user, iso_fit_state *state)
 {
     (void)state;
     close_files(user);
@@ -241,7 +241,7 @@ static iso_status train_end(void *user, iso_fit_state *state)
 
 /* ---- making ---- */
 
-static void destroy(void *user)
+static void tensorboard_destroy(void *user)
 {
     tensorboard *tb = user;
     close_files(tb);
@@ -269,16 +269,17 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     tb->train_folder = folder_below(options->path, "train");
     tb->validation_folder = folder_below(options->path, "validation");
     if (!tb->train_folder || !tb->validation_folder) {
-        destroy(tb);
+        tensorboard_destroy(tb);
         return iso_callback_no_memory();
     }
     bool batches = options->update_freq || options->profile_batch;
     /* the caller's text may be gone later; whether there was one stays known */
     tb->options.path = options->path && options->path[0] ? tb->train_folder : NULL;
-    return iso_callback_logs(iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin,
-                                                 .batch_begin = batches ? batch_begin : NULL,
-                                                 .batch_end = batches ? batch_end : NULL,
-                                                 .epoch_end = epoch_end, .train_end = train_end,
-                                                 .alike = true, .user = tb, .destroy = destroy),
-                             "");
+    return iso_callback_logs(
+        iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
+                            .batch_begin = batches ? batch_begin : NULL,
+                            .batch_end = batches ? tensorboard_batch_end : NULL,
+                            .epoch_end = tensorboard_epoch_end, .train_end = tensorboard_train_end,
+                            .alike = true, .user = tb, .destroy = tensorboard_destroy),
+        "");
 }

@@ -16,13 +16,13 @@ static void band_of_row(const iso_array *x, const iso_band_attrs *attrs, int64_t
     *end = behind < *begin ? *begin : behind < columns ? behind : columns;
 }
 
-static void fill(const iso_array *y, int64_t at, int64_t count, double value)
+static void ref_band_fill(const iso_array *y, int64_t at, int64_t count, double value)
 {
     for (int64_t i = 0; i < count; i++)
         iso_put(y, at + i, value);
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_band_run(const iso_kernel_call *call)
 {
     const iso_band_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *y = &call->out[0];
@@ -31,12 +31,13 @@ static void run(const iso_kernel_call *call)
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * columns;
         band_of_row(x, attrs, i % x->dim[x->rank - 2], &begin, &end);
-        fill(y, at, begin, attrs->fill);
+        ref_band_fill(y, at, begin, attrs->fill);
         if (x->data != y->data)
             memcpy((char *)y->data + (size_t)(at + begin) * size,
                    (const char *)x->data + (size_t)(at + begin) * size, (size_t)(end - begin) * size);
-        fill(y, at + end, columns - end, attrs->fill);
+        ref_band_fill(y, at + end, columns - end, attrs->fill);
     }
 }
 
-const iso_kernel iso_reference_band = {.op = "band", .name = "reference", .run = run, .in_place = true};
+const iso_kernel iso_reference_band = {
+    .op = "band", .name = "reference", .run = ref_band_run, .in_place = true};

@@ -4,7 +4,7 @@
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/graph/ops/network.h"
 
-static void run_moments(const iso_kernel_call *call)
+static void ref_batch_norm_run_moments(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     int64_t channels = iso_last_dim(x), rows = iso_row_count(x);
@@ -41,7 +41,7 @@ static void run_finish_gradient(const iso_kernel_call *call)
     }
 }
 
-static double rstd_of(const iso_array *variance, int64_t c, const iso_batch_norm_attrs *attrs)
+static double ref_batch_norm_rstd_of(const iso_array *variance, int64_t c, const iso_batch_norm_attrs *attrs)
 {
     return 1 / sqrt(iso_get(variance, c) + attrs->epsilon);
 }
@@ -57,11 +57,11 @@ static affine affine_of(const iso_kernel_call *call, const iso_array *mean, cons
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *gamma = &call->in[next], *beta = &call->in[next + attrs->has_gamma];
     return (affine){iso_get(mean, c),
-                    rstd_of(variance, c, attrs) * (attrs->has_gamma ? iso_get(gamma, c) : 1),
+                    ref_batch_norm_rstd_of(variance, c, attrs) * (attrs->has_gamma ? iso_get(gamma, c) : 1),
                     attrs->has_beta ? iso_get(beta, c) : 0};
 }
 
-static double output_of(const affine *line, double x)
+static double ref_batch_norm_output_of(const affine *line, double x)
 {
     return (x - line->mean) * line->scale + line->shift;
 }
@@ -71,14 +71,14 @@ static bool has_relu(const iso_kernel_call *call)
     return ((const iso_batch_norm_attrs *)call->attrs)->activation == ISO_FUSED_RELU;
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_batch_norm_run(const iso_kernel_call *call)
 {
     const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
     for (int64_t c = 0; c < channels; c++) {
         affine line = affine_of(call, &in[1], &in[2], 3, c);
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
-            double y = output_of(&line, iso_get(in, i));
+            double y = ref_batch_norm_output_of(&line, iso_get(in, i));
             iso_put(&call->out[0], i, has_relu(call) && y < 0 ? 0 : y);
         }
     }
@@ -92,16 +92,17 @@ static double slope_at(const iso_kernel_call *call, int next, int64_t i)
     if (!has_relu(call))
         return dy;
     affine line = affine_of(call, &call->in[2], &call->in[3], next, i % iso_last_dim(call->in));
-    return output_of(&line, iso_get(call->in, i)) > 0 ? dy : 0;
+    return ref_batch_norm_output_of(&line, iso_get(call->in, i)) > 0 ? dy : 0;
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
-static void run_sums(const iso_kernel_call *call)
+static void ref_batch_norm_run_sums(const iso_kernel_call *call)
 {
     const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
     for (int64_t c = 0; c < channels; c++) {
-        double mean = iso_get(&in[2], c), rstd = rstd_of(&in[3], c, call->attrs), sum = 0, sum_xhat = 0;
+        double mean = iso_get(&in[2], c), rstd = ref_batch_norm_rstd_of(&in[3], c, call->attrs), sum = 0,
+               sum_xhat = 0;
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
             double dy = slope_at(call, 4, i);
             sum += dy;
@@ -113,14 +114,14 @@ static void run_sums(const iso_kernel_call *call)
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
-static void run_gradient(const iso_kernel_call *call)
+static void ref_batch_norm_run_gradient(const iso_kernel_call *call)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
     int64_t channels = iso_last_dim(in);
     double count = iso_moments_count(&attrs->moments, call->info->rows);
     for (int64_t c = 0; c < channels; c++) {
-        double mean = iso_get(&in[2], c), rstd = rstd_of(&in[3], c, attrs);
+        double mean = iso_get(&in[2], c), rstd = ref_batch_norm_rstd_of(&in[3], c, attrs);
         double mean_dy = iso_get(&in[4], c) / count, mean_dy_xhat = iso_get(&in[5], c) / count;
         double scale = rstd * (attrs->has_gamma ? iso_get(&in[6], c) : 1);
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
@@ -131,13 +132,14 @@ static void run_gradient(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_reference_batch_moments = {
-    .op = "batch_moments", .name = "reference", .run = run_moments};
+    .op = "batch_moments", .name = "reference", .run = ref_batch_norm_run_moments};
 const iso_kernel iso_reference_moments_finish = {
     .op = "moments_finish", .name = "reference", .run = run_finish};
 const iso_kernel iso_reference_moments_finish_grad = {
     .op = "moments_finish_grad", .name = "reference", .run = run_finish_gradient};
-const iso_kernel iso_reference_batch_norm = {.op = "batch_norm", .name = "reference", .run = run};
+const iso_kernel iso_reference_batch_norm = {
+    .op = "batch_norm", .name = "reference", .run = ref_batch_norm_run};
 const iso_kernel iso_reference_batch_norm_grad_sums = {
-    .op = "batch_norm_grad_sums", .name = "reference", .run = run_sums};
+    .op = "batch_norm_grad_sums", .name = "reference", .run = ref_batch_norm_run_sums};
 const iso_kernel iso_reference_batch_norm_grad = {
-    .op = "batch_norm_grad", .name = "reference", .run = run_gradient};
+    .op = "batch_norm_grad", .name = "reference", .run = ref_batch_norm_run_gradient};

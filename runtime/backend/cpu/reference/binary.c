@@ -129,7 +129,7 @@ const iso_kernel iso_reference_logical_not = {
                                      : b[walk->at[2] + i * walk->step[2]];                                   \
     }
 
-static void choose(const iso_kernel_call *call, const iso_walk *walk)
+static void ref_binary_choose(const iso_kernel_call *call, const iso_walk *walk)
 {
     const uint8_t *condition = call->in[0].data;
     switch (iso_dtype_size(call->out[0].dtype)) {
@@ -155,7 +155,7 @@ static void run_where(const iso_kernel_call *call)
     iso_walk walk;
     iso_walk_begin(&walk, z->rank, z->dim, 4, stride);
     for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))
-        choose(call, &walk);
+        ref_binary_choose(call, &walk);
 }
 
 const iso_kernel iso_reference_where = {

@@ -102,14 +102,14 @@ static void sum_exp(const iso_kernel_call *call, line at)
     iso_put(&call->out[0], at.row, sum);
 }
 
-static void softmax(const iso_kernel_call *call, line at)
+static void ref_classes_softmax(const iso_kernel_call *call, line at)
 {
     double max = iso_get(&call->in[1], at.row), sum = iso_get(&call->in[2], at.row);
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
         iso_put(&call->out[0], i, exp(iso_get(&call->in[0], i) - max) / sum);
 }
 
-static void log_softmax(const iso_kernel_call *call, line at)
+static void ref_classes_log_softmax(const iso_kernel_call *call, line at)
 {
     double max = iso_get(&call->in[1], at.row), log_sum = log(iso_get(&call->in[2], at.row));
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
@@ -153,7 +153,7 @@ static void loss(const iso_kernel_call *call, line at)
     iso_put(&call->out[0], at.row, sum);
 }
 
-static void gradient(const iso_kernel_call *call, line at)
+static void ref_classes_gradient(const iso_kernel_call *call, line at)
 {
     double all = iso_get(&call->in[MAX], at.row) + log(iso_get(&call->in[SUM], at.row)),
            targets = iso_get(&call->in[SUM_OF_TARGETS], at.row), dloss = iso_get(&call->in[DLOSS], at.row);
@@ -163,7 +163,7 @@ static void gradient(const iso_kernel_call *call, line at)
     }
 }
 
-static void sparse_gradient(const iso_kernel_call *call, line at)
+static void ref_classes_sparse_gradient(const iso_kernel_call *call, line at)
 {
     int64_t label;
     bool good = label_of(call, at, &label);
@@ -188,8 +188,8 @@ CLASS_KERNEL(class_first, 0, first, )
 CLASS_KERNEL(class_above, 0, above, )
 CLASS_KERNEL(class_pick, 1, pick, )
 CLASS_KERNEL(class_sum_exp, 0, sum_exp, )
-CLASS_KERNEL(class_softmax, 0, softmax, .in_place = true)
-CLASS_KERNEL(class_log_softmax, 0, log_softmax, .in_place = true)
+CLASS_KERNEL(class_softmax, 0, ref_classes_softmax, .in_place = true)
+CLASS_KERNEL(class_log_softmax, 0, ref_classes_log_softmax, .in_place = true)
 CLASS_KERNEL(class_loss, 1, loss, )
-CLASS_KERNEL(class_grad, 1, gradient, .in_place = true)
-CLASS_KERNEL(class_sparse_grad, 1, sparse_gradient, .in_place = true)
+CLASS_KERNEL(class_grad, 1, ref_classes_gradient, .in_place = true)
+CLASS_KERNEL(class_sparse_grad, 1, ref_classes_sparse_gradient, .in_place = true)

@@ -12,8 +12,8 @@ typedef struct conv {
     int64_t pad[2];                                       /* in front of this part of x */
 } conv;
 
-static conv conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
-                    const iso_array *y)
+static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                                    const iso_array *y)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     conv v = {
@@ -94,9 +94,9 @@ static void filter_place(const conv *v, int64_t n, int64_t p, int64_t q, int64_t
         iso_put(v->y, index_y(v, n, p, q) + f + t, sum[t]);
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_convolution_run(const iso_kernel_call *call)
 {
-    conv v = conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
+    conv v = ref_convolution_conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
     for (int64_t n = 0; n < v.x->dim[0]; n++)
         for (int64_t p = 0; p < v.places_h; p++)
             for (int64_t q = 0; q < v.places_w; q++)
@@ -128,7 +128,7 @@ static void gather_element(const conv *v, int64_t n, int64_t row, int64_t column
 
 static void run_input_gradient(const iso_kernel_call *call)
 {
-    conv v = conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
+    conv v = ref_convolution_conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
     for (int64_t n = 0; n < v.x->dim[0]; n++)
         for (int64_t row = 0; row < v.h; row++)
             for (int64_t column = 0; column < v.w; column++)
@@ -159,7 +159,7 @@ static void correlate_tap(const conv *v, int64_t i, int64_t j, int64_t k, int64_
 
 static void run_kernel_gradient(const iso_kernel_call *call)
 {
-    conv v = conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
+    conv v = ref_convolution_conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
     for (int64_t i = 0; i < v.r; i++)
         for (int64_t j = 0; j < v.s; j++)
             for (int64_t k = 0; k < v.cg; k++)
@@ -169,7 +169,7 @@ static void run_kernel_gradient(const iso_kernel_call *call)
                 }
 }
 
-const iso_kernel iso_reference_conv2d = {.op = "conv2d", .name = "reference", .run = run};
+const iso_kernel iso_reference_conv2d = {.op = "conv2d", .name = "reference", .run = ref_convolution_run};
 const iso_kernel iso_reference_conv2d_grad_input = {
     .op = "conv2d_grad_input", .name = "reference", .run = run_input_gradient};
 const iso_kernel iso_reference_conv2d_grad_kernel = {

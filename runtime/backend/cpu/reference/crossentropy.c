@@ -18,7 +18,7 @@ static double log_sum(const iso_array *logits, int64_t first)
 }
 
 /* The class of a row, or -1, which is reported. */
-static int64_t class_of(const iso_kernel_call *call, int64_t row)
+static int64_t ref_crossentropy_class_of(const iso_kernel_call *call, int64_t row)
 {
     int64_t classes = iso_last_dim(&call->in[LOGITS]);
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);
@@ -27,21 +27,21 @@ static int64_t class_of(const iso_kernel_call *call, int64_t row)
     return class;
 }
 
-static void run_sparse(const iso_kernel_call *call)
+static void ref_crossentropy_run_sparse(const iso_kernel_call *call)
 {
     const iso_array *logits = &call->in[LOGITS];
     for (int64_t row = 0; row < iso_row_count(logits); row++) {
-        int64_t class = class_of(call, row), first = row * iso_last_dim(logits);
+        int64_t class = ref_crossentropy_class_of(call, row), first = row * iso_last_dim(logits);
         iso_put(&call->out[0], row, class < 0 ? 0 : log_sum(logits, first) - iso_get(logits, first + class));
     }
 }
 
-static void run_sparse_gradient(const iso_kernel_call *call)
+static void ref_crossentropy_run_sparse_gradient(const iso_kernel_call *call)
 {
     const iso_array *logits = &call->in[LOGITS];
     int64_t classes = iso_last_dim(logits);
     for (int64_t row = 0; row < iso_row_count(logits); row++) {
-        int64_t class = class_of(call, row), first = row * classes;
+        int64_t class = ref_crossentropy_class_of(call, row), first = row * classes;
         double all = log_sum(logits, first), dloss = iso_get(&call->in[DLOSS], row);
         for (int64_t k = 0; k < classes; k++) {
             double dx = (exp(iso_get(logits, first + k) - all) - (k == class ? 1 : 0)) * dloss;
@@ -50,7 +50,7 @@ static void run_sparse_gradient(const iso_kernel_call *call)
     }
 }
 
-static void run_dense(const iso_kernel_call *call)
+static void ref_crossentropy_run_dense(const iso_kernel_call *call)
 {
     const iso_array *labels = &call->in[LABELS], *logits = &call->in[LOGITS];
     for (int64_t row = 0; row < iso_row_count(logits); row++) {
@@ -64,7 +64,7 @@ static void run_dense(const iso_kernel_call *call)
     }
 }
 
-static void run_dense_gradient(const iso_kernel_call *call)
+static void ref_crossentropy_run_dense_gradient(const iso_kernel_call *call)
 {
     const iso_array *labels = &call->in[LABELS], *logits = &call->in[LOGITS];
     int64_t classes = iso_last_dim(logits);
@@ -79,9 +79,10 @@ static void run_dense_gradient(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_reference_sparse_crossentropy = {
-    .op = "sparse_crossentropy", .name = "reference", .run = run_sparse};
+    .op = "sparse_crossentropy", .name = "reference", .run = ref_crossentropy_run_sparse};
 const iso_kernel iso_reference_sparse_crossentropy_grad = {
-    .op = "sparse_crossentropy_grad", .name = "reference", .run = run_sparse_gradient};
-const iso_kernel iso_reference_crossentropy = {.op = "crossentropy", .name = "reference", .run = run_dense};
+    .op = "sparse_crossentropy_grad", .name = "reference", .run = ref_crossentropy_run_sparse_gradient};
+const iso_kernel iso_reference_crossentropy = {
+    .op = "crossentropy", .name = "reference", .run = ref_crossentropy_run_dense};
 const iso_kernel iso_reference_crossentropy_grad = {
-    .op = "crossentropy_grad", .name = "reference", .run = run_dense_gradient};
+    .op = "crossentropy_grad", .name = "reference", .run = ref_crossentropy_run_dense_gradient};

@@ -17,7 +17,7 @@ static int64_t local_row(const iso_kernel_call *call, const iso_array *index, in
     return row >= 0 && row < table->dim[0] ? row : -1;
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_embedding_run(const iso_kernel_call *call)
 {
     const iso_array *table = &call->in[0], *index = &call->in[1], *y = &call->out[0];
     int64_t columns = table->dim[1];
@@ -28,7 +28,7 @@ static void run(const iso_kernel_call *call)
     }
 }
 
-static void run_gradient(const iso_kernel_call *call)
+static void ref_embedding_run_gradient(const iso_kernel_call *call)
 {
     const iso_array *index = &call->in[0], *dy = &call->in[1], *dtable = &call->out[0];
     int64_t columns = dtable->dim[1], rows = ((const iso_embedding_attrs *)call->attrs)->rows;
@@ -41,6 +41,6 @@ static void run_gradient(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_reference_embedding = {.op = "embedding", .name = "reference", .run = run};
+const iso_kernel iso_reference_embedding = {.op = "embedding", .name = "reference", .run = ref_embedding_run};
 const iso_kernel iso_reference_embedding_grad = {
-    .op = "embedding_grad", .name = "reference", .run = run_gradient};
+    .op = "embedding_grad", .name = "reference", .run = ref_embedding_run_gradient};

@@ -9,7 +9,7 @@ typedef struct moments {
 } moments;
 
 /* Of the row that begins at `first`; the variance around the mean, not by squares. */
-static moments moments_of(const iso_array *x, int64_t first, double epsilon)
+static moments ref_layer_norm_moments_of(const iso_array *x, int64_t first, double epsilon)
 {
     int64_t channels = iso_last_dim(x);
     double mean = 0, variance = 0;
@@ -20,13 +20,13 @@ static moments moments_of(const iso_array *x, int64_t first, double epsilon)
     return (moments){mean, 1 / sqrt(variance + epsilon)};
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_layer_norm_run(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *gamma = &call->in[1], *beta = &call->in[attrs->has_gamma ? 2 : 1];
     int64_t channels = iso_last_dim(x);
     for (int64_t row = 0; row < iso_row_count(x); row++) {
-        moments m = moments_of(x, row * channels, attrs->epsilon);
+        moments m = ref_layer_norm_moments_of(x, row * channels, attrs->epsilon);
         for (int64_t c = 0; c < channels; c++) {
             double xhat = (iso_get(x, row * channels + c) - m.mean) * m.rstd;
             double scale = attrs->has_gamma ? iso_get(gamma, c) : 1,
@@ -54,23 +54,23 @@ static void row_gradient(const iso_kernel_call *call, int64_t first, bool has_ga
     }
 }
 
-static void run_gradient(const iso_kernel_call *call)
+static void ref_layer_norm_run_gradient(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
     for (int64_t row = 0; row < iso_row_count(x); row++) {
         int64_t first = row * iso_last_dim(x);
-        row_gradient(call, first, attrs->has_gamma, moments_of(x, first, attrs->epsilon));
+        row_gradient(call, first, attrs->has_gamma, ref_layer_norm_moments_of(x, first, attrs->epsilon));
     }
 }
 
-static size_t sums_scratch(const iso_kernel_call *call)
+static size_t ref_layer_norm_sums_scratch(const iso_kernel_call *call)
 {
     return 2 * (size_t)iso_last_dim(&call->in[0]) * sizeof(double);
 }
 
 /* Over the rows, of dy xhat and of dy; in double until the end. */
-static void run_sums(const iso_kernel_call *call)
+static void ref_layer_norm_run_sums(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *dy = &call->in[1];
@@ -79,7 +79,7 @@ static void run_sums(const iso_kernel_call *call)
     for (int64_t c = 0; c < channels; c++)
         dgamma[c] = dbeta[c] = 0;
     for (int64_t row = 0; row < iso_row_count(x); row++) {
-        moments m = moments_of(x, row * channels, attrs->epsilon);
+        moments m = ref_layer_norm_moments_of(x, row * channels, attrs->epsilon);
         for (int64_t c = 0, i = row * channels; c < channels; c++, i++) {
             dgamma[c] += iso_get(dy, i) * (iso_get(x, i) - m.mean) * m.rstd;
             dbeta[c] += iso_get(dy, i);
@@ -91,8 +91,11 @@ static void run_sums(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_reference_layer_norm = {.op = "layer_norm", .name = "reference", .run = run};
+const iso_kernel iso_reference_layer_norm = {
+    .op = "layer_norm", .name = "reference", .run = ref_layer_norm_run};
 const iso_kernel iso_reference_layer_norm_grad = {
-    .op = "layer_norm_grad", .name = "reference", .run = run_gradient};
-const iso_kernel iso_reference_layer_norm_grad_sums = {
-    .op = "layer_norm_grad_sums", .name = "reference", .scratch = sums_scratch, .run = run_sums};
+    .op = "layer_norm_grad", .name = "reference", .run = ref_layer_norm_run_gradient};
+const iso_kernel iso_reference_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
+                                                       .name = "reference",
+                                                       .scratch = ref_layer_norm_sums_scratch,
+                                                       .run = ref_layer_norm_run_sums};

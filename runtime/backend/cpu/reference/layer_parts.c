@@ -10,7 +10,7 @@ typedef struct part {
     const iso_layer_norm_attrs *attrs;
 } part;
 
-static part part_of(const iso_kernel_call *call)
+static part ref_layer_parts_part_of(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
     part p = {1, iso_last_dim(x), (double)x->global[x->rank - 1], call->attrs};
@@ -24,7 +24,7 @@ typedef struct row {
 } row;
 
 /* From its sum and sum of squares, which are inputs `at` and the one behind. */
-static row row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
+static row ref_layer_parts_row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
 {
     double mean = iso_get(&call->in[at], number) / p->count;
     double variance = fmax(0, iso_get(&call->in[at + 1], number) / p->count - mean * mean);
@@ -37,9 +37,9 @@ static void put_two(const iso_kernel_call *call, int64_t i, double a, double b)
     iso_put(&call->out[1], i, b);
 }
 
-static void run_moments(const iso_kernel_call *call)
+static void ref_layer_parts_run_moments(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = ref_layer_parts_part_of(call);
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
         double sum = 0, squares = 0;
         for (int64_t c = 0; c < p.channels; c++, i++) {
@@ -53,10 +53,10 @@ static void run_moments(const iso_kernel_call *call)
 
 static void run_scale(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = ref_layer_parts_part_of(call);
     const iso_array *gamma = &call->in[3], *beta = &call->in[p.attrs->has_gamma ? 4 : 3];
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
-        row m = row_of(call, &p, 1, r);
+        row m = ref_layer_parts_row_of(call, &p, 1, r);
         for (int64_t c = 0; c < p.channels; c++, i++) {
             double xhat = (iso_get(&call->in[0], i) - m.mean) * m.rstd;
             double scale = p.attrs->has_gamma ? iso_get(gamma, c) : 1,
@@ -79,10 +79,10 @@ static double dxhat_of(const iso_kernel_call *call, const iso_array *gamma, int6
 
 static void run_grad_sums(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = ref_layer_parts_part_of(call);
     const iso_array *gamma = p.attrs->has_gamma ? &call->in[4] : NULL;
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
-        row m = row_of(call, &p, 2, r);
+        row m = ref_layer_parts_row_of(call, &p, 2, r);
         double sum = 0, products = 0;
         for (int64_t c = 0; c < p.channels; c++, i++) {
             sum += dxhat_of(call, gamma, i, c);
@@ -94,10 +94,10 @@ static void run_grad_sums(const iso_kernel_call *call)
 
 static void run_grad(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = ref_layer_parts_part_of(call);
     const iso_array *gamma = p.attrs->has_gamma ? &call->in[6] : NULL;
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
-        row m = row_of(call, &p, 2, r);
+        row m = ref_layer_parts_row_of(call, &p, 2, r);
         double mean = iso_get(&call->in[4], r) / p.count, products = iso_get(&call->in[5], r) / p.count;
         for (int64_t c = 0; c < p.channels; c++, i++)
             iso_put(&call->out[0], i,
@@ -105,19 +105,19 @@ static void run_grad(const iso_kernel_call *call)
     }
 }
 
-static size_t weight_sums_scratch(const iso_kernel_call *call)
+static size_t ref_layer_parts_weight_sums_scratch(const iso_kernel_call *call)
 {
     return 2 * (size_t)iso_last_dim(&call->in[0]) * sizeof(double);
 }
 
 static void run_weight_sums(const iso_kernel_call *call)
 {
-    part p = part_of(call);
+    part p = ref_layer_parts_part_of(call);
     double *dgamma = call->scratch, *dbeta = dgamma + p.channels;
     for (int64_t c = 0; c < p.channels; c++)
         dgamma[c] = dbeta[c] = 0;
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
-        row m = row_of(call, &p, 2, r);
+        row m = ref_layer_parts_row_of(call, &p, 2, r);
         for (int64_t c = 0; c < p.channels; c++, i++) {
             dgamma[c] += iso_get(&call->in[1], i) * xhat_of(call, m, i);
             dbeta[c] += iso_get(&call->in[1], i);
@@ -130,8 +130,8 @@ static void run_weight_sums(const iso_kernel_call *call)
 #define PART_KERNEL(NAME, RUN, ...)                                                                          \
     const iso_kernel iso_reference_##NAME = {.op = #NAME, .name = "reference", .run = RUN, __VA_ARGS__};
 
-PART_KERNEL(layer_moments, run_moments, )
+PART_KERNEL(layer_moments, ref_layer_parts_run_moments, )
 PART_KERNEL(layer_scale, run_scale, .in_place = true)
 PART_KERNEL(layer_grad_sums, run_grad_sums, )
 PART_KERNEL(layer_grad, run_grad, .in_place = true)
-PART_KERNEL(layer_weight_sums, run_weight_sums, .scratch = weight_sums_scratch)
+PART_KERNEL(layer_weight_sums, run_weight_sums, .scratch = ref_layer_parts_weight_sums_scratch)

@@ -29,8 +29,8 @@ static void move_run(const iso_walk *walk, size_t size, const void *from, void *
 }
 
 /* Moves dim[0..rank) elements between strided places. */
-static void move(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride,
-                 void *to, const int64_t *to_stride)
+static void ref_move_move(int rank, const int64_t *dim, size_t size, const void *from,
+                          const int64_t *from_stride, void *to, const int64_t *to_stride)
 {
     int64_t stride[2][ISO_MAX_RANK] = {{0}};
     memcpy(stride[0], from_stride, (size_t)rank * sizeof(int64_t));
@@ -47,7 +47,7 @@ static void move(int rank, const int64_t *dim, size_t size, const void *from, co
 }
 
 /* Element `at` of an array of these strides. */
-static void *element(const iso_array *array, const int64_t *stride, const int64_t *at)
+static void *ref_move_element(const iso_array *array, const int64_t *stride, const int64_t *at)
 {
     int64_t index = 0;
     for (int d = 0; d < array->rank; d++)
@@ -64,13 +64,13 @@ static void run_transpose(const iso_kernel_call *call)
     iso_strides(y, to);
     for (int d = 0; d < x->rank; d++)
         from[d] = own[attrs->permutation[d]];
-    move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
+    ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
 /* The local elements of the smaller of two arrays (`begin` lies in front of it in the larger, by global
  * indices) that both hold: where they begin in each, and how many there are; false where there are none. */
-static bool overlap(const iso_array *small, const iso_array *large, const int64_t *begin, int64_t *small_at,
-                    int64_t *large_at, int64_t *extent)
+static bool ref_move_overlap(const iso_array *small, const iso_array *large, const int64_t *begin,
+                             int64_t *small_at, int64_t *large_at, int64_t *extent)
 {
     for (int d = 0; d < small->rank; d++) {
         int64_t shift = small->offset[d] + begin[d] - large->offset[d]; /* large's index less small's */
@@ -101,7 +101,7 @@ static void move_overlap(const iso_kernel_call *call, bool to_larger)
                     *large = to_larger ? y : x;
     int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK], small_at[ISO_MAX_RANK], large_at[ISO_MAX_RANK],
         extent[ISO_MAX_RANK];
-    bool any = overlap(small, large, attrs->begin, small_at, large_at, extent);
+    bool any = ref_move_overlap(small, large, attrs->begin, small_at, large_at, extent);
     if (iso_array_count(y) == 0)
         return;
     if (!any || leaves_some(y, extent))
@@ -110,8 +110,9 @@ static void move_overlap(const iso_kernel_call *call, bool to_larger)
         return;
     iso_strides(x, from);
     iso_strides(y, to);
-    move(y->rank, extent, iso_dtype_size(x->dtype), element(x, from, to_larger ? small_at : large_at), from,
-         element(y, to, to_larger ? large_at : small_at), to);
+    ref_move_move(y->rank, extent, iso_dtype_size(x->dtype),
+                  ref_move_element(x, from, to_larger ? small_at : large_at), from,
+                  ref_move_element(y, to, to_larger ? large_at : small_at), to);
 }
 
 static void run_slice(const iso_kernel_call *call)
@@ -134,7 +135,8 @@ static void run_concat(const iso_kernel_call *call)
         const iso_array *x = &call->in[i];
         iso_strides(x, from);
         if (iso_array_count(x) > 0)
-            move(x->rank, x->dim, iso_dtype_size(x->dtype), x->data, from, element(y, to, begin), to);
+            ref_move_move(x->rank, x->dim, iso_dtype_size(x->dtype), x->data, from,
+                          ref_move_element(y, to, begin), to);
         begin[attrs->axis] += x->dim[attrs->axis];
     }
 }
@@ -145,7 +147,7 @@ static void run_broadcast_to(const iso_kernel_call *call)
     int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
     iso_broadcast_strides(x, y, from);
     iso_strides(y, to);
-    move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
+    ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
 /* The classes may be a part of all: the box's offset says which. */

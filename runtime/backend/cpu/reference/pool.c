@@ -18,7 +18,7 @@ static int64_t index_of(const window *at, int64_t row, int64_t column)
     return at->first + (row * at->w + column) * at->c;
 }
 
-static void clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int64_t *high)
+static void ref_pool_clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int64_t *high)
 {
     *low = begin > 0 ? begin : 0;
     *high = begin + size < extent ? begin + size : extent;
@@ -45,8 +45,8 @@ static void for_windows(const iso_kernel_call *call, const iso_array *x, const i
     for (int64_t n = 0, place = 0; n < y->dim[0]; n++)
         for (int64_t p = 0; p < y->dim[1]; p++)
             for (int64_t q = 0; q < y->dim[2]; q++, place++) {
-                clip(p * g->stride[0] - pad[0], g->size[0], x->dim[1], &at.top, &at.bottom);
-                clip(q * g->stride[1] - pad[1], g->size[1], x->dim[2], &at.left, &at.right);
+                ref_pool_clip(p * g->stride[0] - pad[0], g->size[0], x->dim[1], &at.top, &at.bottom);
+                ref_pool_clip(q * g->stride[1] - pad[1], g->size[1], x->dim[2], &at.left, &at.right);
                 visit_channels(call, at, n, x, place, each);
             }
 }
@@ -79,7 +79,7 @@ static void give_to_first(const iso_kernel_call *call, const window *at)
             }
 }
 
-static double size_of(const window *at)
+static double ref_pool_size_of(const window *at)
 {
     return (double)((at->bottom - at->top) * (at->right - at->left));
 }
@@ -90,43 +90,44 @@ static void average(const iso_kernel_call *call, const window *at)
     for (int64_t row = at->top; row < at->bottom; row++)
         for (int64_t column = at->left; column < at->right; column++)
             sum += iso_get(&call->in[0], index_of(at, row, column));
-    iso_put(&call->out[0], at->place, sum / size_of(at));
+    iso_put(&call->out[0], at->place, sum / ref_pool_size_of(at));
 }
 
 static void give_to_all(const iso_kernel_call *call, const window *at)
 {
-    double part = iso_get(&call->in[0], at->place) / size_of(at);
+    double part = iso_get(&call->in[0], at->place) / ref_pool_size_of(at);
     for (int64_t row = at->top; row < at->bottom; row++)
         for (int64_t column = at->left; column < at->right; column++)
             add_to(&call->out[0], index_of(at, row, column), part);
 }
 
-static void run_max(const iso_kernel_call *call)
+static void ref_pool_run_max(const iso_kernel_call *call)
 {
     for_windows(call, &call->in[0], &call->out[0], find_largest);
 }
 
-static void run_max_gradient(const iso_kernel_call *call)
+static void ref_pool_run_max_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     for_windows(call, &call->in[0], &call->in[1], give_to_first);
 }
 
-static void run_average(const iso_kernel_call *call)
+static void ref_pool_run_average(const iso_kernel_call *call)
 {
     for_windows(call, &call->in[0], &call->out[0], average);
 }
 
-static void run_average_gradient(const iso_kernel_call *call)
+static void ref_pool_run_average_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     for_windows(call, &call->out[0], &call->in[0], give_to_all);
 }
 
-const iso_kernel iso_reference_max_pool2d = {.op = "max_pool2d", .name = "reference", .run = run_max};
+const iso_kernel iso_reference_max_pool2d = {
+    .op = "max_pool2d", .name = "reference", .run = ref_pool_run_max};
 const iso_kernel iso_reference_max_pool2d_grad = {
-    .op = "max_pool2d_grad", .name = "reference", .run = run_max_gradient};
+    .op = "max_pool2d_grad", .name = "reference", .run = ref_pool_run_max_gradient};
 const iso_kernel iso_reference_average_pool2d = {
-    .op = "average_pool2d", .name = "reference", .run = run_average};
+    .op = "average_pool2d", .name = "reference", .run = ref_pool_run_average};
 const iso_kernel iso_reference_average_pool2d_grad = {
-    .op = "average_pool2d_grad", .name = "reference", .run = run_average_gradient};
+    .op = "average_pool2d_grad", .name = "reference", .run = ref_pool_run_average_gradient};

@@ -22,7 +22,7 @@ static int64_t leading(const iso_array *x, int dims)
     return count;
 }
 
-static shape shape_of(const iso_kernel_call *call)
+static shape ref_product_shape_of(const iso_kernel_call *call)
 {
     const iso_matmul_attrs *attrs = call->attrs;
     const iso_array *a = &call->in[0], *b = &call->in[1];
@@ -74,14 +74,14 @@ static shape shape_of(const iso_kernel_call *call)
 ROW(row_f32, float)
 ROW(row_f64, double)
 
-static size_t scratch(const iso_kernel_call *call)
+static size_t ref_product_scratch(const iso_kernel_call *call)
 {
-    return (size_t)shape_of(call).n * sizeof(double);
+    return (size_t)ref_product_shape_of(call).n * sizeof(double);
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_product_run(const iso_kernel_call *call)
 {
-    shape s = shape_of(call);
+    shape s = ref_product_shape_of(call);
     const float *a = call->in[0].data, *b = call->in[1].data;
     const double *a64 = call->in[0].data, *b64 = call->in[1].data;
     float *c = call->out[0].data;
@@ -96,4 +96,5 @@ static void run(const iso_kernel_call *call)
         }
 }
 
-const iso_kernel iso_reference_matmul = {.op = "matmul", .name = "reference", .scratch = scratch, .run = run};
+const iso_kernel iso_reference_matmul = {
+    .op = "matmul", .name = "reference", .scratch = ref_product_scratch, .run = ref_product_run};

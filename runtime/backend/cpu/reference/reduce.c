@@ -69,12 +69,12 @@ static void store_sums(const iso_array *out, int64_t n, const void *sums, double
     }
 }
 
-static size_t sum_scratch(const iso_kernel_call *call)
+static size_t ref_reduce_sum_scratch(const iso_kernel_call *call)
 {
     return (size_t)iso_array_count(&call->out[0]) * sizeof(double);
 }
 
-static void run_sum(const iso_kernel_call *call)
+static void ref_reduce_run_sum(const iso_kernel_call *call)
 {
     static void (*const add[])(const iso_walk *, const void *, void *) = {
         [ISO_F32] = add_f32, [ISO_F64] = add_f64, [ISO_I32] = add_i32,
@@ -92,7 +92,7 @@ static void run_sum(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_reference_reduce_sum = {
-    .op = "reduce_sum", .name = "reference", .scratch = sum_scratch, .run = run_sum};
+    .op = "reduce_sum", .name = "reference", .scratch = ref_reduce_sum_scratch, .run = ref_reduce_run_sum};
 
 /* ---- extremes; over no elements at all they are what changes no other: the type's least or greatest ---- */
 #define EXTREME_RUN(NAME, T, BEATS, START)                                                                   \
@@ -124,7 +124,7 @@ EXTREME_RUN(min_i32, int32_t, <, INT32_MAX)
 EXTREME_RUN(min_i64, int64_t, <, INT64_MAX)
 EXTREME_RUN(min_u8, uint8_t, <, UINT8_MAX)
 
-static void run_max(const iso_kernel_call *call)
+static void ref_reduce_run_max(const iso_kernel_call *call)
 {
     static void (*const run[])(const iso_kernel_call *) = {[ISO_F32] = max_f32,
                                                            [ISO_F64] = max_f64,
@@ -144,7 +144,8 @@ static void run_min(const iso_kernel_call *call)
     run[call->in[0].dtype](call);
 }
 
-const iso_kernel iso_reference_reduce_max = {.op = "reduce_max", .name = "reference", .run = run_max};
+const iso_kernel iso_reference_reduce_max = {
+    .op = "reduce_max", .name = "reference", .run = ref_reduce_run_max};
 const iso_kernel iso_reference_reduce_min = {.op = "reduce_min", .name = "reference", .run = run_min};
 
 /* ---- argmax: the first of equals, along x [outer, count, inner] ---- */

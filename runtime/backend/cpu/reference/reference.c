@@ -22,7 +22,7 @@ static const iso_kernel *find_registered(const char *op, const iso_kernel_call *
     return NULL;
 }
 
-static const iso_kernel *find(const char *op, const iso_kernel_call *call)
+static const iso_kernel *ref_reference_find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
@@ -62,13 +62,13 @@ static const iso_kernel *find(const char *op, const iso_kernel_call *call)
         break;                                                                                               \
     }
 
-static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_reference_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     COMBINE(x[i] + y[i], x[i] | y[i])
 }
 
 /* A NaN on either side stays, so that no slot hides another's. */
-static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_reference_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])
 }
@@ -78,9 +78,9 @@ const iso_backend *iso_backend_reference(void)
     static const iso_backend backend = {
         .name = "reference",
         .description = "reference: plain kernels",
-        .find = find,
-        .sum = sum,
-        .maximum = maximum,
+        .find = ref_reference_find,
+        .sum = ref_reference_sum,
+        .maximum = ref_reference_maximum,
         .optimizer = iso_reference_optimizer,
     };
     return &backend;

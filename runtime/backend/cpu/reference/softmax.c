@@ -35,21 +35,21 @@ static double exponentials(const iso_array *x, line at, double *largest)
     return sum;
 }
 
-static void softmax(const iso_kernel_call *call, line at)
+static void ref_softmax_softmax(const iso_kernel_call *call, line at)
 {
     double largest, sum = exponentials(&call->in[0], at, &largest);
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
         iso_put(&call->out[0], i, exp(iso_get(&call->in[0], i) - largest) / sum);
 }
 
-static void log_softmax(const iso_kernel_call *call, line at)
+static void ref_softmax_log_softmax(const iso_kernel_call *call, line at)
 {
     double largest, sum = exponentials(&call->in[0], at, &largest);
     for (int64_t k = 0, i = at.begin; k < at.count; k++, i += at.step)
         iso_put(&call->out[0], i, iso_get(&call->in[0], i) - largest - log(sum));
 }
 
-static void softmax_gradient(const iso_kernel_call *call, line at)
+static void ref_softmax_softmax_gradient(const iso_kernel_call *call, line at)
 {
     const iso_array *y = &call->in[0], *dy = &call->in[1];
     double sum = 0;
@@ -59,7 +59,7 @@ static void softmax_gradient(const iso_kernel_call *call, line at)
         iso_put(&call->out[0], i, iso_get(y, i) * (iso_get(dy, i) - sum));
 }
 
-static void log_softmax_gradient(const iso_kernel_call *call, line at)
+static void ref_softmax_log_softmax_gradient(const iso_kernel_call *call, line at)
 {
     const iso_array *y = &call->in[0], *dy = &call->in[1];
     double sum = 0;
@@ -71,22 +71,22 @@ static void log_softmax_gradient(const iso_kernel_call *call, line at)
 
 static void run_softmax(const iso_kernel_call *call)
 {
-    for_lines(call, softmax);
+    for_lines(call, ref_softmax_softmax);
 }
 
 static void run_log_softmax(const iso_kernel_call *call)
 {
-    for_lines(call, log_softmax);
+    for_lines(call, ref_softmax_log_softmax);
 }
 
 static void run_softmax_gradient(const iso_kernel_call *call)
 {
-    for_lines(call, softmax_gradient);
+    for_lines(call, ref_softmax_softmax_gradient);
 }
 
 static void run_log_softmax_gradient(const iso_kernel_call *call)
 {
-    for_lines(call, log_softmax_gradient);
+    for_lines(call, ref_softmax_log_softmax_gradient);
 }
 
 const iso_kernel iso_reference_softmax = {.op = "softmax", .name = "reference", .run = run_softmax};

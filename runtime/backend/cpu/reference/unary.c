@@ -18,25 +18,25 @@ static double softplus(double x)
 }
 
 /* The normal distribution up to x. */
-static double normal(double x)
+static double ref_unary_normal(double x)
 {
     return 0.5 * erfc(-x * 0.70710678118654752440);
 }
 
 static double gelu_slope(double x)
 {
-    return normal(x) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
+    return ref_unary_normal(x) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
 }
 
 /* gelu by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415) */
-static double gelu_tanh(double x)
+static double ref_unary_gelu_tanh(double x)
 {
     return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x));
 }
 
 static double gelu_approximate_slope(double x)
 {
-    double t = gelu_tanh(x);
+    double t = ref_unary_gelu_tanh(x);
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
@@ -61,8 +61,8 @@ static double silu_slope(double x)
     CASE(ISO_UNARY_ELU, x > 0 ? x : alpha * expm1(x))                                                        \
     CASE(ISO_UNARY_SIGMOID, sigmoid(x))                                                                      \
     CASE(ISO_UNARY_TANH, tanh(x))                                                                            \
-    CASE(ISO_UNARY_GELU, x *normal(x))                                                                       \
-    CASE(ISO_UNARY_GELU_APPROXIMATE, 0.5 * x * (1 + gelu_tanh(x)))                                           \
+    CASE(ISO_UNARY_GELU, x *ref_unary_normal(x))                                                             \
+    CASE(ISO_UNARY_GELU_APPROXIMATE, 0.5 * x * (1 + ref_unary_gelu_tanh(x)))                                 \
     CASE(ISO_UNARY_SILU, x *sigmoid(x))                                                                      \
     CASE(ISO_UNARY_SOFTPLUS, softplus(x))
 
@@ -166,7 +166,7 @@ const iso_kernel iso_reference_unary_gradient = {
     .op = "unary_gradient", .name = "reference", .run = run_slope, .in_place = true};
 
 /* y = scale * x + shift in the type of x */
-static void run_affine(const iso_kernel_call *call)
+static void ref_unary_run_affine(const iso_kernel_call *call)
 {
     const iso_affine_attrs *attrs = call->attrs;
     int64_t n = iso_array_count(&call->out[0]);
@@ -183,7 +183,7 @@ static void run_affine(const iso_kernel_call *call)
     }
 }
 
-static void run_scale_by_count(const iso_kernel_call *call)
+static void ref_unary_run_scale_by_count(const iso_kernel_call *call)
 {
     const iso_count_attrs *attrs = call->attrs;
     double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1);
@@ -209,8 +209,8 @@ static void run_copy(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_reference_affine = {
-    .op = "affine", .name = "reference", .run = run_affine, .in_place = true};
+    .op = "affine", .name = "reference", .run = ref_unary_run_affine, .in_place = true};
 const iso_kernel iso_reference_scale_by_count = {
-    .op = "scale_by_count", .name = "reference", .run = run_scale_by_count, .in_place = true};
+    .op = "scale_by_count", .name = "reference", .run = ref_unary_run_scale_by_count, .in_place = true};
 const iso_kernel iso_reference_stop_gradient = {
     .op = "stop_gradient", .name = "reference", .run = run_copy, .in_place = true};

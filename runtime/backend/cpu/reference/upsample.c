@@ -11,7 +11,7 @@ typedef struct between {
     double share; /* of high */
 } between;
 
-static int64_t within(int64_t at, const iso_array *x, int d)
+static int64_t ref_upsample_within(int64_t at, const iso_array *x, int d)
 {
     int64_t last = x->global[d] - 1;
     at = at < 0 ? 0 : at > last ? last : at;
@@ -23,7 +23,7 @@ static between lies(const iso_array *x, int d, const iso_array *y, int e, int64_
 {
     double at = ((double)j + 0.5) / (double)y->dim[e + 1] - 0.5, below = floor(at);
     int64_t low = i + y->offset[e] + (int64_t)below;
-    return (between){within(low, x, d), within(low + 1, x, d), at - below};
+    return (between){ref_upsample_within(low, x, d), ref_upsample_within(low + 1, x, d), at - below};
 }
 
 typedef void visit(const iso_array *x, const iso_array *y, const int64_t from[4], const double share[4],
@@ -61,7 +61,7 @@ static void mix(const iso_array *x, const iso_array *y, const int64_t from[4], c
     }
 }
 
-static void run(const iso_kernel_call *call)
+static void ref_upsample_run(const iso_kernel_call *call)
 {
     if (iso_array_count(&call->out[0]) > 0)
         for_pixels(&call->in[0], &call->out[0], mix);
@@ -75,13 +75,14 @@ static void spread(const iso_array *x, const iso_array *y, const int64_t from[4]
             iso_put(x, from[i] + k, iso_get(x, from[i] + k) + share[i] * iso_get(y, to + k));
 }
 
-static void run_gradient(const iso_kernel_call *call)
+static void ref_upsample_run_gradient(const iso_kernel_call *call)
 {
     iso_put_zeros(&call->out[0]);
     if (iso_array_count(&call->in[0]) > 0)
         for_pixels(&call->out[0], &call->in[0], spread);
 }
 
-const iso_kernel iso_reference_upsample_linear = {.op = "upsample_linear", .name = "reference", .run = run};
+const iso_kernel iso_reference_upsample_linear = {
+    .op = "upsample_linear", .name = "reference", .run = ref_upsample_run};
 const iso_kernel iso_reference_upsample_linear_grad = {
-    .op = "upsample_linear_grad", .name = "reference", .run = run_gradient};
+    .op = "upsample_linear_grad", .name = "reference", .run = ref_upsample_run_gradient};

@@ -10,7 +10,8 @@ static bool one_run(const iso_walk *walk, int d, int64_t inner_dim, int inner,
     return true;
 }
 
-static void merge(iso_walk *walk, int rank, const int64_t *dim, const int64_t (*stride)[ISO_MAX_RANK])
+static void ref_walk_merge(iso_walk *walk, int rank, const int64_t *dim,
+                           const int64_t (*stride)[ISO_MAX_RANK])
 {
     for (int d = 0; d < rank; d++) {
         if (dim[d] == 1)
@@ -31,7 +32,7 @@ void iso_walk_begin(iso_walk *walk, int rank, const int64_t *dim, int operands,
                     const int64_t (*stride)[ISO_MAX_RANK])
 {
     *walk = (iso_walk){.n_runs = 1, .length = 1, .n_operands = operands};
-    merge(walk, rank, dim, stride);
+    ref_walk_merge(walk, rank, dim, stride);
     if (walk->rank > 0) {
         int last = --walk->rank;
         walk->length = walk->dim[last];
