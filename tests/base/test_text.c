@@ -23,6 +23,30 @@ static void check_json(const char *value)
     iso_text_free(&text);
 }
 
+/* Values keep every bit of their numbers; one that could not be made fails the text, which stays JSON. */
+START_TEST(values_come_back_from_json)
+{
+    static const double numbers[] = {0.1, -1e-7, 1.0 / 3, 1e300, 0x1p-1074, 5};
+    iso_text text = {0};
+    json_error_t error;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        json_t *value = iso_json_number(numbers[i]);
+        iso_text_add(&text, "%s", i ? "," : "[");
+        iso_json_add(&text, value, 0);
+        json_decref(value);
+    }
+    iso_text_add(&text, "]");
+    ck_assert(!text.failed);
+    json_t *read = json_loads(iso_text_get(&text), 0, &error);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        ck_assert(json_number_value(json_array_get(read, i)) == numbers[i]);
+    json_decref(read);
+    iso_json_add(&text, NULL, 0);
+    ck_assert(text.failed);
+    iso_text_free(&text);
+}
+END_TEST
+
 /* Jansson reads back what was written: each character alone, between others, twice, first and last. */
 START_TEST(texts_come_back_from_json)
 {
@@ -96,6 +120,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("text", 0, texts_come_back_from_json, sizes_have_three_digits, names_are_in_snake_case,
-                     the_nearest_names_come_first);
+    return RUN_TESTS("text", 0, texts_come_back_from_json, values_come_back_from_json,
+                     sizes_have_three_digits, names_are_in_snake_case, the_nearest_names_come_first);
 }

@@ -4,7 +4,7 @@
 
 Of each case: "groups", the groups below which variables may lie, with their attribute `name`; "tensors", of each
 dataset its place, Isogrid's path of the variable (from the names of the groups around it, or of an optimizer's slot)
-and its shape. tests/train/test_places.c builds the same models.
+and its shape. tests/train/keras/test_weight_paths.c builds the same models.
 """
 
 import json
