@@ -11,6 +11,7 @@
 #include "collectives/mpi/messages_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
+#include "runtime/base/first_error.h"
 
 /* Counted by the thread that runs the slot, hence lines of its own. */
 typedef struct iso_counter {
@@ -40,8 +41,7 @@ struct iso_fabric {
     iso_exchange *exchanges;
     iso_exchange *under_way; /* those whose messages travel; of thread 0 */
     atomic_int failures;     /* of messages so far; counted by thread 0 */
-    iso_status failed;       /* of the first */
-    char failure[256];       /* its message */
+    iso_first_error failed;  /* of messages */
     int exchanges_made;      /* so far: numbers tags */
 };
 

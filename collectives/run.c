@@ -118,16 +118,13 @@ int iso_fabric_failures(const iso_fabric *fabric)
 
 iso_status iso_fabric_failure(const iso_fabric *fabric)
 {
-    return iso_fabric_failures(fabric) == 0 ? ISO_OK : iso_error(fabric->failed, "%s", fabric->failure);
+    return iso_fabric_failures(fabric) == 0 ? ISO_OK : iso_first_error_get(&fabric->failed);
 }
 
 /* By thread 0. */
 static void note_failure(iso_fabric *fabric, iso_status status)
 {
-    if (iso_fabric_failures(fabric) == 0) {
-        fabric->failed = status;
-        snprintf(fabric->failure, sizeof fabric->failure, "%s", iso_error_message());
-    }
+    iso_first_error_keep(&fabric->failed, status);
     atomic_fetch_add(&fabric->failures, 1);
 }
 

@@ -16,6 +16,7 @@
 #include "collectives/control/control.h"
 #include "collectives/control/mpi_call.h"
 #include "collectives/shm/barrier_impl.h"
+#include "runtime/base/first_error.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
@@ -44,17 +45,13 @@ struct iso_shares {
     size_t asked_room;
     answer *answers;
     int n_answers;
-    iso_status failed; /* the first call of MPI that failed in this round, and its message */
-    char failure[256];
+    iso_first_error failed; /* a call of MPI in this round */
 };
 
 /* An error in a round does not end it: other ranks wait for this one. */
 static bool shares_succeeds(iso_shares *s, iso_status status)
 {
-    if (status != ISO_OK && s->failed == ISO_OK) {
-        s->failed = status;
-        snprintf(s->failure, sizeof s->failure, "%s", iso_error_message());
-    }
+    iso_first_error_keep(&s->failed, status);
     return status == ISO_OK;
 }
 
@@ -237,7 +234,7 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
     if (s->n_requests == 0)
         return ISO_OK;
     shares_succeeds(s, ISO_MPI(MPI_Waitall(s->n_requests, s->requests + s->n_requests, s->status)));
-    for (int64_t i = 0, n, number = 0; i < count && s->failed == ISO_OK && status == ISO_OK;
+    for (int64_t i = 0, n, number = 0; i < count && s->failed.status == ISO_OK && status == ISO_OK;
          i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
         if (shares_succeeds(s, ISO_MPI(MPI_Get_count(&s->status[number], s->row, &got))) && got != n)
@@ -366,12 +363,12 @@ iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, v
 {
     if (s->communicator == MPI_COMM_NULL || s->n_ranks == 1)
         return ISO_OK;
-    s->failed = ISO_OK;
+    s->failed = (iso_first_error){0};
     iso_status status = shares_ask(s, rows, count, out);
     serve_all(s);
     iso_status taken = take_answers(s, rows, count);
     wait_for_answers(s);
-    if (s->failed != ISO_OK)
-        return iso_error(s->failed, "%s", s->failure);
+    if (s->failed.status != ISO_OK)
+        return iso_first_error_get(&s->failed);
     return status != ISO_OK ? status : taken;
 }

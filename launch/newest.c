@@ -1,15 +1,12 @@
 /* Checkpoints that are named by their folder, or by the marks `latest` and `best` in it. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "runtime/base/file.h"
-#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 typedef enum way { A_FILE, A_FOLDER, LATEST, BEST } way;
@@ -35,12 +32,8 @@ static char *folder_of(const char *path, way how)
 
 static iso_status find_newest(iso_context *ctx, const char *option, const char *folder, char **found)
 {
-    iso_text passed_over = {0};
     iso_saved_file *file = NULL;
-    iso_status status = iso_checkpoint_find(ctx, folder, NULL, &file, &passed_over);
-    if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
-        iso_warn("%s passes over\n%.*s", option, (int)passed_over.length - 1, iso_text_get(&passed_over));
-    iso_text_free(&passed_over);
+    iso_status status = iso_checkpoint_newest(ctx, option, folder, NULL, &file);
     if (status == ISO_OK && !file)
         status =
             iso_error(ISO_INVALID, "%s: there is no whole checkpoint in the folder '%s'", option, folder);
@@ -50,20 +43,20 @@ static iso_status find_newest(iso_context *ctx, const char *option, const char *
     return iso_agree(ctx, status);
 }
 
-/* What a mark names: the first line of the file. */
+/* What a mark names. */
 static iso_status read_mark(const char *option, const char *path, const char *folder, char **found)
 {
-    char name[4096];
-    FILE *file = fopen(path, "r");
-    bool read = file && fgets(name, sizeof name, file);
-    if (file)
-        fclose(file);
-    if (!read)
-        return iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", option, path,
-                         file ? "it is empty" : strerror(errno));
-    name[strcspn(name, "\n")] = 0;
-    *found = iso_file_join(folder, name);
-    return *found ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the path of a checkpoint");
+    char *name = NULL;
+    iso_status status = iso_checkpoint_pointed(folder, "best", &name);
+    if (status != ISO_OK)
+        return iso_error_prefix(ISO_INVALID, "%s ", option);
+    if (!name || !*name)
+        status = iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", option, path,
+                           name ? "it is empty" : strerror(ENOENT));
+    else if (!(*found = iso_file_join(folder, name)))
+        status = iso_no_memory("the path of a checkpoint");
+    iso_free(name);
+    return status;
 }
 
 iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found)

@@ -16,15 +16,12 @@
 /* The newest checkpoint that "folder/name.weights.h5" may have been the path of; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
 {
-    iso_text folder = {0}, passed_over = {0};
+    iso_text folder = {0};
     const char *slash = strrchr(pattern, '/');
     iso_text_add(&folder, "%.*s", slash ? (int)(slash - pattern) : 1, slash ? pattern : ".");
     iso_status status =
-        iso_checkpoint_find(ctx, iso_text_get(&folder), slash ? slash + 1 : pattern, file, &passed_over);
-    if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
-        iso_warn("--resume auto passes over\n%.*s", (int)passed_over.length - 1, iso_text_get(&passed_over));
+        iso_checkpoint_newest(ctx, "--resume auto", iso_text_get(&folder), slash ? slash + 1 : pattern, file);
     iso_text_free(&folder);
-    iso_text_free(&passed_over);
     return status;
 }
 

@@ -79,8 +79,8 @@ iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
 iso_status iso_agree(iso_context *ctx, iso_status status)
 {
     const iso_channel *channel = iso_context_channel(ctx);
-    if (status == ISO_OK && channel && channel->failed != ISO_OK)
-        status = iso_error(channel->failed, "%s", channel->failure);
+    if (status == ISO_OK && channel)
+        status = iso_first_error_get(&channel->failed);
     return iso_channel_agree(channel, status);
 }
 

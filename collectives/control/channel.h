@@ -6,13 +6,12 @@
 
 #include <mpi.h>
 
-#include "runtime/base/status.h"
+#include "runtime/base/first_error.h"
 
 typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
     int rank, n_ranks;
-    iso_status failed; /* of iso_agree_later, and its message */
-    char failure[256];
+    iso_first_error failed; /* of iso_agree_later */
 } iso_channel;
 
 /* The channel of a context; NULL of NULL. In runtime/session, which knows what a context is. */

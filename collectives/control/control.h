@@ -18,8 +18,8 @@ extern "C" {
  * Collective. Every collective public call ends with it. */
 iso_status iso_agree(iso_context *ctx, iso_status status);
 /* An error of this rank that it found where the ranks do not agree (in the messages at the end of a step):
- * iso_agree gives it from now on wherever this rank would have given ISO_OK. Its message is the one recorded
- * last. Local. */
+ * iso_agree gives it from now on wherever this rank would have given ISO_OK. The first counts; its
+ * message is the one recorded last. Local. */
 void iso_agree_later(iso_context *ctx, iso_status status);
 /* ISO_INVALID on every rank where `value` (of `what`: "the options", "the build") is not the same on all:
  * "ranks 1, 2 differ from rank 0 in the options", and by text (may be NULL) ": rank 0 has '...', rank 1 has

@@ -74,6 +74,13 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
  * folder. A line on each that was passed over and why is added to `passed_over` (may be NULL). Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
+/* The same; the chief warns of those that were passed over: "<what> passes over", and a line on each.
+ * Collective. */
+ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder,
+                                         const char *pattern, iso_saved_file **file);
+/* The name in the file `pointer` ("latest", "best") of a folder: *name is the caller's (iso_free), NULL where there is no
+ * such file. ISO_IO. Local. */
+ISO_API iso_status iso_checkpoint_pointed(const char *folder, const char *pointer, char **name);
 
 #ifdef __cplusplus
 }

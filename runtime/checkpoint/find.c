@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/listing_impl.h"
 #include "runtime/checkpoint/saved_file_impl.h"
@@ -87,5 +88,17 @@ done:
     iso_free(lines);
     iso_listing_free(&list);
     iso_text_free(&passed);
+    return status;
+}
+
+iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder, const char *pattern,
+                                 iso_saved_file **file)
+{
+    iso_text passed_over = {0};
+    ISO_NEED_AGREED(ctx, what, folder, file);
+    iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
+    if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
+        iso_warn("%s passes over\n%.*s", what, (int)passed_over.length - 1, iso_text_get(&passed_over));
+    iso_text_free(&passed_over);
     return status;
 }

@@ -12,8 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_io_impl.h"
 
 enum { DIGITS = 8, MOST_NAME = 4096 };
@@ -260,8 +262,9 @@ static iso_status read_line(int file, const char *path, char **line)
     return *line ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name in '%s'", path);
 }
 
-iso_status iso_folder_pointed(const char *folder, const char *pointer, char **name)
+iso_status iso_checkpoint_pointed(const char *folder, const char *pointer, char **name)
 {
+    ISO_NEED(folder, pointer, name);
     iso_status status = ISO_OK;
     char *path = iso_file_join(folder, pointer);
     *name = NULL;

@@ -35,10 +35,8 @@ iso_status iso_temporary_open(const char *temporary, int *file);
 /* Removes temporary files of the folder that nobody writes any more. What fails is left. */
 void iso_folder_sweep(const char *folder);
 
-/* A file of the folder that holds a name: `latest`, `best`. Reading: *name is freed by iso_free; NULL where
- * there is none. ISO_IO. */
+/* Makes a file of the folder that holds a name: `latest`, `best`. ISO_IO. */
 iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t saver, const char *name);
-iso_status iso_folder_pointed(const char *folder, const char *pointer, char **name);
 
 /* Checkpoints of which so many are kept, oldest first. */
 typedef struct iso_kept {

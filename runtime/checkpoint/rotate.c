@@ -8,6 +8,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/listing_impl.h"
 
@@ -74,7 +75,7 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
 static iso_status is_pointed(const iso_path *path, const char *pointer, bool *pointed)
 {
     char *name;
-    iso_status status = iso_folder_pointed(path->folder, pointer, &name);
+    iso_status status = iso_checkpoint_pointed(path->folder, pointer, &name);
     *pointed = name && !strcmp(name, path->name);
     iso_free(name);
     return status;

@@ -181,8 +181,8 @@ static void begin_joining(iso_saver *saver)
         return;
     }
     const iso_two_phase *x = &saver->two_phase;
-    if (x->failed != ISO_OK && saver->mine->outcome.status == ISO_OK)
-        iso_save_outcome_set(saver, &saver->mine->outcome, iso_error(x->failed, "%s", x->failure));
+    if (x->failed.status != ISO_OK && saver->mine->outcome.status == ISO_OK)
+        iso_save_outcome_set(saver, &saver->mine->outcome, iso_first_error_get(&x->failed));
     saver->request = MPI_REQUEST_NULL;
     succeeds(saver, ISO_MPI(MPI_Ireduce(saver->mine, saver->all, 1, saver->report, saver->join, 0,
                                         saver->communicator, &saver->request)));

@@ -11,6 +11,7 @@
 #include <mpi.h>
 #include <stdatomic.h>
 
+#include "runtime/base/first_error.h"
 #include "runtime/checkpoint/parts_impl.h"
 #include "runtime/checkpoint/saver.h"
 
@@ -64,10 +65,9 @@ typedef struct iso_two_phase {
     const iso_save_parts *parts;
     iso_two_phase_round last_here, last; /* the last that were begun */
     long posted;
-    int failures;      /* of tests in a row */
-    iso_status failed; /* the first call of MPI that failed, and its message; of the caller's thread */
-    char failure[256];
-    atomic_long arrived; /* these the thread that writes may take */
+    int failures;           /* of tests in a row */
+    iso_first_error failed; /* a call of MPI; of the caller's thread */
+    atomic_long arrived;    /* these the thread that writes may take */
     atomic_long taken;
     atomic_bool over; /* no more will arrive */
 } iso_two_phase;

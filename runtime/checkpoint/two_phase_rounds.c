@@ -62,7 +62,7 @@ void iso_two_phase_begin(iso_two_phase *x, const iso_save_parts *parts)
     x->last_here = x->last = (iso_two_phase_round){0};
     x->posted = 0;
     x->failures = 0;
-    x->failed = ISO_OK;
+    x->failed = (iso_first_error){0};
     atomic_store(&x->arrived, 0);
     atomic_store(&x->taken, 0);
     atomic_store(&x->over, x->depth == 0);
@@ -75,10 +75,7 @@ void iso_two_phase_skip(iso_two_phase *x)
 
 static bool succeeds(iso_two_phase *x, iso_status status)
 {
-    if (status != ISO_OK && x->failed == ISO_OK) {
-        x->failed = status;
-        snprintf(x->failure, sizeof x->failure, "%s", iso_error_message());
-    }
+    iso_first_error_keep(&x->failed, status);
     return status == ISO_OK;
 }
 

@@ -141,10 +141,8 @@ const iso_channel *iso_context_channel(const iso_context *ctx)
 
 void iso_agree_later(iso_context *ctx, iso_status status)
 {
-    if (!ctx || status == ISO_OK)
-        return;
-    ctx->channel.failed = status;
-    snprintf(ctx->channel.failure, sizeof ctx->channel.failure, "%s", iso_error_message());
+    if (ctx)
+        iso_first_error_keep(&ctx->channel.failed, status);
 }
 
 int iso_rank(const iso_context *ctx)

@@ -1,5 +1,6 @@
 /* Callbacks: creation, and calling a list of them. */
 #include "runtime/train/callbacks.h"
+#include "runtime/base/first_error.h"
 #include "runtime/base/text.h"
 
 #include <math.h>
@@ -82,23 +83,13 @@ static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_
     return function ? function(callback->options.user, state) : ISO_OK;
 }
 
-/* Keeps the first error. */
-static void callbacks_note(iso_status status, iso_status *first, char message[512])
-{
-    if (status == ISO_OK || *first != ISO_OK)
-        return;
-    *first = status;
-    snprintf(message, 512, "%s", iso_error_message());
-}
-
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)
 {
-    char message[512];
-    iso_status first = ISO_OK;
+    iso_first_error first = {ISO_OK};
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (callbacks[i]->last)
             continue;
-        callbacks_note(call(callbacks[i], moment, state), &first, message);
+        iso_first_error_keep(&first, call(callbacks[i], moment, state));
         if (moment != ISO_EPOCH_END || !function_of(callbacks[i], moment))
             continue;
         iso_status shared = iso_training_share_logs(state->training);
@@ -110,8 +101,8 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
             callbacks[i]->decide(callbacks[i]->options.user, state, moment);
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (callbacks[i]->last)
-            callbacks_note(call(callbacks[i], moment, state), &first, message);
-    return first == ISO_OK ? ISO_OK : iso_error(first, "%s", message);
+            iso_first_error_keep(&first, call(callbacks[i], moment, state));
+    return iso_first_error_get(&first);
 }
 
 /* Ranks with other lists would wait for each other in vain. */

@@ -172,11 +172,8 @@ static iso_status call_and_agree(iso_training *t, iso_moment moment)
 static void call_between(iso_training *t, iso_moment moment)
 {
     iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
-    if (status == ISO_OK || t->pending != ISO_OK)
-        return;
-    t->pending = status;
-    snprintf(t->message, sizeof t->message, "%s", iso_error_message());
-    t->state.stop = true;
+    iso_first_error_keep(&t->pending, status);
+    t->state.stop = t->state.stop || status != ISO_OK;
 }
 
 /* ---- steps ---- */
@@ -225,8 +222,8 @@ static iso_status run_steps(iso_training *t)
     if (iterator.ended)
         place->batch = t->steps;
     status = iso_input_iterator_status(&iterator);
-    if (status == ISO_OK && t->pending != ISO_OK)
-        status = iso_error(t->pending, "%s", t->message);
+    if (status == ISO_OK)
+        status = iso_first_error_get(&t->pending);
     status = iso_agree(t->ctx, status);
     read_values(t);
 done:

@@ -5,6 +5,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/first_error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/rows_file.h"
@@ -25,8 +26,7 @@ typedef struct prediction {
     int64_t row; /* first of the batch at hand */
     /* The first error of this rank alone, in the user's function or the file. It must not leave the others
      * waiting: agreed when all batches are done. */
-    iso_status pending;
-    char message[1024];
+    iso_first_error pending;
 } prediction;
 
 /* ---- before the first batch ---- */
@@ -141,14 +141,6 @@ static iso_status predict_open_file(prediction *p)
 
 /* ---- batches ---- */
 
-static void keep_error(prediction *p, iso_status status)
-{
-    if (status == ISO_OK || p->pending != ISO_OK)
-        return;
-    p->pending = status;
-    snprintf(p->message, sizeof p->message, "%s", iso_error_message());
-}
-
 static void take_whole(prediction *p, int64_t rows)
 {
     for (int i = 0; i < p->model->n_outputs; i++) {
@@ -164,15 +156,16 @@ static void take_whole(prediction *p, int64_t rows)
 
 static void take_parts(prediction *p, const iso_function *function)
 {
-    for (int i = 0; i < iso_function_part_count(function) && p->pending == ISO_OK; i++) {
+    for (int i = 0; i < iso_function_part_count(function) && p->pending.status == ISO_OK; i++) {
         iso_output_part part = iso_function_part(function, i);
         if (!part.data)
             continue;
         part.box.offset[0] += p->row;
         if (p->file)
-            keep_error(p, iso_rows_file_write(p->file, part.output, &part.box, part.data));
-        if (p->options.part && p->pending == ISO_OK)
-            keep_error(p, p->options.part(p->options.user, &part));
+            iso_first_error_keep(&p->pending,
+                                 iso_rows_file_write(p->file, part.output, &part.box, part.data));
+        if (p->options.part && p->pending.status == ISO_OK)
+            iso_first_error_keep(&p->pending, p->options.part(p->options.user, &part));
     }
 }
 
@@ -209,8 +202,8 @@ static iso_status run_batches(prediction *p)
          batch = iso_input_iterator_next(&iterator))
         ISO_TRY(run_batch(p, batch, whole, parts));
     status = iso_input_iterator_status(&iterator);
-    if (status == ISO_OK && p->pending != ISO_OK)
-        status = iso_error(p->pending, "%s", p->message);
+    if (status == ISO_OK)
+        status = iso_first_error_get(&p->pending);
     status = iso_agree(p->ctx, status);
 done:
     return status;

@@ -3,7 +3,6 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
-#include "runtime/base/log.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
@@ -117,16 +116,6 @@ done:
 
 /* ---- make or restore ---- */
 
-iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, iso_saved_file **file)
-{
-    iso_text passed_over = {0};
-    iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
-    if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
-        iso_warn("passed over: %.*s", (int)passed_over.length - 1, iso_text_get(&passed_over));
-    iso_text_free(&passed_over);
-    return status;
-}
-
 static iso_status read_steps(iso_model *model, const iso_saved_file *file)
 {
     json_t *state = NULL;
@@ -189,7 +178,7 @@ iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
     if (!folder || !build || !out)
         status = iso_null_argument(__func__, "folder, build, model", !folder ? 0 : !build ? 1 : 2);
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_find_newest(ctx, folder, NULL, &file));
+    ISO_TRY(iso_checkpoint_newest(ctx, __func__, folder, NULL, &file));
     iso_model *model = build(ctx);
     ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder gave no model")));
     if (file && model->status == ISO_OK) {

@@ -39,9 +39,6 @@ json_t *iso_state_layouts(const iso_graph *graph);
 /* The hash of a model's layers, their settings and variables: whether a checkpoint is of this model. */
 iso_status iso_model_hash(const iso_model *model, uint64_t *hash);
 
-/* iso_checkpoint_find; the chief warns of those that are passed over. Collective. */
-iso_status iso_find_newest(iso_context *ctx, const char *folder, const char *pattern, iso_saved_file **file);
-
 /* ---- tensors ---- */
 
 /* The contents of a file for a model: places of its tensors and its state. */

@@ -2,6 +2,7 @@
 #ifndef ISO_TRAIN_TRAINING_IMPL_H
 #define ISO_TRAIN_TRAINING_IMPL_H
 
+#include "runtime/base/first_error.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
@@ -24,8 +25,7 @@ struct iso_training {
     bool rank_local;             /* one of these may stop or fail on this rank alone */
     bool at_epoch_end;           /* callbacks are told of it */
     bool warned;                 /* the chief has warned of a NaN or infinite loss */
-    iso_status pending;          /* of a callback between batches, on this rank: agreed when the steps end */
-    char message[512];
+    iso_first_error pending;     /* of a callback between batches, on this rank: agreed when the steps end */
     iso_progress *progress;
     iso_history *history;
     int64_t steps; /* in an epoch */

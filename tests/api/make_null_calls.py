@@ -110,7 +110,8 @@ SPECIAL = {
     ("iso_variable_read_part", "slot"): "f->own_slot", ("iso_variable_read_part", "box"): "NULL",
     ("iso_layout_map_get", "layout"): "&f->lent", ("iso_layout_map_key", "index"): "0", ("iso_layout_map_layout", "index"): "0", ("iso_value_pack", "slot"): "f->own_slot",
     ("iso_dataset_open_with", "name"): '"random"', ("iso_model_save_weights", "path"): "f->file_name",
-    ("iso_saved_file_open", "path"): "f->file_name", ("iso_checkpoint_find", "folder"): "f->folder",
+    ("iso_saved_file_open", "path"): "f->file_name", ("iso_checkpoint_find", "folder"): "f->folder", ("iso_checkpoint_newest", "folder"): "f->folder",
+    ("iso_checkpoint_pointed", "folder"): "f->folder",
     ("iso_model_restore_or_create", "folder"): "f->folder", ("iso_layout_visualize_svg", "path"): "f->picture",
     ("iso_keras_save", "path"): "f->keras_name", ("iso_keras_save_check", "path"): "f->keras_name",
     ("iso_keras_load_with", "path"): "f->keras_name", ("iso_keras_read_member", "path"): "f->keras_name",
@@ -133,7 +134,7 @@ MAY_BE_NULL = {
     ("iso_option", "fallback"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_graph_distribute", "distribution"),
     ("iso_saved_file_committed", "number"), ("iso_saved_file_stored", "bytes"),
-    ("iso_checkpoint_find", "pattern"), ("iso_checkpoint_find", "passed_over"), ("iso_dataset_cache", "path"),
+    ("iso_checkpoint_find", "pattern"), ("iso_checkpoint_newest", "pattern"), ("iso_checkpoint_find", "passed_over"), ("iso_dataset_cache", "path"),
     ("iso_function_run", "batch"), ("iso_function_run", "results"), ("iso_function_evaluate", "batch"),
     ("iso_function_step", "batch"), ("iso_input", "name"), ("iso_input_unbatched", "name"), ("iso_mesh_equal", "a"),
     ("iso_mesh_equal", "b"), ("iso_value_read", "box"), ("iso_variable_read_part", "box"), ("iso_variable_set_layout", "layout"),
@@ -149,7 +150,7 @@ MAY_BE_NULL = {
 ONE_RANK = re.compile(
     r"iso_(rank|ranks|host_ranks|hosts|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")

@@ -25,7 +25,7 @@ static iso_status backup_find(const backup *b, iso_training *training)
     iso_saved_file *file = training->options.resume_file;
     if (file && strcmp(iso_saved_file_path(file), b->path) == 0)
         return ISO_OK;
-    iso_status status = iso_find_newest(training->ctx, b->folder, ISO_BACKUP_NAME, &file);
+    iso_status status = iso_checkpoint_newest(training->ctx, "the backup", b->folder, ISO_BACKUP_NAME, &file);
     if (status != ISO_OK || !file)
         return status;
     iso_saved_file_close(training->options.resume_file);
