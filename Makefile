@@ -97,7 +97,7 @@ $(BUILD)/tests/api/test_null.o: $(BUILD)/tests/api/null_calls.h
 $(BUILD)/tests/api/test_null.o: CPPFLAGS += $(shell pkg-config --cflags ompi-c)
 # The tests that CI also runs in a build of SANITIZE=1: those with "Sanitize:" in the comment at their head.
 sanitized: all $(addprefix $(BUILD)/,$(shell tests/programs --list-sanitized))
-test: all tests check-includes
+test: all tests check-includes check-comments
 	tests/programs $(BUILD) $(if $(LONG),--long) $(if $(SANITIZED),--sanitized $(SANITIZED))
 
 # Fuzz targets: what reads from outside is compiled once more, by clang, with coverage and AddressSanitizer; the rest is linked as it is.
@@ -113,6 +113,8 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/libfuzzed.a $(
 	@mkdir -p $(@D)
 	$(Q)OMPI_CC=clang $(MPICC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
 
+check-comments:
+	tests/check_comments
 check-includes:
 	tests/check_includes
 format:
@@ -151,6 +153,6 @@ uninstall:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo tests sanitized test check-includes format check-format install uninstall clean
+.PHONY: all demo tests sanitized test check-includes check-comments format check-format install uninstall clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

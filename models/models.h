@@ -1,4 +1,5 @@
-/* The built-in models: the networks of the guides that Isogrid follows. */
+/* The built-in models: the networks of the guides that Isogrid follows.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_MODELS_H
 #define ISO_MODELS_MODELS_H
 

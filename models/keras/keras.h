@@ -1,4 +1,5 @@
-/* Models of Keras 3: from a .keras file, or its config.json, to a model. */
+/* Models of Keras 3: from a .keras file, or its config.json, to a model.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_KERAS_KERAS_H
 #define ISO_MODELS_KERAS_KERAS_H
 
@@ -45,7 +46,7 @@ typedef struct iso_keras_unpacked {
 } iso_keras_unpacked;
 /* For who only looks into a .keras file: a member ("metadata.json", "config.json") as a text of its own
  * (iso_free) of *bytes and a zero; and its weights, which the caller removes, also after an error.
- * ISO_INVALID, ISO_IO name the file. On one rank. */
+ * ISO_INVALID, ISO_IO name the file. On one rank. Local. */
 ISO_API iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
 ISO_API iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *unpacked);
 ISO_API void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);

@@ -1,4 +1,5 @@
-/* Activations: what layers do with their `.activation`, and the layers that are nothing else. */
+/* Activations: what layers do with their `.activation`, and the layers that are nothing else.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_ACTIVATION_H
 #define ISO_MODELS_LAYERS_ACTIVATION_H
 

@@ -1,4 +1,5 @@
-/* Attention. */
+/* Attention.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_ATTENTION_H
 #define ISO_MODELS_LAYERS_ATTENTION_H
 

@@ -1,4 +1,5 @@
-/* Dense, and what usually comes first: rescaling, embedding. */
+/* Dense, and what usually comes first: rescaling, embedding.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_CORE_H
 #define ISO_MODELS_LAYERS_CORE_H
 

@@ -1,4 +1,5 @@
-/* Layers of several inputs. */
+/* Layers of several inputs.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_MERGING_H
 #define ISO_MODELS_LAYERS_MERGING_H
 

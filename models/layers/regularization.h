@@ -1,4 +1,5 @@
-/* Layers that do something in training functions alone. */
+/* Layers that do something in training functions alone.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_REGULARIZATION_H
 #define ISO_MODELS_LAYERS_REGULARIZATION_H
 

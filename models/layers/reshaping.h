@@ -1,4 +1,5 @@
-/* Layers that move elements, add or leave out some, and calculate nothing but what lies between them. */
+/* Layers that move elements, add or leave out some, and calculate nothing but what lies between them.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_RESHAPING_H
 #define ISO_MODELS_LAYERS_RESHAPING_H
 

@@ -1,4 +1,5 @@
-/* Kernels: how a backend does the local work of an op, on one slot's parts of the tensors. */
+/* Kernels: how a backend does the local work of an op, on one slot's parts of the tensors.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BACKEND_KERNEL_H
 #define ISO_BACKEND_KERNEL_H
 

@@ -1,4 +1,5 @@
-/* Fingerprints of variables. */
+/* Fingerprints of variables.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_FINGERPRINT_H
 #define ISO_BASE_FINGERPRINT_H
 

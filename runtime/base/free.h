@@ -1,4 +1,5 @@
-/* Memory that the library allocates for its caller. */
+/* Memory that the library allocates for its caller.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_FREE_H
 #define ISO_BASE_FREE_H
 

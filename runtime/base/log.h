@@ -1,4 +1,5 @@
-/* Warnings and information for people. Errors travel as statuses, not through here. */
+/* Warnings and information for people. Errors travel as statuses, not through here.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_LOG_H
 #define ISO_BASE_LOG_H
 

@@ -1,7 +1,10 @@
 /* Statuses and their messages.
  *
  * Functions return an iso_status; results go to output arguments and are written on success only. The first
- * function that detects an error records its message with iso_error(); callers propagate with ISO_TRY. */
+ * function that detects an error records its message with iso_error(); callers propagate with ISO_TRY.
+ * Every function may return ISO_NO_MEMORY besides what its comment names. A collective one returns the
+ * same status on every rank, that of the lowest rank that failed.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_STATUS_H
 #define ISO_BASE_STATUS_H
 

@@ -1,4 +1,5 @@
-/* Growing text, and the names that come nearest to a misspelt one. */
+/* Growing text, and the names that come nearest to a misspelt one.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_TEXT_H
 #define ISO_BASE_TEXT_H
 

@@ -1,4 +1,5 @@
-/* Element types, shapes and boxes. */
+/* Element types, shapes and boxes.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_TYPES_H
 #define ISO_BASE_TYPES_H
 

@@ -1,4 +1,5 @@
-/* Windows that slide over a dimension. */
+/* Windows that slide over a dimension.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_WINDOW_H
 #define ISO_BASE_WINDOW_H
 

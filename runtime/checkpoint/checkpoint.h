@@ -8,7 +8,8 @@
  * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid record is
  * nobody's checkpoint; it may still be a file of Keras.
  *
- * Checkpoints take shards (runtime/base/shards.h) and know nothing of graphs, plans and layouts. */
+ * Checkpoints take shards (runtime/base/shards.h) and know nothing of graphs, plans and layouts.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_CHECKPOINT_CHECKPOINT_H
 #define ISO_CHECKPOINT_CHECKPOINT_H
 

@@ -13,7 +13,8 @@
  * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the
  * same calls. An error of a stage is returned and stays in the data set: later calls return it again. Except
  * for the `read` of a batch, which threads may call at once, one thread at a time may use a data set. ctx may
- * be NULL: a program of one rank, seed 1337. */
+ * be NULL: a program of one rank, seed 1337.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_DATA_DATA_H
 #define ISO_DATA_DATA_H
 
@@ -204,7 +205,7 @@ typedef struct iso_dataset_map_options {
 } iso_dataset_map_options;
 
 /* Every element becomes what the function makes of it; as many rows as before. The result does not depend on
- * threads. */
+ * threads. Local. */
 ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options,
                                         size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
@@ -220,7 +221,7 @@ typedef struct iso_dataset_shuffle_options {
 
 /* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
  * all. Else tf.data's meaning: a buffer is filled with the first elements; one of it at random is given out
- * and replaced by the next. */
+ * and replaced by the next. Local. */
 ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                             size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
@@ -233,7 +234,7 @@ typedef struct iso_dataset_batch_options {
 } iso_dataset_batch_options;
 
 /* Joins rows to batches; the last may be shorter, or is left out. ISO_INVALID: a data set that is batched
- * already; a batch below one row; no batch left. */
+ * already; a batch below one row; no batch left. Local. */
 ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
                                           size_t size);
 #define iso_dataset_batch(dataset, ...)                                                                      \
@@ -244,24 +245,24 @@ ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_datase
  * that order). path NULL: in memory, each rank the rows that it has read. Else in a file: read if it is whole
  * and was made from the same source, shapes and stages (what a map's function does cannot be known: remove
  * the file when it changes), otherwise made at once, by the chief and by one rank of each host that cannot
- * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning. With a
- * path collective. */
+ * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning.
+ * Collective with a path, else local. */
 ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
 /* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier
  * batches. Where reading rows costs no more than a copy (everything in memory and no map) there is nothing to
  * gain and this does nothing. Where layouts cut rows, slots read
- * their parts of the data alone; what is read ahead are whole rows. */
+ * their parts of the data alone; what is read ahead are whole rows. Local. */
 ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then
  * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; behind batch, or behind a shuffle that
- * changes with the epoch (the two would exchange rows). */
+ * changes with the epoch (the two would exchange rows). Local. */
 ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
 
 /* ---- iteration ---- */
 
-/* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. */
+/* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. Local. */
 ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
 /* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
@@ -271,7 +272,8 @@ ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
  * without batch gives single rows. With a source of .local rows call batch->prepare before reading rows, on
- * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch. */
+ * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch.
+ * Collective. */
 ISO_API iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
 /* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),
@@ -285,7 +287,7 @@ ISO_API bool iso_dataset_batched(const iso_dataset *dataset);
 ISO_API bool iso_dataset_knows_rows(const iso_dataset *dataset);
 
 /* The cursor: epoch times batches plus the batches given out in the epoch. After seek to it the same batches
- * follow. The end of an epoch is the beginning of the next. ISO_INVALID: a negative position. */
+ * follow. The end of an epoch is the beginning of the next. ISO_INVALID: a negative position. Local. */
 ISO_API int64_t iso_dataset_position(const iso_dataset *dataset);
 ISO_API iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 

@@ -1,5 +1,6 @@
 /* Functions: what some outputs and updates of a graph need, ready to run step by step on every slot of the
- * mesh. */
+ * mesh.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_FUNCTION_H
 #define ISO_EXEC_FUNCTION_H
 
@@ -38,6 +39,7 @@ ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **fun
 #define iso_function_create(graph, function, ...)                                                            \
     iso_function_create_with(graph, function, &(iso_function_options){__VA_ARGS__},                          \
                              sizeof(iso_function_options))
+/* NULL is nothing. Collective (iso_mesh_destroy). */
 ISO_API void iso_function_destroy(iso_function *function);
 
 /* One step on one global batch (NULL where the function has no inputs). results: one double for each output,
@@ -107,6 +109,7 @@ typedef struct iso_plan_facts {
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
 } iso_plan_facts;
+/* The facts of the plan for `rows` rows, which is made where there is none yet. Collective. */
 ISO_API iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
 ISO_API void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);

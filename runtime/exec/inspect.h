@@ -1,4 +1,5 @@
-/* What functions do, as data: plans, traces of a run, and the parts of variables in this process's memory. */
+/* What functions do, as data: plans, traces of a run, and the parts of variables in this process's memory.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_INSPECT_H
 #define ISO_EXEC_INSPECT_H
 
@@ -30,7 +31,7 @@ ISO_API iso_status iso_function_record(iso_function *function);
 ISO_API iso_status iso_function_trace(iso_function *function, iso_text *json);
 
 /* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
- * iso_state_shards_free. */
+ * iso_state_shards_free. Local. */
 ISO_API iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *shards);
 ISO_API void iso_state_shards_free(iso_state_shards *shards);
 

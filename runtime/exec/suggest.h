@@ -1,4 +1,5 @@
-/* Searching layouts. */
+/* Searching layouts.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_SUGGEST_H
 #define ISO_EXEC_SUGGEST_H
 

@@ -2,7 +2,8 @@
  *
  * A value belongs to the mesh of its layout and keeps it. Arrays are dense, row-major, of the
  * value's element type. What is wrong in a local call (iso_value_pack) is told at once and once more, to all
- * ranks, by the next collective call on the value; collective calls give the same status on every rank. */
+ * ranks, by the next collective call on the value; collective calls give the same status on every rank.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_VALUE_H
 #define ISO_EXEC_VALUE_H
 
@@ -19,6 +20,7 @@ typedef struct iso_value iso_value;
  * ranks ask for different values. Owned by the caller. Collective. */
 ISO_API iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape,
                                     iso_value **value);
+/* NULL is nothing. Collective (iso_mesh_destroy). */
 ISO_API void iso_value_destroy(iso_value *value);
 
 /* Gives a slot its part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that
@@ -43,7 +45,8 @@ ISO_API const iso_layout *iso_variable_layout(iso_variable *variable);
 ISO_API const iso_layout *iso_value_layout(const iso_value *value);
 ISO_API iso_dtype iso_value_dtype(const iso_value *value);
 ISO_API iso_shape iso_value_shape(const iso_value *value);
-/* The part of the tensor that a slot holds, possibly empty. ISO_INVALID where there is no such slot. */
+/* The part of the tensor that a slot holds, possibly empty. ISO_INVALID where there is no such slot.
+ * Local. */
 ISO_API iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
 /* A slot's part, dense; lent until the value changes. NULL where another rank hosts the slot. */
 ISO_API const void *iso_value_part(const iso_value *value, int slot);

@@ -2,8 +2,8 @@
  *
  * Building never returns a status: the first error stays in the graph, later calls do nothing (they return a
  * tensor that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile()
- * return it. Every tensor belongs to its graph and is freed with it. Building is not collective, but every
- * rank must build the same graph. */
+ * return it. Every tensor belongs to its graph and is freed with it.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_GRAPH_GRAPH_H
 #define ISO_GRAPH_GRAPH_H
 
@@ -21,9 +21,10 @@ typedef struct iso_update iso_update; /* variables and their new values; owned b
 /* An empty graph. Never NULL (where memory ends: a graph whose error says so). */
 ISO_API iso_graph *iso_graph_create(iso_context *ctx);
 /* Frees the graph with all that belongs to it, unless a model owns it (iso_model_create): then it does
- * nothing and iso_model_destroy frees the graph. NULL is nothing. */
+ * nothing and iso_model_destroy frees the graph. NULL is nothing. Collective (iso_mesh_destroy) once a function of it has
+ * been made. */
 ISO_API void iso_graph_destroy(iso_graph *graph);
-/* The first error made while building, with its message recorded in this thread. */
+/* The first error made while building, with its message recorded in this thread. Local. */
 ISO_API iso_status iso_graph_error(const iso_graph *graph);
 ISO_API iso_context *iso_graph_context(const iso_graph *graph);
 /* The element type that floating-point inputs, variables and constants take: ISO_F32 (default) or ISO_F64. To

@@ -2,7 +2,8 @@
  * summary and for files of Keras, errors, and updates and losses that depend on frozen variables.
  *
  * For those who write layers. As in graph.h nothing returns a status: the first error stays in the graph.
- * Every function is local, and every rank must make the same calls. */
+ * Every function is local, and every rank must make the same calls.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_GRAPH_LAYER_H
 #define ISO_GRAPH_LAYER_H
 

@@ -1,7 +1,8 @@
 /* What an op is, for those who write ops, kernels, the partitioner and the planner. Not for users.
  *
  * Adding an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and
- * one line in its list. */
+ * one line in its list.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_GRAPH_OP_H
 #define ISO_GRAPH_OP_H
 

@@ -2,7 +2,8 @@
  * variables by them. iso_compile() and iso_minimize() take them. Zero means Keras's default, ISO_ZERO the number zero.
  *
  * The rows behind them are in graph/optimizers and graph/schedules. A new one is a file there, a line in list.h, and its
- * struct of options and macro below. */
+ * struct of options and macro below.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_GRAPH_OPTIMIZER_H
 #define ISO_GRAPH_OPTIMIZER_H
 

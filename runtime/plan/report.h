@@ -1,5 +1,6 @@
 /* What a plan says: where every variable lies and by which key, what each op computes on a slot, what moves
- * between slots and why, and the memory that it takes. Plain data, the same at run time and beforehand. */
+ * between slots and why, and the memory that it takes. Plain data, the same at run time and beforehand.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_PLAN_REPORT_H
 #define ISO_PLAN_REPORT_H
 
@@ -110,7 +111,7 @@ typedef struct iso_plan_report {
 ISO_API void iso_plan_report_destroy(iso_plan_report *report);
 /* For people: tables of variables, ops, collectives and memory. */
 ISO_API void iso_plan_report_print(const iso_plan_report *report, iso_text *text);
-/* For programs: one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. */
+/* For programs: one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text);
 
 #ifdef __cplusplus

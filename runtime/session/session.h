@@ -1,4 +1,13 @@
-/* The context of a program: its ranks, options and roles. */
+/* The context of a program: its ranks, options and roles.
+ * Functions are local unless their comment says otherwise.
+ *
+ * Threads, for all of Isogrid: one thread at a time uses a context and what was made with it. Threads may use different
+ * contexts at once, each on a communicator of its own: two that share no rank, or duplicates
+ * (MPI_Comm_dup), with MPI begun by MPI_Init_thread at MPI_THREAD_MULTIPLE. The message of an error belongs to the thread that
+ * made the call. Types, kernels and the instruction set belong to the process: what one context agreed on holds for all.
+ * OpenBLAS, which float64 products and machines without oneDNN use, is loaded with the first function that needs it; two
+ * variables of the environment are set while it is loaded, so other threads must not read the environment then. Nothing else
+ * changes it after iso_init. */
 #ifndef ISO_SESSION_SESSION_H
 #define ISO_SESSION_SESSION_H
 
@@ -21,7 +30,7 @@ extern "C" {
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
  * fails alone); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be
- * destroyed behind it, and used no more. */
+ * destroyed behind it, and used no more. Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
 
 /* ---- of a context; NULL: of a program of one rank, which iso_init was not given ---- */

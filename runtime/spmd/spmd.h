@@ -1,4 +1,5 @@
-/* Meshes, layouts, layout maps and distributions: where tensors live. */
+/* Meshes, layouts, layout maps and distributions: where tensors live.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_SPMD_SPMD_H
 #define ISO_SPMD_SPMD_H
 
@@ -43,7 +44,9 @@ ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, cons
  * position in the text. Local. */
 ISO_API iso_status iso_devices_parse(const char *text, int **rank_of_slot, int *count);
 /* Objects may be destroyed in any order: what another one keeps is freed with the last that keeps it. So are
- * layouts, maps, distributions, values, graphs and functions. A distribution's `arg` is the caller's. */
+ * layouts, maps, distributions, values, graphs and functions. A distribution's `arg` is the caller's. NULL is
+ * nothing. The last one that keeps a mesh or a graph frees communicators, so destroying any of them is
+ * collective: every rank destroys its objects in the same order. Collective. */
 ISO_API void iso_mesh_destroy(iso_mesh *mesh);
 /* Axes and slots count from 0. Of one that there is not: NULL, size 0, rank -1. */
 ISO_API int iso_mesh_axes(const iso_mesh *mesh);
@@ -61,11 +64,12 @@ ISO_API bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
  * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. Behind the
  * dimensions may stand axes along which the slots hold addends of the tensor, "batch, -; partial(model)", or
  * candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID names the text, the
- * position and what is wrong there. Owned by the caller. */
+ * position and what is wrong there. Owned by the caller. Local. */
 ISO_API iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
-/* Of so many dimensions: all of them whole; the first cut along an axis. */
+/* Of so many dimensions: all of them whole; the first cut along an axis. Local. */
 ISO_API iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
 ISO_API iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
+/* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_destroy(iso_layout *layout);
 /* One line: layout 'batch, -' on mesh batch=4,model=2; of NULL, "no layout". Any rank may print. */
 ISO_API void iso_layout_print(const iso_layout *layout, FILE *out);
@@ -101,7 +105,7 @@ ISO_API bool iso_layout_is_partial(const iso_layout *layout);
  * partial along the same axes. */
 ISO_API bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
 /* The part of a tensor of this global shape that a slot holds: offset and extent in each dimension, possibly
- * empty. ISO_INVALID: no such slot, or a shape of another number of dimensions. */
+ * empty. ISO_INVALID: no such slot, or a shape of another number of dimensions. Local. */
 ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int slot, iso_box *box);
 
 /* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
@@ -109,13 +113,14 @@ ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shap
  * blocks' outputs
  * ("d2/output"), of inputs ("image/output") and, with "optimizer:" in front, of optimizers' slots
  * ("optimizer:d1/kernel/momentum", for which only keys that begin so are tried). The map keeps the mesh.
- */
+ * Local. */
 ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
+/* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_map_destroy(iso_layout_map *map);
 /* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
- */
+ * Local. */
 ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
-/* Takes a key out (the key itself, no expression). ISO_INVALID where the map has none such. */
+/* Takes a key out (the key itself, no expression). ISO_INVALID where the map has none such. Local. */
 ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
 /* The keys in the order in which they were set, and their layouts as they were given; NULL outside [0,
  * count). Lent. */
@@ -154,20 +159,21 @@ typedef struct iso_distribution_options {
         optimizer; /* optimizers' slots, "optimizer:d1/kernel/momentum"; default: as the variable */
     void *arg;     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
-/* mesh NULL: the default mesh. */
+/* mesh NULL: the default mesh. Local. */
 ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
     iso_distribution_create_with(mesh, distribution, &(iso_distribution_options){.begin_ = 0, __VA_ARGS__},  \
                                  sizeof(iso_distribution_options))
 /* The batch (the first dimension of all inputs) split over every axis of the mesh, weights replicated but
- * those that have a layout of their own. mesh NULL: the default mesh. */
+ * those that have a layout of their own. mesh NULL: the default mesh. Local. */
 ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 /* Inputs, variables and layers' outputs as the keys of a map say; the batch of other inputs split over one
- * axis. The distribution keeps the map. */
+ * axis. The distribution keeps the map. Local. */
 typedef struct iso_model_parallel_options {
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
+/* See above. Local. */
 ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                                   const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
@@ -178,8 +184,9 @@ ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distr
  * reduce-scattered to them as they are made. 3: the variables are sharded too, gathered just before each use
  * and dropped after it, and every output of a layer is pinned to the batch. Each variable is cut along the
  * first dimension that the axes divide, else along the largest; single elements stay whole. The layouts of a
- * map go before these. Before the first function. ISO_INVALID for another level. */
+ * map go before these. Before the first function. ISO_INVALID for another level. Local. */
 ISO_API iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
+/* Collective (iso_mesh_destroy). */
 ISO_API void iso_distribution_destroy(iso_distribution *distribution);
 /* NULL where it is the default mesh and no graph has been distributed yet. */
 ISO_API iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);

@@ -1,4 +1,5 @@
-/* Pictures of layouts: which slot holds which part of a tensor. */
+/* Pictures of layouts: which slot holds which part of a tensor.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_SPMD_VISUALIZE_H
 #define ISO_SPMD_VISUALIZE_H
 

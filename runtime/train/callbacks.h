@@ -1,4 +1,5 @@
-/* Callbacks: what iso_fit() calls between batches and epochs; and the history of a training. */
+/* Callbacks: what iso_fit() calls between batches and epochs; and the history of a training.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_TRAIN_CALLBACKS_H
 #define ISO_TRAIN_CALLBACKS_H
 
@@ -43,7 +44,7 @@ typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
 /* Adds a number to the logs of this epoch's end, or replaces it: the callbacks behind this one, the progress
  * line and the history see it, with the chief's value on every rank. To be called by epoch_end, on every rank
  * with the same names (else training ends with ISO_INVALID). ISO_INVALID where there are too many, or at
- * another time. */
+ * another time. Local. */
 ISO_API iso_status iso_fit_log(iso_fit_state *state, const char *name, double value);
 
 /* Any function may be NULL. Every rank calls them alike; what they do collectively they must do on every
@@ -72,6 +73,7 @@ typedef struct iso_callback_options {
 ISO_API iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
 #define iso_callback_create(...)                                                                             \
     iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
+/* For a callback that iso_fit() was not given, which would own it. NULL is nothing. Collective. */
 ISO_API void iso_callback_destroy(iso_callback *callback);
 
 /* ---- Keras's callbacks: its names, defaults and meanings. Texts are copied. ---- */

@@ -1,4 +1,5 @@
-/* Weights and training state in files, and the callbacks that keep them there. */
+/* Weights and training state in files, and the callbacks that keep them there.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_TRAIN_CHECKPOINTS_H
 #define ISO_TRAIN_CHECKPOINTS_H
 

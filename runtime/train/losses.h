@@ -1,4 +1,5 @@
-/* Losses and metrics of Keras 3: as graph functions for one's own loops and as names for iso_compile(). */
+/* Losses and metrics of Keras 3: as graph functions for one's own loops and as names for iso_compile().
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_TRAIN_LOSSES_H
 #define ISO_TRAIN_LOSSES_H
 

@@ -1,6 +1,6 @@
 /* Models: a graph with inputs and outputs, what it is trained for, and Keras's compile, fit, evaluate and
  * predict.
- */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_TRAIN_MODEL_H
 #define ISO_TRAIN_MODEL_H
 
@@ -29,6 +29,7 @@ ISO_API iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
  * components in this order: inputs, then the targets of the outputs that have a loss or metrics. */
 ISO_API iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
                                             iso_tensor *const *outputs, int output_count);
+/* Frees the model and its graph. NULL is nothing. Collective (iso_mesh_destroy). */
 ISO_API void iso_model_destroy(iso_model *model);
 ISO_API iso_graph *iso_model_graph(iso_model *model);
 /* The first ones, and by index; NULL outside. Lent. */

@@ -1,4 +1,5 @@
-/* Keras's progress lines, for iso_fit() and for one's own loops. */
+/* Keras's progress lines, for iso_fit() and for one's own loops.
+ * Functions are local unless their comment says otherwise. */
 #ifndef ISO_TRAIN_PROGRESS_H
 #define ISO_TRAIN_PROGRESS_H
 
