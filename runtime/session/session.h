@@ -62,16 +62,17 @@ ISO_API void *iso_communicator(const iso_context *ctx);
 /* Collectives for set-up, not for steps. ctx NULL: of one rank. ISO_INVALID on every rank where one gives
  * NULL. */
 
-/* `bytes` of rank 0, or of rank `root`, to all ranks. */
+/* `bytes` of rank 0, or of rank `root`, to all ranks. Collective. */
 ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 ISO_API iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes);
-/* `bytes` of every rank into all [n_ranks * bytes], in the order of ranks. */
+/* `bytes` of every rank into all [n_ranks * bytes], in the order of ranks. Collective. */
 ISO_API iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
 
 typedef enum iso_reduction { ISO_REDUCE_SUM, ISO_REDUCE_MIN, ISO_REDUCE_MAX, ISO_REDUCE_OR } iso_reduction;
 /* Replaces values[i] by the sum, the least, the greatest or the bitwise "or" of values[i] of all ranks, for i
  * below `count`. dtype: ISO_I64 (sums wrap) or ISO_F64 (no "or"). The order in which doubles are added is not
- * fixed: a sum is the same on any number of ranks where it is exact, as that of whole numbers below 2^53. */
+ * fixed: a sum is the same on any number of ranks where it is exact, as that of whole numbers below 2^53.
+ * Collective. */
 ISO_API iso_status iso_all_reduce(iso_context *ctx, iso_reduction how, iso_dtype dtype, void *values,
                                   size_t count);
 
