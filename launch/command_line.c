@@ -225,15 +225,35 @@ static void add_wrapped(iso_text *text, const char *words)
     }
 }
 
+/* The choices stand where the help has "%s", or on lines of their own. */
+static void add_choices(iso_text *words, const iso_argument *row)
+{
+    for (int c = 0; row->choices && row->choices[c]; c++)
+        iso_text_add(words, "%s%s", c ? ", " : "", row->choices[c]);
+}
+
+static void add_help(iso_text *text, const iso_argument *row)
+{
+    const char *gap = strstr(row->help, "%s");
+    iso_text words = {0};
+    if (gap) {
+        iso_text_add(&words, "%.*s", (int)(gap - row->help), row->help);
+        add_choices(&words, row);
+        iso_text_add(&words, "%s", gap + 2);
+    } else {
+        add_wrapped(text, row->help);
+        iso_text_add(&words, "%s", row->choices ? "one of: " : "");
+        add_choices(&words, row);
+    }
+    add_wrapped(text, iso_text_get(&words));
+    iso_text_free(&words);
+}
+
 void iso_arguments_help(const iso_argument *table, int rows, iso_text *text)
 {
     for (int i = 0; i < rows; i++) {
         const iso_argument *row = &table[i];
         iso_text_add(text, "  --%s%s%s\n", row->name, row->value ? " " : "", row->value ? row->value : "");
-        add_wrapped(text, row->help);
-        for (int c = 0; row->choices && row->choices[c]; c++)
-            iso_text_add(text, "%s%s", c ? ", " : "        one of: ", row->choices[c]);
-        if (row->choices)
-            iso_text_add(text, "\n");
+        add_help(text, row);
     }
 }

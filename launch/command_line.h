@@ -32,9 +32,9 @@ typedef struct iso_argument {
     iso_argument_kind kind;
     size_t offset;     /* of the member in the struct */
     const char *value; /* what the help calls the value */
-    const char *help;
-    double low, high; /* numbers: the least and the greatest value (|limits| below 2^53 for counts) */
-    const char *const *choices; /* ends with NULL */
+    const char *help;  /* may have "%s", which stands for the choices */
+    double low, high;  /* numbers: the least and the greatest value (|limits| below 2^53 for counts) */
+    const char *const *choices; /* ends with NULL; of a text they are for the help alone */
 } iso_argument;
 
 /* Reads argv[1..argc) by the table (at most ISO_MAX_ARGUMENTS rows) into the struct `values`: `--name value`

@@ -98,12 +98,12 @@ static iso_status replace_loss(const char *name, iso_compile_options *compile)
 static void fit_metrics(iso_compile_options *compile)
 {
     int kept = 0;
-    iso_loss_target_kind targets = iso_loss_targets(compile->loss);
-    if (targets == ISO_TARGET_CLASSES)
+    iso_loss_targets targets = iso_loss_targets_of(compile->loss);
+    if (targets == ISO_LOSS_OF_CLASSES)
         return;
     for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE; i++) {
         iso_metric metric = compile->metrics[i];
-        if (metric == ISO_METRIC_ACCURACY && targets == ISO_TARGET_VALUES)
+        if (metric == ISO_METRIC_ACCURACY && targets == ISO_LOSS_OF_VALUES)
             metric = ISO_METRIC_NONE;
         compile->metrics[i] = ISO_METRIC_NONE;
         if (metric != ISO_METRIC_NONE)

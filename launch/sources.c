@@ -8,7 +8,7 @@
 
 static bool is_sparse(iso_loss loss)
 {
-    return iso_loss_targets(loss) == ISO_TARGET_CLASSES;
+    return iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES;
 }
 
 /* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
@@ -40,7 +40,7 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
         if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
             continue;
         iso_random_rows *target = &options.output[options.outputs++];
-        *target = rows_like(y, 0, normal && iso_loss_targets(loss) == ISO_TARGET_VALUES);
+        *target = rows_like(y, 0, normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES);
         if (is_sparse(loss) && target->shape.rank > 0)
             target->classes = target->shape.dim[--target->shape.rank];
     }
@@ -54,7 +54,7 @@ static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t se
     iso_loss loss = named->compile.loss;
     iso_random_rows x = {.shape = ISO_SHAPE(28, 28, 1), .normal = normal},
                     y = {.shape = ISO_SHAPE(named->n_outputs),
-                         .normal = normal && iso_loss_targets(loss) == ISO_TARGET_VALUES};
+                         .normal = normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES};
     if (is_sparse(loss))
         y = (iso_random_rows){.classes = named->n_outputs};
     return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},

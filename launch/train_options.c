@@ -19,6 +19,21 @@ static const char schedules[] = /* each after "; " */
 #define SCHEDULE(name, settings) "; " #name settings
 #include "runtime/graph/schedules/list.h"
     ;
+static const char *const losses[] = {
+#define LOSS(name, NAME, targets) #name,
+#include "runtime/train/losses/list.h"
+    NULL};
+static const char *const metrics[] = {
+#define METRIC(name, NAME) #name,
+#include "runtime/train/losses/list.h"
+    NULL};
+static const char *const losses_of_values[] = {
+#define NAME_OF_VALUES(name) #name,
+#define NAME_OF_FRACTIONS(name)
+#define NAME_OF_CLASSES(name)
+#define LOSS(name, NAME, targets) NAME_OF_##targets(name)
+#include "runtime/train/losses/list.h"
+    NULL};
 
 /* Rows: member, name, what the help calls the value, limits or choices, help. */
 #define ROW(kind, member, name, value, help, low, high, choices)                                             \
@@ -26,6 +41,7 @@ static const char schedules[] = /* each after "; " */
         name, ISO_ARGUMENT_##kind, offsetof(iso_train_options, member), value, help, low, high, choices      \
     }
 #define TEXT(member, name, value, help) ROW(TEXT, member, name, value, help, 0, 0, NULL)
+#define NAMES(member, name, value, choices, help) ROW(TEXT, member, name, value, help, 0, 0, choices)
 #define LIST(member, name, value, help) ROW(LIST, member, name, value, help, 0, 0, NULL)
 #define FLAG(member, name, help) ROW(FLAG, member, name, NULL, help, 0, 0, NULL)
 #define CHOICE(member, name, value, choices, help) ROW(CHOICE, member, name, value, help, 0, 0, choices)
@@ -35,11 +51,11 @@ static const iso_argument table[] = {
     TEXT(model, "model", "NAME or FILE",
          "a built-in model (`isogrid models` lists them), or one of Keras's: its .keras file, whose weights, "
          "optimizer and losses are taken too, or its config.json"),
-    TEXT(
-        data, "data", "NAME or PATH",
+    NAMES(
+        data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
         "file, or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
-        "standard normal, targets too where the loss is a difference (mse, mae, huber)"),
+        "standard normal, targets too where the loss is a difference (%s)"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
           "outputs of a built-in model: the classes of the data; default 10"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
@@ -84,8 +100,8 @@ static const iso_argument table[] = {
     REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
          "the greatest norm of all gradients together"),
     REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the greatest absolute value in a gradient"),
-    TEXT(loss, "loss", "NAME", "default: the model's own"),
-    TEXT(metrics, "metrics", "NAME,...", "default: the model's own; none: no metrics"),
+    NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
+    NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
     FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
     COUNT(seed, "seed", "N", 0, 0x1p63, "of initial weights, shuffling and dropout; default 1337"),

@@ -8,12 +8,12 @@
 #include "runtime/base/text.h"
 #include "runtime/train/model.h"
 
-/* What the targets of a loss are. */
-typedef enum iso_loss_target_kind {
-    ISO_TARGET_VALUES,    /* any numbers, in the predictions' shape */
-    ISO_TARGET_FRACTIONS, /* numbers from 0 to 1, in the predictions' shape */
-    ISO_TARGET_CLASSES,   /* integers, one for each distribution that is predicted */
-} iso_loss_target_kind;
+/* What the targets of a loss are: see losses/list.h. */
+typedef enum iso_loss_targets {
+    ISO_LOSS_OF_VALUES,
+    ISO_LOSS_OF_FRACTIONS,
+    ISO_LOSS_OF_CLASSES,
+} iso_loss_targets;
 
 typedef struct iso_loss_call {
     iso_tensor *y_true, *y_pred;
@@ -30,7 +30,6 @@ typedef struct iso_loss_type {
     /* The loss of logits that belongs to the same class, which may be this one; NULL: the class has no
      * argument from_logits. */
     const struct iso_loss_type *logits;
-    iso_loss_target_kind targets;
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
     iso_tensor *(*build)(const iso_loss_call *call); /* where `function` is NULL */
 } iso_loss_type;
@@ -54,10 +53,8 @@ const iso_loss_type *iso_loss_type_of(iso_loss loss);
 const iso_metric_type *iso_metric_type_of(iso_metric metric);
 /* The loss of Keras's class that takes logits, or probabilities; ISO_LOSS_NONE: there is none. */
 iso_loss iso_loss_from_logits(iso_loss loss, bool logits);
-/* Of ISO_LOSS_NONE ISO_TARGET_VALUES. */
-iso_loss_target_kind iso_loss_targets(iso_loss loss);
-/* Adds the names of all losses whose targets are of this kind, joined by ", ". */
-void iso_loss_add_names(iso_text *text, iso_loss_target_kind targets);
+/* Of ISO_LOSS_NONE ISO_LOSS_OF_VALUES. */
+iso_loss_targets iso_loss_targets_of(iso_loss loss);
 /* The name by which a metric was asked for, as the metric's row has it; NULL: it is not one of its names. */
 const char *iso_metric_spelling(iso_metric metric, const char *name);
 /* The metric that is computed: "accuracy" becomes the one that suits the loss and predictions of this shape

@@ -9,7 +9,7 @@
 /* ---- the rows ---- */
 
 static const iso_row *const all_rows[ISO_LOSS_COUNT] = {
-#define LOSS(name, NAME) [ISO_LOSS_##NAME - 1] = &iso_loss_##name.row,
+#define LOSS(name, NAME, targets) [ISO_LOSS_##NAME - 1] = &iso_loss_##name.row,
 #include "runtime/train/losses/list.h"
 };
 
@@ -53,26 +53,18 @@ iso_loss iso_loss_from_logits(iso_loss loss, bool logits)
     return logits ? ISO_LOSS_NONE : loss;
 }
 
-iso_loss_target_kind iso_loss_targets(iso_loss loss)
+iso_loss_targets iso_loss_targets_of(iso_loss loss)
 {
-    const iso_loss_type *type = iso_loss_type_of(loss);
-    return type ? type->targets : ISO_TARGET_VALUES;
-}
-
-void iso_loss_add_names(iso_text *text, iso_loss_target_kind targets)
-{
-    const char *between = "";
-    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
-        if (iso_loss_targets((iso_loss)i) != targets)
-            continue;
-        iso_text_add(text, "%s%s", between, iso_loss_name((iso_loss)i));
-        between = ", ";
-    }
+    static const iso_loss_targets of[ISO_LOSS_COUNT] = {
+#define LOSS(name, NAME, targets) [ISO_LOSS_##NAME] = ISO_LOSS_OF_##targets,
+#include "runtime/train/losses/list.h"
+    };
+    return iso_loss_type_of(loss) ? of[loss] : ISO_LOSS_OF_VALUES;
 }
 
 iso_dtype iso_loss_target_dtype(iso_loss loss)
 {
-    return iso_loss_targets(loss) == ISO_TARGET_CLASSES ? ISO_I32 : ISO_F32;
+    return iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES ? ISO_I32 : ISO_F32;
 }
 
 iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction)
@@ -80,7 +72,7 @@ iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction)
     iso_shape shape = {.rank = prediction->rank - 1};
     for (int i = 0; i < shape.rank; i++)
         shape.dim[i] = prediction->dim[i + 1];
-    if (iso_loss_targets(loss) == ISO_TARGET_CLASSES && shape.rank > 0)
+    if (iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES && shape.rank > 0)
         shape.rank--;
     return shape;
 }

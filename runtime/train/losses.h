@@ -48,7 +48,7 @@ ISO_API iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
 /* ISO_LOSS_MSE, ...: those of the list. */
 typedef enum iso_loss {
     ISO_LOSS_NONE = 0,
-#define LOSS(name, NAME) ISO_LOSS_##NAME,
+#define LOSS(name, NAME, targets) ISO_LOSS_##NAME,
 #include "runtime/train/losses/list.h"
     ISO_LOSS_COUNT
 } iso_loss;

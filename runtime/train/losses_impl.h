@@ -6,7 +6,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/train/loss.h"
 
-#define LOSS(name, NAME) extern const iso_loss_type iso_loss_##name;
+#define LOSS(name, NAME, targets) extern const iso_loss_type iso_loss_##name;
 #define METRIC(name, NAME) extern const iso_metric_type iso_metric_##name;
 #include "runtime/train/losses/list.h"
 

@@ -154,7 +154,7 @@ START_TEST(gradients_are_finite_differences)
         probe p;
         probe_begin(&p, ROWS, ISO_F64);
         iso_tensor *predictions = iso_sigmoid(probe_input(&p, "p", ISO_SHAPE(CLASSES)));
-        bool classes = iso_loss_targets((iso_loss)loss) == ISO_TARGET_CLASSES;
+        bool classes = iso_loss_targets_of((iso_loss)loss) == ISO_LOSS_OF_CLASSES;
         iso_tensor *targets = classes ? probe_given(&p, "t", ISO_I32, ISO_SCALAR, labels)
                                       : iso_sigmoid(probe_input(&p, "t", ISO_SHAPE(CLASSES)));
         const iso_output_options settings = {.huber_delta = 0.1};

@@ -34,7 +34,7 @@ static iso_tensor *binary(const iso_metric_options *o)
 /* Keras's choice. */
 static iso_metric accuracy_choose(iso_loss loss, const iso_shape *prediction)
 {
-    if (iso_loss_targets(loss) == ISO_TARGET_CLASSES)
+    if (iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES)
         return ISO_METRIC_SPARSE_ACCURACY;
     bool one = prediction->rank > 0 && prediction->dim[prediction->rank - 1] == 1;
     return one ? ISO_METRIC_BINARY_ACCURACY : ISO_METRIC_CATEGORICAL_ACCURACY;

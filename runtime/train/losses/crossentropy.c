@@ -93,21 +93,21 @@ static iso_tensor *binary(const iso_loss_call *c)
 /* Each is two rows, of probabilities and of logits, which are one class of Keras. */
 #define SPARSE                                                                                               \
     .row.keras = "SparseCategoricalCrossentropy", .saved = "sparse_categorical_crossentropy",                \
-    .logits = &iso_loss_sparse_crossentropy_logits, .targets = ISO_TARGET_CLASSES, .build = sparse
+    .logits = &iso_loss_sparse_crossentropy_logits, .build = sparse
 const iso_loss_type iso_loss_sparse_crossentropy = {.row.name = "sparse_crossentropy", SPARSE};
 const iso_loss_type iso_loss_sparse_crossentropy_logits = {
     .row.name = "sparse_crossentropy_logits", .alias = "sparse_categorical_crossentropy_logits", SPARSE};
 
 #define CATEGORICAL                                                                                          \
     .row.keras = "CategoricalCrossentropy", .row.setting = smoothing, .saved = "categorical_crossentropy",   \
-    .logits = &iso_loss_crossentropy_logits, .targets = ISO_TARGET_FRACTIONS, .build = categorical
+    .logits = &iso_loss_crossentropy_logits, .build = categorical
 const iso_loss_type iso_loss_crossentropy = {.row.name = "crossentropy", CATEGORICAL};
 const iso_loss_type iso_loss_crossentropy_logits = {
     .row.name = "crossentropy_logits", .alias = "categorical_crossentropy_logits", CATEGORICAL};
 
 #define BINARY                                                                                               \
     .row.keras = "BinaryCrossentropy", .row.setting = smoothing, .saved = "binary_crossentropy",             \
-    .logits = &iso_loss_binary_crossentropy_logits, .targets = ISO_TARGET_FRACTIONS, .build = binary
+    .logits = &iso_loss_binary_crossentropy_logits, .build = binary
 const iso_loss_type iso_loss_binary_crossentropy = {
     .row.name = "binary_crossentropy", .alias = "bce", BINARY};
 const iso_loss_type iso_loss_binary_crossentropy_logits = {

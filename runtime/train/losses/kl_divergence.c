@@ -14,7 +14,6 @@ iso_tensor *iso_kl_divergence(iso_tensor *y_true, iso_tensor *y_pred)
 #define NAMES                                                                                                \
     .row.name = "kl_divergence", .row.keras = "KLDivergence", .alias = "kld", .function = iso_kl_divergence
 
-const iso_loss_type iso_loss_kl_divergence = {NAMES, .saved = "kl_divergence",
-                                              .targets = ISO_TARGET_FRACTIONS};
+const iso_loss_type iso_loss_kl_divergence = {NAMES, .saved = "kl_divergence"};
 const iso_metric_type iso_metric_kl_divergence = {NAMES, .keras_name = "kl_divergence",
                                                   .less_is_better = true};

@@ -1,24 +1,26 @@
-/* Every loss and every metric, one a line: LOSS(name, NAME) stands for the row iso_loss_name, whose value of
- * the enum iso_loss is ISO_LOSS_NAME; METRIC likewise. Each file of this folder holds the rows of its line or
- * lines. A macro that is not defined leaves its lines out. */
+/* Every loss and every metric, one a line: LOSS(name, NAME, targets) stands for the loss "name", its row
+ * iso_loss_name and its value ISO_LOSS_NAME of the enum iso_loss; METRIC(name, NAME) likewise. The targets of
+ * a loss are VALUES (any numbers) or FRACTIONS (from 0 to 1), both in the predictions' shape, or CLASSES (an
+ * integer for each distribution that is predicted). The rows are in the files of this folder. A macro that is
+ * not defined leaves its lines out. */
 #ifndef LOSS
-#define LOSS(name, NAME)
+#define LOSS(name, NAME, targets)
 #endif
 #ifndef METRIC
 #define METRIC(name, NAME)
 #endif
 // clang-format off
 
-LOSS(mse, MSE)
-LOSS(mae, MAE)
-LOSS(huber, HUBER)
-LOSS(sparse_crossentropy, SPARSE_CROSSENTROPY)
-LOSS(sparse_crossentropy_logits, SPARSE_CROSSENTROPY_LOGITS)
-LOSS(crossentropy, CROSSENTROPY)
-LOSS(crossentropy_logits, CROSSENTROPY_LOGITS)
-LOSS(binary_crossentropy, BINARY_CROSSENTROPY)
-LOSS(binary_crossentropy_logits, BINARY_CROSSENTROPY_LOGITS)
-LOSS(kl_divergence, KL_DIVERGENCE)
+LOSS(mse, MSE, VALUES)
+LOSS(mae, MAE, VALUES)
+LOSS(huber, HUBER, VALUES)
+LOSS(sparse_crossentropy, SPARSE_CROSSENTROPY, CLASSES)
+LOSS(sparse_crossentropy_logits, SPARSE_CROSSENTROPY_LOGITS, CLASSES)
+LOSS(crossentropy, CROSSENTROPY, FRACTIONS)
+LOSS(crossentropy_logits, CROSSENTROPY_LOGITS, FRACTIONS)
+LOSS(binary_crossentropy, BINARY_CROSSENTROPY, FRACTIONS)
+LOSS(binary_crossentropy_logits, BINARY_CROSSENTROPY_LOGITS, FRACTIONS)
+LOSS(kl_divergence, KL_DIVERGENCE, FRACTIONS)
 
 METRIC(accuracy, ACCURACY)
 METRIC(sparse_accuracy, SPARSE_ACCURACY)
