@@ -30,7 +30,8 @@ typedef struct finder {
     int *stack, *next, depth, *finished, n_finished;
     int *met, n_met; /* [operations] when each was first met */
     int *call_depth, *operation_depth;
-    bool *entered; /* [calls] */
+    int *entered; /* [calls] NONE: not yet */
+    int *tables;  /* the memory of all of them */
 } finder;
 
 /* ---- who made a tensor ---- */
@@ -265,9 +266,9 @@ static iso_status find_input(finder *f, int call, int input, iso_layer_call_outp
 static void enter(finder *f, int call)
 {
     int operation = f->net->calls[call].operation;
-    if (f->entered[call])
+    if (f->entered[call] >= 0)
         return;
-    f->entered[call] = true;
+    f->entered[call] = 1;
     if (f->met[operation] < 0)
         f->met[operation] = f->n_met++;
     f->stack[f->depth] = call;
@@ -377,52 +378,40 @@ static iso_status list_calls(finder *f)
 
 /* ---- one network ---- */
 
-static int *numbers(int count)
-{
-    int *list = iso_new((size_t)count * sizeof *list + 1);
-    for (int i = 0; list && i < count; i++)
-        list[i] = NONE;
-    return list;
-}
-
 static bool make_tables(finder *f)
 {
     int layers = iso_graph_layer_count(f->graph), blocks = iso_graph_block_count(f->graph);
     int ops = iso_graph_op_count(f->graph), tensors = iso_graph_tensor_count(f->graph);
-    size_t most = (size_t)(f->most = layers + blocks + ops + f->n_given);
-    f->net->calls = iso_new(most * sizeof *f->net->calls + 1);
-    f->net->operations = iso_new(most * sizeof *f->net->operations + 1);
-    int **table[] = {&f->last,          &f->previous,           &f->call_of_layer,      &f->call_of_block,
-                     &f->call_of_input, &f->operation_of_layer, &f->operation_of_block, &f->call_of_op};
-    int size[] = {tensors, layers, layers, blocks, f->n_given, layers, blocks, ops};
-    bool good = f->net->calls && f->net->operations;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        good = (*table[i] = numbers(size[i])) && good;
-    int **counter[] = {&f->stack, &f->next, &f->finished, &f->met, &f->call_depth, &f->operation_depth};
-    for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
-        good = (*counter[i] = numbers(f->most)) && good;
-    return (f->entered = iso_new(most + 1)) && good;
-}
-
-static void free_tables(finder *f)
-{
-    void *table[] = {f->last,
-                     f->previous,
-                     f->call_of_layer,
-                     f->call_of_block,
-                     f->call_of_input,
-                     f->operation_of_layer,
-                     f->operation_of_block,
-                     f->call_of_op,
-                     f->stack,
-                     f->next,
-                     f->finished,
-                     f->met,
-                     f->call_depth,
-                     f->operation_depth,
-                     f->entered};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        iso_free(table[i]);
+    int most = f->most = layers + blocks + ops + f->n_given;
+    struct {
+        int **table, size;
+    } all[] = {{&f->last, tensors},
+               {&f->previous, layers},
+               {&f->call_of_layer, layers},
+               {&f->call_of_block, blocks},
+               {&f->call_of_op, ops},
+               {&f->call_of_input, f->n_given},
+               {&f->operation_of_layer, layers},
+               {&f->operation_of_block, blocks},
+               {&f->stack, most},
+               {&f->next, most},
+               {&f->finished, most},
+               {&f->met, most},
+               {&f->call_depth, most},
+               {&f->operation_depth, most},
+               {&f->entered, most}};
+    size_t count = 0, n_tables = sizeof all / sizeof *all;
+    for (size_t i = 0; i < n_tables; i++)
+        count += (size_t)all[i].size;
+    f->tables = iso_new(count * sizeof *f->tables + 1);
+    for (size_t i = 0; f->tables && i < count; i++)
+        f->tables[i] = NONE;
+    int *at = f->tables;
+    for (size_t i = 0; at && i < n_tables; at += all[i++].size)
+        *all[i].table = at;
+    f->net->calls = iso_new((size_t)most * sizeof *f->net->calls + 1);
+    f->net->operations = iso_new((size_t)most * sizeof *f->net->operations + 1);
+    return f->tables && f->net->calls && f->net->operations;
 }
 
 static void note_layers(finder *f)
@@ -470,7 +459,7 @@ static iso_status topology_create(finder *f, iso_tensor *const *outputs, int cou
     iso_topology found = {.sequential = network->sequential};
     f->net = &found;
     iso_status status = topology_find(f, outputs, count);
-    free_tables(f);
+    iso_free(f->tables);
     if (status == ISO_OK)
         *network = found;
     else
