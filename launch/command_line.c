@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/session/options.h"
 
 /* A limit as text, not rounded: 1099511627776, 1e-30. */
 static const char *limit_text(double limit, char text[32])
@@ -104,6 +105,25 @@ static iso_status command_line_append(const char *option, const char *text, iso_
     return ISO_OK;
 }
 
+static const iso_session_option *session_row(const iso_argument *row)
+{
+    return iso_session_option_find(row->name, strlen(row->name));
+}
+
+static iso_status store_session(const iso_argument *row, const char *text, void *member)
+{
+    const iso_session_option *option = session_row(row);
+    uint64_t number;
+    iso_status status = iso_session_option_check(option, text, &number);
+    if (status != ISO_OK)
+        return status;
+    if (option->number)
+        *(uint64_t *)member = number;
+    else
+        *(const char **)member = text;
+    return ISO_OK;
+}
+
 static iso_status store(const iso_argument *row, const char *text, void *values)
 {
     void *member = (char *)values + row->offset;
@@ -117,6 +137,8 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
         return ISO_OK;
     case ISO_ARGUMENT_CHOICE:
         return command_line_choose(option, row, text, member);
+    case ISO_ARGUMENT_SESSION:
+        return store_session(row, text, member);
     case ISO_ARGUMENT_COUNT:
         return iso_argument_count(option, text, row->low, row->high, member);
     case ISO_ARGUMENT_REAL:
@@ -253,7 +275,12 @@ void iso_arguments_help(const iso_argument *table, int rows, iso_text *text)
 {
     for (int i = 0; i < rows; i++) {
         const iso_argument *row = &table[i];
-        iso_text_add(text, "  --%s%s%s\n", row->name, row->value ? " " : "", row->value ? row->value : "");
-        add_help(text, row);
+        const iso_session_option *option = row->kind == ISO_ARGUMENT_SESSION ? session_row(row) : NULL;
+        const char *value = option ? option->value : row->value;
+        iso_text_add(text, "  --%s%s%s\n", row->name, value ? " " : "", value ? value : "");
+        if (option && !row->help)
+            add_wrapped(text, option->help);
+        else
+            add_help(text, row);
     }
 }

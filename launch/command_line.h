@@ -16,8 +16,9 @@ typedef enum iso_argument_kind {
     ISO_ARGUMENT_CHOICE, /* const char *, one of `choices` */
     ISO_ARGUMENT_COUNT,  /* int64_t in [low, high] */
     ISO_ARGUMENT_REAL,   /* double in [low, high], finite */
-    ISO_ARGUMENT_FLAG,   /* bool; the option has no value */
-    ISO_ARGUMENT_LIST,   /* iso_argument_list: the option may be repeated */
+    ISO_ARGUMENT_SESSION, /* uint64_t, or const char *: a row of runtime/session/options.h, with its value and help */
+    ISO_ARGUMENT_FLAG, /* bool; the option has no value */
+    ISO_ARGUMENT_LIST, /* iso_argument_list: the option may be repeated */
 } iso_argument_kind;
 
 enum { ISO_MAX_ARGUMENTS = 64, ISO_MAX_LISTED = 64 };
@@ -32,7 +33,7 @@ typedef struct iso_argument {
     iso_argument_kind kind;
     size_t offset;     /* of the member in the struct */
     const char *value; /* what the help calls the value */
-    const char *help;  /* may have "%s", which stands for the choices */
+    const char *help;  /* may have "%s", which stands for the choices; NULL: that of the session's row */
     double low, high;  /* numbers: the least and the greatest value (|limits| below 2^53 for counts) */
     const char *const *choices; /* ends with NULL; of a text they are for the help alone */
 } iso_argument;

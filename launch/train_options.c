@@ -43,6 +43,8 @@ static const char *const losses_of_values[] = {
 #define TEXT(member, name, value, help) ROW(TEXT, member, name, value, help, 0, 0, NULL)
 #define NAMES(member, name, value, choices, help) ROW(TEXT, member, name, value, help, 0, 0, choices)
 #define LIST(member, name, value, help) ROW(LIST, member, name, value, help, 0, 0, NULL)
+/* A row of runtime/session/options.h. */
+#define SESSION(member) ROW(SESSION, member, #member, NULL, NULL, 0, 0, NULL)
 #define FLAG(member, name, help) ROW(FLAG, member, name, NULL, help, 0, 0, NULL)
 #define CHOICE(member, name, value, choices, help) ROW(CHOICE, member, name, value, help, 0, 0, choices)
 #define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
@@ -69,12 +71,8 @@ static const iso_argument table[] = {
          "this fraction of the rows, from the end, is for validation"),
     COUNT(validation_rows, "validation-rows", "N", 1, many, "so many rows, from the end, are for validation"),
     TEXT(test_data, "test-data", "NAME or PATH or test", "evaluated once, at the end"),
-    TEXT(mesh, "mesh", "AXIS=N,...",
-         "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
-         "axis may be *: what is left"),
-    TEXT(devices, "devices", "RANK,...",
-         "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
-         "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are"),
+    SESSION(mesh),
+    SESSION(devices),
     LIST(layouts, "layout", "KEY=LAYOUT",
          "where what has the path KEY (exact, or a regular expression) lives: weights (dense/kernel='-, "
          "model'), outputs of layers (dense/output), inputs (image/output); may be repeated"),
@@ -104,7 +102,7 @@ static const iso_argument table[] = {
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
     FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
-    COUNT(seed, "seed", "N", 0, 0x1p63, "of initial weights, shuffling and dropout; default 1337"),
+    SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
          "keeps checkpoints, from which --resume goes on; the name may hold values: "
          "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5, {batch}; Keras's load_weights() opens them"),
@@ -156,9 +154,8 @@ static const iso_argument table[] = {
     TEXT(timings, "timings", "FILE",
          "one JSON line an epoch: its seconds; in the first also those from the start of the process, or of "
          "mpirun, to the end of the first step, reading included"),
-    COUNT(verbose, "verbose", "0|1|2", 0, 2,
-          "silent, progress bar (the default), one line an epoch and before it the whole plan"),
-    COUNT(threads, "threads", "N", 1, 4096, "of each rank; default: cores / ranks on the host"),
+    SESSION(verbose),
+    SESSION(threads),
     FLAG(help, "help", "prints this"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };

@@ -6,81 +6,81 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/options.h"
 #include "runtime/session/session_impl.h"
 
-/* Each checks the text of a value and may put it into the context; false: it is wrong. */
-static bool take_text(iso_context *ctx, const char *text)
+static const iso_session_option options[] = {
+    {"mesh", true, false, 0, 0, "AXIS=N,...",
+     "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
+     "axis may be *: what is left",
+     "named axes, as in data=2,model=4"},
+    {"devices", true, false, 0, 0, "RANK,...",
+     "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
+     "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are",
+     "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
+    {"seed", true, true, 0, UINT64_MAX, "N", "of initial weights, shuffling and dropout; default 1337",
+     "an integer from 0 to 18446744073709551615"},
+    {"threads", false, true, 1, 4096, "N", "of each rank; default: cores / ranks on the host",
+     "an integer from 1 to 4096"},
+    {"verbose", false, true, 0, 2, "0|1|2",
+     "silent, progress bar (the default), one line an epoch and before it the whole plan", "0, 1 or 2"},
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+const iso_session_option *iso_session_option_find(const char *name, size_t length)
 {
-    (void)ctx;
-    return *text != 0;
+    for (int i = 0; i < OPTIONS; i++)
+        if (strlen(options[i].name) == length && !strncmp(name, options[i].name, length))
+            return &options[i];
+    return NULL;
 }
 
-static bool read_integer(const char *text, uint64_t most, uint64_t *value)
+static bool read_number(const iso_session_option *option, const char *text, uint64_t *value)
 {
     if (*text < '0' || *text > '9')
         return false;
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
-    if (errno || *end || number > most)
+    if (errno || *end || number < option->low || number > option->high)
         return false;
     *value = number;
     return true;
 }
 
-static bool take_seed(iso_context *ctx, const char *text)
+iso_status iso_session_option_check(const iso_session_option *option, const char *text, uint64_t *number)
 {
-    return read_integer(text, UINT64_MAX, &ctx->seed);
+    if (option->number ? read_number(option, text, number) : *text != 0)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "--%s '%s': it must be %s", option->name, text, option->wants);
 }
 
-static bool take_threads(iso_context *ctx, const char *text)
+/* Puts a number into the context. */
+static void take_number(iso_context *ctx, const iso_session_option *option, uint64_t number)
 {
-    uint64_t threads;
-    if (!read_integer(text, 4096, &threads) || threads == 0)
-        return false;
-    ctx->n_threads = (int)threads;
-    return true;
+    if (!strcmp(option->name, "seed"))
+        ctx->seed = number;
+    else if (!strcmp(option->name, "threads"))
+        ctx->n_threads = (int)number;
 }
-
-static bool take_verbose(iso_context *ctx, const char *text)
-{
-    uint64_t level;
-    (void)ctx;
-    return read_integer(text, 2, &level);
-}
-
-static const struct option {
-    const char *name;
-    bool (*take)(iso_context *ctx, const char *text);
-    bool same; /* on all ranks */
-    const char *wants;
-} table[] = {
-    {"mesh", take_text, true, "named axes, as in data=2,model=4"},
-    {"devices", take_text, true, "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
-    {"seed", take_seed, true, "an integer from 0 to 18446744073709551615"},
-    {"threads", take_threads, false, "an integer from 1 to 4096"},
-    {"verbose", take_verbose, false, "0, 1 or 2"},
-};
-enum { OPTIONS = sizeof table / sizeof *table };
 
 /* The option that an argument names; *value: what follows its '=', NULL where nothing does. */
-static const struct option *find_option(const char *argument, const char **value)
+static const iso_session_option *find_option(const char *argument, const char **value)
 {
     if (strncmp(argument, "--", 2))
         return NULL;
     const char *name = argument + 2, *equal = strchr(name, '=');
-    size_t length = equal ? (size_t)(equal - name) : strlen(name);
     *value = equal ? equal + 1 : NULL;
-    for (int i = 0; i < OPTIONS; i++)
-        if (strlen(table[i].name) == length && !strncmp(name, table[i].name, length))
-            return &table[i];
-    return NULL;
+    return iso_session_option_find(name, equal ? (size_t)(equal - name) : strlen(name));
 }
 
-static iso_status options_keep(iso_context *ctx, const struct option *option, const char *text)
+static iso_status options_keep(iso_context *ctx, const iso_session_option *option, const char *text)
 {
-    if (!option->take(ctx, text))
-        return iso_error(ISO_INVALID, "--%s '%s': it must be %s", option->name, text, option->wants);
+    uint64_t number = 0;
+    iso_status status = iso_session_option_check(option, text, &number);
+    if (status != ISO_OK)
+        return status;
+    take_number(ctx, option, number);
     char *copy = iso_strdup(text);
     if (!copy)
         return iso_error(ISO_NO_MEMORY, "no memory for the option --%s", option->name);
@@ -98,7 +98,7 @@ static iso_status options_keep(iso_context *ctx, const struct option *option, co
 static iso_status take_at(iso_context *ctx, int argc, char **argv, int *at, bool *taken)
 {
     const char *value;
-    const struct option *option = find_option(argv[*at], &value);
+    const iso_session_option *option = find_option(argv[*at], &value);
     *taken = option != NULL;
     if (!option)
         return ISO_OK;
@@ -129,15 +129,27 @@ static iso_status take_arguments(iso_context *ctx, int *argc, char **argv)
     return status;
 }
 
+static iso_status take_environment(iso_context *ctx)
+{
+    const char *text = getenv("ISOGRID_THREADS");
+    const iso_session_option *threads = iso_session_option_find("threads", strlen("threads"));
+    uint64_t number;
+    if (!text || !*text)
+        return ISO_OK;
+    if (!read_number(threads, text, &number))
+        return iso_error(ISO_INVALID, "ISOGRID_THREADS is '%s': it must be %s", text, threads->wants);
+    take_number(ctx, threads, number);
+    return ISO_OK;
+}
+
 iso_status iso_options_take(iso_context *ctx, int *argc, char ***argv)
 {
     ctx->options = iso_new(OPTIONS * sizeof *ctx->options);
     if (!ctx->options)
         return iso_error(ISO_NO_MEMORY, "no memory for the options");
-    const char *threads = getenv("ISOGRID_THREADS");
-    if (threads && *threads && !take_threads(ctx, threads))
-        return iso_error(ISO_INVALID, "ISOGRID_THREADS is '%s': it must be an integer from 1 to 4096",
-                         threads);
+    iso_status status = take_environment(ctx);
+    if (status != ISO_OK)
+        return status;
     return argc && argv && *argv ? take_arguments(ctx, argc, *argv) : ISO_OK;
 }
 
@@ -146,10 +158,10 @@ void iso_options_describe(const iso_context *ctx, char *text, size_t size)
     size_t length = 0;
     text[0] = 0;
     for (int i = 0; i < OPTIONS; i++) {
-        const char *value = table[i].same ? iso_option(ctx, table[i].name, NULL) : NULL;
+        const char *value = options[i].same ? iso_option(ctx, options[i].name, NULL) : NULL;
         if (value && length < size)
             length += (size_t)snprintf(text + length, size - length, "%s--%s %s", length ? " " : "",
-                                       table[i].name, value);
+                                       options[i].name, value);
     }
 }
 

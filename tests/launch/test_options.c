@@ -168,7 +168,9 @@ static const struct wrong {
     {"--tensorboard-options update_freq=1", "--tensorboard-options", "needs --tensorboard"},
     {"--profile-step 3", "--profile-step", "needs --profile"},
     {"--profile p --profile-step 0", "--profile-step '0'", "1"},
-    {"--verbose 3", "--verbose '3'", "between 0 and 2"},
+    {"--verbose 3", "--verbose '3'", "0, 1 or 2"},
+    {"--seed 18446744073709551616", "--seed '18446744073709551616'", "to 18446744073709551615"},
+    {"--threads 4097", "--threads '4097'", "1 to 4096"},
 };
 
 START_TEST(test_wrong)
