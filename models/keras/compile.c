@@ -207,8 +207,8 @@ static void read_loss_config(const iso_layer_config *config, iso_output_options 
         config->refuse(config, "reduction", "'sum_over_batch_size'");
     if (number(config, "axis", -1) != -1)
         config->refuse(config, "axis", "-1");
-    if (type->logits)
-        output->loss = iso_loss_from_logits(output->loss, number(config, "from_logits", 0) != 0);
+    if (type->logits && number(config, "from_logits", 0) != 0)
+        output->loss = iso_loss_with_logits(output->loss);
     read_settings(config, type->row.setting, output);
 }
 

@@ -67,12 +67,9 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
 /* The settings of a row, and where they are not set their defaults. */
 static void add_settings(json_t *config, const iso_setting *own, const iso_output_options *output)
 {
-    for (; own && own->name; own++) {
-        double value = iso_setting_option(own, output);
+    for (; own && own->name; own++)
         json_object_set_new(config, iso_setting_keras(own),
-                            own->kind == ISO_SETTING_INT ? json_integer((json_int_t)value)
-                                                         : json_real(value));
-    }
+                            iso_setting_json(own, iso_setting_option(own, output)));
 }
 
 static json_t *loss_json(const iso_output_options *output)

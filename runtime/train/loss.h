@@ -51,8 +51,8 @@ typedef struct iso_metric_type {
 /* NULL outside the range. */
 const iso_loss_type *iso_loss_type_of(iso_loss loss);
 const iso_metric_type *iso_metric_type_of(iso_metric metric);
-/* The loss of Keras's class that takes logits, or probabilities; ISO_LOSS_NONE: there is none. */
-iso_loss iso_loss_from_logits(iso_loss loss, bool logits);
+/* The loss of logits of the same class of Keras; ISO_LOSS_NONE: there is none. loss: not ISO_LOSS_NONE */
+iso_loss iso_loss_with_logits(iso_loss loss);
 /* Of ISO_LOSS_NONE ISO_LOSS_OF_VALUES. */
 iso_loss_targets iso_loss_targets_of(iso_loss loss);
 /* The name by which a metric was asked for, as the metric's row has it; NULL: it is not one of its names. */

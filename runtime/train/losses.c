@@ -42,15 +42,12 @@ iso_status iso_loss_find(const char *name, iso_loss *loss)
     return iso_row_find(all_rows, "loss", name, &(const iso_row *){NULL});
 }
 
-iso_loss iso_loss_from_logits(iso_loss loss, bool logits)
+iso_loss iso_loss_with_logits(iso_loss loss)
 {
-    const iso_loss_type *asked = iso_loss_type_of(loss);
-    for (int i = 1; asked && i < ISO_LOSS_COUNT; i++) {
-        const iso_loss_type *type = iso_loss_type_of((iso_loss)i);
-        if (type->logits == asked->logits && asked->logits && (type->logits == type) == logits)
-            return (iso_loss)i;
-    }
-    return logits ? ISO_LOSS_NONE : loss;
+    const iso_loss_type *logits = iso_loss_type_of(loss)->logits;
+    for (loss = ISO_LOSS_NONE; iso_loss_type_of(loss) != logits;)
+        loss++;
+    return loss;
 }
 
 iso_loss_targets iso_loss_targets_of(iso_loss loss)

@@ -12,6 +12,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
+#include "runtime/train/loss.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -119,6 +120,56 @@ START_TEST(not_compiled)
     predict(again, b);
     ck_assert_mem_eq(a, b, sizeof a);
     end(model, again);
+}
+END_TEST
+
+/* The settings of a row, no one at its default. */
+static void change_settings(const iso_row *row, iso_output_options *output)
+{
+    for (const iso_setting *s = row->setting; s && s->name; s++)
+        iso_setting_set(s, output, s->kind == ISO_SETTING_INT ? s->fallback + 2 : 0.25 + s->fallback / 8);
+}
+
+static void same_settings(const iso_row *row, const iso_output_options *a, const iso_output_options *b)
+{
+    for (const iso_setting *s = row->setting; s && s->name; s++)
+        ck_assert_msg(iso_setting_option(s, a) == iso_setting_option(s, b), "%s: %s is %g, it was %g",
+                      row->name, s->name, iso_setting_option(s, b), iso_setting_option(s, a));
+}
+
+/* A model with one output that is trained for a loss and measured by a metric, as a file and back. */
+static void check_comes_back(iso_loss loss, iso_metric metric)
+{
+    const iso_row *rows[] = {&iso_loss_type_of(loss)->row, &iso_metric_type_of(metric)->row};
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_model *model = iso_model_create(g, x, iso_dense(x, 8)), *again;
+    iso_compile_options compile = {.loss = loss, .metrics = {metric}}, read;
+    iso_output_options common = iso_compile_common(&compile);
+    change_settings(rows[0], &common);
+    change_settings(rows[1], &common);
+    iso_compile_set_common(&compile, &common);
+    check_ok(iso_compile_with(model, &compile, sizeof compile));
+    check_ok(iso_keras_save(model, path));
+    check_ok(iso_keras_load(ctx, path, &again, .compile = &read));
+    ck_assert_msg(read.loss == loss, "%s came back as %s", rows[0]->name, iso_loss_name(read.loss));
+    ck_assert_msg(read.metrics[0] == metric, "%s came back as %s", rows[1]->name,
+                  iso_metric_name(read.metrics[0]));
+    const iso_output_options have = iso_compile_common(&read);
+    same_settings(rows[0], &common, &have);
+    same_settings(rows[1], &common, &have);
+    end(model, again);
+}
+
+START_TEST(every_loss_and_metric_comes_back)
+{
+    for (int i = 1; i < ISO_LOSS_COUNT; i++)
+        check_comes_back((iso_loss)i, ISO_METRIC_ACCURACY);
+    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
+        const char *class_name = iso_metric_type_of((iso_metric)i)->row.keras;
+        bool sparse = class_name && strncmp(class_name, "Sparse", 6) == 0;
+        check_comes_back(sparse ? ISO_LOSS_SPARSE_CROSSENTROPY : ISO_LOSS_MSE, (iso_metric)i);
+    }
 }
 END_TEST
 
@@ -322,7 +373,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, named_outputs,
-                           connections_are_those_of_keras, a_network_ends_with_a_model, refused, wrong_names);
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled,
+                           every_loss_and_metric_comes_back, named_outputs, connections_are_those_of_keras,
+                           a_network_ends_with_a_model, refused, wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

@@ -129,7 +129,7 @@ static iso_loss loss_of_case(const char *name)
 {
     iso_loss loss;
     check_ok(iso_loss_find(oracle_text(file, name, "kind"), &loss));
-    return iso_loss_from_logits(loss, oracle_number(file, name, "from_logits", 0) != 0);
+    return oracle_number(file, name, "from_logits", 0) != 0 ? iso_loss_with_logits(loss) : loss;
 }
 
 START_TEST(every_loss_has_a_case)
