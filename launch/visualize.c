@@ -5,7 +5,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/command_line.h"
-#include "runtime/spmd/visualize.h"
+#include "runtime/report/visualize.h"
 
 typedef struct visualize_options {
     const char *shape, *layout, *mesh, *devices, *svg, *color;

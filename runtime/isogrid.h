@@ -16,9 +16,9 @@
 #include "runtime/exec/value.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/optimizer.h"
+#include "runtime/report/visualize.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
-#include "runtime/spmd/visualize.h"
 #include "runtime/train/train.h"
 
 #endif

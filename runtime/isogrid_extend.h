@@ -12,6 +12,6 @@
 #include "runtime/graph/layer.h"
 #include "runtime/graph/op.h"
 #include "runtime/isogrid.h"
-#include "runtime/plan/report.h"
+#include "runtime/report/plan_report.h"
 
 #endif

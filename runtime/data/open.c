@@ -9,7 +9,6 @@
 #include "runtime/base/text.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
-#include "runtime/data/share_impl.h"
 #include "runtime/session/session.h"
 
 uint64_t iso_file_identity(const char *path, uint64_t hash)

@@ -1,4 +1,4 @@
-#include "runtime/data/share_impl.h"
+#include "runtime/data/open_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/report/report.h"
 
 static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_site *site, int **hosts)
 {

@@ -13,6 +13,7 @@
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
 #include "runtime/graph/registered.h"
+#include "runtime/report/report.h"
 #include "runtime/session/session.h"
 
 /* ---- making ---- */

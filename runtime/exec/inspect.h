@@ -6,7 +6,7 @@
 #include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/function.h"
-#include "runtime/plan/report.h"
+#include "runtime/report/plan_report.h"
 
 #ifdef __cplusplus
 extern "C" {

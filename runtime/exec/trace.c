@@ -12,6 +12,7 @@
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/exec/recorder_impl.h"
+#include "runtime/report/report.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/collective.h"
 

@@ -7,7 +7,6 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/report.h"
 #include "runtime/spmd/program.h"
 
 /* Where a value lies. */
@@ -145,7 +144,5 @@ void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_
                    iso_kernel_call *call);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
-/* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. */
-iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **report);
 
 #endif

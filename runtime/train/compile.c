@@ -8,7 +8,7 @@
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
-#include "runtime/train/same_model_impl.h"
+#include "runtime/train/model_impl.h"
 #include "runtime/train/state_impl.h"
 
 /* What an output is trained for, with its texts, which are the caller's, as the graph's. */

@@ -108,4 +108,11 @@ iso_status iso_input_iterator_status(const iso_input_iterator *iterator);
 /* The reported values on a data set that was checked. Prints nothing. Collective. */
 iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values);
 
+/* ---- same_model.c ---- */
+/* Comparison of a model between the ranks. For runtime/train only. */
+/* ISO_INVALID where the ranks do not have the same layers, variables, optimizer, losses and metrics: names
+ * the ranks and the first setting that differs, with both values. To be called after they were built.
+ * Collective. */
+iso_status iso_model_agree_same(const iso_model *model);
+
 #endif

@@ -1,7 +1,7 @@
 /* Whether all ranks compile the same model in the same way; where they do not, the first layer, variable or
  * setting that differs. */
 #include "runtime/graph/layer.h"
-#include "runtime/train/same_model_impl.h"
+#include "runtime/train/model_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "runtime/checkpoint/copy_impl.h"
+#include "runtime/checkpoint/write/parts_impl.h"
 #include "tests/support/run_tests.h"
 
 enum { ROOM = 1 << 17, AROUND = 96 };

@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/direct_io_impl.h"
+#include "runtime/checkpoint/read/direct_io_impl.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

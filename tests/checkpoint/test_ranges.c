@@ -3,8 +3,8 @@
  * Sanitize: 1 */
 #include <check.h>
 
-#include "runtime/checkpoint/ranges_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
+#include "runtime/checkpoint/write/parts_impl.h"
 #include "tests/support/dice.h"
 #include "tests/support/run_tests.h"
 

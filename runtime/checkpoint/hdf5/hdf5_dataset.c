@@ -1,0 +1,145 @@
+/* A dataset as a tensor: what is taken, and all that is refused. */
+#include <inttypes.h>
+
+#include "runtime/checkpoint/hdf5/hdf5_impl.h"
+
+/* HDF5 takes a whole chunk into memory. */
+static const uint64_t largest_chunk = (uint64_t)1 << 30;
+/* Deflate makes at most 1032 bytes of one; a dataset that claims more is a trap. */
+static const uint64_t most_expansion = 1032, small_file = (uint64_t)64 << 20;
+
+static iso_status check_filters(hid_t create, const char *path, const char *place)
+{
+    for (int i = 0; i < H5Pget_nfilters(create); i++) {
+        char filter[64] = "";
+        unsigned flags, config;
+        size_t values = 0;
+        H5Z_filter_t id =
+            H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
+        if (id < 0 || H5Zfilter_avail(id) <= 0)
+            return iso_error(ISO_INVALID, "'%s': '%s' is compressed with filter %d, which is not installed",
+                             path, place, (int)id);
+    }
+    return ISO_OK;
+}
+
+static iso_status check_chunks(hid_t create, hid_t type, const char *path, const char *place)
+{
+    hsize_t dim[H5S_MAX_RANK];
+    uint64_t bytes = H5Tget_size(type);
+    int rank = H5Pget_chunk(create, H5S_MAX_RANK, dim);
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(bytes, (uint64_t)dim[i], &bytes))
+            bytes = UINT64_MAX;
+    if (rank < 0 || bytes > largest_chunk)
+        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %" PRIu64 " bytes; at most %" PRIu64, path,
+                         place, bytes, largest_chunk);
+    return check_filters(create, path, place);
+}
+
+static iso_status check_layout(hid_t create, hid_t type, const char *path, const char *place, bool *direct)
+{
+    H5D_layout_t layout = H5Pget_layout(create);
+    *direct = layout == H5D_CONTIGUOUS;
+    if (H5Pget_external_count(create) != 0)
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s' is an external dataset: its values are in other files, which are "
+                         "not read",
+                         path, place);
+    if (layout == H5D_CHUNKED)
+        return check_chunks(create, type, path, place);
+    if (layout == H5D_VIRTUAL)
+        return iso_error(ISO_INVALID, "'%s': '%s' is a virtual dataset, made of others, which are not read",
+                         path, place);
+    if (layout != H5D_CONTIGUOUS && layout != H5D_COMPACT)
+        return iso_error(ISO_INVALID, "'%s': '%s' is stored in an unknown way", path, place);
+    return ISO_OK;
+}
+
+/* To be called before anything that could make HDF5 open another file. */
+iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct)
+{
+    hid_t create = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
+    iso_status status = create < 0 || type < 0
+                            ? iso_hdf5_failed(path, "HDF5 cannot read how '%s' is stored", place)
+                            : check_layout(create, type, path, place, direct);
+    if (type >= 0)
+        H5Tclose(type);
+    if (create >= 0)
+        H5Pclose(create);
+    return status;
+}
+
+/* The shape, and the bytes of its elements. */
+static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor *t, uint64_t *bytes)
+{
+    const char *place = t->tensor.place;
+    hsize_t dim[H5S_MAX_RANK] = {0};
+    H5S_class_t class = H5Sget_simple_extent_type(space);
+    int rank = H5Sget_simple_extent_dims(space, dim, NULL);
+    int64_t all = (int64_t)iso_storage_type_size(t->element);
+    bool fits = true, empty = false;
+    if (rank < 0 || (class != H5S_SCALAR && class != H5S_SIMPLE))
+        return iso_error(ISO_INVALID, "'%s': '%s' has no shape", path, place);
+    if (rank > ISO_MAX_RANK)
+        return iso_error(ISO_INVALID, "'%s': '%s' has %d dimensions; at most %d", path, place, rank,
+                         ISO_MAX_RANK);
+    t->tensor.shape = (iso_shape){.rank = rank};
+    for (int i = 0; i < rank; i++) {
+        fits =
+            fits && dim[i] <= INT64_MAX && !__builtin_mul_overflow(all, dim[i] ? (int64_t)dim[i] : 1, &all);
+        empty = empty || dim[i] == 0;
+        t->tensor.shape.dim[i] = (int64_t)dim[i];
+    }
+    if (!fits)
+        return iso_error(ISO_INVALID, "'%s': the size of '%s' overflows", path, place);
+    *bytes = empty ? 0 : (uint64_t)all;
+    return ISO_OK;
+}
+
+/* Where the elements lie, for those that can be taken from the file as they are; else what HDF5 will read
+ * must be no more than the file can hold. */
+static iso_status take_place(hid_t dataset, const char *path, uint64_t bytes, uint64_t file_bytes,
+                             iso_manifest_tensor *t)
+{
+    const char *place = t->tensor.place;
+    haddr_t offset = t->direct && bytes > 0 ? H5Dget_offset(dataset) : 0;
+    uint64_t most =
+        file_bytes > UINT64_MAX / 2 / most_expansion ? UINT64_MAX / 2 : file_bytes * most_expansion;
+    if (offset == HADDR_UNDEF)
+        t->direct = false; /* nothing was ever written */
+    if (!t->direct && bytes > most + small_file)
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s' claims %" PRIu64 " bytes, more than a file of %" PRIu64 " can hold",
+                         path, place, bytes, file_bytes);
+    if (!t->direct || bytes == 0)
+        return ISO_OK;
+    t->offset = (uint64_t)offset;
+    if (H5Dget_storage_size(dataset) != bytes || bytes > file_bytes || t->offset > file_bytes - bytes)
+        return iso_error(ISO_INVALID, "'%s': '%s' has %" PRIu64 " bytes, but not within the file", path,
+                         place, bytes);
+    return ISO_OK;
+}
+
+iso_status iso_hdf5_dataset(hid_t dataset, const char *path, const char *place, uint64_t file_bytes,
+                            iso_manifest_tensor *t)
+{
+    uint64_t bytes = 0;
+    iso_status status = ISO_OK;
+    hid_t space = -1, type = H5Dget_type(dataset);
+    *t = (iso_manifest_tensor){.tensor.place = place};
+    ISO_TRY(iso_hdf5_check_storage(dataset, path, place, &t->direct));
+    space = H5Dget_space(dataset);
+    if (type < 0 || space < 0)
+        ISO_TRY(iso_hdf5_failed(path, "HDF5 cannot read type and shape of '%s'", place));
+    ISO_TRY(iso_hdf5_storage_type(dataset, type, path, place, &t->element, &t->direct));
+    t->tensor.dtype = iso_storage_type_dtype(t->element);
+    ISO_TRY(take_shape(space, path, t, &bytes));
+    ISO_TRY(take_place(dataset, path, bytes, file_bytes, t));
+done:
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* The tree of a file, group by group. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/hdf5/hdf5_impl.h"
+#include "runtime/checkpoint/write/file_layout_impl.h"
+
+typedef struct walk {
+    const char *path;
+    uint64_t file_bytes;
+    iso_manifest *manifest;
+    haddr_t above[ISO_DEEPEST]; /* addresses of the groups that we are in */
+    int depth, n_objects;
+    char place[ISO_DEEPEST * (ISO_LONGEST_NAME + 1) + 1]; /* of the group that we are in; "" for the root */
+    iso_status status;
+} walk;
+
+static iso_status walk_group(walk *w, hid_t group, haddr_t address);
+
+/* Bytes of the character of UTF-8 that begins here; 0 where none does. */
+static int character(const unsigned char *c)
+{
+    int bytes = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < bytes; i++)
+        if ((c[i] & 0xC0) != 0x80)
+            return 0;
+    return bytes;
+}
+
+/* Names go into messages and onto terminals: UTF-8 without control characters. */
+static bool is_printable(const char *name)
+{
+    const unsigned char *c = (const unsigned char *)name;
+    while (*c) {
+        int bytes = character(c);
+        if (bytes == 0 || *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0))
+            return false;
+        c += bytes;
+    }
+    return true;
+}
+
+/* The place of a member, in w->place; *end: where it was before. */
+static iso_status enter(walk *w, const char *name, size_t *end)
+{
+    *end = strlen(w->place);
+    if (!*name || strlen(name) > ISO_LONGEST_NAME || strchr(name, '/') || !is_printable(name))
+        return iso_error(ISO_INVALID,
+                         "'%s': '%s/' has a member whose name is empty, too long, or has unprintable "
+                         "characters",
+                         w->path, w->place);
+    if (w->depth == ISO_DEEPEST)
+        return iso_error(ISO_INVALID, "'%s': groups are nested deeper than %d", w->path, ISO_DEEPEST);
+    if (++w->n_objects > ISO_MOST_OBJECTS)
+        return iso_error(ISO_INVALID, "'%s' has more than %d objects", w->path, ISO_MOST_OBJECTS);
+    snprintf(w->place + *end, sizeof w->place - *end, "/%s", name);
+    return ISO_OK;
+}
+
+static iso_status check_link(const walk *w, const char *name, H5L_type_t type)
+{
+    const char *kind = type == H5L_TYPE_SOFT       ? "a soft link"
+                       : type == H5L_TYPE_EXTERNAL ? "an external link"
+                                                   : "a link of unknown kind";
+    if (type == H5L_TYPE_HARD)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "'%s': '%s/%s' is %s; links are not followed", w->path, w->place,
+                     is_printable(name) ? name : "?", kind);
+}
+
+static iso_status check_cycle(const walk *w, haddr_t address)
+{
+    for (int i = 0; i < w->depth; i++)
+        if (w->above[i] == address)
+            return iso_error(ISO_INVALID, "'%s': group '%s' contains itself", w->path, w->place);
+    return ISO_OK;
+}
+
+/* Two texts; the rest of /isogrid is for other readers. */
+static iso_status take_own(walk *w, hid_t dataset)
+{
+    iso_manifest *m = w->manifest;
+    char **text = !strcmp(w->place, "/isogrid/state")   ? &m->state
+                  : !strcmp(w->place, "/isogrid/index") ? &m->index
+                                                        : NULL;
+    bool direct;
+    iso_status status = iso_hdf5_check_storage(dataset, w->path, w->place, &direct);
+    if (status == ISO_OK && text && !*text)
+        status = iso_hdf5_dataset_text(dataset, w->path, w->place, ISO_LONGEST_STATE, text);
+    return status;
+}
+
+static iso_status take_tensor(walk *w, hid_t dataset, haddr_t address)
+{
+    iso_manifest_tensor tensor;
+    if (iso_place_is_own(w->place))
+        return take_own(w, dataset);
+    iso_status status = iso_hdf5_dataset(dataset, w->path, w->place, w->file_bytes, &tensor);
+    if (status == ISO_OK && !tensor.direct)
+        tensor.offset = (uint64_t)address;
+    return status == ISO_OK ? iso_manifest_add_tensor(w->manifest, &tensor) : status;
+}
+
+static iso_status take_group(walk *w, hid_t group, haddr_t address)
+{
+    char *name = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(check_cycle(w, address));
+    ISO_TRY(iso_hdf5_attribute_text(group, w->path, w->place, "name", ISO_LONGEST_NAME, &name));
+    if (name && !is_printable(name))
+        ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path,
+                          w->place));
+    if (!iso_place_is_own(w->place))
+        ISO_TRY(iso_manifest_add_group(w->manifest, w->place, name));
+    ISO_TRY(walk_group(w, group, address));
+done:
+    iso_free(name);
+    return status;
+}
+
+static iso_status take_object(walk *w, hid_t object)
+{
+    H5O_info_t info;
+    if (H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0)
+        return iso_hdf5_failed(w->path, "HDF5 cannot read what '%s' is", w->place);
+    switch (info.type) {
+    case H5O_TYPE_GROUP:
+        return take_group(w, object, info.addr);
+    case H5O_TYPE_DATASET:
+        return take_tensor(w, object, info.addr);
+    default:
+        return iso_error(ISO_INVALID, "'%s': '%s' is neither group nor dataset", w->path, w->place);
+    }
+}
+
+/* The object is opened by its address: of two members with one name, which a damaged file may have, opening
+ * by name could find the other, and that be a link. */
+static iso_status take_member(walk *w, hid_t group, const char *name, const H5L_info_t *info)
+{
+    size_t end = strlen(w->place);
+    hid_t object = -1;
+    iso_status status = ISO_OK;
+    ISO_TRY(check_link(w, name, info->type));
+    ISO_TRY(enter(w, name, &end));
+    object = H5Oopen_by_addr(group, info->u.address);
+    if (object < 0)
+        ISO_TRY(iso_hdf5_failed(w->path, "HDF5 cannot open '%s'", w->place));
+    ISO_TRY(take_object(w, object));
+done:
+    if (object >= 0)
+        H5Oclose(object);
+    w->place[end] = 0;
+    return status;
+}
+
+static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    walk *w = data;
+    w->status = take_member(w, group, name, info);
+    return w->status != ISO_OK;
+}
+
+static iso_status walk_group(walk *w, hid_t group, haddr_t address)
+{
+    w->above[w->depth++] = address;
+    herr_t result = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, visit, w);
+    w->depth--;
+    if (result < 0 && w->status == ISO_OK)
+        return iso_hdf5_failed(w->path, "HDF5 cannot list the members of '%s/'", w->place);
+    return w->status;
+}
+
+iso_status iso_hdf5_walk(hid_t file, const char *path, uint64_t file_bytes, iso_manifest *manifest)
+{
+    walk *w = iso_new(sizeof *w);
+    H5O_info_t info;
+    iso_status status = ISO_OK;
+    hid_t root = -1;
+    if (!w)
+        return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path);
+    w->path = path;
+    w->file_bytes = file_bytes;
+    w->manifest = manifest;
+    root = H5Gopen2(file, "/", H5P_DEFAULT);
+    if (root < 0 || H5Oget_info2(root, &info, H5O_INFO_BASIC) < 0)
+        ISO_TRY(iso_hdf5_failed(path, "HDF5 cannot open its root"));
+    ISO_TRY(walk_group(w, root, info.addr));
+done:
+    if (root >= 0)
+        H5Gclose(root);
+    iso_free(w);
+    return status;
+}

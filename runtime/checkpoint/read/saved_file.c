@@ -1,0 +1,338 @@
+/* Opening: one rank goes through the file and tells the others what is where. */
+#include "runtime/base/arguments.h"
+#include "runtime/checkpoint/read/saved_file_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/hdf5/hdf5_impl.h"
+#include "runtime/checkpoint/read/sandbox_impl.h"
+#include "runtime/session/session.h"
+
+/* ---- going through a file; in this process or in a child ---- */
+
+typedef struct survey {
+    const char *path;
+    uint64_t file_bytes;
+    bool trusted; /* else all that only HDF5 can read is read, to see that it can be */
+} survey;
+
+/* Elements that are read at once: whole rows, about so many bytes. */
+enum { PART = 64 << 20 };
+
+static iso_status try_tensor(hid_t file, const char *path, const iso_manifest_tensor *tensor)
+{
+    const iso_shape *shape = &tensor->tensor.shape;
+    iso_box box = iso_box_whole(shape);
+    size_t bytes = iso_manifest_bytes(tensor);
+    int64_t rows = shape->rank ? shape->dim[0] : 1;
+    int64_t step = bytes > PART ? (int64_t)(PART / (bytes / (size_t)rows)) : rows;
+    void *out = NULL;
+    iso_status status = ISO_OK;
+    if (bytes == 0)
+        return ISO_OK;
+    step = step > 0 ? step : 1;
+    ISO_TRY(iso_alloc(bytes / (size_t)rows * (size_t)step, tensor->tensor.place, &out));
+    for (int64_t row = 0; row < rows; row += step) {
+        box.offset[0] = row;
+        box.extent[0] = rows - row < step ? rows - row : step;
+        ISO_TRY(iso_hdf5_read(file, path, tensor, &box, out));
+    }
+done:
+    iso_free(out);
+    return status;
+}
+
+/* HDF5's lock is held. The answer is the packed manifest. */
+static iso_status go_through(void *data, void **answer, size_t *bytes)
+{
+    const survey *s = data;
+    iso_manifest manifest = {0};
+    hid_t file = -1;
+    iso_status status = ISO_OK;
+    if (H5Fis_hdf5(s->path) == 0)
+        return iso_error(ISO_INVALID, "'%s' is no HDF5 file", s->path);
+    ISO_TRY(iso_hdf5_open_to_read(s->path, &file));
+    ISO_TRY(iso_hdf5_walk(file, s->path, s->file_bytes, &manifest));
+    for (int i = 0; i < manifest.n_tensors && !s->trusted; i++)
+        if (!manifest.tensors[i].direct)
+            ISO_TRY(try_tensor(file, s->path, &manifest.tensors[i]));
+    ISO_TRY(iso_manifest_pack(&manifest, answer, bytes));
+done:
+    iso_manifest_free(&manifest);
+    if (file >= 0)
+        H5Fclose(file);
+    return status;
+}
+
+static iso_status go_through_here(survey *s, void **packed, size_t *bytes)
+{
+    iso_hdf5_quiet quiet;
+    iso_hdf5_quiet_begin(&quiet);
+    iso_status status = go_through(s, packed, bytes);
+    iso_hdf5_quiet_end(&quiet);
+    return status;
+}
+
+/* ---- opening ---- */
+
+iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
+{
+    struct stat about;
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's other end */
+    if (*file < 0)
+        return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO,
+                         "'%s' cannot be opened: %s", path, strerror(errno));
+    iso_status status = ISO_OK;
+    if (fstat(*file, &about))
+        status = iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));
+    else if (!S_ISREG(about.st_mode))
+        status = iso_error(ISO_INVALID, "'%s' is no file", path);
+    else
+        *bytes = (uint64_t)about.st_size;
+    if (status != ISO_OK) {
+        close(*file);
+        *file = -1;
+    }
+    return status;
+}
+
+/* The name may belong to another file by now. */
+static iso_status check_same(const iso_saved_file *f)
+{
+    struct stat by_name, ours;
+    bool there = stat(f->path, &by_name) == 0;
+    if ((!there && errno != ENOENT) || fstat(f->file, &ours))
+        return iso_error(ISO_IO, "'%s' cannot be looked at: %s", f->path, strerror(errno));
+    if (!there || by_name.st_dev != ours.st_dev || by_name.st_ino != ours.st_ino ||
+        (uint64_t)ours.st_size != f->bytes)
+        return iso_error(ISO_IO, "'%s' was changed or replaced while it was opened", f->path);
+    return ISO_OK;
+}
+
+/* By the chief: what the file holds. */
+static iso_status survey_file(iso_saved_file *f, void **packed, size_t *bytes)
+{
+    survey s = {f->path, f->bytes, f->committed};
+    iso_status status = ISO_OK;
+    if (f->committed) {
+        ISO_TRY(iso_commit_record_check_others(f->file, f->path, &f->record));
+        ISO_TRY(go_through_here(&s, packed, bytes));
+    } else {
+        ISO_TRY(iso_sandbox_run(f->path, f->bytes, go_through, &s, packed, bytes));
+    }
+    ISO_TRY(check_same(f));
+done:
+    return status;
+}
+
+/* What the chief tells the others; equal on all ranks, or they have different files. */
+typedef struct announcement {
+    uint64_t file_bytes, number, packed_bytes, identity;
+} announcement;
+
+static announcement saved_file_describe(const iso_saved_file *f, size_t packed_bytes)
+{
+    uint64_t identity = f->committed ? (uint64_t)f->record.others << 1 | 1 : 0;
+    return (announcement){f->bytes, f->committed ? f->record.number : 0, packed_bytes, identity};
+}
+
+static bool is_alone(const iso_context *ctx)
+{
+    return iso_ranks(ctx) == 1;
+}
+
+/* The chief's bytes on every rank. Collective. */
+static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *bytes)
+{
+    announcement chiefs = saved_file_describe(f, *bytes), mine;
+    iso_status status = ISO_OK;
+    if (is_alone(f->ctx))
+        return ISO_OK;
+    ISO_TRY(iso_broadcast(f->ctx, &chiefs, sizeof chiefs));
+    mine = saved_file_describe(f, (size_t)chiefs.packed_bytes);
+    if (memcmp(&mine, &chiefs, sizeof mine) != 0)
+        status = iso_error(ISO_INVALID, "'%s' is another file here than on rank 0", f->path);
+    if (status == ISO_OK && !*packed && !(*packed = iso_new((size_t)chiefs.packed_bytes)))
+        status = iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", f->path);
+    *bytes = (size_t)chiefs.packed_bytes;
+    ISO_TRY(iso_agree(f->ctx, status));
+    ISO_TRY(iso_broadcast(f->ctx, *packed, *bytes));
+done:
+    return status;
+}
+
+static iso_status disagrees(const iso_saved_file *f, const char *place)
+{
+    return iso_error(ISO_INVALID, "'%s': the file and its commit record disagree about '%s'", f->path, place);
+}
+
+/* A committed file has the tensors that its record tells of, and no others. */
+static iso_status check_mark(const iso_saved_file *f)
+{
+    const iso_manifest *m = &f->manifest;
+    if (m->ordered != f->record.n_tensors || m->n_tensors != f->record.n_tensors)
+        return iso_error(ISO_INVALID, "'%s' holds %d tensors, %d in its index and %d in its commit record",
+                         f->path, m->n_tensors, m->ordered, f->record.n_tensors);
+    for (int i = 0; i < m->ordered; i++) {
+        const iso_manifest_tensor *t = &m->tensors[m->order[i]];
+        uint64_t bytes = iso_manifest_bytes(t);
+        if (!t->direct || bytes != f->record.tensors[i].bytes ||
+            (bytes > 0 && t->offset != f->record.tensors[i].offset))
+            return disagrees(f, t->tensor.place);
+    }
+    return ISO_OK;
+}
+
+static iso_status take_packed(iso_saved_file *f, const void *packed, size_t bytes)
+{
+    iso_status status = iso_manifest_unpack(packed, bytes, f->bytes, &f->manifest);
+    if (status == ISO_OK)
+        status = iso_manifest_index(&f->manifest);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "'%s': ", f->path);
+    return f->committed ? check_mark(f) : ISO_OK;
+}
+
+/* Of this rank alone. */
+static iso_status open_here(iso_saved_file *f, const char *path)
+{
+    iso_status status = ISO_OK;
+    f->path = iso_strdup(path);
+    if (!f->path)
+        return iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
+    ISO_TRY(iso_file_open_to_read(path, &f->file, &f->bytes));
+    ISO_TRY(iso_commit_record_read(f->file, path, &f->committed, &f->record));
+done:
+    return status;
+}
+
+iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file)
+{
+    ISO_NEED_AGREED(ctx, path, file);
+    void *packed = NULL;
+    size_t bytes = 0;
+    bool chief = iso_is_chief(ctx);
+    iso_saved_file *f = iso_new(sizeof *f);
+    iso_status status = ISO_OK;
+    if (f)
+        *f = (iso_saved_file){.ctx = ctx, .file = -1};
+    status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, chief ? survey_file(f, &packed, &bytes) : ISO_OK));
+    ISO_TRY(saved_file_share(f, &packed, &bytes));
+    ISO_TRY(iso_agree(ctx, take_packed(f, packed, bytes)));
+    *file = f;
+    f = NULL;
+done:
+    iso_free(packed);
+    iso_saved_file_close(f);
+    return status;
+}
+
+void iso_saved_file_close(iso_saved_file *f)
+{
+    if (!f)
+        return;
+    if (f->file >= 0)
+        close(f->file);
+    iso_direct_io_end(&f->uncached);
+    iso_commit_record_free(&f->record);
+    iso_manifest_free(&f->manifest);
+    iso_free(f->path);
+    iso_free(f);
+}
+
+/* ---- what it holds ---- */
+
+bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return false;
+    if (f->committed && number)
+        *number = f->record.number;
+    return f->committed;
+}
+
+const char *iso_saved_file_path(const iso_saved_file *f)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return f->path;
+}
+
+const char *iso_saved_file_state(const iso_saved_file *f)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return f->manifest.state;
+}
+
+int iso_saved_file_tensors(const iso_saved_file *f)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return 0;
+    return f->manifest.n_tensors;
+}
+
+const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *f, int index)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return index >= 0 && index < iso_saved_file_tensors(f) ? &f->manifest.tensors[index].tensor : NULL;
+}
+
+const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *bytes)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    if (index < 0 || index >= iso_saved_file_tensors(f))
+        return NULL;
+    iso_storage_type element = f->manifest.tensors[index].element;
+    if (bytes)
+        *bytes = iso_storage_type_size(element);
+    return iso_storage_type_name(element);
+}
+
+int iso_saved_file_at(const iso_saved_file *f, const char *place)
+{
+    if (ISO_ANY_NULL_AS("file, place", f, place))
+        return -1;
+    return iso_manifest_at(&f->manifest, place);
+}
+
+int iso_saved_file_of(const iso_saved_file *f, const char *path)
+{
+    if (ISO_ANY_NULL_AS("file, path", f, path))
+        return -1;
+    return iso_manifest_of(&f->manifest, path);
+}
+
+const char *iso_saved_file_name(const iso_saved_file *f, const char *group)
+{
+    if (ISO_ANY_NULL_AS("file, group", f, group))
+        return NULL;
+    for (int i = 0; i < f->manifest.n_groups; i++)
+        if (!strcmp(f->manifest.groups[i].place, group))
+            return f->manifest.groups[i].name;
+    return NULL;
+}
+
+int iso_saved_file_groups(const iso_saved_file *f)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return 0;
+    return f->manifest.n_groups;
+}
+
+const iso_saved_group *iso_saved_file_group(const iso_saved_file *f, int index)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return NULL;
+    return index >= 0 && index < iso_saved_file_groups(f) ? &f->manifest.groups[index] : NULL;
+}

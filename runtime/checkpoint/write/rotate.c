@@ -1,0 +1,113 @@
+/* Checkpoints of which so many are kept. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/file.h"
+#include "runtime/base/list.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/folder_impl.h"
+#include "runtime/checkpoint/read/listing_impl.h"
+
+static void take_out(iso_kept *kept, int at)
+{
+    iso_free(kept->paths[at]);
+    memmove(kept->paths + at, kept->paths + at + 1, (size_t)(--kept->count - at) * sizeof *kept->paths);
+}
+
+iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name)
+{
+    char *copy = iso_file_join(folder, name);
+    if (!copy || iso_list_reserve(kept->paths, kept->count, 1, "the names of checkpoints") != ISO_OK) {
+        iso_free(copy);
+        return iso_error(ISO_NO_MEMORY, "no memory for the names of %d checkpoints", kept->count + 1);
+    }
+    for (int i = kept->count - 1; i >= 0; i--)
+        if (!strcmp(kept->paths[i], copy))
+            take_out(kept, i);
+    kept->paths[kept->count++] = copy;
+    return ISO_OK;
+}
+
+void iso_kept_free(iso_kept *kept)
+{
+    for (int i = 0; i < kept->count; i++)
+        iso_free(kept->paths[i]);
+    iso_free(kept->paths);
+    *kept = (iso_kept){0};
+}
+
+/* Files without a sound record are nobody's to remove. Nor is one that cannot be read, which is told. */
+static void pass_over(void *user, iso_status status)
+{
+    (void)user;
+    if (status == ISO_IO)
+        iso_warn("%s; it is not counted among the checkpoints to keep", iso_error_message());
+}
+
+/* Nor is a link. */
+static bool is_link(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) != 0 || S_ISLNK(about.st_mode);
+}
+
+iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern)
+{
+    iso_listing list = {0};
+    iso_status status = iso_listing_make(folder, pattern, &list, pass_over, NULL);
+    for (int i = 0; i < list.count && status == ISO_OK; i++) {
+        if (is_link(list.items[i].path))
+            continue;
+        status = iso_kept_add(kept, folder, strrchr(list.items[i].path, '/') + 1);
+        if (list.items[i].number > kept->newest)
+            kept->newest = list.items[i].number;
+    }
+    iso_listing_free(&list);
+    return status;
+}
+
+/* ---- rotation ---- */
+
+static iso_status is_pointed(const iso_path *path, const char *pointer, bool *pointed)
+{
+    char *name;
+    iso_status status = iso_checkpoint_pointed(path->folder, pointer, &name);
+    *pointed = name && !strcmp(name, path->name);
+    iso_free(name);
+    return status;
+}
+
+static iso_status is_spared(const char *whole, bool *spared)
+{
+    iso_path path = {0};
+    iso_status status = iso_path_split(whole, 0, &path);
+    *spared = true;
+    if (status == ISO_OK)
+        status = is_pointed(&path, "best", spared);
+    if (status == ISO_OK && !*spared)
+        status = is_pointed(&path, "latest", spared);
+    iso_path_free(&path);
+    return status;
+}
+
+iso_status iso_kept_rotate(iso_kept *kept, int keep)
+{
+    bool spared;
+    iso_status status;
+    int surplus = keep > 0 ? kept->count - keep : 0;
+    for (int i = 0; surplus > 0; surplus--) {
+        if ((status = is_spared(kept->paths[i], &spared)) != ISO_OK)
+            return status;
+        if (!spared && unlink(kept->paths[i]) && errno != ENOENT)
+            return iso_file_failed(kept->paths[i], "the old checkpoint cannot be removed");
+        if (spared)
+            i++;
+        else
+            take_out(kept, i);
+    }
+    return ISO_OK;
+}

@@ -1,0 +1,292 @@
+/* The chief lays the file out, in memory; then every rank writes at the places of its own rows, without HDF5,
+ * so that no rank waits for another and none can hang the others. */
+#include "runtime/checkpoint/rows_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/file.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/lock.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/folder_impl.h"
+#include "runtime/checkpoint/hdf5/memory_driver_impl.h"
+#include "runtime/checkpoint/runs_impl.h"
+#include "runtime/session/session.h"
+
+/* What the chief tells the others. */
+typedef struct laid_out {
+    uint64_t bytes;
+    uint64_t offset[ISO_MAX_COMPONENTS];
+} laid_out;
+
+struct iso_rows_file {
+    iso_context *ctx;
+    iso_path path;
+    int fd, count;
+    bool made; /* by this rank, the chief, and without its name so far */
+    iso_dtype dtype[ISO_MAX_COMPONENTS];
+    iso_shape shape[ISO_MAX_COMPONENTS];
+    laid_out at;
+};
+
+/* What says only where it went wrong gets the file's name. */
+static iso_status of_file(const iso_rows_file *file, iso_status status)
+{
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", file->path.whole);
+}
+
+static bool is_chief(const iso_context *ctx)
+{
+    return iso_is_chief(ctx);
+}
+
+/* ---- laying out: the chief ---- */
+
+static hid_t type_of(iso_dtype dtype)
+{
+    switch (dtype) {
+    case ISO_F32:
+        return H5T_NATIVE_FLOAT;
+    case ISO_F64:
+        return H5T_NATIVE_DOUBLE;
+    case ISO_I32:
+        return H5T_NATIVE_INT32;
+    case ISO_I64:
+        return H5T_NATIVE_INT64;
+    default:
+        return H5T_NATIVE_UINT8;
+    }
+}
+
+/* One contiguous dataset whose place in the file is fixed at once. Without times: equal content, equal bytes.
+ */
+static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_shape *shape, uint64_t *offset)
+{
+    hsize_t dims[ISO_MAX_RANK];
+    for (int d = 0; d < shape->rank; d++)
+        dims[d] = (hsize_t)shape->dim[d];
+    hid_t create = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
+    hid_t space = H5Screate_simple(shape->rank, dims, NULL), dataset = -1;
+    if (create >= 0 && link >= 0 && space >= 0 && H5Pset_layout(create, H5D_CONTIGUOUS) >= 0 &&
+        H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY) >= 0 &&
+        H5Pset_fill_time(create, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(create, false) >= 0 &&
+        H5Pset_create_intermediate_group(link, 1) >= 0)
+        dataset = H5Dcreate2(h5, name, type_of(dtype), space, link, create, H5P_DEFAULT);
+    haddr_t at = dataset >= 0 ? H5Dget_offset(dataset) : HADDR_UNDEF;
+    *offset = (uint64_t)at;
+    bool good = at != HADDR_UNDEF && H5Dclose(dataset) >= 0;
+    H5Sclose(space);
+    H5Pclose(link);
+    H5Pclose(create);
+    return good;
+}
+
+static bool add_datasets(iso_rows_file *file, const iso_rows_array *arrays, iso_memory_file *memory)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), h5 = -1;
+    bool good = access >= 0 && iso_memory_file_set_driver(access, memory) >= 0 &&
+                (h5 = H5Fcreate("layout", H5F_ACC_TRUNC, H5P_DEFAULT, access)) >= 0;
+    for (int i = 0; i < file->count && good; i++)
+        good = add_dataset(h5, arrays[i].name, arrays[i].dtype, &arrays[i].shape, &file->at.offset[i]);
+    if (h5 >= 0)
+        good = H5Fclose(h5) >= 0 && good;
+    if (access >= 0)
+        H5Pclose(access);
+    return good;
+}
+
+/* HDF5 lays the file out in memory, so no failing disk ever meets it. */
+static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso_memory_file *memory)
+{
+    H5E_auto2_t print;
+    void *print_data;
+    iso_hdf5_lock();
+    H5Eget_auto2(H5E_DEFAULT, &print, &print_data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    bool good = add_datasets(file, arrays, memory);
+    H5Eset_auto2(H5E_DEFAULT, print, print_data);
+    iso_hdf5_unlock();
+    file->at.bytes = memory->bytes;
+    return good ? ISO_OK
+                : iso_error(ISO_INVALID, "'%s': HDF5 cannot lay out its arrays; are their names names?",
+                            file->path.whole);
+}
+
+static iso_status rows_file_reserve(const iso_rows_file *file)
+{
+    iso_status status = iso_file_reserve(file->fd, file->path.whole, file->at.bytes);
+    return status == ISO_OK ? iso_file_end_at(file->fd, file->path.whole, file->at.bytes) : status;
+}
+
+/* What HDF5 wrote: all but the arrays. */
+static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *memory)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < memory->count && status == ISO_OK; i++) {
+        uint64_t begin = memory->pages[i].number * ISO_MEMORY_PAGE, left = memory->bytes - begin;
+        if (begin < memory->bytes)
+            status = iso_file_write_at(file->fd, file->path.whole, memory->pages[i].data,
+                                       left < ISO_MEMORY_PAGE ? left : ISO_MEMORY_PAGE, begin);
+    }
+    return status;
+}
+
+static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arrays)
+{
+    struct stat there;
+    iso_memory_file memory = {0};
+    iso_status status = ISO_OK;
+    if (stat(file->path.whole, &there) == 0 && !S_ISREG(there.st_mode))
+        return iso_error(ISO_IO, "'%s' is there and not a file", file->path.whole);
+    iso_folder_sweep(file->path.folder);
+    ISO_TRY(lay_out(file, arrays, &memory));
+    ISO_TRY(of_file(file, iso_temporary_open(file->path.temporary, &file->fd)));
+    file->made = true;
+    ISO_TRY(rows_file_reserve(file));
+    ISO_TRY(write_pages(file, &memory));
+done:
+    iso_memory_file_free(&memory);
+    return status;
+}
+
+/* ---- making and ending ---- */
+
+static iso_status rows_file_check(const iso_rows_array *arrays, int count, const char *path)
+{
+    int64_t elements;
+    if (!path || !*path || path[strlen(path) - 1] == '/')
+        return iso_error(ISO_INVALID, "'%s' is no name of a file", path ? path : "");
+    if (count < 1 || count > ISO_MAX_COMPONENTS)
+        return iso_error(ISO_INVALID, "'%s': %d arrays; 1 to %d", path, count, ISO_MAX_COMPONENTS);
+    for (int i = 0; i < count; i++) {
+        iso_status status = iso_shape_count(&arrays[i].shape, &elements);
+        if (status != ISO_OK || iso_dtype_size(arrays[i].dtype) == 0 || arrays[i].shape.rank < 1 ||
+            elements > INT64_MAX / 64)
+            return iso_error(ISO_INVALID, "'%s': array '%s' has no element type, no rows or overflows", path,
+                             arrays[i].name);
+    }
+    return ISO_OK;
+}
+
+/* The number in the temporary name: another one for every file that is written at a time. */
+static uint32_t some_number(const void *salt)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t words[] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)getpid(),
+                        (uint64_t)(uintptr_t)salt};
+    return (uint32_t)iso_hash_bytes(0, words, sizeof words);
+}
+
+static iso_status rows_file_begin(iso_rows_file *file, const char *path, const iso_rows_array *arrays,
+                                  int count)
+{
+    uint32_t number = some_number(file);
+    iso_status status = iso_broadcast(file->ctx, &number, sizeof number);
+    if (status != ISO_OK)
+        return status;
+    file->count = count;
+    for (int i = 0; i < count; i++) {
+        file->dtype[i] = arrays[i].dtype;
+        file->shape[i] = arrays[i].shape;
+    }
+    return iso_path_split(path, number, &file->path);
+}
+
+/* The others write into what the chief has made. */
+static iso_status rows_file_join(iso_rows_file *file)
+{
+    struct stat facts;
+    if (file->made)
+        return ISO_OK;
+    iso_status status = of_file(file, iso_temporary_open(file->path.temporary, &file->fd));
+    if (status != ISO_OK)
+        return status;
+    if (fstat(file->fd, &facts))
+        return iso_file_failed(file->path.whole, "it cannot be looked at");
+    if ((uint64_t)facts.st_size == file->at.bytes)
+        return ISO_OK;
+    if (facts.st_size == 0)
+        unlink(file->path.temporary); /* made just now, on a disk of this host alone */
+    return iso_error(
+        ISO_IO,
+        "'%s': this rank does not see the file that rank 0 has made; the folder must be one that "
+        "all hosts share",
+        file->path.whole);
+}
+
+static void rows_file_destroy(iso_rows_file *file)
+{
+    if (file->made)
+        unlink(file->path.temporary);
+    if (file->fd >= 0)
+        close(file->fd);
+    iso_path_free(&file->path);
+    iso_free(file);
+}
+
+iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_rows_array *arrays, int count,
+                                iso_rows_file **out)
+{
+    iso_rows_file *file = iso_new(sizeof *file);
+    iso_status status =
+        file ? rows_file_check(arrays, count, path) : iso_error(ISO_NO_MEMORY, "no memory for a file");
+    if (file)
+        *file = (iso_rows_file){.ctx = ctx, .fd = -1};
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, rows_file_begin(file, path, arrays, count)));
+    ISO_TRY(iso_agree(ctx, is_chief(ctx) ? rows_file_make(file, arrays) : ISO_OK));
+    ISO_TRY(iso_broadcast(ctx, &file->at, sizeof file->at));
+    ISO_TRY(iso_agree(ctx, rows_file_join(file)));
+    *out = file;
+    return ISO_OK;
+done:
+    if (file)
+        rows_file_destroy(file);
+    return status;
+}
+
+/* The name is given when every byte is on the disk; then the folder, which has the name, is synced too. */
+static iso_status rows_file_commit(iso_rows_file *file)
+{
+    if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))
+        return iso_file_failed(file->path.whole, "it cannot be given its name");
+    file->made = false;
+    return of_file(file, iso_folder_sync(file->path.folder));
+}
+
+iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
+{
+    iso_context *ctx = file->ctx;
+    if (status == ISO_OK)
+        status = iso_file_sync(file->fd, file->path.whole);
+    status = iso_agree(ctx, status);
+    if (status == ISO_OK)
+        status = iso_agree(ctx, file->made ? rows_file_commit(file) : ISO_OK);
+    rows_file_destroy(file);
+    return status;
+}
+
+/* ---- writing ---- */
+
+iso_status iso_rows_file_write(iso_rows_file *file, int array, const iso_box *box, const void *data)
+{
+    size_t element = iso_dtype_size(file->dtype[array]);
+    iso_state_shard shard = {.shape = file->shape[array], .box = *box, .count = iso_box_count(box)};
+    iso_runs runs = iso_runs_of(&shard);
+    int64_t own, global, count;
+    iso_status status = ISO_OK;
+    while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
+        status =
+            iso_file_write_at(file->fd, file->path.whole, (const char *)data + (size_t)own * element,
+                              (size_t)count * element, file->at.offset[array] + (uint64_t)global * element);
+    return status;
+}

@@ -1,0 +1,130 @@
+/* A report as JSON. docs/plan.md describes every field. */
+#include "runtime/base/arguments.h"
+#include "runtime/base/json.h"
+#include "runtime/report/plan_report.h"
+
+static json_t *json_shape_of(const iso_shape *shape)
+{
+    json_t *list = json_array();
+    for (int d = 0; d < shape->rank; d++)
+        json_array_append_new(list, json_integer(shape->dim[d]));
+    return list;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text && *text ? json_string(text) : json_null();
+}
+
+static json_t *variable(const iso_report_variable *v)
+{
+    return json_pack("{ss ss so ss sb so so ss si ss sI sI sI}", "path", v->path, "reason", v->reason, "key",
+                     text_or_null(v->key), "dtype", iso_dtype_name(v->dtype), "trainable", v->trainable,
+                     "shape", json_shape_of(&v->shape), "local_shape", json_shape_of(&v->local), "layout",
+                     v->layout, "update_split", v->split, "update_axes", v->split_axes, "bytes",
+                     (json_int_t)v->bytes, "gradient_bytes", (json_int_t)v->gradient_bytes, "optimizer_bytes",
+                     (json_int_t)v->state_bytes);
+}
+
+static json_t *origin(const iso_report_origin *o)
+{
+    if (!o->op)
+        return json_null();
+    return json_pack("{ss so sb}", "op", o->op, "layer", text_or_null(o->layer), "backward", o->backward);
+}
+
+static json_t *op(const iso_report_op *o)
+{
+    static const char *const kinds[] = {
+        [ISO_REPORT_READ] = "read",  [ISO_REPORT_OP] = "op",       [ISO_REPORT_PRODUCT] = "product",
+        [ISO_REPORT_COPY] = "slice", [ISO_REPORT_BEGIN] = "begin", [ISO_REPORT_EXCHANGE] = "exchange",
+        [ISO_REPORT_END] = "end"};
+    json_t *object = json_pack("{ss so so}", "kind", kinds[o->kind], "from", origin(&o->origin), "tensor",
+                               text_or_null(o->tensor));
+    if (o->tensor && object) {
+        json_object_set_new(object, "shape", json_shape_of(&o->shape));
+        json_object_set_new(object, "local_shape", json_shape_of(&o->local));
+        json_object_set_new(object, "layout", json_string(o->layout));
+        json_object_set_new(object, "kernel", text_or_null(o->kernel));
+        json_object_set_new(object, "flops", json_real(o->flops));
+        json_object_set_new(object, "repeated", json_real(o->repeated));
+    }
+    if (object)
+        json_object_set_new(object, "live_bytes", json_integer(o->live));
+    return object;
+}
+
+static json_t *collective(const iso_plan_report *r, const iso_report_collective *c)
+{
+    return json_pack("{ss ss ss so so so so si si si}", "kind", c->kind, "axes", c->axes, "tensor", c->tensor,
+                     "from", origin(&c->from), "to", origin(&c->to), "bytes", json_real(c->bytes),
+                     "bytes_per_slot", json_real(c->bytes / r->n_slots), "begin", c->begin, "end", c->end,
+                     "overlaps", c->overlaps);
+}
+
+static json_t *memory(const iso_report_memory *m)
+{
+    return json_pack("{sI sI sI sI sI sI}", "weights", (json_int_t)m->weights, "gradients",
+                     (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "activations",
+                     (json_int_t)m->activations, "buffers", (json_int_t)m->buffers, "total",
+                     (json_int_t)m->total);
+}
+
+static json_t *heaviest(const iso_plan_report *r)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < r->heaviest; i++)
+        json_array_append_new(list, json_pack("{ss sb so sI}", "name", r->heavy[i].name, "variable",
+                                              r->heavy[i].variable, "from", origin(&r->heavy[i].from),
+                                              "bytes", (json_int_t)r->heavy[i].bytes));
+    return list;
+}
+
+static json_t *lists_of(const iso_plan_report *r, json_t *object)
+{
+    json_t *variables = json_array(), *ops = json_array(), *collectives = json_array();
+    for (int i = 0; i < r->n_variables; i++)
+        json_array_append_new(variables, variable(&r->variables[i]));
+    for (int i = 0; i < r->n_ops; i++)
+        json_array_append_new(ops, op(&r->ops[i]));
+    for (int i = 0; i < r->n_collectives; i++)
+        json_array_append_new(collectives, collective(r, &r->collectives[i]));
+    json_object_set_new(object, "variables", variables);
+    json_object_set_new(object, "ops", ops);
+    json_object_set_new(object, "collectives", collectives);
+    return object;
+}
+
+static json_t *ranks(const iso_plan_report *r)
+{
+    json_t *list = json_array();
+    for (int s = 0; s < r->n_slots; s++)
+        json_array_append_new(list, json_integer(r->rank_of_slot[s]));
+    return list;
+}
+
+static json_t *whole(const iso_plan_report *r)
+{
+    json_t *object = json_pack(
+        "{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
+        r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts", r->n_hosts,
+        "slots_per_host", r->n_host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
+        (json_int_t)r->parameters, "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes),
+        "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
+        json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
+    if (object)
+        json_object_set_new(object, "heaviest", heaviest(r));
+    if (object && r->rank_of_slot)
+        json_object_set_new(object, "rank_of_slot", ranks(r));
+    return object ? lists_of(r, object) : NULL;
+}
+
+iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
+{
+    ISO_NEED(report, text);
+    json_t *object = whole(report);
+    iso_json_add(text, object, JSON_INDENT(1));
+    json_decref(object);
+    iso_text_add(text, "\n");
+    return !text->failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan as JSON");
+}

@@ -1,0 +1,320 @@
+/* A plan's report: memory by use, when most is alive, and what weighs most. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/report/plan_report_impl.h"
+
+enum { SMALL_THINGS = 16384 }; /* of a process: its model, threads, flags */
+enum { PULL = 1152 };          /* bytes by which an exchange describes what a slot takes, of a few sources */
+enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+
+static int64_t round_to(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- weights ---- */
+
+/* As the executor places a copy: on cache lines of its own, with room to read past its end. */
+static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout, const iso_mesh *mesh)
+{
+    int64_t bytes =
+        iso_layout_largest(mesh, layout, &variable->shape) * (int64_t)iso_dtype_size(variable->dtype);
+    return round_to(bytes + ISO_ALIGN, ISO_ALIGN);
+}
+
+static int64_t weights_of_slot(const iso_reporter *r)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < r->program->n_variables; i++)
+        bytes += copy_bytes(r->program->graph->variables[i], &r->program->variable_layout[i], r->mesh);
+    return bytes;
+}
+
+/* All copies on a host, from the boxes themselves. */
+static int64_t weights_of_host(const iso_reporter *r, int host)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < r->program->n_variables; i++) {
+        const iso_variable *variable = r->program->graph->variables[i];
+        const iso_layout *layout = &r->program->variable_layout[i];
+        const iso_copies *copies = &r->copies[iso_layout_sharded_axes(layout)];
+        int64_t elements;
+        int holders = copies->first[host + 1] - copies->first[host];
+        if (r->n_hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
+            bytes +=
+                elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
+            continue;
+        }
+        for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
+            iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[k]);
+            bytes += round_to(iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype) + ISO_ALIGN,
+                              ISO_ALIGN);
+        }
+    }
+    return bytes;
+}
+
+/* ---- optimizer state ---- */
+
+static int64_t state_of_slot(const iso_reporter *r, int slot)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < r->plan->buckets->count; b++) {
+        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
+        int64_t begin, part;
+        iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * iso_report_state_slots(bucket);
+    }
+    return bytes;
+}
+
+/* ---- activations, gradients, buffers ---- */
+
+static int64_t gradient_bytes(const iso_reporter *r)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < r->plan->buckets->count; b++) {
+        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
+        bytes += bucket->total * (int64_t)iso_dtype_size(bucket->dtype);
+    }
+    return bytes;
+}
+
+static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call call;
+    if (instruction->kind != ISO_KERNEL)
+        return 0;
+    iso_plan_call(r->plan, instruction->step, 0, in, out, &call);
+    const iso_kernel *kernel =
+        r->plan->site->backend->find(r->program->steps[instruction->step].op->type->name, &call);
+    return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
+}
+
+static int64_t buffers_of_slot(const iso_reporter *r)
+{
+    size_t most = 0;
+    for (int i = 0; i < r->plan->n_instructions; i++) {
+        size_t bytes = scratch_of(r, &r->plan->instructions[i]);
+        most = bytes > most ? bytes : most;
+    }
+    for (int i = 0; i < r->plan->n_fused_updates; i++) {
+        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], 0).bytes;
+        most = bytes > most ? bytes : most;
+    }
+    size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
+    size_t pulls = r->mesh->n_slots > 1 ? (size_t)(r->plan->n_moves + r->plan->buckets->count + 1) * PULL : 0;
+    return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
+}
+
+/* With what an allocation takes around it: a line in front, one behind, and half a line for rounding. */
+static size_t block(size_t bytes)
+{
+    return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
+}
+
+/* What a process keeps to know what to do: the graph, the program of this function and one for evaluation,
+ * the plan, and layouts and names in several places. */
+static int64_t tables_of_process(const iso_plan *plan)
+{
+    const iso_program *program = plan->program;
+    const iso_graph *graph = program->graph;
+    size_t ops = (size_t)graph->n_ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
+                 (size_t)graph->n_tensors * block(sizeof(iso_tensor));
+    size_t steps = iso_memory_room(program->values) + iso_memory_room(program->steps);
+    size_t places =
+        (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
+        iso_memory_room(plan->instructions);
+    size_t variables = (size_t)graph->n_variables *
+                       (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
+    return (int64_t)(ops + 2 * steps + places + variables + SMALL_THINGS);
+}
+
+/* ---- sums ---- */
+
+static void add_up(iso_report_memory *memory)
+{
+    memory->total =
+        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
+}
+
+/* A slot's share of the messages is among its buffers already. */
+static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
+{
+    const iso_report_memory *slot = &r->report->slot;
+    int64_t slots = r->host_begin[host + 1] - r->host_begin[host];
+    *memory = (iso_report_memory){.weights = weights_of_host(r, host),
+                                  .gradients = slot->gradients * slots,
+                                  .activations = slot->activations * slots,
+                                  .buffers = slot->buffers * slots};
+    for (int i = r->host_begin[host]; i < r->host_begin[host + 1]; i++)
+        memory->optimizer += state_of_slot(r, r->by_host[i]);
+    memory->buffers += tables_of_process(r->plan);
+    add_up(memory);
+}
+
+/* The host that has the most slots, and of these the one that holds most copies. */
+static int fullest_host(const iso_reporter *r)
+{
+    int best = 0;
+    int64_t most = -1;
+    for (int h = 0; h < r->n_hosts; h++) {
+        int64_t copies = 0;
+        for (int c = 0; c < 1 << ISO_MAX_AXES; c++)
+            copies += r->copies[c].holders ? r->copies[c].first[h + 1] - r->copies[c].first[h] : 0;
+        int64_t weight = (int64_t)(r->host_begin[h + 1] - r->host_begin[h]) * INT32_MAX + copies;
+        if (weight > most) {
+            most = weight;
+            best = h;
+        }
+    }
+    return best;
+}
+
+enum { FEW_HOSTS = 8 }; /* all of which are looked at */
+
+static int slots_of(const iso_reporter *r, int host)
+{
+    return r->host_begin[host + 1] - r->host_begin[host];
+}
+
+static bool has_halos(const iso_reporter *r)
+{
+    for (int v = 0; v < r->program->n_values; v++) {
+        const iso_layout *layout = &r->program->values[v].layout;
+        for (int d = 0; d < layout->rank; d++)
+            if (iso_sharding_has_window(&layout->dim[d]))
+                return true;
+    }
+    return false;
+}
+
+/* Number i of the hosts to look at, -1 behind the last: all of few, else one near the edge and one in the
+ * middle. */
+static int host_to_look_at(const iso_reporter *r, int i)
+{
+    if (r->n_hosts <= FEW_HOSTS)
+        return i < r->n_hosts ? i : -1;
+    return i == 0 ? 1 : i == 1 ? r->n_hosts / 2 : -1;
+}
+
+/* The host that needs most. Of those that have as many slots it is, where there are halos, the one with the
+ * largest messages: in the middle they are taken from both sides. */
+static iso_status host_with_most(const iso_reporter *r, int *host, double *messages)
+{
+    int first = *host = fullest_host(r), other;
+    iso_status status = iso_report_messages(r, first, messages);
+    double theirs, most = *messages + (double)weights_of_host(r, first);
+    bool halos = has_halos(r);
+    for (int i = 0; halos && status == ISO_OK && (other = host_to_look_at(r, i)) >= 0; i++) {
+        if (other == first || slots_of(r, other) != slots_of(r, first))
+            continue;
+        status = iso_report_messages(r, other, &theirs);
+        double weight = status == ISO_OK ? theirs + (double)weights_of_host(r, other) : 0;
+        if (weight > most) {
+            most = weight;
+            *host = other;
+            *messages = theirs;
+        }
+    }
+    return status;
+}
+
+/* ---- the peak ---- */
+
+/* What each instruction needs: a block counts from the first to the last that it must hold its contents for.
+ */
+static void find_live(const iso_reporter *r)
+{
+    const iso_plan *plan = r->plan;
+    iso_report_op *op = r->report->ops;
+    int end = r->report->n_ops - 1, instructions = plan->n_instructions;
+    for (int v = 0; v < r->program->n_values; v++) {
+        if (plan->live_range[v].end < 0)
+            continue;
+        int64_t bytes = iso_report_value_bytes(r, v);
+        op[plan->live_range[v].begin].live += bytes;
+        if (plan->live_range[v].end < instructions)
+            op[plan->live_range[v].end + 1].live -= bytes;
+    }
+    for (int b = 0; b < plan->buckets->count; b++)
+        op[plan->bucket_live_range[b]].live +=
+            plan->buckets->buckets[b].total * (int64_t)iso_dtype_size(plan->buckets->buckets[b].dtype);
+    for (int i = 1; i <= end; i++)
+        op[i].live += op[i - 1].live;
+}
+
+static void find_peak(iso_reporter *r)
+{
+    iso_plan_report *report = r->report;
+    for (int i = 1; i < report->n_ops; i++)
+        if (report->ops[i].live > report->ops[report->peak].live)
+            report->peak = i;
+    report->peak_bytes =
+        report->ops[report->peak].live + report->slot.weights + report->slot.optimizer + report->slot.buffers;
+}
+
+/* ---- what weighs most ---- */
+
+static void weigh(iso_plan_report *report, iso_report_weight weight)
+{
+    int at = report->heaviest;
+    while (at > 0 && report->heavy[at - 1].bytes < weight.bytes)
+        at--;
+    if (at == ISO_REPORT_HEAVIEST)
+        return;
+    int kept = report->heaviest < ISO_REPORT_HEAVIEST ? report->heaviest : ISO_REPORT_HEAVIEST - 1;
+    memmove(&report->heavy[at + 1], &report->heavy[at], (size_t)(kept - at) * sizeof report->heavy[0]);
+    report->heavy[at] = weight;
+    report->heaviest = kept + 1;
+}
+
+static void weigh_value(const iso_reporter *r, int value)
+{
+    int step = r->program->values[value].step;
+    iso_report_weight weight = {.name = iso_tensor_name(r->program->values[value].tensor),
+                                .bytes = iso_report_value_bytes(r, value)};
+    weight.from = iso_report_origin_of(r, step >= 0 ? r->program->steps[step].op : NULL);
+    weigh(r->report, weight);
+}
+
+static void weigh_all(const iso_reporter *r)
+{
+    iso_plan_report *report = r->report;
+    const iso_plan *plan = r->plan;
+    for (int i = 0; i < report->n_variables; i++) {
+        const iso_report_variable *variable = &report->variables[i];
+        weigh(report, (iso_report_weight){.name = variable->path,
+                                          .variable = true,
+                                          .from.layer = "",
+                                          .bytes = variable->bytes + variable->gradient_bytes +
+                                                   variable->state_bytes});
+    }
+    for (int v = 0; v < r->program->n_values; v++)
+        if (plan->live_range[v].begin <= report->peak && plan->live_range[v].end >= report->peak)
+            weigh_value(r, v);
+}
+
+iso_status iso_report_memory_of(iso_reporter *r)
+{
+    iso_report_memory *slot = &r->report->slot;
+    int host;
+    double messages;
+    iso_status status = host_with_most(r, &host, &messages);
+    if (status != ISO_OK)
+        return status;
+    slot->weights = weights_of_slot(r);
+    slot->gradients = gradient_bytes(r);
+    slot->optimizer = state_of_slot(r, 0);
+    slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
+    slot->buffers = buffers_of_slot(r) + (int64_t)messages / slots_of(r, host);
+    add_up(slot);
+    sum_host(r, host, &r->report->host);
+    find_live(r);
+    find_peak(r);
+    weigh_all(r);
+    return ISO_OK;
+}

@@ -1,0 +1,192 @@
+/* A plan's report: the buffers of messages between hosts. What one host receives is found as exchanges find
+ * it: every pull of its slots, each partial sum of another host once. Of many hosts each is taken to send as
+ * much. */
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/table.h"
+#include "runtime/plan/memory_plan.h"
+#include "runtime/report/plan_report_impl.h"
+
+enum { FEW_HOSTS = 8 }; /* among which what one sends is looked at too */
+/* Slots of the host that are looked at, on meshes of up to MANY slots and of more; the others are taken to be
+ * like the last of these. */
+enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, PART_ALIGN = 64 };
+
+typedef struct messages {
+    const iso_reporter *r;
+    int host, from;        /* what this host receives from that one (-1: from any) */
+    int *source, *host_of; /* [slots] room */
+    iso_table known;       /* pulls of the exchange */
+    iso_status status;
+    size_t element;
+    double bytes; /* of this exchange, from the slots looked at */
+} messages;
+
+/* True where the host has not asked for this yet. */
+static bool is_fresh(messages *m, uint64_t key)
+{
+    if (iso_table_find(&m->known, key, NULL, NULL) >= 0)
+        return false;
+    m->status = iso_table_add(&m->known, key, 0, "the messages of a plan");
+    return m->status == ISO_OK;
+}
+
+/* A slot of the host pulls a region: the sum of `count` sources, in m->source. */
+static void pull(messages *m, const iso_box *region, int count)
+{
+    for (int i = 0; i < count; i++)
+        m->host_of[i] = m->r->plan->site->host_of_slot[m->source[i]];
+    int travelling = iso_exchange_travelling(m->host_of, count, m->from, m->host);
+    int64_t elements = iso_box_count(region);
+    if (!travelling || !elements)
+        return;
+    uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
+    key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
+    key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
+    size_t bytes = (size_t)elements * m->element;
+    if (is_fresh(m, key))
+        m->bytes += (double)((bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN) * travelling;
+}
+
+static iso_status pull_region(void *arg, const iso_region *region)
+{
+    messages *m = arg;
+    memcpy(m->source, region->slot, (size_t)region->sources * sizeof *m->source);
+    pull(m, &region->box, region->sources);
+    return m->status;
+}
+
+/* The chunk of an all-reduce that a slot adds, or those that it takes from the others. */
+static void pull_chunks(messages *m, const iso_move *move, int slot)
+{
+    const iso_mesh *mesh = m->r->mesh;
+    uint32_t axes = m->r->program->values[move->from].layout.partial;
+    iso_box box = iso_plan_box(m->r->plan, move->from, slot);
+    int group = iso_group_slots(mesh, axes, slot, m->source);
+    int64_t begin, count;
+    for (int i = 0; i < group; i++) {
+        int owner = iso_group_slot(mesh, axes, slot, i);
+        iso_cut(iso_box_count(&box), group, i, &begin, &count);
+        iso_box chunk = iso_box_range(begin, count);
+        if (move->kind == ISO_MOVE_SCATTER && owner == slot) {
+            pull(m, &chunk, group);
+        } else if (move->kind == ISO_MOVE_GATHER) {
+            m->source[0] = owner;
+            pull(m, &chunk, 1);
+        }
+    }
+}
+
+static void pull_move(messages *m, const iso_move *move, int slot)
+{
+    const iso_program *program = m->r->program;
+    iso_shape shape = iso_plan_shape(m->r->plan, move->from);
+    m->element = iso_dtype_size(program->values[move->from].tensor->dtype);
+    if (move->kind != ISO_MOVE_BOXES)
+        pull_chunks(m, move, slot);
+    else if (m->status == ISO_OK)
+        m->status = iso_reshard_visit(m->r->mesh, &program->values[move->from].layout,
+                                      &program->values[move->to].layout, &shape, slot, pull_region, m);
+}
+
+/* Its part of the gradients of a bucket. */
+static void pull_bucket(messages *m, int number, int slot)
+{
+    const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
+    int64_t begin, count;
+    iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
+    iso_box part =
+        iso_box_range(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
+    m->element = iso_dtype_size(bucket->dtype);
+    pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
+}
+
+/* What the host's slots pull in one exchange; buckets: it is the last one. */
+static double received(messages *m, int first, int count, bool buckets)
+{
+    const int *slot = m->r->by_host + m->r->host_begin[m->host];
+    int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
+    int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
+    double before = 0;
+    looked_at = slots < looked_at ? slots : looked_at;
+    iso_table_clear(&m->known);
+    m->bytes = 0;
+    for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
+        before = m->bytes;
+        for (int i = first; i < first + count; i++)
+            pull_move(m, &m->r->plan->moves[i], slot[s]);
+        for (int b = 0; buckets && b < m->r->plan->buckets->count; b++)
+            pull_bucket(m, b, slot[s]);
+    }
+    return m->bytes + (slots - looked_at) * (m->bytes - before);
+}
+
+/* What `host` receives from another (-1: from all others), added to the blocks of the exchanges. */
+static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
+{
+    const iso_plan *plan = m->r->plan;
+    m->host = host;
+    m->from = from;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_instruction *instruction = &plan->instructions[i];
+        if (instruction->kind == ISO_EXCHANGE)
+            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, false);
+    }
+    block[plan->n_instructions].bytes +=
+        (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, true);
+}
+
+/* One for each instruction, for the end of the step and for the new weights: when its messages travel. */
+static void set_times(const iso_plan *plan, iso_block *block)
+{
+    for (int i = 0; i < plan->n_instructions + 2; i++) {
+        bool exchange = i < plan->n_instructions && plan->instructions[i].kind == ISO_EXCHANGE;
+        block[i] = (iso_block){.begin = exchange ? plan->instructions[i].begin : i, .end = i};
+    }
+}
+
+static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, double *bytes)
+{
+    const iso_reporter *r = m->r;
+    int end = r->plan->n_instructions, blocks = end + 2;
+    size_t landing = 0, outgoing = 0;
+    set_times(r->plan, in);
+    set_times(r->plan, out);
+    in_all_exchanges(m, host, -1, in);
+    for (int h = 0; m->status == ISO_OK && r->n_hosts <= FEW_HOSTS && h < r->n_hosts; h++)
+        if (h != host)
+            in_all_exchanges(m, h, host, out);
+    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
+    iso_status status = m->status;
+    if (status == ISO_OK)
+        status = iso_memory_plan(in, blocks, &landing);
+    if (status == ISO_OK)
+        status = iso_memory_plan(out, blocks, &outgoing);
+    *bytes = (double)landing + (double)(r->n_hosts > FEW_HOSTS ? landing : outgoing);
+    return status;
+}
+
+iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
+{
+    size_t slots = (size_t)r->mesh->n_slots, blocks = (size_t)r->plan->n_instructions + 2;
+    messages m = {.r = r, .host = host};
+    iso_status status = ISO_OK;
+    *bytes = 0;
+    if (r->plan->site->one_host)
+        return ISO_OK;
+    iso_block *in = iso_new(blocks * sizeof *in), *out = iso_new(blocks * sizeof *out);
+    m.source = iso_new(slots * sizeof *m.source);
+    m.host_of = iso_new(slots * sizeof *m.host_of);
+    if (!in || !out || !m.source || !m.host_of)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
+    else
+        status = buffers(&m, host, in, out, bytes);
+    iso_free(in);
+    iso_free(out);
+    iso_free(m.source);
+    iso_free(m.host_of);
+    iso_table_free(&m.known);
+    return status;
+}

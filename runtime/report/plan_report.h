@@ -1,0 +1,120 @@
+/* What a plan says: where every variable lies and by which key, what each op computes on a slot, what moves
+ * between slots and why, and the memory that it takes. Plain data, the same at run time and beforehand.
+ * Functions are local unless their comment says otherwise. */
+#ifndef ISO_REPORT_PLAN_REPORT_H
+#define ISO_REPORT_PLAN_REPORT_H
+
+#include "runtime/base/text.h"
+#include "runtime/base/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ISO_REPORT_TEXT = 384 }; /* six axes of the longest names fit */
+
+/* Where an op, or what one makes, belongs. */
+typedef struct iso_report_origin {
+    const char *op;    /* its type, "matmul"; NULL: an input, a variable or a result of the step */
+    const char *layer; /* whose it is; "" for ops outside of layers */
+    bool backward;     /* part of the gradient */
+} iso_report_origin;
+
+typedef struct iso_report_variable {
+    const char *path;
+    const char *reason; /* for its layout: "key", "own" (given to the variable itself), "distribution" (a
+                           distribution of the user's), "zero" (weights sharded by ZeRO 3), "default": nobody
+                           said, so it is replicated */
+    const char *key;    /* of the layout map, where that is the reason; else NULL */
+    iso_dtype dtype;
+    bool trainable;
+    iso_shape shape, local; /* local: of slot 0, whose part is the largest */
+    char layout[ISO_REPORT_TEXT];
+    int split;                        /* slots that share its update out; 0: no optimizer updates it */
+    char split_axes[ISO_REPORT_TEXT]; /* "data, model": along which */
+    int64_t bytes, gradient_bytes, state_bytes; /* of slot 0 */
+} iso_report_variable;
+
+typedef enum iso_report_kind {
+    ISO_REPORT_READ,     /* rows of the batch */
+    ISO_REPORT_OP,       /* a kernel */
+    ISO_REPORT_PRODUCT,  /* a gradient that the optimizer makes part by part at the end of the step */
+    ISO_REPORT_COPY,     /* a slot keeps a part of what it has */
+    ISO_REPORT_BEGIN,    /* collectives begin that end with a later exchange */
+    ISO_REPORT_EXCHANGE, /* collectives, which are listed apart */
+    ISO_REPORT_END,      /* the end of the step: the last collectives, the optimizers, new weights */
+} iso_report_kind;
+
+/* An instruction of a slot. */
+typedef struct iso_report_op {
+    iso_report_kind kind;
+    iso_report_origin origin;
+    const char *tensor; /* its first output; NULL for exchanges and the end */
+    const char *kernel; /* on slot 0; NULL where there is none */
+    iso_shape shape, local;
+    char layout[ISO_REPORT_TEXT];
+    double flops;    /* on all slots */
+    double repeated; /* slots that do the same work */
+    int64_t live;    /* bytes of activations and gradients that a slot must keep while it runs */
+} iso_report_op;
+
+typedef struct iso_report_collective {
+    char kind[ISO_REPORT_TEXT]; /* "all-gather", "reduce-scatter + all-gather" */
+    char axes[ISO_REPORT_TEXT]; /* "data, model" */
+    char tensor[ISO_REPORT_TEXT];
+    iso_report_origin from, to; /* the op that makes it, and the first that waits for it */
+    double bytes;   /* taken from other slots in a step, in all; a slot takes bytes / slots of them */
+    int begin, end; /* ops: where it begins, and where it must be done */
+    int overlaps;   /* ops that run between */
+} iso_report_collective;
+
+/* Bytes by use. */
+typedef struct iso_report_memory {
+    int64_t weights;     /* all variables but the optimizers' state */
+    int64_t gradients;   /* the buckets that the optimizers read */
+    int64_t optimizer;   /* state such as momentum */
+    int64_t activations; /* everything else that ops make, backward included */
+    int64_t buffers;     /* scratch of kernels, constants, messages, the plan itself */
+    int64_t total;
+} iso_report_memory;
+
+/* A variable with its gradient and state, or an activation. */
+typedef struct iso_report_weight {
+    const char *name;
+    bool variable;
+    iso_report_origin from; /* of an activation: the op that makes it */
+    int64_t bytes;          /* of slot 0 */
+} iso_report_weight;
+
+enum { ISO_REPORT_HEAVIEST = 3 };
+
+typedef struct iso_plan_report {
+    char mesh[256];
+    bool training;
+    int n_slots, n_hosts, n_host_slots; /* n_host_slots: of the fullest host */
+    const int *rank_of_slot; /* [n_slots] as the caller listed them, lent from the mesh; NULL: in blocks */
+    int64_t rows;
+    const char *backend;
+    int n_variables, n_ops, n_collectives;
+    iso_report_variable *variables;
+    iso_report_op *ops; /* as a slot runs them; the last is the end of the step */
+    iso_report_collective *collectives;
+    iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
+    int peak;                     /* the op at which most is alive */
+    int64_t peak_bytes;           /* of a slot then, weights and all */
+    int heaviest;
+    iso_report_weight heavy[ISO_REPORT_HEAVIEST]; /* of a slot, the heaviest first */
+    int64_t parameters;                           /* elements of trainable variables, global */
+    double flops, bytes;                          /* of a step, of all slots; without the optimizers' */
+} iso_plan_report;
+
+ISO_API void iso_plan_report_destroy(iso_plan_report *report);
+/* For people: tables of variables, ops, collectives and memory. */
+ISO_API void iso_plan_report_print(const iso_plan_report *report, iso_text *text);
+/* For programs: one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. Local. */
+ISO_API iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

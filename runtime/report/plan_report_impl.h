@@ -1,0 +1,53 @@
+/* The making of reports. For runtime/plan only. */
+#ifndef ISO_REPORT_PLAN_REPORT_IMPL_H
+#define ISO_REPORT_PLAN_REPORT_IMPL_H
+
+#include "runtime/plan/plan_impl.h"
+#include "runtime/report/report.h"
+
+/* The copies of variables that are sharded over some set of axes: each host has one of every box that its
+ * slots hold. */
+typedef struct iso_copies {
+    int n_holders; /* of all hosts */
+    int *
+        holders; /* [n_holders] the first slot on its host of each, host by host; NULL: no variable is laid out
+                    so */
+    int *first;  /* [n_hosts + 1] a host's holders */
+    double even; /* hosts that have a copy of each box, where it is as many for every box; else 0 */
+} iso_copies;
+
+typedef struct iso_reporter {
+    const iso_plan *plan;
+    const iso_program *program;
+    const iso_mesh *mesh;
+    iso_plan_report *report;
+    const char **layer;  /* [graph->ops] of ops that are no part of a gradient; "" where there is none */
+    int *user;           /* [n_values] the first step that reads it, past reshapes; -1: none */
+    int *update_of;      /* [n_values] the change whose gradient it is; -1: none */
+    int *kernels_before; /* [n_instructions + 1] kernels among the instructions before */
+    int *instruction_of; /* [n_steps] -1: it has none of its own */
+    int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
+    double new_weights;         /* bytes of weights that cross hosts at the end of the step */
+    int n_hosts;
+    int *host_begin, *by_host;            /* [n_hosts + 1], [n_slots]: the slots of each host, in order */
+    iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
+} iso_reporter;
+
+/* plan_report.c */
+iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op);
+/* "data, model" of the axes whose bits are set. */
+void iso_report_axes(const iso_mesh *mesh, uint32_t axes, char *text, size_t size);
+int64_t iso_report_value_bytes(const iso_reporter *r, int value);
+/* Slots of state that the optimizer of a bucket keeps. */
+int iso_report_state_slots(const iso_bucket *bucket);
+/* plan_hosts.c: which slots are on which host, and what they hold */
+iso_status iso_report_hosts(iso_reporter *r);
+void iso_report_free_hosts(iso_reporter *r);
+/* plan_moves.c: what moves between slots */
+iso_status iso_report_moves(iso_reporter *r);
+/* plan_messages.c: bytes of a host's buffers for messages from and to others */
+iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes);
+/* plan_memory.c: memory by use, and its peak */
+iso_status iso_report_memory_of(iso_reporter *r);
+
+#endif

@@ -1,0 +1,11 @@
+/* Reports on plans: what a plan says, for people and programs. Reads plans and changes nothing. */
+#ifndef ISO_REPORT_REPORT_H
+#define ISO_REPORT_REPORT_H
+
+#include "runtime/plan/plan.h"
+#include "runtime/report/plan_report.h"
+
+/* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. Local. */
+iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **report);
+
+#endif
