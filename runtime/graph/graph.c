@@ -26,7 +26,8 @@ static void graph_set_up(iso_graph *graph, iso_context *ctx)
     graph->bad_update = (iso_update){.graph = graph};
 }
 
-static iso_graph no_memory; /* what iso_graph_create gives where memory ends */
+/* What iso_graph_create gives when it is out of memory: of each thread one, with the context of the call. */
+static _Thread_local iso_graph no_memory;
 
 iso_graph *iso_graph_create(iso_context *ctx)
 {
@@ -37,6 +38,7 @@ iso_graph *iso_graph_create(iso_context *ctx)
     }
     graph_set_up(&no_memory, ctx);
     no_memory.status = ISO_NO_MEMORY;
+    no_memory.of_thread = true;
     snprintf(no_memory.message, sizeof no_memory.message, "no memory for a graph (%zu bytes)", sizeof *graph);
     return &no_memory;
 }
@@ -54,7 +56,7 @@ void iso_graph_hold(iso_graph *graph)
 
 void iso_graph_own(iso_graph *graph)
 {
-    graph->owned = graph != &no_memory;
+    graph->owned = !graph->of_thread;
 }
 
 bool iso_graph_owned(const iso_graph *graph)
@@ -64,7 +66,7 @@ bool iso_graph_owned(const iso_graph *graph)
 
 void iso_graph_release(iso_graph *graph)
 {
-    if (!graph || graph == &no_memory || --graph->holders > 0)
+    if (!graph || graph->of_thread || --graph->holders > 0)
         return;
     if (graph->destroy_runtime)
         graph->destroy_runtime(graph->runtime);

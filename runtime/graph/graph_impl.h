@@ -70,6 +70,7 @@ typedef struct iso_sharing {
 struct iso_graph {
     iso_context *ctx;
     bool owned;        /* by a model: iso_graph_destroy does nothing */
+    bool of_thread;    /* a thread's graph for calls without memory: never freed */
     int holders;       /* the program or a model, and functions: the last one frees the graph */
     iso_status status; /* the first error made while building */
     char message[1024];

@@ -14,8 +14,8 @@
 
 iso_callback *iso_callback_no_memory(void)
 {
-    static iso_callback no_memory = {.status = ISO_NO_MEMORY};
-    return &no_memory;
+    static const iso_callback no_memory = {.status = ISO_NO_MEMORY}; /* nobody writes to it */
+    return (iso_callback *)&no_memory;
 }
 
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name)

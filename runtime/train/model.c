@@ -75,7 +75,7 @@ static iso_graph *graph_for(iso_graph *g, const iso_tensor *some)
 /* An empty model that owns the graph. */
 static iso_model *new_model(iso_graph *g)
 {
-    static iso_model no_memory = {.status = ISO_NO_MEMORY};
+    static _Thread_local iso_model no_memory = {.status = ISO_NO_MEMORY}; /* calls on it fail */
     iso_model *model = iso_new(sizeof *model);
     if (!model) {
         iso_graph_release(g);
