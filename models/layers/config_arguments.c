@@ -105,6 +105,9 @@ static double read_setting(const iso_layer_config *config, const iso_setting *se
     const char *key = iso_setting_keras(setting), *text = choice ? config->text(config, key) : NULL;
     if (text && strcmp(text, "normal") == 0) /* an older name of VarianceScaling's first distribution */
         return 0;
+    for (int i = 0; choice && !text && choice[i]; i++) /* Keras writes every setting: null, not missing */
+        if (strcmp(choice[i], ISO_NO_CHOICE) == 0)
+            return i;
     if (choice)
         return iso_config_choice(config, key, choice);
     double value = iso_config_number(config, key, setting->fallback);

@@ -1,5 +1,6 @@
 /* Initializers and regularizers as the objects that Keras writes into a layer's config. */
 #include <stdio.h>
+#include <string.h>
 
 #include "models/layers/layer_impl.h"
 #include "runtime/graph/initializers.h"
@@ -11,8 +12,13 @@ static void note_settings(iso_layer *config, const iso_initializer *init, const 
     for (int i = 0; type->row.setting && type->row.setting[i].name; i++) {
         const iso_setting *setting = &type->row.setting[i];
         double value = iso_setting_get(setting, &full);
-        if (type->choice[i])
-            iso_layer_note_text(config, iso_setting_keras(setting), type->choice[i][(int)value]);
+        const char *choice = type->choice[i] ? type->choice[i][(int)value] : NULL;
+        if (choice && strcmp(choice, ISO_NO_CHOICE) == 0)
+            iso_layer_note_none(config, iso_setting_keras(setting));
+        else if (choice)
+            iso_layer_note_text(config, iso_setting_keras(setting), choice);
+        else if (setting->kind == ISO_SETTING_FLAG)
+            iso_layer_note_flag(config, iso_setting_keras(setting), value != 0);
         else
             iso_layer_note_real(config, iso_setting_keras(setting), value);
     }

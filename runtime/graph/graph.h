@@ -83,6 +83,7 @@ typedef enum iso_initializer_kind {
     ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows
                             or columns, whichever are fewer */
     ISO_INIT_IDENTITY,   /* .scale on the diagonal of a matrix */
+    ISO_INIT_STFT,       /* .stft: for the kernel [frame, 1, frequencies] of a Conv1D that makes a spectrum */
 } iso_initializer_kind;
 
 typedef enum iso_fan_mode { ISO_FAN_IN = 0, ISO_FAN_OUT, ISO_FAN_AVERAGE } iso_fan_mode;
@@ -92,6 +93,18 @@ typedef enum iso_fan_distribution {
     ISO_FAN_UNIFORM,
 } iso_fan_distribution;
 
+/* The short-time Fourier transform (keras.initializers.STFT). */
+typedef struct iso_stft {
+    enum { ISO_STFT_REAL = 0, ISO_STFT_IMAGINARY } side;
+    enum { ISO_STFT_HANN = 0, ISO_STFT_HAMMING, ISO_STFT_NO_WINDOW } window;
+    enum {
+        ISO_STFT_DENSITY = 0,
+        ISO_STFT_SPECTRUM,
+        ISO_STFT_NO_SCALING
+    } scaling;     /* by the window's norm, L2 or L1 */
+    bool periodic; /* the window */
+} iso_stft;
+
 /* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive
  * field. */
 typedef struct iso_initializer {
@@ -100,6 +113,7 @@ typedef struct iso_initializer {
     double scale; /* 1; Keras's gain of Orthogonal and Identity */
     iso_fan_mode mode;
     iso_fan_distribution distribution;
+    iso_stft stft;
 } iso_initializer;
 
 /* A variable with a path such as "dense/kernel" (in a block its path begins with the block's). Its initial

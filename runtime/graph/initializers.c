@@ -7,6 +7,7 @@
 
 /* Standard deviation of a standard normal cut at +-2 (Keras: keras/src/initializers/random_initializers.py). */
 static const double cut_deviation = 0.87962566103423978;
+static const double pi = 3.14159265358979323846;
 
 static iso_draw uniform(double variance)
 {
@@ -57,6 +58,43 @@ static double identity(const iso_initializer *init, const iso_shape *shape, int6
     return index / shape->dim[1] == index % shape->dim[1] ? init->scale : 0;
 }
 
+/* Element k of a window of n (scipy.signal.windows.hann, hamming). */
+static double window_at(const iso_stft *stft, int64_t n, int64_t k)
+{
+    double mean = stft->window == ISO_STFT_HANN ? 0.5 : 0.54;
+    if (stft->window == ISO_STFT_NO_WINDOW || n == 1)
+        return 1;
+    return mean - (1 - mean) * cos(2 * pi * (double)k / (double)(stft->periodic ? n : n - 1));
+}
+
+/* What the window is divided by: its L2 or L1 norm. From 4 elements on, sums of cosines over a period are 0. */
+static double window_norm(const iso_stft *stft, int64_t n)
+{
+    double a = stft->window == ISO_STFT_HANN ? 0.5 : 0.54, b = 1 - a, sum = 0, squares = 0;
+    double period = (double)(stft->periodic ? n : n - 1), end = stft->periodic ? 0 : a - b;
+    if (stft->window == ISO_STFT_NO_WINDOW || stft->scaling == ISO_STFT_NO_SCALING)
+        return 1;
+    for (int64_t k = 0; n < 4 && k < n; k++) {
+        sum += window_at(stft, n, k);
+        squares += window_at(stft, n, k) * window_at(stft, n, k);
+    }
+    if (n >= 4) {
+        sum = period * a + end;
+        squares = period * (a * a + b * b / 2) + end * end;
+    }
+    return stft->scaling == ISO_STFT_SPECTRUM ? sum : sqrt(squares);
+}
+
+/* shape: [frame, 1, frequencies], half of the frequencies of an FFT (keras/src/initializers/constant_initializers.py) */
+static double stft(const iso_initializer *init, const iso_shape *shape, int64_t index)
+{
+    int64_t frequencies = shape->dim[2], time = index / (shape->dim[1] * frequencies),
+            k = index % frequencies;
+    double angle = frequencies > 1 ? -pi * (double)time * (double)k / (double)(frequencies - 1) : 0;
+    double wave = init->stft.side == ISO_STFT_REAL ? cos(angle) : sin(angle);
+    return wave * window_at(&init->stft, shape->dim[0], time) / window_norm(&init->stft, shape->dim[0]);
+}
+
 /* ---- rows ---- */
 #define NUMBER(member, value, keras_name)                                                                    \
     {                                                                                                        \
@@ -71,6 +109,15 @@ static const iso_setting of_uniform[] = {NUMBER(low, -0.05, "minval"), NUMBER(hi
 static const iso_setting of_normal[] = {NUMBER(mean, 0, NULL), NUMBER(stddev, 0.05, NULL), {0}};
 static const iso_setting of_matrix[] = {NUMBER(scale, 1, "gain"), {0}};
 static const iso_setting of_scaling[] = {NUMBER(scale, 1, NULL), CHOICE(mode), CHOICE(distribution), {0}};
+static const iso_setting of_stft[] = {
+    {"side", ISO_SETTING_INT, offsetof(iso_initializer, stft.side), 0, NULL},
+    {"window", ISO_SETTING_INT, offsetof(iso_initializer, stft.window), 0, NULL},
+    {"periodic", ISO_SETTING_FLAG, offsetof(iso_initializer, stft.periodic), 0, NULL},
+    {"scaling", ISO_SETTING_INT, offsetof(iso_initializer, stft.scaling), 0, NULL},
+    {0}};
+static const char *const sides[] = {"real", "imag", NULL};
+static const char *const windows[] = {"hann", "hamming", ISO_NO_CHOICE, NULL};
+static const char *const scalings[] = {"density", "spectrum", ISO_NO_CHOICE, NULL};
 static const char *const modes[] = {"fan_in", "fan_out", "fan_avg", NULL};
 static const char *const distributions[] = {"truncated_normal", "untruncated_normal", "uniform", NULL};
 
@@ -98,6 +145,8 @@ const iso_row *const iso_initializers[] = {
     [ISO_INIT_ORTHOGONAL - 1] = ROW("orthogonal", "Orthogonal", of_matrix, .least_rank = 2, .seeded = true,
                                     .distribution = orthogonal),
     [ISO_INIT_IDENTITY - 1] = ROW("identity", "Identity", of_matrix, .least_rank = 2, .most_rank = 2, .element = identity),
+    [ISO_INIT_STFT - 1] = ROW("stft", "STFT", of_stft, .choice = {sides, windows, NULL, scalings}, .least_rank = 3, .most_rank = 3,
+                              .element = stft),
     NULL,
 };
 // clang-format on

@@ -17,6 +17,7 @@ typedef struct iso_draw {
 } iso_draw;
 
 enum { ISO_MAX_INITIALIZER_SETTINGS = 4 };
+#define ISO_NO_CHOICE "none" /* a choice that is null in Keras's files */
 
 typedef struct iso_initializer_type {
     iso_row row;            /* settings are members of iso_initializer */

@@ -210,6 +210,49 @@ START_TEST(named_outputs)
 }
 END_TEST
 
+static char *saved_config(iso_model *model)
+{
+    char *text;
+    size_t bytes;
+    check_ok(iso_keras_save(model, path));
+    check_ok(iso_keras_read_member(path, "config.json", &text, &bytes));
+    check_ok(iso_agree(ctx, ISO_OK));
+    return text;
+}
+
+/* What is saved of a network that was loaded is what was saved before. */
+START_TEST(initializers_and_activations_come_back)
+{
+    static const iso_initializer initializers[] = {
+        {.kind = ISO_INIT_CONSTANT, .value = 0.3},
+        {.kind = ISO_INIT_RANDOM_UNIFORM, .low = ISO_ZERO, .high = 2},
+        {.kind = ISO_INIT_RANDOM_NORMAL, .mean = 1, .stddev = ISO_ZERO},
+        {.kind = ISO_INIT_VARIANCE_SCALING, .scale = 2, .mode = ISO_FAN_OUT, .distribution = ISO_FAN_UNIFORM},
+        {.kind = ISO_INIT_ORTHOGONAL, .scale = 0.5},
+        {.kind = ISO_INIT_STFT},
+        {.kind = ISO_INIT_STFT, .stft = {ISO_STFT_IMAGINARY, ISO_STFT_HAMMING, ISO_STFT_NO_SCALING, true}},
+        {.kind = ISO_INIT_STFT, .stft = {.window = ISO_STFT_NO_WINDOW, .scaling = ISO_STFT_SPECTRUM}}};
+    enum { COUNT = sizeof initializers / sizeof *initializers };
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(12, 1)), *y[COUNT];
+    iso_model *again;
+    for (int i = 0; i < COUNT; i++)
+        y[i] = iso_conv1d(x, 5, 4, .kernel_initializer = initializers[i], .activation = ISO_LOG_SIGMOID);
+    iso_model *model = iso_model_create(g, x, iso_concatenate(y, COUNT));
+    char *first = saved_config(model), *second;
+    check_ok(iso_keras_load(ctx, path, &again));
+    second = saved_config(again);
+    ck_assert_str_eq(first, second);
+    ck_assert_ptr_nonnull(strstr(first, "\"side\": \"imag\", \"window\": \"hamming\", \"periodic\": true, "
+                                        "\"scaling\": null"));
+    ck_assert_ptr_nonnull(strstr(first, "\"window\": null, \"periodic\": false, \"scaling\": \"spectrum\""));
+    ck_assert_ptr_nonnull(strstr(first, "\"activation\": \"log_sigmoid\""));
+    iso_free(first);
+    iso_free(second);
+    end(model, again);
+}
+END_TEST
+
 static iso_tensor *rsqrt_of(iso_graph *g, iso_tensor *x)
 {
     (void)g;
@@ -373,8 +416,9 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled,
-                           every_loss_and_metric_comes_back, named_outputs, connections_are_those_of_keras,
-                           a_network_ends_with_a_model, refused, wrong_names);
+    int failed =
+        RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, every_loss_and_metric_comes_back,
+                  initializers_and_activations_come_back, named_outputs, connections_are_those_of_keras,
+                  a_network_ends_with_a_model, refused, wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }
