@@ -97,8 +97,9 @@ done:
 static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
-    iso_status status = iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants);
-    for (int v = 0; v < plan->program->n_values && status == ISO_OK; v++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants));
+    for (int v = 0; v < plan->program->n_values; v++) {
         const iso_program_value *value = &plan->program->values[v];
         if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
             continue;
@@ -108,6 +109,7 @@ static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
             iso_element_set((char *)sp->constants + plan->location[v].offset, attrs->dtype, i,
                             attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
     }
+done:
     return status;
 }
 

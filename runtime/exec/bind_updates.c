@@ -115,8 +115,9 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
     sp->products = iso_new(changes * sizeof *sp->products);
     if (!sp->runs || !sp->assigns || !sp->gradients || !sp->products)
         return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
-    for (int i = 0; i < plan->n_fused_updates && status == ISO_OK; i++)
-        status = make_product(runtime, plan, &plan->fused_updates[i], sp);
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        ISO_TRY(make_product(runtime, plan, &plan->fused_updates[i], sp));
+done:
     return status;
 }
 

@@ -85,10 +85,12 @@ static iso_status call_check_component(const call *c, int i, int64_t *rows)
 static iso_status call_check(const call *c, int64_t *rows)
 {
     const iso_program *program = c->function->program;
-    iso_status status = check_lists(c);
+    iso_status status = ISO_OK;
     *rows = -1;
-    for (int i = 0; i < program->n_inputs && status == ISO_OK; i++)
-        status = c->options.inputs[i] ? check_value(c, i, rows) : call_check_component(c, i, rows);
+    ISO_TRY(check_lists(c));
+    for (int i = 0; i < program->n_inputs; i++)
+        ISO_TRY(c->options.inputs[i] ? check_value(c, i, rows) : call_check_component(c, i, rows));
+done:
     return status;
 }
 
@@ -109,12 +111,13 @@ static iso_status agree_on_values(const call *c, int64_t rows)
     for (int i = 0; i < program->n_outputs; i++)
         if (c->options.outputs[i])
             iso_text_add(&text, " %d", i);
-    iso_status status =
-        iso_agree(program->graph->ctx,
-                  text.failed ? iso_error(ISO_NO_MEMORY, "no memory to call function '%s'", c->function->name)
-                              : ISO_OK);
-    if (status == ISO_OK)
-        status = iso_agree_same_text(program->graph->ctx, "the call of a function", iso_text_get(&text));
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(program->graph->ctx,
+                      text.failed
+                          ? iso_error(ISO_NO_MEMORY, "no memory to call function '%s'", c->function->name)
+                          : ISO_OK));
+    ISO_TRY(iso_agree_same_text(program->graph->ctx, "the call of a function", iso_text_get(&text)));
+done:
     iso_text_free(&text);
     return status;
 }
@@ -191,14 +194,15 @@ static iso_status take_inputs(call *c)
 {
     const iso_program *program = c->function->program;
     iso_status status = ISO_OK;
-    for (int i = 0; i < program->n_inputs && status == ISO_OK; i++) {
+    for (int i = 0; i < program->n_inputs; i++) {
         if (!c->options.inputs[i])
             continue;
         if (program->input_value[i] >= 0)
-            status = iso_value_bring(c->options.inputs[i], &program->values[program->input_value[i]].layout,
-                                     &c->resharded[i]);
+            ISO_TRY(iso_value_bring(c->options.inputs[i], &program->values[program->input_value[i]].layout,
+                                    &c->resharded[i]));
         c->input[i] = c->resharded[i] ? c->resharded[i] : c->options.inputs[i];
     }
+done:
     return status;
 }
 
@@ -210,20 +214,21 @@ static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_s
     const iso_program *program = c->function->program;
     const iso_runtime *runtime = c->function->runtime;
     iso_status status = ISO_OK;
-    for (int o = 0; o < program->n_outputs && status == ISO_OK; o++) {
+    for (int o = 0; o < program->n_outputs; o++) {
         int number = program->output_value[o];
         const iso_program_value *of = &program->values[number];
         iso_shape shape = iso_plan_shape(ready->plan, number);
         if (!c->options.outputs[o])
             continue;
-        status = iso_value_allocate(site, &of->layout, of->tensor->dtype, &shape, &c->output[o]);
-        for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
+        ISO_TRY(iso_value_allocate(site, &of->layout, of->tensor->dtype, &shape, &c->output[o]));
+        for (int l = 0; l < runtime->n_locals; l++) {
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
             if (bytes > 0)
                 memcpy(c->output[o]->part[l], iso_executable_value(runtime, ready, l, number), bytes);
         }
     }
+done:
     return status;
 }
 

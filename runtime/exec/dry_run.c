@@ -12,14 +12,16 @@ static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_s
     *hosts = iso_new((size_t)mesh->n_slots * sizeof **hosts);
     if (!*hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
-    iso_status status = iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts);
+    iso_status status = ISO_OK;
     bool one = true;
-    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++)
+    ISO_TRY(iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts));
+    for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = iso_backend_cpu(),
                        .host_of_slot = *hosts,
                        .slot_tables = iso_executable_table_bytes,
                        .one_host = one};
+done:
     return status;
 }
 

@@ -391,9 +391,9 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
     int64_t rows = batch ? batch->rows : 0;
     if (o->refused == ISO_OK)
         o->refused = check_batch(function, batch);
-    iso_status status = runtime->idle_ranks ? iso_agree(runtime->ctx, o->refused) : ISO_OK;
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    if (runtime->idle_ranks)
+        ISO_TRY(iso_agree(runtime->ctx, o->refused));
     if (o->refused != ISO_OK) {
         snprintf(o->message, sizeof o->message, "%s", iso_error_message());
         o->ready = plan_of_others(function, batch);
@@ -401,18 +401,15 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
             return iso_agree(runtime->ctx, o->refused);
         rows = o->ready->plan->rows;
     }
-    status = plan_for(function, rows, &o->ready);
-    if (status == ISO_OK && function->recorder)
-        status = iso_recorder_begin(function->recorder, runtime, o->ready);
-    if (status != ISO_OK)
-        return status;
-    status = function_prepare_rows(function, batch, o);
-    if (status != ISO_OK)
-        return status;
+    ISO_TRY(plan_for(function, rows, &o->ready));
+    if (function->recorder)
+        ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
+    ISO_TRY(function_prepare_rows(function, batch, o));
     o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
     runtime->steps += function->training && function->program->n_changes > 0 && o->faults == 0 && !o->lost;
-    return ISO_OK;
+done:
+    return status;
 }
 
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
@@ -642,9 +639,11 @@ iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_re
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, report);
     iso_executable *ready;
-    iso_status status = plan_for(function, rows, &ready);
-    return status == ISO_OK ? iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report))
-                            : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(plan_for(function, rows, &ready));
+    ISO_TRY(iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report)));
+done:
+    return status;
 }
 
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text)

@@ -336,16 +336,16 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
 static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 {
     iso_graph *graph = runtime->graph;
-    iso_status status = iso_list_reserve(runtime->variable, runtime->stored,
-                                         graph->n_variables - runtime->stored, "variables");
+    iso_status status = ISO_OK;
     int first = runtime->stored;
-    if (status == ISO_OK)
-        runtime->stored = graph->n_variables;
-    for (int i = first; i < graph->n_variables && status == ISO_OK; i++) {
+    ISO_TRY(iso_list_reserve(runtime->variable, first, graph->n_variables - first, "variables"));
+    runtime->stored = graph->n_variables;
+    for (int i = first; i < graph->n_variables; i++) {
         runtime->variable[i] = (iso_stored){.placed = false};
-        status = place_variable(runtime, graph->variables[i], &program->variable_layout[i]);
         graph->variables[i]->placed = true;
+        ISO_TRY(place_variable(runtime, graph->variables[i], &program->variable_layout[i]));
     }
+done:
     return status;
 }
 
@@ -354,15 +354,16 @@ static iso_status initialize(iso_runtime *runtime, int first)
 {
     iso_status status = ISO_OK;
     for (int v = first; v < runtime->stored; v++)
-        for (int i = 0; i < runtime->n_locals && status == ISO_OK; i++) {
+        for (int i = 0; i < runtime->n_locals; i++) {
             const iso_variable *variable = runtime->graph->variables[v];
             int slot = runtime->locals[i].slot;
             if (runtime->variable[v].inherited || !iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            status = iso_initialize(variable, runtime->graph->seed, &box,
-                                    iso_runtime_variable(runtime, variable, slot));
+            ISO_TRY(iso_initialize(variable, runtime->graph->seed, &box,
+                                   iso_runtime_variable(runtime, variable, slot)));
         }
+done:
     return status;
 }
 

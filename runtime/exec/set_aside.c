@@ -138,20 +138,19 @@ iso_status iso_set_aside_create(iso_graph *graph, const iso_savepoint *point, is
                              .restore_user = graph->restore_user,
                              .first_op = iso_savepoint_ops(point),
                              .first_variable = iso_savepoint_variables(point)};
-    iso_status status = check_others(aside, own);
-    if (status == ISO_OK && aside->runtime)
-        status = set_variables_aside(aside);
-    if (status != ISO_OK) {
-        free_aside(aside);
-        return status;
-    }
+    iso_status status = ISO_OK;
+    ISO_TRY(check_others(aside, own));
     if (aside->runtime) {
+        ISO_TRY(set_variables_aside(aside));
         forget_variables(aside, own);
         aside->updates = take_updates(aside->runtime, aside->first_op);
         aside->runtime->aside = aside;
     }
     *out = aside;
     return ISO_OK;
+done:
+    free_aside(aside);
+    return status;
 }
 
 /* ---- taking over ---- */

@@ -138,12 +138,13 @@ static iso_status shards_add_variable(const iso_runtime *runtime, const iso_vari
                                       iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
-    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
+    for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
         if (!held_before(runtime, variable, l, &box))
-            status = add_share(runtime, variable, slot, &box, h, shards);
+            ISO_TRY(add_share(runtime, variable, slot, &box, h, shards));
     }
+done:
     return status;
 }
 
@@ -151,10 +152,12 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
 {
     size_t ranks = (size_t)iso_ranks(runtime->ctx);
     holders h = {.rank = iso_new(ranks * sizeof *h.rank), .seen = iso_new(ranks * sizeof *h.seen)};
-    iso_status status =
-        h.rank && h.seen ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks);
-    for (int v = 0; v < runtime->stored && status == ISO_OK; v++)
-        status = shards_add_variable(runtime, runtime->graph->variables[v], &h, shards);
+    iso_status status = ISO_OK;
+    if (!h.rank || !h.seen)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks));
+    for (int v = 0; v < runtime->stored; v++)
+        ISO_TRY(shards_add_variable(runtime, runtime->graph->variables[v], &h, shards));
+done:
     iso_free(h.rank);
     iso_free(h.seen);
     return status;
@@ -206,9 +209,10 @@ iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_
     iso_status status = ISO_OK;
     for (int b = 0; b < updates->n_buckets; b++)
         for (int m = 0; m < updates->buckets[b].n_members; m++)
-            for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
-                status = shards_add_state(runtime, &updates->buckets[b], &updates->state[b],
-                                          &updates->buckets[b].members[m], l, shards);
+            for (int l = 0; l < runtime->n_locals; l++)
+                ISO_TRY(shards_add_state(runtime, &updates->buckets[b], &updates->state[b],
+                                         &updates->buckets[b].members[m], l, shards));
+done:
     return status;
 }
 

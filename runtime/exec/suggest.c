@@ -435,12 +435,14 @@ static iso_status improve(search *s, item *it, outcome *best, bool *changed)
 static iso_status descend(search *s, outcome *best)
 {
     bool changed = true;
-    iso_status status = try_it(s, best);
+    iso_status status = ISO_OK;
+    ISO_TRY(try_it(s, best));
     for (int sweep = 0; changed && sweep < MOST_SWEEPS; sweep++) {
         changed = false;
-        for (int i = 1; i < s->n_items && status == ISO_OK && has_time(s); i++)
-            status = improve(s, &s->items[i], best, &changed);
+        for (int i = 1; i < s->n_items && has_time(s); i++)
+            ISO_TRY(improve(s, &s->items[i], best, &changed));
     }
+done:
     return status;
 }
 

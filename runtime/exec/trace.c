@@ -226,14 +226,15 @@ static iso_status find_origin(iso_context *ctx, const iso_recorder *recorder, in
 {
     int ranks = iso_ranks(ctx), host = iso_host_of_rank(ctx, iso_rank(ctx));
     int64_t *all = iso_new((size_t)ranks * sizeof *all);
-    iso_status status = iso_agree(
-        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the clocks of %d ranks", ranks));
-    if (status == ISO_OK)
-        status = iso_gather_all(ctx, &recorder->origin, sizeof *all, all);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, all ? ISO_OK
+                               : iso_error(ISO_NO_MEMORY, "no memory for the clocks of %d ranks", ranks)));
+    ISO_TRY(iso_gather_all(ctx, &recorder->origin, sizeof *all, all));
     *origin = recorder->origin;
-    for (int r = 0; status == ISO_OK && r < ranks; r++)
+    for (int r = 0; r < ranks; r++)
         if (iso_host_of_rank(ctx, r) == host && all[r] < *origin)
             *origin = all[r];
+done:
     iso_free(all);
     return status;
 }
@@ -244,17 +245,18 @@ static iso_status gather_parts(iso_context *ctx, const iso_text *mine, size_t lo
 {
     iso_status status = ISO_OK;
     char part[CHUNK];
-    for (size_t at = 0; at < longest && status == ISO_OK; at += CHUNK) {
+    for (size_t at = 0; at < longest; at += CHUNK) {
         size_t left = mine->length > at ? mine->length - at : 0, n = left < CHUNK ? left : CHUNK;
         memset(part, 0, sizeof part);
         if (n)
             memcpy(part, mine->data + at, n);
-        status = iso_gather_all(ctx, part, CHUNK, room);
-        for (int r = 0; status == ISO_OK && iso_is_chief(ctx) && r < iso_ranks(ctx); r++)
+        ISO_TRY(iso_gather_all(ctx, part, CHUNK, room));
+        for (int r = 0; iso_is_chief(ctx) && r < iso_ranks(ctx); r++)
             if (length[r] > at)
                 iso_text_add(&text[r], "%.*s", (int)(length[r] - at < CHUNK ? length[r] - at : CHUNK),
                              room + (size_t)r * CHUNK);
     }
+done:
     return status;
 }
 
@@ -298,7 +300,8 @@ static const iso_plan *plan_of(const iso_function *function)
 static iso_status trace_describe(const iso_function *function, int64_t origin, iso_text *mine)
 {
     iso_plan_report *report = NULL;
-    iso_status status = iso_plan_report_create(plan_of(function), &report);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_plan_report_create(plan_of(function), &report));
     tracer t = {.function = function,
                 .runtime = function->runtime,
                 .recorder = function->recorder,
@@ -306,8 +309,8 @@ static iso_status trace_describe(const iso_function *function, int64_t origin, i
                 .report = report,
                 .origin = origin,
                 .text = mine};
-    if (status == ISO_OK)
-        status = describe_rank(&t);
+    ISO_TRY(describe_rank(&t));
+done:
     iso_plan_report_destroy(report);
     return status;
 }

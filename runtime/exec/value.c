@@ -220,11 +220,13 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 
 static iso_status copy_value(const iso_value *value, iso_value **out)
 {
-    iso_status status = iso_value_allocate(value->site, &value->layout, value->dtype, &value->shape, out);
-    for (int l = 0; l < value->site->n_locals && status == ISO_OK; l++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_value_allocate(value->site, &value->layout, value->dtype, &value->shape, out));
+    for (int l = 0; l < value->site->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy((*out)->part[l], value->part[l], (size_t)iso_box_count(&box) * iso_dtype_size(value->dtype));
     }
+done:
     return status;
 }
 

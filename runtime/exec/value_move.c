@@ -52,15 +52,16 @@ static iso_status share_parts(const iso_value *value)
 {
     const iso_value_site *site = value->site;
     size_t element = iso_dtype_size(value->dtype), bytes = 0;
-    iso_status status = iso_size_mul((size_t)iso_layout_largest(site->mesh, &value->layout, &value->shape),
-                                     element, "the parts of a value", &bytes);
-    if (status == ISO_OK)
-        status = iso_fabric_reserve(site->fabric, bytes, 0);
-    for (int l = 0; l < site->n_locals && status == ISO_OK; l++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_size_mul((size_t)iso_layout_largest(site->mesh, &value->layout, &value->shape), element,
+                         "the parts of a value", &bytes));
+    ISO_TRY(iso_fabric_reserve(site->fabric, bytes, 0));
+    for (int l = 0; l < site->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy(iso_fabric_slot_area(site->fabric, site->slot[l]), value->part[l],
                (size_t)iso_box_count(&box) * element);
     }
+done:
     return status;
 }
 
@@ -71,14 +72,15 @@ static iso_status value_move_add_slots(mover *m, const iso_layout *layout, bool 
     m->source = iso_new((size_t)site->mesh->n_slots * sizeof *m->source);
     if (!m->source)
         return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d slots", site->mesh->n_slots);
-    for (int s = 0; s < site->mesh->n_slots && status == ISO_OK; s++) {
+    for (int s = 0; s < site->mesh->n_slots; s++) {
         if (one_a_rank && !site->first_of_rank[s])
             continue;
         m->slot = s;
         m->target_box = iso_layout_box(site->mesh, layout, &m->from->shape, s);
-        status = iso_reshard_visit(site->mesh, &m->from->layout, layout, &m->from->shape, s,
-                                   value_move_add_region, m);
+        ISO_TRY(iso_reshard_visit(site->mesh, &m->from->layout, layout, &m->from->shape, s,
+                                  value_move_add_region, m));
     }
+done:
     iso_free(m->source);
     return status;
 }
@@ -148,12 +150,13 @@ static iso_status copy_parts(const iso_value *from, iso_value *to)
 {
     const iso_value_site *site = from->site;
     iso_status status = ISO_OK;
-    for (int l = 0; l < site->n_locals && status == ISO_OK; l++) {
+    for (int l = 0; l < site->n_locals; l++) {
         mover m = {.from = from, .slot = site->slot[l], .local = l, .target = to->part[l]};
         m.target_box = iso_value_local_box(to, l);
-        status =
-            iso_reshard_visit(site->mesh, &from->layout, &to->layout, &from->shape, m.slot, copy_region, &m);
+        ISO_TRY(
+            iso_reshard_visit(site->mesh, &from->layout, &to->layout, &from->shape, m.slot, copy_region, &m));
     }
+done:
     return status;
 }
 
@@ -179,9 +182,11 @@ iso_status iso_value_gather(const iso_value *from, void *array)
     iso_layout whole = iso_layout_whole(from->shape.rank);
     iso_box box = iso_box_whole(&from->shape);
     uint64_t taken = 0;
-    iso_status status = value_move_exchange(from, &whole, true, &array, &taken);
-    if (status == ISO_OK && site->idle_ranks)
-        status = iso_broadcast_from(site->ctx, site->mesh->rank_of_slot[0], array,
-                                    (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype));
+    iso_status status = ISO_OK;
+    ISO_TRY(value_move_exchange(from, &whole, true, &array, &taken));
+    if (site->idle_ranks)
+        ISO_TRY(iso_broadcast_from(site->ctx, site->mesh->rank_of_slot[0], array,
+                                   (size_t)iso_box_count(&box) * iso_dtype_size(from->dtype)));
+done:
     return status;
 }

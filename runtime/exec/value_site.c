@@ -24,16 +24,17 @@ static iso_status value_site_list_slots(iso_value_site *site)
     site->first_of_rank = iso_new((size_t)mesh->n_slots * sizeof *site->first_of_rank);
     iso_status status = ISO_OK;
     if (!hosts || !site->slot || !site->first_of_rank)
-        status = iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->n_slots);
-    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++) {
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->n_slots));
+    for (int s = 0; s < mesh->n_slots; s++) {
         int rank = mesh->rank_of_slot[s];
         site->first_of_rank[s] = !hosts[rank];
         hosts[rank] = true;
         if (rank == iso_rank(site->ctx))
             site->slot[site->n_locals++] = s;
     }
-    for (int r = 0; r < iso_ranks(site->ctx) && status == ISO_OK; r++)
+    for (int r = 0; r < iso_ranks(site->ctx); r++)
         site->idle_ranks |= !hosts[r];
+done:
     iso_free(hosts);
     return status;
 }

@@ -17,20 +17,20 @@ static iso_status runtime_of(const char *function, const iso_variable *variable,
 {
     int64_t elements = 0;
     iso_graph *graph = variable->graph;
-    iso_status status = iso_graph_take_error(graph);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_graph_take_error(graph));
     iso_runtime *runtime = graph->runtime;
     if (!runtime || variable->id >= runtime->stored)
         return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
                          variable->path);
-    status = iso_shape_count(&variable->shape, &elements);
-    if (status == ISO_OK && elements != count)
-        status = iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
-                           variable->path, elements, count);
-    if (status == ISO_OK && !values && count > 0)
-        status = iso_null_argument(function, "values", 0);
+    ISO_TRY(iso_shape_count(&variable->shape, &elements));
+    if (elements != count)
+        ISO_TRY(iso_error(ISO_INVALID, "variable '%s' has %" PRId64 " elements, %" PRId64 " were given",
+                          variable->path, elements, count));
+    if (!values && count > 0)
+        ISO_TRY(iso_null_argument(function, "values", 0));
     *out = runtime;
+done:
     return status;
 }
 
@@ -178,14 +178,14 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     iso_fingerprint sum = {{0, 0}};
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
-    iso_status status = iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards));
-    for (int i = 0; status == ISO_OK && i < shards.count; i++)
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards)));
+    for (int i = 0; i < shards.count; i++)
         if (shards.shards[i].writer)
             add_to_fingerprint(&shards.shards[i], &sum);
+    ISO_TRY(sum_fingerprints(graph->ctx, &sum));
+    *fingerprint = sum;
+done:
     iso_state_shards_free(&shards);
-    if (status == ISO_OK)
-        status = sum_fingerprints(graph->ctx, &sum);
-    if (status == ISO_OK)
-        *fingerprint = sum;
     return status;
 }

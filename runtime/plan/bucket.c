@@ -162,16 +162,17 @@ iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_memb
     int64_t first = part > member->offset ? part - member->offset : 0, end = part + size - member->offset;
     end = end < iso_box_count(&box) ? end : iso_box_count(&box);
     int64_t length = together(&whole, &box);
-    while (first < end && status == ISO_OK) {
+    while (first < end) {
         int64_t stop = (first / length + 1) * length;
         stop = stop < end ? stop : end;
         iso_bucket_run run = {.begin = member->offset + first,
                               .count = stop - first,
                               .first = first,
                               .at = bucket_place_of(&whole, &box, first)};
-        status = visit(arg, &run);
+        ISO_TRY(visit(arg, &run));
         first = stop;
     }
+done:
     return status;
 }
 
@@ -180,22 +181,21 @@ iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
     void *memory;
     iso_bucket *bucket;
     *list = (iso_bucket_list){0};
-    iso_status status = iso_alloc(((size_t)program->n_changes + 1) * sizeof(iso_bucket),
-                                  "the buckets of a function", &memory);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_alloc(((size_t)program->n_changes + 1) * sizeof(iso_bucket), "the buckets of a function",
+                      &memory));
     list->buckets = memory;
-    for (int i = 0; i < program->n_changes && status == ISO_OK; i++) {
+    for (int i = 0; i < program->n_changes; i++) {
         if (!program->changes[i].apply)
             continue;
-        status = find_bucket(program, &program->changes[i], list, &bucket);
-        if (status == ISO_OK)
-            add_member(program, i, bucket);
+        ISO_TRY(find_bucket(program, &program->changes[i], list, &bucket));
+        add_member(program, i, bucket);
     }
     for (int i = 0; i < list->count; i++) {
         bucket = &list->buckets[i];
         bucket->part = round_up((bucket->total + bucket->group - 1) / bucket->group, CUT);
     }
+done:
     if (status != ISO_OK)
         iso_buckets_destroy(list);
     return status;

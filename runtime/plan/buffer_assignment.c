@@ -230,12 +230,14 @@ static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
                                  .begin = bucket_begin(s, b),
                                  .end = end};
     block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
-    iso_status status = iso_memory_plan(block, n, &plan->shared_bytes);
-    for (int i = 0; i < values && status == ISO_OK; i++)
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_memory_plan(block, n, &plan->shared_bytes));
+    for (int i = 0; i < values; i++)
         plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_SHARED, .offset = block[i].offset};
     for (int b = 0; b < plan->buckets->count; b++)
         plan->bucket_offset[b] = block[values + b].offset;
     plan->fault_offset = block[n - 1].offset;
+done:
     return status;
 }
 
@@ -250,9 +252,11 @@ static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
             block[n++] = (iso_block){
                 .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
         }
-    iso_status status = iso_memory_plan(block, n, &plan->arena_bytes);
-    for (int i = 0; i < n && status == ISO_OK; i++)
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_memory_plan(block, n, &plan->arena_bytes));
+    for (int i = 0; i < n; i++)
         plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_ARENA, .offset = block[i].offset};
+done:
     return status;
 }
 

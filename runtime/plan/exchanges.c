@@ -75,7 +75,7 @@ static iso_status add_gather(adder *a)
     int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
     iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_status status = ISO_OK;
-    for (int i = 0; i < group && status == ISO_OK; i++) {
+    for (int i = 0; i < group; i++) {
         int64_t begin, count;
         iso_cut(flat.extent[0], group, i, &begin, &count);
         if (count == 0)
@@ -83,9 +83,10 @@ static iso_status add_gather(adder *a)
         iso_box chunk = iso_box_range(begin, count);
         int owner = iso_group_slot(program->mesh, from->layout.partial, a->slot, i);
         a->source[0] = source_of(a->plan, a->move->from, owner, &flat);
-        status = iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
-                                  &chunk, a->source, 1, NULL);
+        ISO_TRY(iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
+                                 &chunk, a->source, 1, NULL));
     }
+done:
     return status;
 }
 
@@ -94,14 +95,15 @@ static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, i
 {
     adder a = {.plan = plan, .exchange = exchange, .source = source};
     iso_status status = ISO_OK;
-    for (int slot = 0; slot < plan->program->mesh->n_slots && status == ISO_OK; slot++)
-        for (int i = first; i < first + count && status == ISO_OK; i++) {
+    for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
+        for (int i = first; i < first + count; i++) {
             a.slot = slot;
             a.move = &plan->moves[i];
-            status = a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
-                     : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
-                                                        : add_gather(&a);
+            ISO_TRY(a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
+                    : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
+                                                       : add_gather(&a));
         }
+done:
     return status;
 }
 
@@ -139,7 +141,7 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
     const iso_mesh *mesh = plan->program->mesh;
     iso_status status = ISO_OK;
     for (int slot = 0; slot < mesh->n_slots; slot++)
-        for (int b = 0; b < plan->buckets->count && status == ISO_OK; b++) {
+        for (int b = 0; b < plan->buckets->count; b++) {
             const iso_bucket *bucket = &plan->buckets->buckets[b];
             int64_t begin, count;
             iso_bucket_part(bucket, mesh, slot, &begin, &count);
@@ -150,10 +152,11 @@ static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source
             for (int i = 0; i < group; i++)
                 source[i] = (iso_source){
                     .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
-            status =
-                iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype, ISO_SUM,
-                                 &part, source, group, &plan->bucket_pull[b * mesh->n_slots + slot]);
+            ISO_TRY(iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype,
+                                     ISO_SUM, &part, source, group,
+                                     &plan->bucket_pull[b * mesh->n_slots + slot]));
         }
+done:
     return status;
 }
 
@@ -225,11 +228,12 @@ static iso_status gather_member(iso_plan *plan, const iso_bucket *bucket, const 
                .flat = iso_box_range(0, iso_box_count(&box))};
     int group = iso_group_slots(mesh, replicated, slot, slots);
     iso_status status = ISO_OK;
-    for (int i = 0; i < group && status == ISO_OK; i++) {
+    for (int i = 0; i < group; i++) {
         f.owner = slots[i];
         if (iso_plan_host_of(plan, slots[i]) != iso_plan_host_of(plan, slot))
-            status = iso_bucket_visit_runs(bucket, member, mesh, slots[i], fetch_run, &f);
+            ISO_TRY(iso_bucket_visit_runs(bucket, member, mesh, slots[i], fetch_run, &f));
     }
+done:
     return status;
 }
 

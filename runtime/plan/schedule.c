@@ -82,16 +82,17 @@ static iso_status add_second_half(scheduler *s, int first, int moves)
     iso_plan *plan = s->plan;
     int begin = plan->n_moves;
     iso_status status = ISO_OK;
-    for (int i = first; i < first + moves && status == ISO_OK; i++)
+    for (int i = first; i < first + moves; i++)
         if (plan->moves[i].kind == ISO_MOVE_SCATTER)
-            status = add_move(
+            ISO_TRY(add_move(
                 plan,
-                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->moves[i].from, .to = plan->moves[i].to});
-    if (status == ISO_OK && plan->n_moves > begin)
-        status = add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
-                                                         .begin = plan->n_instructions,
-                                                         .first_move = begin,
-                                                         .n_moves = plan->n_moves - begin});
+                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->moves[i].from, .to = plan->moves[i].to}));
+    if (plan->n_moves > begin)
+        ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
+                                                        .begin = plan->n_instructions,
+                                                        .first_move = begin,
+                                                        .n_moves = plan->n_moves - begin}));
+done:
     return status;
 }
 
@@ -104,15 +105,17 @@ static iso_status end_exchange(scheduler *s, queue *q)
     q->begun = false;
     if (q->begin >= 0)
         plan->instructions[q->begin].end = plan->n_instructions;
-    iso_status status =
-        add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
-                                                .begin = q->begin < 0 ? plan->n_instructions : q->begin,
-                                                .settled = q == &s->queue[WEIGHTS],
-                                                .first_move = q->first,
-                                                .n_moves = q->n_moves});
+    iso_status status = ISO_OK;
+    ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
+                                                    .begin = q->begin < 0 ? plan->n_instructions : q->begin,
+                                                    .settled = q == &s->queue[WEIGHTS],
+                                                    .first_move = q->first,
+                                                    .n_moves = q->n_moves}));
     for (int i = q->first; i < q->first + q->n_moves; i++)
         note_done(s, &plan->moves[i]);
-    return status == ISO_OK ? add_second_half(s, q->first, q->n_moves) : status;
+    ISO_TRY(add_second_half(s, q->first, q->n_moves));
+done:
+    return status;
 }
 
 /* Begins an exchange of all that waits in a queue; `early`: it is not to end at once. */
@@ -126,21 +129,24 @@ static iso_status begin_exchange(scheduler *s, queue *q, bool early)
     q->n_moves = q->waiting;
     q->begin = early ? plan->n_instructions : -1;
     q->begun = true;
-    for (int i = 0; i < q->waiting && status == ISO_OK; i++)
-        status = add_move(plan, q->moves[i]);
+    for (int i = 0; i < q->waiting; i++)
+        ISO_TRY(add_move(plan, q->moves[i]));
     q->waiting = 0;
-    if (status == ISO_OK && early)
-        status = add_instruction(
-            plan, (iso_instruction){.kind = ISO_BEGIN, .first_move = q->first, .n_moves = q->n_moves});
+    if (early)
+        ISO_TRY(add_instruction(
+            plan, (iso_instruction){.kind = ISO_BEGIN, .first_move = q->first, .n_moves = q->n_moves}));
+done:
     return status;
 }
 
 static iso_status flush(scheduler *s, queue_kind kind)
 {
-    iso_status status = end_exchange(s, &s->queue[kind]);
-    if (status == ISO_OK)
-        status = begin_exchange(s, &s->queue[kind], false);
-    return status == ISO_OK ? end_exchange(s, &s->queue[kind]) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(end_exchange(s, &s->queue[kind]));
+    ISO_TRY(begin_exchange(s, &s->queue[kind], false));
+    ISO_TRY(end_exchange(s, &s->queue[kind]));
+done:
+    return status;
 }
 
 /* ---- layers ---- */
@@ -206,19 +212,23 @@ static iso_status next_layer(scheduler *s, bool early)
 static iso_status begin_weights(scheduler *s, int number)
 {
     iso_status status = ISO_OK;
-    while (s->weight >= 0 && s->weight <= number && status == ISO_OK) {
-        status = end_exchange(s, &s->queue[WEIGHTS]);
-        if (status == ISO_OK)
-            status = next_layer(s, goes_early(s));
+    while (s->weight >= 0 && s->weight <= number) {
+        ISO_TRY(end_exchange(s, &s->queue[WEIGHTS]));
+        ISO_TRY(next_layer(s, goes_early(s)));
     }
+done:
     return status;
 }
 
 /* The weights that are on their way come, and those of the next layer begin. */
 static iso_status take_weights(scheduler *s)
 {
-    iso_status status = end_exchange(s, &s->queue[WEIGHTS]);
-    return status == ISO_OK && goes_early(s) ? next_layer(s, true) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(end_exchange(s, &s->queue[WEIGHTS]));
+    if (goes_early(s))
+        ISO_TRY(next_layer(s, true));
+done:
+    return status;
 }
 
 /* ---- steps ---- */
@@ -298,14 +308,16 @@ static iso_status schedule_gradient(scheduler *s, int number)
 {
     queue *q = &s->queue[GRADIENTS];
     int next = s->next_gradient[number];
-    iso_status status = wait_in(s, GRADIENTS, move_of(s, number));
+    iso_status status = ISO_OK;
+    ISO_TRY(wait_in(s, GRADIENTS, move_of(s, number)));
     if (next >= 0 && same_layer(updated(s, number)->path, updated(s, next)->path))
-        return status;
-    if (status == ISO_OK)
-        status = end_exchange(s, q);
-    if (status == ISO_OK)
-        status = begin_exchange(s, q, goes_early(s));
-    return status == ISO_OK && !goes_early(s) ? end_exchange(s, q) : status;
+        return ISO_OK;
+    ISO_TRY(end_exchange(s, q));
+    ISO_TRY(begin_exchange(s, q, goes_early(s)));
+    if (!goes_early(s))
+        ISO_TRY(end_exchange(s, q));
+done:
+    return status;
 }
 
 static iso_status schedule_reshard(scheduler *s, int number)

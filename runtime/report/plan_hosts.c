@@ -73,17 +73,19 @@ static iso_status find_copies(iso_reporter *r, uint32_t axes)
 
 iso_status iso_report_hosts(iso_reporter *r)
 {
-    iso_status status = list_slots(r);
-    for (int i = 0; i < r->program->n_variables && status == ISO_OK; i++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(list_slots(r));
+    for (int i = 0; i < r->program->n_variables; i++) {
         uint32_t axes = iso_layout_sharded_axes(&r->program->variable_layout[i]);
         if (!r->copies[axes].holders)
-            status = find_copies(r, axes);
+            ISO_TRY(find_copies(r, axes));
     }
-    for (int h = 0; h < r->n_hosts && status == ISO_OK; h++) {
+    for (int h = 0; h < r->n_hosts; h++) {
         int slots = r->host_begin[h + 1] - r->host_begin[h];
         r->report->n_hosts += slots > 0;
         r->report->n_host_slots = slots > r->report->n_host_slots ? slots : r->report->n_host_slots;
     }
+done:
     return status;
 }
 

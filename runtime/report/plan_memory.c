@@ -206,20 +206,22 @@ static int host_to_look_at(const iso_reporter *r, int i)
 static iso_status host_with_most(const iso_reporter *r, int *host, double *messages)
 {
     int first = *host = fullest_host(r), other;
-    iso_status status = iso_report_messages(r, first, messages);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_report_messages(r, first, messages));
     double theirs, most = *messages + (double)weights_of_host(r, first);
     bool halos = has_halos(r);
-    for (int i = 0; halos && status == ISO_OK && (other = host_to_look_at(r, i)) >= 0; i++) {
+    for (int i = 0; halos && (other = host_to_look_at(r, i)) >= 0; i++) {
         if (other == first || slots_of(r, other) != slots_of(r, first))
             continue;
-        status = iso_report_messages(r, other, &theirs);
-        double weight = status == ISO_OK ? theirs + (double)weights_of_host(r, other) : 0;
+        ISO_TRY(iso_report_messages(r, other, &theirs));
+        double weight = theirs + (double)weights_of_host(r, other);
         if (weight > most) {
             most = weight;
             *host = other;
             *messages = theirs;
         }
     }
+done:
     return status;
 }
 

@@ -159,12 +159,12 @@ static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, 
         if (h != host)
             in_all_exchanges(m, h, host, out);
     in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
-    iso_status status = m->status;
-    if (status == ISO_OK)
-        status = iso_memory_plan(in, blocks, &landing);
-    if (status == ISO_OK)
-        status = iso_memory_plan(out, blocks, &outgoing);
+    iso_status status = ISO_OK;
+    ISO_TRY(m->status);
+    ISO_TRY(iso_memory_plan(in, blocks, &landing));
+    ISO_TRY(iso_memory_plan(out, blocks, &outgoing));
     *bytes = (double)landing + (double)(r->n_hosts > FEW_HOSTS ? landing : outgoing);
+done:
     return status;
 }
 

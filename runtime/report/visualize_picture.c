@@ -243,15 +243,16 @@ static iso_status describe_cells(maker *m)
     const int64_t *first = m->held.first;
     int *room = iso_new((size_t)picture->mesh->n_slots * sizeof *room);
     picture->cell = iso_new(((size_t)cells + 1) * sizeof *picture->cell);
-    iso_status status = room && picture->cell ? ISO_OK : iso_no_memory(PICTURE, picture->mesh->text);
-    for (int64_t i = 0; i < cells && status == ISO_OK; i++)
-        status = iso_picture_describe(picture, m->held.slot + first[i], first[i + 1] - first[i], room,
-                                      &picture->cell[i]);
-    if (status == ISO_OK) {
-        picture->idle = first[cells + 1] - first[cells];
-        iso_picture_list(m->held.slot + first[cells], picture->idle, picture->idle_slots,
-                         sizeof picture->idle_slots);
-    }
+    iso_status status = ISO_OK;
+    if (!room || !picture->cell)
+        ISO_TRY(iso_no_memory(PICTURE, picture->mesh->text));
+    for (int64_t i = 0; i < cells; i++)
+        ISO_TRY(iso_picture_describe(picture, m->held.slot + first[i], first[i + 1] - first[i], room,
+                                     &picture->cell[i]));
+    picture->idle = first[cells + 1] - first[cells];
+    iso_picture_list(m->held.slot + first[cells], picture->idle, picture->idle_slots,
+                     sizeof picture->idle_slots);
+done:
     iso_free(room);
     return status;
 }
@@ -322,9 +323,11 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
     if (!m.picture)
         return iso_no_memory(PICTURE, layout->mesh->text);
     *m.picture = (iso_picture){.layout = layout, .mesh = layout->mesh, .shape = *shape, .options = *options};
-    status = find_hosts(m.picture);
-    if (status == ISO_OK)
-        status = visualize_picture_make(&m, rows, columns);
+    ISO_TRY(find_hosts(m.picture));
+    ISO_TRY(visualize_picture_make(&m, rows, columns));
+    *out = m.picture;
+    m.picture = NULL;
+done:
     for (int d = 0; d <= ISO_MAX_RANK; d++) {
         iso_free(m.cut[d].numbers);
         iso_free(m.cut[d].place);
@@ -333,10 +336,7 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
     iso_free(m.shown_slice);
     iso_free(m.held.first);
     iso_free(m.held.slot);
-    if (status == ISO_OK)
-        *out = m.picture;
-    else
-        iso_picture_destroy(m.picture);
+    iso_picture_destroy(m.picture);
     return status;
 }
 

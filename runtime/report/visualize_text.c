@@ -324,12 +324,12 @@ iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, 
     iso_visualize_options own = {0};
     iso_text text = {0};
     iso_options_copy(&own, sizeof own, options, size);
-    iso_status status =
-        visualize_text_draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text);
-    if (status == ISO_OK && text.failed)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout");
-    if (status == ISO_OK)
-        fputs(iso_text_get(&text), out);
+    iso_status status = ISO_OK;
+    ISO_TRY(visualize_text_draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text));
+    if (text.failed)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout"));
+    fputs(iso_text_get(&text), out);
+done:
     iso_text_free(&text);
     return status;
 }

@@ -48,8 +48,12 @@ static iso_status query(iso_partitioner *p, const char *path, const iso_shape *s
 {
     iso_layout layout;
     bool given;
-    iso_status status = iso_distribution_output(p->program->distribution, path, shape, &layout, &given);
-    return status == ISO_OK && given ? constraints_add(p, path, &layout, number) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_distribution_output(p->program->distribution, path, shape, &layout, &given));
+    if (given)
+        ISO_TRY(constraints_add(p, path, &layout, number));
+done:
+    return status;
 }
 
 /* Whether an output is found by its own name: it is computed, or the mode puts another tensor in its place.

@@ -134,12 +134,14 @@ static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->decomposed;
     int base = p->graph->n_tensors;
-    iso_status status = decompose_make_room(p, base + pieces->n_tensors, pieces->n_ops);
-    for (int i = first; i < pieces->n_tensors && status == ISO_OK; i++) {
+    iso_status status = ISO_OK;
+    ISO_TRY(decompose_make_room(p, base + pieces->n_tensors, pieces->n_ops));
+    for (int i = first; i < pieces->n_tensors; i++) {
         pieces->tensors[i]->id = base + i;
         p->resolved[base + i] = pieces->tensors[i];
         p->first_value[base + i] = -1;
     }
+done:
     return status;
 }
 
@@ -154,11 +156,9 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
     iso_tensor *in[ISO_MAX_INPUTS], *real[ISO_MAX_INPUTS], *out[ISO_MAX_OUTPUTS];
     stand_in(pieces, op, in);
     op->type->split(op, in, out);
-    iso_status status = iso_graph_error(pieces);
-    if (status == ISO_OK)
-        status = number_tensors(p, first_tensor);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_graph_error(pieces));
+    ISO_TRY(number_tensors(p, first_tensor));
     for (int i = 0; i < op->n_inputs; i++)
         real[i] = p->resolved[op->inputs[i]->id];
     for (int o = 0; o < op->n_outputs; o++)
@@ -166,5 +166,6 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
     tie(p, first, op, real);
     *begin = first + op->n_inputs;
     *end = pieces->n_ops;
-    return ISO_OK;
+done:
+    return status;
 }

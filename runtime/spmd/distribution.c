@@ -141,13 +141,13 @@ static iso_status distribution_take(const iso_distribution *distribution, const 
                                     const iso_shape *shape, iso_layout *layout)
 {
     iso_layout parsed;
-    iso_status status = iso_layout_parse(distribution->mesh, text, &parsed);
-    if (status == ISO_OK)
-        status = check_rank(&parsed, text, shape);
-    if (status != ISO_OK)
-        return iso_error_prefix(status, "'%s': ", path);
+    iso_status status;
+    ISO_TRY(iso_layout_parse(distribution->mesh, text, &parsed));
+    ISO_TRY(check_rank(&parsed, text, shape));
     *layout = parsed;
     return ISO_OK;
+done:
+    return iso_error_prefix(status, "'%s': ", path);
 }
 
 /* What a user's callback says. */
@@ -199,26 +199,27 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
 static iso_status gathered_layout(const iso_distribution *distribution, const iso_variable *variable,
                                   iso_layout *layout)
 {
-    iso_status status = iso_distribution_variable(distribution, variable->gathers, layout);
-    return status == ISO_OK ? iso_zero_gathered(distribution, variable->gathers, layout) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_distribution_variable(distribution, variable->gathers, layout));
+    ISO_TRY(iso_zero_gathered(distribution, variable->gathers, layout));
+done:
+    return status;
 }
 
 iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
                                      iso_layout *layout)
 {
     bool given;
-    iso_layout own;
-    iso_status status =
-        query(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given);
-    if (status == ISO_OK && !given && variable->gathers)
+    iso_status status = ISO_OK;
+    ISO_TRY(
+        query(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given));
+    if (!given && variable->gathers)
         return gathered_layout(distribution, variable, layout);
-    if (status == ISO_OK && !given)
+    if (!given)
         iso_zero_variable(distribution, variable, layout);
-    if (status != ISO_OK || !variable->layout)
-        return status;
-    status = distribution_take(distribution, variable->path, variable->layout, &variable->shape, &own);
-    if (status == ISO_OK)
-        *layout = own;
+    if (variable->layout)
+        ISO_TRY(distribution_take(distribution, variable->path, variable->layout, &variable->shape, layout));
+done:
     return status;
 }
 

@@ -161,13 +161,14 @@ static iso_status fuse_slope(fusion *f, const iso_program_step *norm, int number
 static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
 {
     iso_status status = ISO_OK;
-    for (int i = f->first_read[y]; i < f->first_read[y + 1] && status == ISO_OK; i++) {
+    for (int i = f->first_read[y]; i < f->first_read[y + 1]; i++) {
         int number = f->reader[i];
         const iso_program_step *slope = &f->program->steps[number];
         if (!f->dead[number] && is_relu(slope) && is(slope, &iso_op_unary_gradient) && slope->input[0] == y &&
             one_layout(f, slope->input[1], slope->output[0]))
-            status = fuse_slope(f, norm, number);
+            ISO_TRY(fuse_slope(f, norm, number));
     }
+done:
     return status;
 }
 

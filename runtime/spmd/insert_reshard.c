@@ -149,13 +149,13 @@ iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, 
     }
     iso_status status = ISO_OK;
     if (goes_in_two(p, tensor, &have, layout, &between))
-        status = iso_partition_insert_reshard(p, tensor, &between, &from);
+        ISO_TRY(iso_partition_insert_reshard(p, tensor, &between, &from));
     have = p->program->values[from].layout;
     int stops = find_stops(p, tensor, &have, layout, stop);
-    for (int i = 0; i < stops && status == ISO_OK; i++)
-        status = add_reshard(p, tensor, &stop[i], from, &from);
-    if (status == ISO_OK)
-        *value = from;
+    for (int i = 0; i < stops; i++)
+        ISO_TRY(add_reshard(p, tensor, &stop[i], from, &from));
+    *value = from;
+done:
     return status;
 }
 

@@ -163,13 +163,14 @@ static iso_status parse(const iso_mesh *mesh, const char *text, bool addends, is
 {
     iso_layout layout = {0};
     const char *at;
-    iso_status status = parse_dimensions(mesh, text, &at, &layout);
-    if (status == ISO_OK && addends && *at == ';')
-        status = parse_partial(mesh, text, &at, &layout);
-    if (status == ISO_OK && *at)
-        status = bad_layout(text, at, layout.partial ? "not the end" : "neither ',' nor the end");
-    if (status == ISO_OK)
-        *out = layout;
+    iso_status status = ISO_OK;
+    ISO_TRY(parse_dimensions(mesh, text, &at, &layout));
+    if (addends && *at == ';')
+        ISO_TRY(parse_partial(mesh, text, &at, &layout));
+    if (*at)
+        ISO_TRY(bad_layout(text, at, layout.partial ? "not the end" : "neither ',' nor the end"));
+    *out = layout;
+done:
     return status;
 }
 

@@ -28,33 +28,39 @@ iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **out)
 {
     ISO_NEED_AS("mesh, text, layout", mesh, text, out);
     iso_layout layout;
-    iso_status status = iso_layout_parse_addends(mesh, text, &layout);
-    return status == ISO_OK ? layout_create_keep(mesh, &layout, out) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_layout_parse_addends(mesh, text, &layout));
+    ISO_TRY(layout_create_keep(mesh, &layout, out));
+done:
+    return status;
 }
 
 iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **out)
 {
     ISO_NEED_AS("mesh, layout", mesh, out);
-    iso_status status = check_rank(rank);
+    iso_status status = ISO_OK;
+    ISO_TRY(check_rank(rank));
     iso_layout layout = iso_layout_whole(rank);
-    return status == ISO_OK ? layout_create_keep(mesh, &layout, out) : status;
+    ISO_TRY(layout_create_keep(mesh, &layout, out));
+done:
+    return status;
 }
 
 iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **out)
 {
     ISO_NEED_AS("mesh, axis, layout", mesh, axis, out);
     iso_text text = {0};
-    iso_status status = check_rank(rank);
-    if (status == ISO_OK && rank == 0)
-        status = iso_error(ISO_INVALID, "a layout of %d dimensions, the first to be cut along axis '%s'",
-                           rank, axis);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(check_rank(rank));
+    if (rank == 0)
+        ISO_TRY(iso_error(ISO_INVALID, "a layout of %d dimensions, the first to be cut along axis '%s'", rank,
+                          axis));
     iso_text_add(&text, "%s", axis);
     for (int d = 1; d < rank; d++)
         iso_text_add(&text, ", -");
-    status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout")
-                         : iso_layout_create(mesh, iso_text_get(&text), out);
+    ISO_TRY(text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout")
+                        : iso_layout_create(mesh, iso_text_get(&text), out));
+done:
     iso_text_free(&text);
     return status;
 }

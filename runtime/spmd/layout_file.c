@@ -198,9 +198,10 @@ iso_status iso_layout_map_read(iso_layout_map *map, const char *path)
     ISO_NEED_AGREED(ctx, path);
     char *text = NULL;
     size_t size = 0;
-    iso_status status = share_file(ctx, path, &text, &size);
-    if (status == ISO_OK)
-        status = iso_agree(ctx, iso_layout_map_parse(map, path, text, size));
+    iso_status status = ISO_OK;
+    ISO_TRY(share_file(ctx, path, &text, &size));
+    ISO_TRY(iso_agree(ctx, iso_layout_map_parse(map, path, text, size)));
+done:
     iso_free(text);
     return status;
 }

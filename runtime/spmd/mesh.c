@@ -192,8 +192,12 @@ static iso_status place(iso_mesh *mesh, const placing *how)
     int ranks = how->abstract ? 0 : iso_ranks(mesh->ctx);
     if (!how->list)
         return how->abstract ? ISO_OK : place_in_blocks(mesh); /* the list is zeroed */
-    iso_status status = place_as_listed(mesh, how->list, how->count, ranks);
-    return status == ISO_OK && how->all_host ? check_all_host(mesh, ranks) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(place_as_listed(mesh, how->list, how->count, ranks));
+    if (how->all_host)
+        ISO_TRY(check_all_host(mesh, ranks));
+done:
+    return status;
 }
 
 static iso_status mesh_create(iso_context *ctx, const char *spec, const placing *how, iso_mesh **out)
@@ -231,13 +235,13 @@ static uint64_t mesh_hash(const iso_mesh *mesh)
 /* made: the status of making the mesh. */
 static iso_status agree_on_mesh(iso_context *ctx, iso_status made, iso_mesh *mesh, iso_mesh **out)
 {
-    iso_status status = iso_agree(ctx, made);
-    if (status == ISO_OK)
-        status = iso_agree_same(ctx, "the mesh", mesh_hash(mesh), mesh->text);
-    if (status == ISO_OK)
-        *out = mesh;
-    else
-        iso_mesh_destroy(mesh);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, made));
+    ISO_TRY(iso_agree_same(ctx, "the mesh", mesh_hash(mesh), mesh->text));
+    *out = mesh;
+    mesh = NULL;
+done:
+    iso_mesh_destroy(mesh);
     return status;
 }
 
@@ -329,15 +333,16 @@ iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host,
         return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
     order_by_rank(mesh, ranks, first);
     iso_status status = ISO_OK;
-    for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0 && status == ISO_OK; r++)
+    for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0; r++)
         if (first[r] / slots_per_host != (first[r + 1] - 1) / slots_per_host)
-            status = iso_error(ISO_INVALID,
-                               "with %lld slots on each host rank %d, which has %d, would be on two hosts",
-                               (long long)slots_per_host, r, first[r + 1] - first[r]);
-    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++) {
+            ISO_TRY(iso_error(ISO_INVALID,
+                              "with %lld slots on each host rank %d, which has %d, would be on two hosts",
+                              (long long)slots_per_host, r, first[r + 1] - first[r]));
+    for (int s = 0; s < mesh->n_slots; s++) {
         int number = first[mesh->rank_of_slot[s]]++;
         host_of_slot[s] = slots_per_host > 0 ? (int)(number / slots_per_host) : 0;
     }
+done:
     iso_free(first);
     return status;
 }

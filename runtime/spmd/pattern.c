@@ -89,20 +89,21 @@ static bool from_zero(const char *at)
 static iso_status translate(const char *text, iso_text *out)
 {
     iso_status status = ISO_OK;
-    for (const char *at = text; *at && status == ISO_OK;) {
+    for (const char *at = text; *at;) {
         if (*at == '\\') {
-            status = translate_escape(text, &at, out);
+            ISO_TRY(translate_escape(text, &at, out));
         } else if (*at == '[') {
-            status = translate_class(text, &at, out);
+            ISO_TRY(translate_class(text, &at, out));
         } else {
             if (*at == '(')
-                status = check_group(text, at);
+                ISO_TRY(check_group(text, at));
             iso_text_add(out, from_zero(at) ? "%c0" : "%c", *at);
             at++;
         }
     }
-    if (status == ISO_OK && out->failed)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text);
+    if (out->failed)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text));
+done:
     return status;
 }
 

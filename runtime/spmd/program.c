@@ -46,14 +46,13 @@ static iso_status program_keep(iso_program *program, const bool *changed, int *v
     if (!variable || !changed[variable->id])
         return ISO_OK;
     iso_program_value from = program->values[*value];
-    iso_status status = iso_program_add_step(program, NULL, &step);
-    if (status == ISO_OK)
-        status = iso_program_add_value(program, from.tensor, &from.layout, program->n_steps - 1, &kept);
-    if (status != ISO_OK)
-        return status;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_program_add_step(program, NULL, &step));
+    ISO_TRY(iso_program_add_value(program, from.tensor, &from.layout, program->n_steps - 1, &kept));
     step->input[0] = *value;
     step->output[0] = *value = kept;
-    return ISO_OK;
+done:
+    return status;
 }
 
 iso_status iso_program_keep_old_values(iso_program *program)
@@ -65,11 +64,12 @@ iso_status iso_program_keep_old_values(iso_program *program)
                          program->graph->n_variables);
     for (int i = 0; i < program->n_changes; i++)
         changed[program->changes[i].variable->id] = true;
-    for (int i = 0; i < program->n_outputs && status == ISO_OK; i++)
-        status = program_keep(program, changed, &program->output_value[i]);
-    for (int i = 0; i < program->n_changes && status == ISO_OK; i++)
+    for (int i = 0; i < program->n_outputs; i++)
+        ISO_TRY(program_keep(program, changed, &program->output_value[i]));
+    for (int i = 0; i < program->n_changes; i++)
         if (!program->changes[i].apply)
-            status = program_keep(program, changed, &program->changes[i].value);
+            ISO_TRY(program_keep(program, changed, &program->changes[i].value));
+done:
     iso_free(changed);
     return status;
 }

@@ -135,12 +135,13 @@ static iso_status visit_cut(visitor *v, iso_box *box, int d)
         return visit_region(v, box);
     iso_status status = ISO_OK;
     int64_t end = v->hull.offset[d] + v->hull.extent[d];
-    for (int64_t at = v->hull.offset[d], next; at < end && status == ISO_OK; at = next) {
+    for (int64_t at = v->hull.offset[d], next; at < end; at = next) {
         next = next_cut(v, d, at);
         box->offset[d] = at;
         box->extent[d] = next - at;
-        status = visit_cut(v, box, d + 1);
+        ISO_TRY(visit_cut(v, box, d + 1));
     }
+done:
     return status;
 }
 
@@ -159,8 +160,9 @@ static iso_status search(visitor *v, int slot, int axis)
     if (v->role[axis] != SEARCH)
         return search(v, slot, axis + 1);
     iso_status status = ISO_OK;
-    for (int c = 0; c < v->mesh->size[axis] && status == ISO_OK; c++)
-        status = search(v, iso_mesh_with_coordinate(v->mesh, slot, axis, c), axis + 1);
+    for (int c = 0; c < v->mesh->size[axis]; c++)
+        ISO_TRY(search(v, iso_mesh_with_coordinate(v->mesh, slot, axis, c), axis + 1));
+done:
     return status;
 }
 

@@ -17,8 +17,9 @@ static iso_status matches_any(const iso_map_entry *entry, const char *const *pat
 {
     iso_status status = ISO_OK;
     *found = false;
-    for (int i = 0; i < count && status == ISO_OK && !*found; i++)
-        status = iso_map_entry_match(entry, paths[i], found);
+    for (int i = 0; i < count && !*found; i++)
+        ISO_TRY(iso_map_entry_match(entry, paths[i], found));
+done:
     return status;
 }
 
@@ -129,13 +130,16 @@ static iso_status unmatched_keys_add(path_list *list, const char *path)
 static iso_status add_joined(path_list *list, const char *prefix, const char *path, const char *suffix)
 {
     iso_text text = {0};
+    iso_status status = ISO_OK;
     iso_text_add(&text, "%s%s/%s", prefix, path, suffix);
-    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a path") : ISO_OK;
-    const char *kept = status == ISO_OK ? iso_graph_keep_text(list->graph, iso_text_get(&text)) : "";
+    if (text.failed)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a path"));
+    const char *kept = iso_graph_keep_text(list->graph, iso_text_get(&text));
+    ISO_TRY(iso_graph_error(list->graph));
+    ISO_TRY(unmatched_keys_add(list, kept));
+done:
     iso_text_free(&text);
-    if (status == ISO_OK)
-        status = iso_graph_error(list->graph);
-    return status == ISO_OK ? unmatched_keys_add(list, kept) : status;
+    return status;
 }
 
 static iso_status add_tensor(path_list *list, const iso_tensor *tensor)
@@ -144,11 +148,12 @@ static iso_status add_tensor(path_list *list, const iso_tensor *tensor)
     if (tensor->producer->type == &iso_op_variable)
         return ISO_OK;
     if (tensor->producer->type == &iso_op_input)
-        status = add_joined(list, "", tensor->name, "output");
+        ISO_TRY(add_joined(list, "", tensor->name, "output"));
     else if (tensor->name && strchr(tensor->name, '/'))
-        status = unmatched_keys_add(list, tensor->name);
-    for (const iso_tensor_path *path = tensor->paths; path && status == ISO_OK; path = path->next)
-        status = unmatched_keys_add(list, path->text);
+        ISO_TRY(unmatched_keys_add(list, tensor->name));
+    for (const iso_tensor_path *path = tensor->paths; path; path = path->next)
+        ISO_TRY(unmatched_keys_add(list, path->text));
+done:
     return status;
 }
 
@@ -161,10 +166,11 @@ static iso_status unmatched_keys_add_slots(path_list *list, const iso_program_ch
         return ISO_OK;
     const iso_optimizer *optimizer = &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
     int count = iso_optimizer_slots(optimizer, name, initial);
-    for (int i = 0; i < count && status == ISO_OK; i++)
-        status = add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, name[i]);
-    return status == ISO_OK ? add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, "gradient")
-                            : status;
+    for (int i = 0; i < count; i++)
+        ISO_TRY(add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, name[i]));
+    ISO_TRY(add_joined(list, ISO_OPTIMIZER_PREFIX, change->variable->path, "gradient"));
+done:
+    return status;
 }
 
 iso_status iso_program_report_unmatched_keys(const iso_program *program, bool chief)

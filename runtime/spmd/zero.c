@@ -116,11 +116,13 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
     int slots = iso_optimizer_slots(optimizer, name, initial);
-    iso_status status = lay_out_slot(distribution, variable, "gradient", layout);
-    for (int i = 0; i < slots && status == ISO_OK; i++)
-        status = lay_out_slot(distribution, variable, name[i], layout);
-    if (status == ISO_OK && (distribution->zero >= 2 || needs_sums(optimizer)))
+    iso_status status = ISO_OK;
+    ISO_TRY(lay_out_slot(distribution, variable, "gradient", layout));
+    for (int i = 0; i < slots; i++)
+        ISO_TRY(lay_out_slot(distribution, variable, name[i], layout));
+    if (distribution->zero >= 2 || needs_sums(optimizer))
         zero_cut(distribution, &variable->shape, layout);
+done:
     return status;
 }
 
