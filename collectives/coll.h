@@ -22,6 +22,10 @@ typedef struct iso_exchange iso_exchange;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
+/* The order in which sources are combined is one binary tree over their positions. Of `count` sources (at
+ * least 2), so many are in the left subtree: the largest power of two below count. */
+int iso_tree_left(int count);
+
 /* Where each slot lives. */
 typedef struct iso_topology {
     int n_slots, n_ranks, rank; /* this process's rank */
@@ -145,6 +149,8 @@ iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
  * there pulls a region with so many sources, whose hosts are given in order: partial sums, each as large as
  * the region. */
 int iso_exchange_travelling(const int *host_of_source, int count, int from, int here);
+/* What one of so many bytes takes in the buffers for messages: whole cache lines. */
+size_t iso_exchange_operand_bytes(size_t bytes);
 /* What one run of the exchange pulls for a slot, from the plan. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
 /* Bytes of this rank's buffers for messages that are the exchange's own. */

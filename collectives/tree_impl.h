@@ -5,10 +5,6 @@
 
 #include <stdbool.h>
 
-/* Sources of the left child of a node with `count` sources, at least 2: the largest power of two below count.
- */
-int iso_tree_left(int count);
-
 /* A complete node of the tree whose value is one operand: sources [begin, begin + count). */
 typedef struct iso_tree_node {
     int begin, count;

@@ -5,6 +5,7 @@
 
 #include "collectives/control/control.h"
 #include "models/models.h"
+#include "runtime/base/text.h"
 
 /* ---- options ---- */
 
@@ -34,7 +35,7 @@ static const struct {
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},
     {"zero", false, "3 shards the weights over the batch, and gathers them where they are used"},
-    {"seed", false, "of random data; default 1337"},
+    {"seed", false, "of random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
     {"verbose", false, "0: the result alone; 1 (the default): a head, and progress; 2: no bar"},
     {"threads", false, NULL},
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "runtime/session/session.h"
 
 static const double many =
     0x1p40; /* rows, epochs and steps: far beyond what is possible, far from overflow */
@@ -285,7 +286,7 @@ iso_train_options iso_train_options_default(void)
                                .epochs = 1,
                                .learning_rate = -1,
                                .weight_decay = -1,
-                               .seed = 1337,
+                               .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
                                .zero = 1,
                                .precision = "float32",

@@ -4,13 +4,14 @@
 
 #include <string.h>
 
+#include "collectives/coll.h"
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
-enum { PART_ALIGN = 64, SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
+enum { SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
 
 static const char MESSAGES[] = "the messages of an exchange";
 
@@ -26,6 +27,11 @@ static bool is_wanted(const void *key, int number)
 {
     const wanted *w = key;
     return w->box->fragments[number].key.word[1] == w->key->word[1];
+}
+
+size_t iso_exchange_operand_bytes(size_t bytes)
+{
+    return iso_round_to_lines(bytes);
 }
 
 static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
@@ -56,7 +62,7 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key
     ISO_TRY(
         iso_list_add(box->fragments, box->n_fragments, ((iso_fragment){message, in->bytes, key}), MESSAGES));
     ISO_TRY(iso_table_add(&box->index, key.word[0], *number, MESSAGES));
-    in->bytes += (bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+    in->bytes += iso_exchange_operand_bytes(bytes);
 done:
     return status;
 }

@@ -11,7 +11,17 @@
 extern "C" {
 #endif
 
-enum { ISO_ALIGN = 64 };
+enum { ISO_ALIGN = 64 }; /* a cache line */
+
+/* Bytes rounded up to whole cache lines; and with one more line, so that kernels may read past the end. */
+static inline size_t iso_round_to_lines(size_t bytes)
+{
+    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+static inline size_t iso_padded(size_t bytes)
+{
+    return iso_round_to_lines(bytes) + ISO_ALIGN;
+}
 
 /* Zeroed memory aligned to ISO_ALIGN, with at least ISO_ALIGN readable bytes after its end (kernels may load
  * whole vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */

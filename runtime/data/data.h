@@ -13,7 +13,7 @@
  * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the
  * same calls. An error of a stage is returned and stays in the data set: later calls return it again. Except
  * for the `read` of a batch, which threads may call at once, one thread at a time may use a data set. ctx may
- * be NULL: a program of one rank, seed 1337.
+ * be NULL: a program of one rank, seed ISO_DEFAULT_SEED.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_DATA_DATA_H
 #define ISO_DATA_DATA_H

@@ -65,8 +65,7 @@ typedef struct block {
     int64_t offset[2], extent[2], elements;
 } block;
 
-/* The products of slots [first, first + count) of the group, added in the tree of collectives/tree.c: cut at
- * the largest power of two. The sum is written to block `at` of the room; the blocks after it are free. */
+/* The products of slots [first, first + count) of the group, added in the order of iso_tree_left(). The sum is written to block `at` of the room; the blocks after it are free. */
 static void add_products(const updater *u, const iso_slot_product *product, int first, int count,
                          const block *b, int at)
 {
@@ -75,9 +74,7 @@ static void add_products(const updater *u, const iso_slot_product *product, int 
         product->kernel[first]->run_part(&product->call[first], b->offset, b->extent, false, sum);
         return;
     }
-    int left = 1;
-    while (left * 2 < count)
-        left *= 2;
+    int left = iso_tree_left(count);
     add_products(u, product, first, left, b, at);
     if (count - left == 1) {
         product->kernel[first + left]->run_part(&product->call[first + left], b->offset, b->extent, true,

@@ -251,11 +251,6 @@ bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *va
     return runtime->variable[variable->id].first_of_all[slot];
 }
 
-static size_t runtime_round_up(size_t bytes)
-{
-    return (bytes + 2 * ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
-}
-
 /* Keys by which slots with the same box are found; by_host: only those of the same host. */
 static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_host,
                       iso_hash_key *key)
@@ -282,7 +277,7 @@ static void place_copies(iso_runtime *runtime, const iso_variable *variable, con
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
         size_t *used = &runtime->host_bytes[host_of_slot(runtime, s)];
         stored->offset[s] = *used;
-        *used += runtime_round_up((size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype));
+        *used += iso_plan_copy_bytes(variable, iso_box_count(&box));
     }
 }
 

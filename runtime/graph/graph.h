@@ -32,8 +32,8 @@ ISO_API iso_context *iso_graph_context(const iso_graph *graph);
  * as its own oracle. */
 ISO_API void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 ISO_API iso_dtype iso_graph_precision(const iso_graph *graph);
-/* The seed from which initial weights and dropout come; the context's (1337 without one) unless set before
- * the first layer. */
+/* The seed from which initial weights and dropout come; the context's (ISO_DEFAULT_SEED without one) unless
+ * set before the first layer. */
 ISO_API void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
 ISO_API uint64_t iso_graph_seed(const iso_graph *graph);
 

@@ -271,7 +271,7 @@ static void place_fixed(assigner *s)
                 .variable = ((const iso_variable_attrs *)value->tensor->producer->attrs)->variable};
         } else if (is_constant(value)) {
             plan->location[v] = (iso_location){.kind = ISO_LOCATION_CONSTANT, .offset = plan->constant_bytes};
-            plan->constant_bytes += (bytes_of(s, v) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+            plan->constant_bytes += iso_padded(bytes_of(s, v));
         }
     }
     for (int b = 0; b < plan->buckets->count; b++)

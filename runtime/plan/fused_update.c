@@ -53,22 +53,15 @@ static bool reads_less(const iso_plan *plan, int number, int group)
     return group == 1 || k * (m / group + n) < m * n / group;
 }
 
-/* Blocks needed at once while the products of so many slots are added in the tree of collectives/tree.c. A
+/* Blocks needed at once while the products of so many slots are added in the order of iso_tree_left(). A
  * subtree of one slot needs none: its product is added onto an existing block. */
 static int blocks_alive(int slots)
 {
-    int left = 1;
     if (slots <= 2)
         return 1;
-    while (left * 2 < slots)
-        left *= 2;
+    int left = iso_tree_left(slots);
     int first = blocks_alive(left), rest = slots - left == 1 ? 1 : 1 + blocks_alive(slots - left);
     return first > rest ? first : rest;
-}
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
 iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso_fused_update *fused,
@@ -85,8 +78,8 @@ iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso
     int64_t rows = kernel->part_rows(&call);
     rows = rows < out[0].dim[0] ? rows : out[0].dim[0];
     iso_fused_update_room room = {.rows = rows > 0 ? rows : 1};
-    room.block = aligned((size_t)(room.rows * out[0].dim[1]) * iso_dtype_size(bucket->dtype));
-    room.call = aligned(kernel->scratch ? kernel->scratch(&call) : 0);
+    room.block = iso_round_to_lines((size_t)(room.rows * out[0].dim[1]) * iso_dtype_size(bucket->dtype));
+    room.call = iso_round_to_lines(kernel->scratch ? kernel->scratch(&call) : 0);
     room.bytes = (size_t)blocks_alive(bucket->group) * room.block + (size_t)bucket->group * room.call;
     return room;
 }

@@ -10,7 +10,7 @@ enum { FEW = 512 }; /* blocks that may be placed the largest first, in quadratic
 /* A block with the rest of its last line, and a line behind it. */
 static size_t span(const iso_block *block)
 {
-    return (block->bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN + ISO_ALIGN;
+    return iso_padded(block->bytes);
 }
 
 static size_t reach(const iso_block *block)

@@ -67,6 +67,11 @@ double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int sl
     return step->op->type->flops ? step->op->type->flops(step->op, in, out) : (double)iso_box_count(&out[0]);
 }
 
+size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
+{
+    return iso_padded((size_t)elements * iso_dtype_size(variable->dtype));
+}
+
 /* From the layouts alone: the work of the whole op, times the slots that repeat it. */
 static double planned_flops(const iso_plan *plan)
 {

@@ -142,6 +142,8 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
  * ISO_MAX_OUTPUTS. */
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out,
                    iso_kernel_call *call);
+/* Bytes of one copy of so many elements of a variable: it has cache lines of its own. */
+size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
 

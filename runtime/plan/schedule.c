@@ -11,8 +11,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
-
-enum { SMALL = 4096 }; /* elements up to which an all-reduce is one exchange */
+#include "runtime/spmd/collective.h"
 
 bool iso_plan_is_alias(const iso_op *op)
 {
@@ -274,7 +273,7 @@ static bool goes_in_halves(const scheduler *s, int number, int group, const iso_
 {
     int value = s->program->steps[number].input[0];
     const iso_layout *layout = &s->program->values[value].layout;
-    bool large = group > 2 && iso_layout_largest(s->program->mesh, layout, shape) >= SMALL;
+    bool large = group > 2 && iso_layout_largest(s->program->mesh, layout, shape) >= ISO_SMALL_SUM;
     return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
 }
 

@@ -5,30 +5,27 @@
 #include "runtime/base/memory.h"
 #include "runtime/report/plan_report_impl.h"
 
-enum { SMALL_THINGS = 16384 }; /* of a process: its model, threads, flags */
-enum { PULL = 1152 };          /* bytes by which an exchange describes what a slot takes, of a few sources */
-enum { MANY = 256 }; /* copies of one variable on a host: of more, what is lost to alignment is estimated */
-
-static int64_t round_to(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
+/* Estimates of what is not known before a run. */
+enum {
+    SMALL_THINGS = 16384, /* bytes of a process: its model, threads, flags */
+    PULL = 1152,          /* bytes by which an exchange describes what a slot takes, of a few sources */
+    LAYOUTS = 8,          /* that are kept of a variable, by the program, the plan and the executor */
+    TEXTS = 6,            /* small blocks of a variable: its names and paths */
+    BUCKETS = 2,          /* with room for a variable in their lists */
+    PROGRAMS = 2,         /* of a model that is trained: training and evaluation */
+    MANY = 256 /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+};
 
 /* ---- weights ---- */
-
-/* As the executor places a copy: on cache lines of its own, with room to read past its end. */
-static int64_t copy_bytes(const iso_variable *variable, const iso_layout *layout, const iso_mesh *mesh)
-{
-    int64_t bytes =
-        iso_layout_largest(mesh, layout, &variable->shape) * (int64_t)iso_dtype_size(variable->dtype);
-    return round_to(bytes + ISO_ALIGN, ISO_ALIGN);
-}
 
 static int64_t weights_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < r->program->n_variables; i++)
-        bytes += copy_bytes(r->program->graph->variables[i], &r->program->variable_layout[i], r->mesh);
+    for (int i = 0; i < r->program->n_variables; i++) {
+        const iso_variable *variable = r->program->graph->variables[i];
+        int64_t largest = iso_layout_largest(r->mesh, &r->program->variable_layout[i], &variable->shape);
+        bytes += (int64_t)iso_plan_copy_bytes(variable, largest);
+    }
     return bytes;
 }
 
@@ -49,8 +46,7 @@ static int64_t weights_of_host(const iso_reporter *r, int host)
         }
         for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
             iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[k]);
-            bytes += round_to(iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype) + ISO_ALIGN,
-                              ISO_ALIGN);
+            bytes += (int64_t)iso_plan_copy_bytes(variable, iso_box_count(&box));
         }
     }
     return bytes;
@@ -129,8 +125,8 @@ static int64_t tables_of_process(const iso_plan *plan)
         (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
         iso_memory_room(plan->instructions);
     size_t variables = (size_t)graph->n_variables *
-                       (8 * sizeof(iso_layout) + 6 * block(ISO_ALIGN) + 2 * sizeof(iso_bucket_member));
-    return (int64_t)(ops + 2 * steps + places + variables + SMALL_THINGS);
+                       (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) + BUCKETS * sizeof(iso_bucket_member));
+    return (int64_t)(ops + PROGRAMS * steps + places + variables + SMALL_THINGS);
 }
 
 /* ---- sums ---- */
@@ -174,8 +170,6 @@ static int fullest_host(const iso_reporter *r)
     return best;
 }
 
-enum { FEW_HOSTS = 8 }; /* all of which are looked at */
-
 static int slots_of(const iso_reporter *r, int host)
 {
     return r->host_begin[host + 1] - r->host_begin[host];
@@ -196,7 +190,7 @@ static bool has_halos(const iso_reporter *r)
  * middle. */
 static int host_to_look_at(const iso_reporter *r, int i)
 {
-    if (r->n_hosts <= FEW_HOSTS)
+    if (r->n_hosts <= ISO_REPORT_FEW_HOSTS)
         return i < r->n_hosts ? i : -1;
     return i == 0 ? 1 : i == 1 ? r->n_hosts / 2 : -1;
 }

@@ -9,10 +9,9 @@
 #include "runtime/plan/memory_plan.h"
 #include "runtime/report/plan_report_impl.h"
 
-enum { FEW_HOSTS = 8 }; /* among which what one sends is looked at too */
 /* Slots of the host that are looked at, on meshes of up to MANY slots and of more; the others are taken to be
  * like the last of these. */
-enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, PART_ALIGN = 64 };
+enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3 };
 
 typedef struct messages {
     const iso_reporter *r;
@@ -47,7 +46,7 @@ static void pull(messages *m, const iso_box *region, int count)
     key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
     size_t bytes = (size_t)elements * m->element;
     if (is_fresh(m, key))
-        m->bytes += (double)((bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN) * travelling;
+        m->bytes += (double)iso_exchange_operand_bytes(bytes) * travelling;
 }
 
 static iso_status pull_region(void *arg, const iso_region *region)
@@ -155,7 +154,7 @@ static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, 
     set_times(r->plan, in);
     set_times(r->plan, out);
     in_all_exchanges(m, host, -1, in);
-    for (int h = 0; m->status == ISO_OK && r->n_hosts <= FEW_HOSTS && h < r->n_hosts; h++)
+    for (int h = 0; m->status == ISO_OK && r->n_hosts <= ISO_REPORT_FEW_HOSTS && h < r->n_hosts; h++)
         if (h != host)
             in_all_exchanges(m, h, host, out);
     in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
@@ -163,7 +162,7 @@ static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, 
     ISO_TRY(m->status);
     ISO_TRY(iso_memory_plan(in, blocks, &landing));
     ISO_TRY(iso_memory_plan(out, blocks, &outgoing));
-    *bytes = (double)landing + (double)(r->n_hosts > FEW_HOSTS ? landing : outgoing);
+    *bytes = (double)landing + (double)(r->n_hosts > ISO_REPORT_FEW_HOSTS ? landing : outgoing);
 done:
     return status;
 }

@@ -33,6 +33,8 @@ typedef struct iso_reporter {
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
 } iso_reporter;
 
+enum { ISO_REPORT_FEW_HOSTS = 8 }; /* each of which is looked at */
+
 /* plan_report.c */
 iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op);
 /* "data, model" of the axes whose bits are set. */

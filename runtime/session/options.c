@@ -6,6 +6,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 #include "runtime/session/options.h"
 #include "runtime/session/session_impl.h"
 
@@ -18,7 +19,8 @@ static const iso_session_option options[] = {
      "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
      "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are",
      "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
-    {"seed", true, true, 0, UINT64_MAX, "N", "of initial weights, shuffling and dropout; default 1337",
+    {"seed", true, true, 0, UINT64_MAX, "N",
+     "of initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615"},
     {"threads", false, true, 1, 4096, "N", "of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096"},

@@ -12,8 +12,6 @@
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
 
-enum { DEFAULT_SEED = 1337 };
-
 /* A context of one rank without MPI, its options taken. */
 static iso_status session_create(int *argc, char ***argv, iso_context **out)
 {
@@ -23,7 +21,7 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     ctx->shutdown = MPI_COMM_NULL;
-    ctx->seed = DEFAULT_SEED;
+    ctx->seed = ISO_DEFAULT_SEED;
     ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
     return iso_options_take(ctx, argc, argv);
@@ -186,7 +184,7 @@ void iso_set_seed(iso_context *ctx, uint64_t seed)
 
 uint64_t iso_seed(const iso_context *ctx)
 {
-    return ctx ? ctx->seed : DEFAULT_SEED;
+    return ctx ? ctx->seed : ISO_DEFAULT_SEED;
 }
 
 iso_role_kind iso_role(const iso_context *ctx)

@@ -43,7 +43,8 @@ ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
 /* Cores this rank may use, shared with the other ranks of its host: at least 1. --threads or ISOGRID_THREADS
  * overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
-ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, else 1337 */
+#define ISO_DEFAULT_SEED 1337
+ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, else ISO_DEFAULT_SEED */
 /* For what is made from now on; the same on every rank. ctx must not be NULL. */
 ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option taken by iso_init, else `fallback`. Lent. */

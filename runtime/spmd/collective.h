@@ -39,7 +39,11 @@ const char *iso_collective_name(iso_collective_kind kind);
 /* "all-gather(data)", "reduce-scatter(model) + all-gather(data)", "local" into text; returns text. */
 char *iso_collective_text(const iso_mesh *mesh, const iso_collective *collective, char *text, size_t size);
 
-enum { ISO_MAX_RESHARD_PATH = 3 };
+enum {
+    ISO_MAX_RESHARD_PATH = 3,
+    ISO_SMALL_SUM =
+        4096, /* elements below which a sum is one exchange: the number of exchanges counts more */
+};
 
 /* The exchanges, one after another, by which `to` is made of `from` with the fewest elements taken in all,
  * and of equals the one with the fewest exchanges: stop[0 .. count - 1] receive their layouts, the last of

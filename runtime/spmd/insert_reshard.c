@@ -108,11 +108,10 @@ static double direct_total(const iso_partitioner *p, const iso_layout *from, con
 static int find_stops(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
                       const iso_layout *to, iso_layout stop[ISO_MAX_RESHARD_PATH])
 {
-    enum { FEW = 4096 };
     iso_shape shape = iso_partition_shape(p, tensor);
     const iso_layout *at = from;
     double total = 0;
-    if (from->partial & ~to->partial && iso_layout_largest(p->mesh, from, &shape) >= FEW) {
+    if (from->partial & ~to->partial && iso_layout_largest(p->mesh, from, &shape) >= ISO_SMALL_SUM) {
         int stops = iso_reshard_path(p->mesh, from, to, &shape, stop);
         for (int i = 0; i < stops; at = &stop[i++])
             total += iso_collective_of(p->mesh, at, &stop[i], &shape, false).total;
