@@ -145,9 +145,8 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     iso_free(updates);
 }
 
-static void runtime_destroy(void *memory)
+static void runtime_destroy(iso_runtime *runtime)
 {
-    iso_runtime *runtime = memory;
     if (!runtime)
         return;
     iso_thread_pool_destroy(runtime->pool);

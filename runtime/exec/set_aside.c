@@ -14,7 +14,7 @@
 struct iso_set_aside {
     iso_graph *graph;
     iso_runtime *runtime; /* NULL: the graph had no functions */
-    void *distribution;
+    iso_distribution *distribution;
     iso_status (*restore)(void *user);
     void *restore_user;
     int first_op, first_variable;

@@ -5,9 +5,8 @@
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 
-static void value_site_destroy(void *memory)
+static void value_site_destroy(iso_value_site *site)
 {
-    iso_value_site *site = memory;
     if (!site)
         return;
     iso_fabric_destroy(site->fabric);
@@ -66,8 +65,8 @@ done:
 iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **out)
 {
     iso_status status = ISO_OK;
-    if (mesh->runtime) {
-        *out = mesh->runtime;
+    if (mesh->site) {
+        *out = mesh->site;
         return ISO_OK;
     }
     iso_value_site *site = iso_new(sizeof *site);
@@ -76,8 +75,8 @@ iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **out)
     site->mesh = mesh;
     ISO_TRY(iso_agree(mesh->ctx, value_site_list_slots(site)));
     ISO_TRY(value_site_make_fabric(site));
-    mesh->runtime = *out = site;
-    mesh->destroy_runtime = value_site_destroy;
+    mesh->site = *out = site;
+    mesh->destroy_site = value_site_destroy;
     return ISO_OK;
 done:
     value_site_destroy(site);

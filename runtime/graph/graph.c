@@ -70,8 +70,8 @@ void iso_graph_release(iso_graph *graph)
         return;
     if (graph->destroy_runtime)
         graph->destroy_runtime(graph->runtime);
-    if (graph->let_go)
-        graph->let_go(graph->distribution);
+    if (graph->destroy_distribution)
+        graph->destroy_distribution(graph->distribution);
     while (graph->sharing)
         iso_share_end(graph);
     for (int i = 0; i < graph->kept; i++)

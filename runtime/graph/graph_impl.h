@@ -67,6 +67,9 @@ typedef struct iso_sharing {
     struct iso_sharing *outer;
 } iso_sharing;
 
+struct iso_distribution;
+struct iso_runtime;
+
 struct iso_graph {
     iso_context *ctx;
     bool owned;        /* by a model: iso_graph_destroy does nothing */
@@ -104,11 +107,12 @@ struct iso_graph {
     iso_tensor bad; /* what calls on a broken graph return */
     iso_variable bad_variable;
     iso_update bad_update;
-    /* What executes the graph's functions: made with the first, freed with the graph. */
-    void *distribution; /* iso_distribution, held; NULL: every slot there is, data parallel */
-    void (*let_go)(void *distribution);
-    void *runtime;
-    void (*destroy_runtime)(void *runtime);
+    /* Extension slots: an object of a folder above, which alone knows its type, and the function that destroys
+     * it with the graph. */
+    struct iso_distribution *distribution; /* runtime/spmd, held; NULL: every slot there is, data parallel */
+    void (*destroy_distribution)(struct iso_distribution *distribution);
+    struct iso_runtime *runtime; /* runtime/exec, made with the first function: executes the functions */
+    void (*destroy_runtime)(struct iso_runtime *runtime);
     /* Called behind the making of each function until it has succeeded once: gives variables their first
      * values, in the place of their initializers'. Collective. NULL: none. */
     iso_status (*restore)(void *user);

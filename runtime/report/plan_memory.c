@@ -124,8 +124,8 @@ static int64_t tables_of_process(const iso_plan *plan)
     size_t places =
         (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
         iso_memory_room(plan->instructions);
-    size_t variables = (size_t)graph->n_variables *
-                       (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) + BUCKETS * sizeof(iso_bucket_member));
+    size_t variables = (size_t)graph->n_variables * (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) +
+                                                     BUCKETS * sizeof(iso_bucket_member));
     return (int64_t)(ops + PROGRAMS * steps + places + variables + SMALL_THINGS);
 }
 

@@ -105,11 +105,6 @@ iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context 
     return iso_mesh_create(ctx, NULL, &distribution->mesh);
 }
 
-static void let_go(void *distribution)
-{
-    iso_distribution_destroy(distribution);
-}
-
 void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
 {
     if (ISO_ANY_NULL(graph))
@@ -122,7 +117,7 @@ void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution)
         return;
     iso_distribution_destroy(graph->distribution);
     graph->distribution = iso_distribution_hold(distribution);
-    graph->let_go = let_go;
+    graph->destroy_distribution = iso_distribution_destroy;
 }
 
 /* ---- queries ---- */

@@ -307,8 +307,8 @@ void iso_mesh_destroy(iso_mesh *mesh)
 {
     if (!mesh || --mesh->holders > 0)
         return;
-    if (mesh->destroy_runtime)
-        mesh->destroy_runtime(mesh->runtime);
+    if (mesh->destroy_site)
+        mesh->destroy_site(mesh->site);
     iso_free(mesh->rank_of_slot);
     iso_free(mesh);
 }

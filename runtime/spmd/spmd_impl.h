@@ -5,6 +5,8 @@
 #include "runtime/graph/optimizer.h"
 #include "runtime/spmd/layout.h"
 
+struct iso_value_site;
+
 struct iso_mesh {
     int holders; /* the program, layouts, maps, distributions and values: the last one frees the mesh */
     iso_context *ctx;
@@ -16,8 +18,8 @@ struct iso_mesh {
     bool listed;       /* the caller listed the rank of each slot */
     bool abstract;     /* nothing runs on it, and the ranks need not exist */
     char text[256];
-    void *runtime; /* what values of this mesh share, made by runtime/exec */
-    void (*destroy_runtime)(void *);
+    struct iso_value_site *site; /* an extension slot of runtime/exec, as in graphs: what values share */
+    void (*destroy_site)(struct iso_value_site *site);
 };
 
 struct iso_distribution {
