@@ -142,7 +142,7 @@ install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
 	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs docs/*.md
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid README.md LICENSE
 # Removes what install puts there, with the folders that are Isogrid's alone.

@@ -28,16 +28,14 @@ typedef struct iso_keras_load_options {
 ISO_API iso_status iso_keras_load_with(iso_context *ctx, const char *path,
                                        const iso_keras_load_options *options, size_t size);
 #define iso_keras_load(ctx, path, ...)                                                                       \
-    iso_keras_load_with(ctx, path, &(iso_keras_load_options){.model = __VA_ARGS__},                          \
-                        sizeof(iso_keras_load_options))
+    iso_keras_load_with(ctx, path, ISO_OPTIONS_AFTER(iso_keras_load_options, model, __VA_ARGS__))
 
 /* Gives a compiled model the weights of a .keras file, and the optimizer's state where the file has one of
  * such an optimizer, on any mesh; as iso_model_load_weights does from other files. Collective. */
 ISO_API iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                                size_t size);
 #define iso_keras_load_weights(model, ...)                                                                   \
-    iso_keras_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
-                                sizeof(iso_load_weights_options))
+    iso_keras_load_weights_with(model, ISO_OPTIONS_AFTER(iso_load_weights_options, path, __VA_ARGS__))
 
 /* The weights of a .keras file as a file of their own, in TMPDIR. file -1: there is none. */
 typedef struct iso_keras_unpacked {

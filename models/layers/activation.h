@@ -55,8 +55,7 @@ typedef struct iso_activation_options {
     const char *name;
 } iso_activation_options;
 ISO_API iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
-#define iso_activation(...)                                                                                  \
-    iso_activation_with(&(iso_activation_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_activation_options))
+#define iso_activation(...) iso_activation_with(ISO_OPTIONS(iso_activation_options, __VA_ARGS__))
 
 /* max(x, 0) - alpha * max(-x, 0). alpha, trained: x's shape without the batch, 1 along the shared axes. */
 typedef struct iso_prelu_options {
@@ -70,8 +69,7 @@ typedef struct iso_prelu_options {
     const char *name;
 } iso_prelu_options;
 ISO_API iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
-#define iso_prelu(...)                                                                                       \
-    iso_prelu_with(&(iso_prelu_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_prelu_options))
+#define iso_prelu(...) iso_prelu_with(ISO_OPTIONS(iso_prelu_options, __VA_ARGS__))
 
 /* x after an activation (what layers do with their `.activation`). */
 ISO_API iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);

@@ -43,8 +43,7 @@ typedef struct iso_multi_head_attention_options {
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
 #define iso_multi_head_attention(...)                                                                        \
-    iso_multi_head_attention_with(&(iso_multi_head_attention_options){.begin_ = 0, __VA_ARGS__},             \
-                                  sizeof(iso_multi_head_attention_options))
+    iso_multi_head_attention_with(ISO_OPTIONS(iso_multi_head_attention_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

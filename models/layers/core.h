@@ -18,8 +18,7 @@ typedef struct iso_rescaling_options {
     const char *name;
 } iso_rescaling_options;
 ISO_API iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
-#define iso_rescaling(...)                                                                                   \
-    iso_rescaling_with(&(iso_rescaling_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rescaling_options))
+#define iso_rescaling(...) iso_rescaling_with(ISO_OPTIONS(iso_rescaling_options, __VA_ARGS__))
 
 /* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units]
  */
@@ -38,8 +37,7 @@ typedef struct iso_dense_options {
     const char *name;
 } iso_dense_options;
 ISO_API iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
-#define iso_dense(...)                                                                                       \
-    iso_dense_with(&(iso_dense_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dense_options))
+#define iso_dense(...) iso_dense_with(ISO_OPTIONS(iso_dense_options, __VA_ARGS__))
 
 /* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside
  * is an error of the step. */
@@ -54,8 +52,7 @@ typedef struct iso_embedding_options {
     const char *name;
 } iso_embedding_options;
 ISO_API iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
-#define iso_embedding(...)                                                                                   \
-    iso_embedding_with(&(iso_embedding_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_embedding_options))
+#define iso_embedding(...) iso_embedding_with(ISO_OPTIONS(iso_embedding_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -27,20 +27,13 @@ ISO_API iso_tensor *iso_merge_average_with(const iso_merge_options *options, siz
 ISO_API iso_tensor *iso_merge_maximum_with(const iso_merge_options *options, size_t size);
 ISO_API iso_tensor *iso_merge_minimum_with(const iso_merge_options *options, size_t size);
 ISO_API iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_t size);
-#define iso_merge_add(...)                                                                                   \
-    iso_merge_add_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_multiply(...)                                                                              \
-    iso_merge_multiply_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_subtract(...)                                                                              \
-    iso_merge_subtract_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_average(...)                                                                               \
-    iso_merge_average_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_maximum(...)                                                                               \
-    iso_merge_maximum_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_merge_minimum(...)                                                                               \
-    iso_merge_minimum_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
-#define iso_concatenate(...)                                                                                 \
-    iso_concatenate_with(&(iso_merge_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_merge_options))
+#define iso_merge_add(...) iso_merge_add_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_merge_multiply(...) iso_merge_multiply_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_merge_subtract(...) iso_merge_subtract_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_merge_average(...) iso_merge_average_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_merge_maximum(...) iso_merge_maximum_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_merge_minimum(...) iso_merge_minimum_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
+#define iso_concatenate(...) iso_concatenate_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

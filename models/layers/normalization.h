@@ -27,8 +27,7 @@ typedef struct iso_batch_norm_options {
     const char *name;
 } iso_batch_norm_options;
 ISO_API iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
-#define iso_batch_norm(...)                                                                                  \
-    iso_batch_norm_with(&(iso_batch_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_batch_norm_options))
+#define iso_batch_norm(...) iso_batch_norm_with(ISO_OPTIONS(iso_batch_norm_options, __VA_ARGS__))
 
 /* Normalises each row over its last `axes` dimensions, or over those listed. Variables: gamma, beta, of their
  * shape. */
@@ -46,8 +45,7 @@ typedef struct iso_layer_norm_options {
     const char *name;
 } iso_layer_norm_options;
 ISO_API iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
-#define iso_layer_norm(...)                                                                                  \
-    iso_layer_norm_with(&(iso_layer_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_layer_norm_options))
+#define iso_layer_norm(...) iso_layer_norm_with(ISO_OPTIONS(iso_layer_norm_options, __VA_ARGS__))
 
 /* Normalises each row over groups of channels and all other dimensions (Wu and He 2018, arXiv 1803.08494).
  * Variables: gamma, beta: [c]. */
@@ -64,8 +62,7 @@ typedef struct iso_group_norm_options {
     const char *name;
 } iso_group_norm_options;
 ISO_API iso_tensor *iso_group_norm_with(const iso_group_norm_options *options, size_t size);
-#define iso_group_norm(...)                                                                                  \
-    iso_group_norm_with(&(iso_group_norm_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_group_norm_options))
+#define iso_group_norm(...) iso_group_norm_with(ISO_OPTIONS(iso_group_norm_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

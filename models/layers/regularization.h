@@ -19,8 +19,7 @@ typedef struct iso_dropout_options {
     const char *name;
 } iso_dropout_options;
 ISO_API iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
-#define iso_dropout(...)                                                                                     \
-    iso_dropout_with(&(iso_dropout_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_dropout_options))
+#define iso_dropout(...) iso_dropout_with(ISO_OPTIONS(iso_dropout_options, __VA_ARGS__))
 
 /* In training functions adds normal noise of this standard deviation; elsewhere nothing happens. */
 typedef struct iso_gaussian_noise_options {
@@ -30,9 +29,7 @@ typedef struct iso_gaussian_noise_options {
     const char *name;
 } iso_gaussian_noise_options;
 ISO_API iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *options, size_t size);
-#define iso_gaussian_noise(...)                                                                              \
-    iso_gaussian_noise_with(&(iso_gaussian_noise_options){.begin_ = 0, __VA_ARGS__},                         \
-                            sizeof(iso_gaussian_noise_options))
+#define iso_gaussian_noise(...) iso_gaussian_noise_with(ISO_OPTIONS(iso_gaussian_noise_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -17,8 +17,7 @@ typedef struct iso_flatten_options {
     const char *name;
 } iso_flatten_options;
 ISO_API iso_tensor *iso_flatten_with(const iso_flatten_options *options, size_t size);
-#define iso_flatten(...)                                                                                     \
-    iso_flatten_with(&(iso_flatten_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_flatten_options))
+#define iso_flatten(...) iso_flatten_with(ISO_OPTIONS(iso_flatten_options, __VA_ARGS__))
 
 /* [batch, ...] -> [batch, shape...]; one dimension of the shape may be -1 */
 typedef struct iso_reshape_options {
@@ -28,8 +27,7 @@ typedef struct iso_reshape_options {
     const char *name;
 } iso_reshape_options;
 ISO_API iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
-#define iso_reshape(...)                                                                                     \
-    iso_reshape_with(&(iso_reshape_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_reshape_options))
+#define iso_reshape(...) iso_reshape_with(ISO_OPTIONS(iso_reshape_options, __VA_ARGS__))
 
 /* Dimension i + 1 of the output is dimension dims[i] of x, counted from 1 behind the batch: ISO_SHAPE(2, 1).
  */
@@ -40,8 +38,7 @@ typedef struct iso_permute_options {
     const char *name;
 } iso_permute_options;
 ISO_API iso_tensor *iso_permute_with(const iso_permute_options *options, size_t size);
-#define iso_permute(...)                                                                                     \
-    iso_permute_with(&(iso_permute_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_permute_options))
+#define iso_permute(...) iso_permute_with(ISO_OPTIONS(iso_permute_options, __VA_ARGS__))
 
 /* Zeros around images: [batch, h, w, c] -> [batch, top + h + bottom, left + w + right, c] */
 typedef struct iso_zero_padding2d_options {
@@ -52,9 +49,7 @@ typedef struct iso_zero_padding2d_options {
     const char *name;
 } iso_zero_padding2d_options;
 ISO_API iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *options, size_t size);
-#define iso_zero_padding2d(...)                                                                              \
-    iso_zero_padding2d_with(&(iso_zero_padding2d_options){.begin_ = 0, __VA_ARGS__},                         \
-                            sizeof(iso_zero_padding2d_options))
+#define iso_zero_padding2d(...) iso_zero_padding2d_with(ISO_OPTIONS(iso_zero_padding2d_options, __VA_ARGS__))
 
 /* Edges off images */
 typedef struct iso_cropping2d_options {
@@ -65,8 +60,7 @@ typedef struct iso_cropping2d_options {
     const char *name;
 } iso_cropping2d_options;
 ISO_API iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
-#define iso_cropping2d(...)                                                                                  \
-    iso_cropping2d_with(&(iso_cropping2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_cropping2d_options))
+#define iso_cropping2d(...) iso_cropping2d_with(ISO_OPTIONS(iso_cropping2d_options, __VA_ARGS__))
 
 /* Images made larger: [batch, h, w, c] -> [batch, h * size, w * size, c], each element repeated, or in
  * between its neighbours linearly (by centres; at the edges as the edge is). */
@@ -79,9 +73,7 @@ typedef struct iso_up_sampling2d_options {
     const char *name;
 } iso_up_sampling2d_options;
 ISO_API iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *options, size_t size);
-#define iso_up_sampling2d(...)                                                                               \
-    iso_up_sampling2d_with(&(iso_up_sampling2d_options){.begin_ = 0, __VA_ARGS__},                           \
-                           sizeof(iso_up_sampling2d_options))
+#define iso_up_sampling2d(...) iso_up_sampling2d_with(ISO_OPTIONS(iso_up_sampling2d_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

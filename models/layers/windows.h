@@ -38,8 +38,7 @@ typedef struct iso_conv2d_options {
     const char *name;
 } iso_conv2d_options;
 ISO_API iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
-#define iso_conv2d(...)                                                                                      \
-    iso_conv2d_with(&(iso_conv2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv2d_options))
+#define iso_conv2d(...) iso_conv2d_with(ISO_OPTIONS(iso_conv2d_options, __VA_ARGS__))
 
 /* x: [batch, steps, c] -> [batch, steps', filters]; kernel: [size, c / groups, filters], bias: [filters] */
 typedef struct iso_conv1d_options {
@@ -62,8 +61,7 @@ typedef struct iso_conv1d_options {
     const char *name;
 } iso_conv1d_options;
 ISO_API iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
-#define iso_conv1d(...)                                                                                      \
-    iso_conv1d_with(&(iso_conv1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_conv1d_options))
+#define iso_conv1d(...) iso_conv1d_with(ISO_OPTIONS(iso_conv1d_options, __VA_ARGS__))
 
 /* Each channel by itself. x: [batch, h, w, c] -> [batch, h', w', c * depth_multiplier]; kernel: [height,
  * width, c, depth_multiplier], bias: [c * depth_multiplier] */
@@ -89,8 +87,7 @@ typedef struct iso_depthwise_conv2d_options {
 } iso_depthwise_conv2d_options;
 ISO_API iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *options, size_t size);
 #define iso_depthwise_conv2d(...)                                                                            \
-    iso_depthwise_conv2d_with(&(iso_depthwise_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
-                              sizeof(iso_depthwise_conv2d_options))
+    iso_depthwise_conv2d_with(ISO_OPTIONS(iso_depthwise_conv2d_options, __VA_ARGS__))
 
 /* The same, and then a convolution by single elements that mixes the channels. Variables: depthwise_kernel
  * [height, width, c, depth_multiplier], pointwise_kernel [1, 1, c * depth_multiplier, filters], bias
@@ -118,8 +115,7 @@ typedef struct iso_separable_conv2d_options {
 } iso_separable_conv2d_options;
 ISO_API iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *options, size_t size);
 #define iso_separable_conv2d(...)                                                                            \
-    iso_separable_conv2d_with(&(iso_separable_conv2d_options){.begin_ = 0, __VA_ARGS__},                     \
-                              sizeof(iso_separable_conv2d_options))
+    iso_separable_conv2d_with(ISO_OPTIONS(iso_separable_conv2d_options, __VA_ARGS__))
 
 /* x: [batch, h, w, c] -> [batch, h', w', c] */
 typedef struct iso_pooling2d_options {
@@ -134,11 +130,8 @@ typedef struct iso_pooling2d_options {
 } iso_pooling2d_options;
 ISO_API iso_tensor *iso_max_pooling2d_with(const iso_pooling2d_options *options, size_t size);
 ISO_API iso_tensor *iso_average_pooling2d_with(const iso_pooling2d_options *options, size_t size);
-#define iso_max_pooling2d(...)                                                                               \
-    iso_max_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling2d_options))
-#define iso_average_pooling2d(...)                                                                           \
-    iso_average_pooling2d_with(&(iso_pooling2d_options){.begin_ = 0, __VA_ARGS__},                           \
-                               sizeof(iso_pooling2d_options))
+#define iso_max_pooling2d(...) iso_max_pooling2d_with(ISO_OPTIONS(iso_pooling2d_options, __VA_ARGS__))
+#define iso_average_pooling2d(...) iso_average_pooling2d_with(ISO_OPTIONS(iso_pooling2d_options, __VA_ARGS__))
 
 /* [batch, h, w, c] -> [batch, c], or [batch, 1, 1, c] */
 typedef struct iso_global_pooling2d_options {
@@ -151,11 +144,9 @@ ISO_API iso_tensor *iso_global_average_pooling2d_with(const iso_global_pooling2d
                                                       size_t size);
 ISO_API iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *options, size_t size);
 #define iso_global_average_pooling2d(...)                                                                    \
-    iso_global_average_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},             \
-                                      sizeof(iso_global_pooling2d_options))
+    iso_global_average_pooling2d_with(ISO_OPTIONS(iso_global_pooling2d_options, __VA_ARGS__))
 #define iso_global_max_pooling2d(...)                                                                        \
-    iso_global_max_pooling2d_with(&(iso_global_pooling2d_options){.begin_ = 0, __VA_ARGS__},                 \
-                                  sizeof(iso_global_pooling2d_options))
+    iso_global_max_pooling2d_with(ISO_OPTIONS(iso_global_pooling2d_options, __VA_ARGS__))
 
 /* x: [batch, steps, c] -> [batch, steps', c] */
 typedef struct iso_pooling1d_options {
@@ -168,11 +159,8 @@ typedef struct iso_pooling1d_options {
 } iso_pooling1d_options;
 ISO_API iso_tensor *iso_max_pooling1d_with(const iso_pooling1d_options *options, size_t size);
 ISO_API iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, size_t size);
-#define iso_max_pooling1d(...)                                                                               \
-    iso_max_pooling1d_with(&(iso_pooling1d_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_pooling1d_options))
-#define iso_average_pooling1d(...)                                                                           \
-    iso_average_pooling1d_with(&(iso_pooling1d_options){.begin_ = 0, __VA_ARGS__},                           \
-                               sizeof(iso_pooling1d_options))
+#define iso_max_pooling1d(...) iso_max_pooling1d_with(ISO_OPTIONS(iso_pooling1d_options, __VA_ARGS__))
+#define iso_average_pooling1d(...) iso_average_pooling1d_with(ISO_OPTIONS(iso_pooling1d_options, __VA_ARGS__))
 
 /* [batch, steps, c] -> [batch, c], or [batch, 1, c] */
 typedef struct iso_global_pooling1d_options {
@@ -185,11 +173,9 @@ ISO_API iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d
                                                       size_t size);
 ISO_API iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_options *options, size_t size);
 #define iso_global_average_pooling1d(...)                                                                    \
-    iso_global_average_pooling1d_with(&(iso_global_pooling1d_options){.begin_ = 0, __VA_ARGS__},             \
-                                      sizeof(iso_global_pooling1d_options))
+    iso_global_average_pooling1d_with(ISO_OPTIONS(iso_global_pooling1d_options, __VA_ARGS__))
 #define iso_global_max_pooling1d(...)                                                                        \
-    iso_global_max_pooling1d_with(&(iso_global_pooling1d_options){.begin_ = 0, __VA_ARGS__},                 \
-                                  sizeof(iso_global_pooling1d_options))
+    iso_global_max_pooling1d_with(ISO_OPTIONS(iso_global_pooling1d_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,66 @@
 #ifndef ISO_BASE_OPTIONS_H
 #define ISO_BASE_OPTIONS_H
 
+/* What such a macro passes: the address of a struct of options, and its size. ISO_OPTIONS_AFTER: the list begins with the
+ * value of the member `first`. In C++, which has no designated initializers before 2020, the list is not an
+ * initializer: each `.member = value` of it is an assignment. There every member has its name (iso_dense(.x = x, .units = 200)), a list has at
+ * most 24, and a value in braces is written by its members (.x.data = a, .metrics[0] = m). */
+#ifndef __cplusplus
+#define ISO_OPTIONS(type, ...) &(type){.begin_ = 0, __VA_ARGS__}, sizeof(type)
+#define ISO_OPTIONS_AFTER(type, first, ...) &(type){.first = __VA_ARGS__}, sizeof(type)
+#else
+#define ISO_OPTIONS(type, ...)                                                                               \
+    static_cast<const type *>(iso_options_<type>([&](type &iso_o_) { ISO_ASSIGN_(__VA_ARGS__); })),          \
+        sizeof(type)
+#define ISO_OPTIONS_AFTER(type, first, ...) ISO_OPTIONS(type, .first = __VA_ARGS__)
+/* Lives until the call that it is an argument of has returned. */
+template <class type> struct iso_options_ {
+    type options;
+    template <class fill_type> explicit iso_options_(fill_type fill) : options()
+    {
+        fill(options);
+    }
+    operator const type *() const
+    {
+        return &options;
+    }
+};
+#define ISO_ASSIGN_(...)                                                                                     \
+    ISO_ASSIGN_COUNT_(__VA_ARGS__, ISO_ASSIGN_24_, ISO_ASSIGN_23_, ISO_ASSIGN_22_, ISO_ASSIGN_21_,           \
+                      ISO_ASSIGN_20_, ISO_ASSIGN_19_, ISO_ASSIGN_18_, ISO_ASSIGN_17_, ISO_ASSIGN_16_,        \
+                      ISO_ASSIGN_15_, ISO_ASSIGN_14_, ISO_ASSIGN_13_, ISO_ASSIGN_12_, ISO_ASSIGN_11_,        \
+                      ISO_ASSIGN_10_, ISO_ASSIGN_9_, ISO_ASSIGN_8_, ISO_ASSIGN_7_, ISO_ASSIGN_6_,            \
+                      ISO_ASSIGN_5_, ISO_ASSIGN_4_, ISO_ASSIGN_3_, ISO_ASSIGN_2_, ISO_ASSIGN_1_, 0)          \
+    (__VA_ARGS__)
+#define ISO_ASSIGN_COUNT_(a24, a23, a22, a21, a20, a19, a18, a17, a16, a15, a14, a13, a12, a11, a10, a9, a8, \
+                          a7, a6, a5, a4, a3, a2, a1, name, ...)                                             \
+    name
+#define ISO_ASSIGN_1_(a) (void)(iso_o_ a)
+#define ISO_ASSIGN_2_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_1_(__VA_ARGS__)
+#define ISO_ASSIGN_3_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_2_(__VA_ARGS__)
+#define ISO_ASSIGN_4_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_3_(__VA_ARGS__)
+#define ISO_ASSIGN_5_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_4_(__VA_ARGS__)
+#define ISO_ASSIGN_6_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_5_(__VA_ARGS__)
+#define ISO_ASSIGN_7_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_6_(__VA_ARGS__)
+#define ISO_ASSIGN_8_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_7_(__VA_ARGS__)
+#define ISO_ASSIGN_9_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_8_(__VA_ARGS__)
+#define ISO_ASSIGN_10_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_9_(__VA_ARGS__)
+#define ISO_ASSIGN_11_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_10_(__VA_ARGS__)
+#define ISO_ASSIGN_12_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_11_(__VA_ARGS__)
+#define ISO_ASSIGN_13_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_12_(__VA_ARGS__)
+#define ISO_ASSIGN_14_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_13_(__VA_ARGS__)
+#define ISO_ASSIGN_15_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_14_(__VA_ARGS__)
+#define ISO_ASSIGN_16_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_15_(__VA_ARGS__)
+#define ISO_ASSIGN_17_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_16_(__VA_ARGS__)
+#define ISO_ASSIGN_18_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_17_(__VA_ARGS__)
+#define ISO_ASSIGN_19_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_18_(__VA_ARGS__)
+#define ISO_ASSIGN_20_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_19_(__VA_ARGS__)
+#define ISO_ASSIGN_21_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_20_(__VA_ARGS__)
+#define ISO_ASSIGN_22_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_21_(__VA_ARGS__)
+#define ISO_ASSIGN_23_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_22_(__VA_ARGS__)
+#define ISO_ASSIGN_24_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_23_(__VA_ARGS__)
+#endif
+
 /* For any number in an options struct whose zero means something else: the number zero itself (.momentum =
  * ISO_ZERO). */
 #define ISO_ZERO (-2147483647 - 1)

@@ -41,10 +41,20 @@ typedef struct iso_shape {
 
 enum { ISO_BATCH = -1 };
 
-#define ISO_COUNT_ARGS_(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 /* A shape from its dimensions, outermost first: ISO_SHAPE(28, 28, 1). */
+#ifndef __cplusplus
+#define ISO_COUNT_ARGS_(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 #define ISO_SHAPE(...) ((iso_shape){ISO_COUNT_ARGS_(__VA_ARGS__), {__VA_ARGS__}})
 #define ISO_SCALAR ((iso_shape){0, {0}})
+#else
+#define ISO_SHAPE(...) iso_shape_of_(__VA_ARGS__)
+#define ISO_SCALAR iso_shape()
+extern "C++" template <class... dim_types> inline iso_shape iso_shape_of_(dim_types... dims)
+{
+    iso_shape shape = {static_cast<int>(sizeof...(dims)), {static_cast<int64_t>(dims)...}};
+    return shape;
+}
+#endif
 
 /* "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. */
 ISO_API char *iso_shape_text(const iso_shape *shape, char *text, size_t size);

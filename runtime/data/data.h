@@ -19,6 +19,7 @@
 #define ISO_DATA_DATA_H
 
 #include "runtime/base/batch.h"
+#include "runtime/base/options.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,8 +52,7 @@ ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso
                                          const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
 #define iso_dataset_open(ctx, name, part, ...)                                                               \
-    iso_dataset_open_with(ctx, name, part, &(iso_dataset_open_options){.dataset = __VA_ARGS__},              \
-                          sizeof(iso_dataset_open_options))
+    iso_dataset_open_with(ctx, name, part, ISO_OPTIONS_AFTER(iso_dataset_open_options, dataset, __VA_ARGS__))
 
 /* The rows of one component; classes and normal as in iso_dataset_random_options. */
 typedef struct iso_random_rows {
@@ -81,8 +81,7 @@ ISO_API iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows,
                                            const iso_dataset_random_options *options, size_t size);
 /* iso_dataset_random(ctx, rows, &dataset, .shape = ISO_SHAPE(28, 28, 1), .targets = ISO_SHAPE(10)) */
 #define iso_dataset_random(ctx, rows, ...)                                                                   \
-    iso_dataset_random_with(ctx, rows, &(iso_dataset_random_options){.dataset = __VA_ARGS__},                \
-                            sizeof(iso_dataset_random_options))
+    iso_dataset_random_with(ctx, rows, ISO_OPTIONS_AFTER(iso_dataset_random_options, dataset, __VA_ARGS__))
 
 /* A dense array in row-major order; shape: [rows, ...] as a whole. */
 typedef struct iso_data_array {
@@ -123,8 +122,7 @@ ISO_API iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_a
 /* iso_dataset_arrays(ctx, &dataset, .x = {images, ISO_U8, ISO_SHAPE(1000, 28, 28, 1)}, .y = {labels, ISO_I32,
  * ISO_SHAPE(1000)}) */
 #define iso_dataset_arrays(ctx, ...)                                                                         \
-    iso_dataset_arrays_with(ctx, &(iso_dataset_arrays_options){.dataset = __VA_ARGS__},                      \
-                            sizeof(iso_dataset_arrays_options))
+    iso_dataset_arrays_with(ctx, ISO_OPTIONS_AFTER(iso_dataset_arrays_options, dataset, __VA_ARGS__))
 
 /* Makes batch `number` (0, 1, ...) of an epoch. Called on every rank between steps, in the order of the
  * batches. A resumed training begins with the batch at which it stopped.
@@ -162,8 +160,7 @@ ISO_API iso_status iso_dataset_generator_with(iso_context *ctx, const iso_datase
 /* iso_dataset_generator(ctx, &dataset, .next = simulate, .batch_size = 128, .batches = 400, .shape =
  * {ISO_SHAPE(4), ISO_SHAPE(1)}, .dtype = {ISO_F32, ISO_F32}) */
 #define iso_dataset_generator(ctx, ...)                                                                      \
-    iso_dataset_generator_with(ctx, &(iso_dataset_generator_options){.dataset = __VA_ARGS__},                \
-                               sizeof(iso_dataset_generator_options))
+    iso_dataset_generator_with(ctx, ISO_OPTIONS_AFTER(iso_dataset_generator_options, dataset, __VA_ARGS__))
 
 /* Frees the data set and ends its threads. NULL is fine. */
 ISO_API void iso_dataset_destroy(iso_dataset *dataset);
@@ -210,8 +207,7 @@ ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_
                                         size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
 #define iso_dataset_map(dataset, ...)                                                                        \
-    iso_dataset_map_with(dataset, &(iso_dataset_map_options){.function = __VA_ARGS__},                       \
-                         sizeof(iso_dataset_map_options))
+    iso_dataset_map_with(dataset, ISO_OPTIONS_AFTER(iso_dataset_map_options, function, __VA_ARGS__))
 
 typedef struct iso_dataset_shuffle_options {
     int64_t buffer; /* positional */
@@ -225,8 +221,7 @@ typedef struct iso_dataset_shuffle_options {
 ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                             size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
-    iso_dataset_shuffle_with(dataset, &(iso_dataset_shuffle_options){.buffer = __VA_ARGS__},                 \
-                             sizeof(iso_dataset_shuffle_options))
+    iso_dataset_shuffle_with(dataset, ISO_OPTIONS_AFTER(iso_dataset_shuffle_options, buffer, __VA_ARGS__))
 
 typedef struct iso_dataset_batch_options {
     int64_t rows; /* positional: of the global batch */
@@ -238,8 +233,7 @@ typedef struct iso_dataset_batch_options {
 ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
                                           size_t size);
 #define iso_dataset_batch(dataset, ...)                                                                      \
-    iso_dataset_batch_with(dataset, &(iso_dataset_batch_options){.rows = __VA_ARGS__},                       \
-                           sizeof(iso_dataset_batch_options))
+    iso_dataset_batch_with(dataset, ISO_OPTIONS_AFTER(iso_dataset_batch_options, rows, __VA_ARGS__))
 
 /* Keeps what the stages before it give: they run once, as in epoch 0 (of a shuffle before it, all epochs have
  * that order). path NULL: in memory, each rank the rows that it has read. Else in a file: read if it is whole
@@ -273,7 +267,7 @@ ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
  * without batch gives single rows. With a source of .local rows call batch->prepare before reading rows, on
  * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch.
- * Collective. */
+ * Local, but where the source is a generator all ranks must call it: they compare their batches. */
 ISO_API iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
 /* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),

@@ -7,6 +7,7 @@
 #include "runtime/base/batch.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/base/free.h"
+#include "runtime/base/options.h"
 #include "runtime/graph/graph.h"
 
 #ifdef __cplusplus
@@ -18,6 +19,7 @@ typedef struct iso_mesh iso_mesh;
 typedef struct iso_value iso_value; /* runtime/exec/value.h */
 
 typedef struct iso_function_options {
+    char begin_;
     iso_tensor
         *inputs[ISO_MAX_FUNCTION_INPUTS]; /* in the order of the batch's components; the list ends at NULL */
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* in the order of the results; scalars for
@@ -37,8 +39,7 @@ typedef struct iso_function_options {
 ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
                                             const iso_function_options *options, size_t size);
 #define iso_function_create(graph, function, ...)                                                            \
-    iso_function_create_with(graph, function, &(iso_function_options){__VA_ARGS__},                          \
-                             sizeof(iso_function_options))
+    iso_function_create_with(graph, function, ISO_OPTIONS(iso_function_options, __VA_ARGS__))
 /* NULL is nothing. Collective (iso_mesh_destroy). */
 ISO_API void iso_function_destroy(iso_function *function);
 
@@ -69,6 +70,7 @@ ISO_API int iso_function_part_count(const iso_function *function);
 ISO_API iso_output_part iso_function_part(const iso_function *function, int index);
 /* ---- values in and out ---- */
 typedef struct iso_function_call_options {
+    char begin_;
     /* In the order of the function's inputs; NULL: this input comes from `batch`. A value has the input's
      * type and shape (the first dimension is the rows, unless the input is unbatched) and lies on a mesh
      * equal to the function's. A value in another layout than the input's is resharded. */
@@ -91,8 +93,7 @@ typedef struct iso_function_call_options {
 ISO_API iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
                                           size_t size);
 #define iso_function_call(function, ...)                                                                     \
-    iso_function_call_with(function, &(iso_function_call_options){__VA_ARGS__},                              \
-                           sizeof(iso_function_call_options))
+    iso_function_call_with(function, ISO_OPTIONS(iso_function_call_options, __VA_ARGS__))
 /* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
 ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 

@@ -68,7 +68,7 @@ typedef struct iso_sgd_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_sgd_options;
 ISO_API iso_optimizer iso_sgd_with(const iso_sgd_options *options, size_t size);
-#define iso_sgd(...) iso_sgd_with(&(iso_sgd_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_sgd_options))
+#define iso_sgd(...) iso_sgd_with(ISO_OPTIONS(iso_sgd_options, __VA_ARGS__))
 
 typedef struct iso_rmsprop_options {
     char begin_;
@@ -80,8 +80,7 @@ typedef struct iso_rmsprop_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_rmsprop_options;
 ISO_API iso_optimizer iso_rmsprop_with(const iso_rmsprop_options *options, size_t size);
-#define iso_rmsprop(...)                                                                                     \
-    iso_rmsprop_with(&(iso_rmsprop_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_rmsprop_options))
+#define iso_rmsprop(...) iso_rmsprop_with(ISO_OPTIONS(iso_rmsprop_options, __VA_ARGS__))
 
 typedef struct iso_adam_options {
     char begin_;
@@ -93,8 +92,8 @@ typedef struct iso_adam_options {
 } iso_adam_options;
 ISO_API iso_optimizer iso_adam_with(const iso_adam_options *options, size_t size);
 ISO_API iso_optimizer iso_adamw_with(const iso_adam_options *options, size_t size);
-#define iso_adam(...) iso_adam_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
-#define iso_adamw(...) iso_adamw_with(&(iso_adam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adam_options))
+#define iso_adam(...) iso_adam_with(ISO_OPTIONS(iso_adam_options, __VA_ARGS__))
+#define iso_adamw(...) iso_adamw_with(ISO_OPTIONS(iso_adam_options, __VA_ARGS__))
 
 typedef struct iso_adagrad_options {
     char begin_;
@@ -104,8 +103,7 @@ typedef struct iso_adagrad_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_adagrad_options;
 ISO_API iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
-#define iso_adagrad(...)                                                                                     \
-    iso_adagrad_with(&(iso_adagrad_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_adagrad_options))
+#define iso_adagrad(...) iso_adagrad_with(ISO_OPTIONS(iso_adagrad_options, __VA_ARGS__))
 
 /* initial * rate ^ (iteration / decay_steps); with staircase the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
@@ -117,8 +115,7 @@ typedef struct iso_exponential_decay_options {
 } iso_exponential_decay_options;
 ISO_API iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *options, size_t size);
 #define iso_exponential_decay(...)                                                                           \
-    iso_exponential_decay_with(&(iso_exponential_decay_options){.begin_ = 0, __VA_ARGS__},                   \
-                               sizeof(iso_exponential_decay_options))
+    iso_exponential_decay_with(ISO_OPTIONS(iso_exponential_decay_options, __VA_ARGS__))
 
 /* From initial_learning_rate linearly to warmup_target in warmup_steps (where these are given), then by half
  * a cosine down to alpha times that rate in decay_steps. */
@@ -131,9 +128,7 @@ typedef struct iso_cosine_decay_options {
     int64_t warmup_steps;
 } iso_cosine_decay_options;
 ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
-#define iso_cosine_decay(...)                                                                                \
-    iso_cosine_decay_with(&(iso_cosine_decay_options){.begin_ = 0, __VA_ARGS__},                             \
-                          sizeof(iso_cosine_decay_options))
+#define iso_cosine_decay(...) iso_cosine_decay_with(ISO_OPTIONS(iso_cosine_decay_options, __VA_ARGS__))
 
 /* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most
  * ISO_MAX_PIECES. */

@@ -163,22 +163,21 @@ typedef struct iso_distribution_options {
 ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
-    iso_distribution_create_with(mesh, distribution, &(iso_distribution_options){.begin_ = 0, __VA_ARGS__},  \
-                                 sizeof(iso_distribution_options))
+    iso_distribution_create_with(mesh, distribution, ISO_OPTIONS(iso_distribution_options, __VA_ARGS__))
 /* The batch (the first dimension of all inputs) split over every axis of the mesh, weights replicated but
  * those that have a layout of their own. mesh NULL: the default mesh. Local. */
 ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 /* Inputs, variables and layers' outputs as the keys of a map say; the batch of other inputs split over one
  * axis. The distribution keeps the map. Local. */
 typedef struct iso_model_parallel_options {
+    char begin_;
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
 /* See above. Local. */
 ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                                   const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
-    iso_model_parallel_create_with(map, distribution, &(iso_model_parallel_options){__VA_ARGS__},            \
-                                   sizeof(iso_model_parallel_options))
+    iso_model_parallel_create_with(map, distribution, ISO_OPTIONS(iso_model_parallel_options, __VA_ARGS__))
 /* ZeRO by layout, over the axes of the batch. 1: what every run does (the update of replicated weights is
  * shared out, its state split). 2: the optimizer's slots of trainable variables are sharded, and gradients
  * reduce-scattered to them as they are made. 3: the variables are sharded too, gathered just before each use

@@ -71,8 +71,7 @@ typedef struct iso_callback_options {
 /* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
  * whatever it returns. */
 ISO_API iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
-#define iso_callback_create(...)                                                                             \
-    iso_callback_create_with(&(iso_callback_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_callback_options))
+#define iso_callback_create(...) iso_callback_create_with(ISO_OPTIONS(iso_callback_options, __VA_ARGS__))
 /* For a callback that iso_fit() was not given, which would own it. NULL is nothing. Collective. */
 ISO_API void iso_callback_destroy(iso_callback *callback);
 
@@ -97,9 +96,7 @@ typedef struct iso_early_stopping_options {
     int verbose;               /* 1: says when it acts */
 } iso_early_stopping_options;
 ISO_API iso_callback *iso_early_stopping_with(const iso_early_stopping_options *options, size_t size);
-#define iso_early_stopping(...)                                                                              \
-    iso_early_stopping_with(&(iso_early_stopping_options){.begin_ = 0, __VA_ARGS__},                         \
-                            sizeof(iso_early_stopping_options))
+#define iso_early_stopping(...) iso_early_stopping_with(ISO_OPTIONS(iso_early_stopping_options, __VA_ARGS__))
 
 /* Multiplies the learning rate by `factor` when a value of the logs has not improved for so many epochs. The
  * logs get "learning_rate", the rate of the epoch. ISO_INVALID where the optimizer follows a schedule. */
@@ -117,8 +114,7 @@ typedef struct iso_reduce_lr_on_plateau_options {
 ISO_API iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_options *options,
                                                     size_t size);
 #define iso_reduce_lr_on_plateau(...)                                                                        \
-    iso_reduce_lr_on_plateau_with(&(iso_reduce_lr_on_plateau_options){.begin_ = 0, __VA_ARGS__},             \
-                                  sizeof(iso_reduce_lr_on_plateau_options))
+    iso_reduce_lr_on_plateau_with(ISO_OPTIONS(iso_reduce_lr_on_plateau_options, __VA_ARGS__))
 
 /* Sets the learning rate at the beginning of each epoch (from 0) to what the function makes of the current
  * one; the same on every rank. The logs get "learning_rate". ISO_INVALID where the optimizer follows a
@@ -133,8 +129,7 @@ ISO_API iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_s
                                                        size_t size);
 #define iso_learning_rate_scheduler(...)                                                                     \
     iso_learning_rate_scheduler_with(                                                                        \
-        &(iso_learning_rate_scheduler_options){.begin_ = 0, .schedule = __VA_ARGS__},                        \
-        sizeof(iso_learning_rate_scheduler_options))
+        ISO_OPTIONS_AFTER(iso_learning_rate_scheduler_options, schedule, __VA_ARGS__))
 
 /* Ends training after the batch in which the loss became NaN or infinite. iso_fit() then returns ISO_DIVERGED
  * (exit code 3), when the ends of epoch and training have been called; with raise_error at once, so that
@@ -145,8 +140,7 @@ typedef struct iso_terminate_on_nan_options {
 } iso_terminate_on_nan_options;
 ISO_API iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *options, size_t size);
 #define iso_terminate_on_nan(...)                                                                            \
-    iso_terminate_on_nan_with(&(iso_terminate_on_nan_options){.begin_ = 0, __VA_ARGS__},                     \
-                              sizeof(iso_terminate_on_nan_options))
+    iso_terminate_on_nan_with(ISO_OPTIONS(iso_terminate_on_nan_options, __VA_ARGS__))
 
 /* Writes the logs of each epoch (from 0) as a line of a table, the names sorted in its first line (chief).
  * Without validation data the columns val_... hold NA, as Keras has it. What was in the file goes when the
@@ -159,9 +153,7 @@ typedef struct iso_csv_logger_options {
     bool append;           /* behind what is in the file; the line of names only where it is empty */
 } iso_csv_logger_options;
 ISO_API iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
-#define iso_csv_logger(...)                                                                                  \
-    iso_csv_logger_with(&(iso_csv_logger_options){.begin_ = 0, .path = __VA_ARGS__},                         \
-                        sizeof(iso_csv_logger_options))
+#define iso_csv_logger(...) iso_csv_logger_with(ISO_OPTIONS_AFTER(iso_csv_logger_options, path, __VA_ARGS__))
 
 /* Writes what TensorBoard shows, into event files of the folders train and validation below `path` (chief):
  *   epoch_<name> by epoch (from 0), of losses, metrics and the learning rate; those of validation lie in
@@ -183,8 +175,7 @@ typedef struct iso_tensorboard_options {
 } iso_tensorboard_options;
 ISO_API iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
 #define iso_tensorboard(...)                                                                                 \
-    iso_tensorboard_with(&(iso_tensorboard_options){.begin_ = 0, .path = __VA_ARGS__},                       \
-                         sizeof(iso_tensorboard_options))
+    iso_tensorboard_with(ISO_OPTIONS_AFTER(iso_tensorboard_options, path, __VA_ARGS__))
 
 /* Writes the Chrome trace of one step of every slot into a file (chief), when that step is done:
  * chrome://tracing and ui.perfetto.dev show it. Other steps are not slowed. ISO_INVALID where the file cannot
@@ -196,8 +187,7 @@ typedef struct iso_profile_options {
         step; /* of those that this run makes, from 1; 0: in the middle of their second epoch, or only one */
 } iso_profile_options;
 ISO_API iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
-#define iso_profile(...)                                                                                     \
-    iso_profile_with(&(iso_profile_options){.begin_ = 0, .path = __VA_ARGS__}, sizeof(iso_profile_options))
+#define iso_profile(...) iso_profile_with(ISO_OPTIONS_AFTER(iso_profile_options, path, __VA_ARGS__))
 
 /* Writes one JSON line an epoch into a file (chief): epoch, losses and metrics with 17 digits, the
  * fingerprint of the weights. What was in the file goes when the first epoch has

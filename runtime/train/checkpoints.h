@@ -24,8 +24,7 @@ typedef struct iso_load_weights_options {
 ISO_API iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                                size_t size);
 #define iso_model_load_weights(model, ...)                                                                   \
-    iso_model_load_weights_with(model, &(iso_load_weights_options){.path = __VA_ARGS__},                     \
-                                sizeof(iso_load_weights_options))
+    iso_model_load_weights_with(model, ISO_OPTIONS_AFTER(iso_load_weights_options, path, __VA_ARGS__))
 
 /* What Keras's guides call make_or_restore_model(): builds a model with `build`, and restores it from the
  * newest checkpoint of `folder` that passes verification. Restored are
@@ -65,8 +64,7 @@ typedef struct iso_model_checkpoint_options {
 /* Saves checkpoints from which training goes on to the last bit (iso_fit's .resume). */
 ISO_API iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *options, size_t size);
 #define iso_model_checkpoint(...)                                                                            \
-    iso_model_checkpoint_with(&(iso_model_checkpoint_options){.begin_ = 0, .path = __VA_ARGS__},             \
-                              sizeof(iso_model_checkpoint_options))
+    iso_model_checkpoint_with(ISO_OPTIONS_AFTER(iso_model_checkpoint_options, path, __VA_ARGS__))
 
 #define ISO_BACKUP_NAME "backup.weights.h5" /* of the file in the folder */
 
@@ -83,8 +81,7 @@ typedef struct iso_backup_and_restore_options {
  * Removed when training ends without an error. */
 ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
 #define iso_backup_and_restore(...)                                                                          \
-    iso_backup_and_restore_with(&(iso_backup_and_restore_options){.begin_ = 0, .folder = __VA_ARGS__},       \
-                                sizeof(iso_backup_and_restore_options))
+    iso_backup_and_restore_with(ISO_OPTIONS_AFTER(iso_backup_and_restore_options, folder, __VA_ARGS__))
 /* What `keep_backup` has left of it, for whom training is not all: to be called when what comes of it has
  * been saved. Other files of the folder stay. By one rank. */
 ISO_API void iso_backup_remove(const char *folder);

@@ -34,8 +34,7 @@ ISO_API iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options 
 ISO_API iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 /* y_true: 0 to 1, as y_pred; the mean over the last dimension */
 ISO_API iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *options, size_t size);
-#define ISO_CROSSENTROPY_(function, ...)                                                                     \
-    function(&(iso_crossentropy_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_crossentropy_options))
+#define ISO_CROSSENTROPY_(function, ...) function(ISO_OPTIONS(iso_crossentropy_options, __VA_ARGS__))
 #define iso_sparse_crossentropy(...) ISO_CROSSENTROPY_(iso_sparse_crossentropy_with, __VA_ARGS__)
 #define iso_categorical_crossentropy(...) ISO_CROSSENTROPY_(iso_categorical_crossentropy_with, __VA_ARGS__)
 #define iso_binary_crossentropy(...) ISO_CROSSENTROPY_(iso_binary_crossentropy_with, __VA_ARGS__)
@@ -93,8 +92,7 @@ typedef struct iso_metric_sums {
     double per_row;
 } iso_metric_sums;
 ISO_API iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
-#define iso_metric_build(...)                                                                                \
-    iso_metric_build_with(&(iso_metric_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_metric_options))
+#define iso_metric_build(...) iso_metric_build_with(ISO_OPTIONS(iso_metric_options, __VA_ARGS__))
 
 /* The metric's value: its last step (the root of RootMeanSquaredError), applied once to the mean, sum /
  * weight. 0 / 0 is 0. Local. */

@@ -124,8 +124,7 @@ typedef struct iso_compile_options {
  *     first call; later ones are ISO_INVALID.
  * Collective. */
 ISO_API iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
-#define iso_compile(model, ...)                                                                              \
-    iso_compile_with(model, &(iso_compile_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_compile_options))
+#define iso_compile(model, ...) iso_compile_with(model, ISO_OPTIONS(iso_compile_options, __VA_ARGS__))
 
 /* What a model was compiled with, Keras's defaults filled in: the optimizer (its no_decay is not kept) and
  * what output `index` is trained for. NULL before iso_compile. Lent. */
@@ -165,8 +164,7 @@ typedef struct iso_fit_options {
  * (names both shapes) or holds what it must not (a label outside the classes). Collective. */
 ISO_API iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *options,
                                 size_t size);
-#define iso_fit(model, data, ...)                                                                            \
-    iso_fit_with(model, data, &(iso_fit_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_fit_options))
+#define iso_fit(model, data, ...) iso_fit_with(model, data, ISO_OPTIONS(iso_fit_options, __VA_ARGS__))
 
 typedef struct iso_evaluate_options {
     char begin_;
@@ -181,8 +179,7 @@ typedef struct iso_evaluate_options {
 ISO_API iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
                                      size_t size);
 #define iso_evaluate(model, data, ...)                                                                       \
-    iso_evaluate_with(model, data, &(iso_evaluate_options){.begin_ = 0, __VA_ARGS__},                        \
-                      sizeof(iso_evaluate_options))
+    iso_evaluate_with(model, data, ISO_OPTIONS(iso_evaluate_options, __VA_ARGS__))
 
 typedef struct iso_predict_options {
     char begin_;
@@ -206,8 +203,7 @@ typedef struct iso_predict_options {
 ISO_API iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
                                     size_t size);
 #define iso_predict(model, data, ...)                                                                        \
-    iso_predict_with(model, data, &(iso_predict_options){.begin_ = 0, __VA_ARGS__},                          \
-                     sizeof(iso_predict_options))
+    iso_predict_with(model, data, ISO_OPTIONS(iso_predict_options, __VA_ARGS__))
 
 /* The rate of the next step, of a compiled model. Collective. */
 ISO_API iso_status iso_model_learning_rate(iso_model *model, double *rate);

@@ -25,8 +25,7 @@ typedef struct iso_progress_options {
 ISO_API iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                             const iso_progress_options *options, size_t size);
 #define iso_progress_create(ctx, progress, ...)                                                              \
-    iso_progress_create_with(ctx, progress, &(iso_progress_options){.begin_ = 0, __VA_ARGS__},               \
-                             sizeof(iso_progress_options))
+    iso_progress_create_with(ctx, progress, ISO_OPTIONS(iso_progress_options, __VA_ARGS__))
 ISO_API void iso_progress_destroy(iso_progress *progress);
 /* One step is done; values: one for each name. A terminal is redrawn at most ten times a second. Takes
  * nanoseconds otherwise. */
