@@ -19,11 +19,13 @@ static iso_initializer settings_of(oracle *file, const char *name)
     iso_initializer init = {.kind = ISO_INIT_STFT};
     const iso_initializer_type *type = iso_initializer_type_of(init.kind);
     for (int i = 0; type->row.setting[i].name; i++) {
-        const char *key = iso_setting_keras(&type->row.setting[i]), *text = oracle_text(file, name, key);
-        int value = (int)oracle_number(file, name, key, 0);
-        for (int k = 0; type->choice[i] && type->choice[i][k]; k++)
-            if (strcmp(type->choice[i][k], text) == 0)
-                value = k;
+        const char *key = iso_setting_keras(&type->row.setting[i]);
+        double value = 0;
+        if (!type->choice[i])
+            value = oracle_number(file, name, key, 0);
+        else
+            while (strcmp(type->choice[i][(int)value], oracle_text(file, name, key)) != 0)
+                value++;
         iso_setting_set(&type->row.setting[i], &init, value);
     }
     return init;
