@@ -34,8 +34,7 @@ typedef struct iso_schedule {
 
 /* Plain data: an optimizer and its settings, all filled in (iso_adam() and the others do that). */
 typedef struct iso_optimizer {
-    const char
-        *rule; /* "sgd", "rmsprop", "adam", "adamw", "adagrad"; NULL: Keras's default of compile, rmsprop */
+    const char *rule; /* a name of graph/optimizers/list.h ("adam"); NULL: Keras's default, rmsprop */
     double learning_rate;
     iso_schedule schedule;
     double hyper[ISO_MAX_HYPER]; /* the rule's own, in the order of its options */
@@ -105,6 +104,26 @@ typedef struct iso_adagrad_options {
 ISO_API iso_optimizer iso_adagrad_with(const iso_adagrad_options *options, size_t size);
 #define iso_adagrad(...) iso_adagrad_with(ISO_OPTIONS(iso_adagrad_options, __VA_ARGS__))
 
+typedef struct iso_nadam_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_nadam_options;
+ISO_API iso_optimizer iso_nadam_with(const iso_nadam_options *options, size_t size);
+#define iso_nadam(...)                                                                                       \
+    iso_nadam_with(&(iso_nadam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_nadam_options))
+
+typedef struct iso_lion_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.99; beta_1 above 0 and at most 1 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_lion_options;
+ISO_API iso_optimizer iso_lion_with(const iso_lion_options *options, size_t size);
+#define iso_lion(...) iso_lion_with(&(iso_lion_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_lion_options))
+
 /* initial * rate ^ (iteration / decay_steps); with staircase the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
     char begin_;
@@ -134,7 +153,7 @@ ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *optio
  * ISO_MAX_PIECES. */
 ISO_API iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
 
-/* "sgd", "rmsprop", "adam", "adamw", "adagrad" with Keras's defaults; ISO_INVALID names those that there are.
+/* The optimizer of this name ("adam") with Keras's defaults; ISO_INVALID names those that there are.
  */
 ISO_API iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
 ISO_API int iso_optimizer_count(void);

@@ -31,6 +31,10 @@ CASES = [
     ("adamw", '.rule = "adamw", .learning_rate = 0.01, .hyper = {0.9, 0.999, 1e-7}, .weight_decay = 0.004',
      O.AdamW(0.01)),
     ("adagrad", '.rule = "adagrad", .learning_rate = 0.1, .hyper = {0.1, 1e-7}', O.Adagrad(0.1)),
+    ("nadam", '.rule = "nadam", .learning_rate = 0.01, .hyper = {0.9, 0.999, 1e-7}, .weight_decay = 0.1', O.Nadam(0.01, weight_decay=0.1)),
+    ("nadam_accumulation", '.rule = "nadam", .learning_rate = 0.01, .hyper = {0.9, 0.999, 1e-7}, .accumulation = 2',
+     O.Nadam(0.01, gradient_accumulation_steps=2)),
+    ("lion", '.rule = "lion", .learning_rate = 0.01, .hyper = {0.9, 0.99}, .weight_decay = 0.1', O.Lion(0.01, weight_decay=0.1)),
     ("clip_norm", '.rule = "sgd", .learning_rate = 0.1, .clip_norm = 0.7', O.SGD(0.1, clipnorm=0.7)),
     ("global_clip_norm", '.rule = "sgd", .learning_rate = 0.1, .global_clip_norm = 0.9', O.SGD(0.1, global_clipnorm=0.9)),
     ("clip_value", '.rule = "sgd", .learning_rate = 0.1, .clip_value = 0.3', O.SGD(0.1, clipvalue=0.3)),
@@ -44,7 +48,7 @@ CASES = [
      O.SGD(S.CosineDecay(0.1, 4, alpha=0.1))),
     ("warmup", '.rule = "sgd", .schedule = {.kind = ISO_SCHEDULE_COSINE, .initial = 0.01, .warmup_target = 0.2, .warmup_steps = 3, .decay_steps = 4}',
      O.SGD(S.CosineDecay(0.01, 4, warmup_target=0.2, warmup_steps=3))),
-    ("piecewise", '.rule = "sgd", .schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .boundaries = 2, .boundary = {1, 3}, .value = {0.3, 0.2, 0.1}}',
+    ("piecewise", '.rule = "sgd", .schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .n_boundaries = 2, .boundaries = {1, 3}, .value = {0.3, 0.2, 0.1}}',
      O.SGD(S.PiecewiseConstantDecay([1, 3], [0.3, 0.2, 0.1]))),
 ]
 

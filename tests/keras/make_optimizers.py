@@ -31,6 +31,9 @@ OPTIMIZERS = {
                             beta_2=0.999, epsilon=1e-7, amsgrad=False)),
     "adagrad": (O.Adagrad, dict(learning_rate=0.001,
                                 initial_accumulator_value=0.1, epsilon=1e-7)),
+    "nadam": (O.Nadam, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.999,
+                            epsilon=1e-7)),
+    "lion": (O.Lion, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.99)),
 }
 SCHEDULES = {
     "exponential": (S.ExponentialDecay, dict(
@@ -147,6 +150,9 @@ def optimizers(file):
                       amsgrad=dict(amsgrad=True)),
         "adagrad": dict(initial_accumulator=dict(initial_accumulator_value=1.0),
                         epsilon=dict(epsilon=0.5)),
+        "nadam": dict(betas_epsilon=dict(beta_1=0.5, beta_2=0.9,
+                                         epsilon=1e-2)),
+        "lion": dict(betas=dict(beta_1=0.5, beta_2=0.8)),
     }
     for kind, cases in variants.items():
         for name, given in cases.items():

@@ -20,7 +20,7 @@ from keras import layers as L
 from keras import optimizers as O
 
 SLOTS = ("gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator")
-RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad"}
+RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion"}
 
 
 def slot_path(optimizer, variable, trainable):
@@ -28,6 +28,8 @@ def slot_path(optimizer, variable, trainable):
     name = variable.name
     if name in ("iteration", "learning_rate"):
         return "optimizer/" + name
+    if variable is getattr(optimizer, "_u_product", None):
+        return "optimizer/u_product"
     for number, (v, path) in enumerate(trainable):
         for slot in SLOTS:
             if name == v.path.replace("/", "_") + "_" + slot:
@@ -142,6 +144,8 @@ CASES = {
     "frozen": (frozen, O.AdamW(gradient_accumulation_steps=2, name="adam_w")),
     "two_heads": (two_heads, O.Adagrad(initial_accumulator_value=3.0, name="adagrad")),
     "images": (images, O.RMSprop(schedule, name="rm_sprop")),
+    "chain_nadam": (chain, O.Nadam(gradient_accumulation_steps=2, name="nadam")),
+    "chain_lion": (chain, O.Lion(name="lion")),
 }
 
 if __name__ == "__main__":

@@ -76,6 +76,10 @@ static iso_optimizer optimizer_of(const char *name)
     if (strcmp(kind, "adamw") == 0)
         return iso_adamw(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"),
                          FLAG("amsgrad"), COMMON);
+    if (strcmp(kind, "nadam") == 0)
+        return iso_nadam(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"), COMMON);
+    if (strcmp(kind, "lion") == 0)
+        return iso_lion(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), COMMON);
     ck_assert_str_eq(kind, "adagrad");
     return iso_adagrad(GIVEN("learning_rate"), GIVEN("initial_accumulator_value"), GIVEN("epsilon"), COMMON);
 }
@@ -197,6 +201,8 @@ START_TEST(nonsense_is_refused)
 {
     iso_optimizer wrong[] = {iso_adam(-1.0),
                              iso_adam(NAN),
+                             iso_lion(.beta_1 = ISO_ZERO),
+                             iso_lion(.beta_1 = 1.5),
                              iso_sgd(.clip_norm = 1, .clip_value = 1),
                              iso_sgd(.clip_norm = -1),
                              iso_sgd(.accumulation = -2),

@@ -8,7 +8,9 @@
     KERNEL(with, sgd) \
     KERNEL(with, rmsprop) \
     KERNEL(with, adam) \
-    KERNEL(with, adagrad)
+    KERNEL(with, adagrad) \
+    KERNEL(with, nadam) \
+    KERNEL(with, lion)
 // clang-format on
 
 #endif

@@ -7,7 +7,7 @@
 
 /* hyper[] as vectors; absent slots are NULL. */
 typedef struct settings {
-    vf rate, decay, own[4], rest;
+    vf rate, decay, own[6], rest;
     float *slot[3];
 } settings;
 
@@ -15,7 +15,7 @@ INLINE settings settings_of(const double *hyper)
 {
     settings s = {.rate = vf_set((float)hyper[ISO_HYPER_RATE]),
                   .decay = vf_set((float)hyper[ISO_HYPER_DECAY])};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 6; i++)
         s.own[i] = vf_set((float)hyper[ISO_HYPER_OWN + i]);
     s.rest = vf_set((float)(1 - hyper[ISO_HYPER_OWN]));
     return s;
@@ -76,6 +76,30 @@ INLINE void adagrad_vector(const settings *s, float *w, const float *g, int64_t 
     vf_put(w + i, vf_fnma(x, s->decay, x) - s->rate * slope * vf_rsqrt(a + s->own[1]), n);
 }
 
+INLINE void nadam_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n), m = vf_get(s->slot[0] + i, n),
+       v = vf_get(s->slot[1] + i, n);
+    m = vf_fma(slope - m, s->own[0], m);
+    v = vf_fma(vf_fma(slope, slope, -v), s->own[1], v);
+    vf_put(s->slot[0] + i, m, n);
+    vf_put(s->slot[1] + i, v, n);
+    vf sum = vf_fma(m, s->own[3], slope * s->own[4]);
+    vf step = vf_quotient(sum * s->rate, vf_quick_sqrt(v * s->own[5]) + s->own[2]);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
+}
+
+/* The sum is rounded as in the plain kernel, whose sign it must have. A NaN stays one. */
+INLINE void lion_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n), m = vf_get(s->slot[0] + i, n);
+    vf sum = m * s->own[0] + slope * s->own[2];
+    vf step = vf_select(vf_gt(vf_zero(), sum), -s->rate, sum);
+    step = vf_select(vf_gt(sum, vf_zero()), s->rate, step);
+    vf_put(s->slot[0] + i, m * s->own[1] + slope * s->own[3], n);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
+}
+
 #define OVER_ALL(VECTOR)                                                                                     \
     do {                                                                                                     \
         unsigned before = flush_begin();                                                                     \
@@ -127,6 +151,25 @@ void ISO_SIMD(adagrad_f32)(int64_t n, void *w, void *const *slots, const void *g
     settings s = settings_of(hyper);
     s.slot[0] = slots[0];
 #define VECTOR(count) adagrad_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(nadam_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+    s.slot[1] = slots[1];
+#define VECTOR(count) nadam_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(lion_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+#define VECTOR(count) lion_vector(&s, w, g, i, count)
     OVER_ALL(VECTOR);
 #undef VECTOR
 }

@@ -115,6 +115,20 @@ static iso_tensor *updates_now(const minimizer *m)
     return iso_equal(iso_multiply(whole, steps), done);
 }
 
+/* The variable that a rule has besides slots (iso_optimizer_scalar). */
+static iso_update *update_scalar(minimizer *m, const iso_optimizer_scalar *scalar, iso_update *update)
+{
+    iso_graph *graph = m->graph;
+    int steps = m->optimizer->accumulation;
+    iso_variable *variable = own_variable(m, scalar->name, iso_graph_precision(graph), scalar->initial);
+    iso_tensor *now = iso_variable_value(variable), *done = iso_variable_value(m->iteration);
+    if (steps > 1)
+        done = iso_cast(iso_divide(iso_cast(done, ISO_F64), iso_number(graph, ISO_F64, steps)), ISO_I64);
+    iso_tensor *next = scalar->next(m->optimizer, now, iso_affine(iso_cast(done, now->dtype), 1, 1));
+    return iso_update_join(update,
+                           iso_assign(variable, steps > 1 ? iso_where(updates_now(m), next, now) : next));
+}
+
 static iso_update *accumulate(minimizer *m, iso_update *update)
 {
     iso_tensor *now = updates_now(m);
@@ -236,6 +250,9 @@ iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
     if (iso_tensor_good(loss) && minimize_check(graph, &optimizer) && find_gradients(&m, loss)) {
         make_variables(&m);
         update = count_iteration(&m);
+        const iso_optimizer_scalar *scalar = &iso_optimizer_rule_find(optimizer.rule)->scalar;
+        if (scalar->name)
+            update = update_scalar(&m, scalar, update);
         if (optimizer.accumulation > 1)
             update = accumulate(&m, update);
         clip(&m);

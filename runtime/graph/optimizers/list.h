@@ -10,5 +10,7 @@ OPTIMIZER(rmsprop)
 OPTIMIZER(adam)
 OPTIMIZER(adamw)
 OPTIMIZER(adagrad)
+OPTIMIZER(nadam)
+OPTIMIZER(lion)
 // clang-format on
 #undef OPTIMIZER

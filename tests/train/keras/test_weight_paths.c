@@ -184,7 +184,7 @@ static void check_case(const net_case *c)
 {
     iso_weight_paths places;
     iso_graph *g = iso_graph_create(ctx);
-    if (strcmp(c->name, "chain") != 0 && strcmp(c->name, "images") != 0)
+    if (strncmp(c->name, "chain", 5) != 0 && strcmp(c->name, "images") != 0)
         iso_graph_set_name(g, "net");
     iso_model *model = c->build(g);
     if (strcmp(c->name, "two_heads") == 0)
@@ -212,6 +212,8 @@ START_TEST(as_keras)
         {"frozen", frozen, iso_adamw(.accumulation = 2), 0},
         {"two_heads", two_heads, iso_adagrad(.initial_accumulator = 3), 0},
         {"images", images, iso_rmsprop(.schedule = iso_cosine_decay(0.1, 10)), 1},
+        {"chain_nadam", chain, iso_nadam(.accumulation = 2), 0},
+        {"chain_lion", chain, iso_lion(), 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i]);

@@ -78,6 +78,37 @@
         }                                                                                                    \
     }
 
+#define NADAM(T, SQRT)                                                                                       \
+    {                                                                                                        \
+        const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
+        const T rest_1 = (T)hyper[ISO_HYPER_OWN], rest_2 = (T)hyper[ISO_HYPER_OWN + 1];                      \
+        const T epsilon = (T)hyper[ISO_HYPER_OWN + 2], of_m = (T)hyper[ISO_HYPER_OWN + 3];                   \
+        const T of_g = (T)hyper[ISO_HYPER_OWN + 4], of_v = (T)hyper[ISO_HYPER_OWN + 5];                      \
+        T *w = weights, *m = slots[0], *v = slots[1];                                                        \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay;                                                                       \
+            m[i] += (g[i] - m[i]) * rest_1;                                                                  \
+            v[i] += (g[i] * g[i] - v[i]) * rest_2;                                                           \
+            w[i] = x - (m[i] * of_m + g[i] * of_g) * rate / (SQRT(v[i] * of_v) + epsilon);                   \
+        }                                                                                                    \
+    }
+
+/* Where the sum is a NaN, so is the weight. */
+#define LION(T, SQRT)                                                                                        \
+    {                                                                                                        \
+        const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \
+        const T beta_1 = (T)hyper[ISO_HYPER_OWN], beta_2 = (T)hyper[ISO_HYPER_OWN + 1];                      \
+        const T rest_1 = (T)hyper[ISO_HYPER_OWN + 2], rest_2 = (T)hyper[ISO_HYPER_OWN + 3];                  \
+        T *w = weights, *m = slots[0];                                                                       \
+        const T *g = gradient;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            T x = w[i] - w[i] * decay, sum = m[i] * beta_1 + g[i] * rest_1;                                  \
+            w[i] = x - (sum > 0 ? rate : sum < 0 ? -rate : sum);                                             \
+            m[i] = m[i] * beta_2 + g[i] * rest_2;                                                            \
+        }                                                                                                    \
+    }
+
 #define RULE(NAME, BODY)                                                                                     \
     static void NAME##_f32(int64_t n, void *weights, void *const *slots, const void *gradient,               \
                            const double *hyper)                                                              \
@@ -89,6 +120,8 @@ RULE(sgd, SGD)
 RULE(rmsprop, RMSPROP)
 RULE(adam, ADAM)
 RULE(adagrad, ADAGRAD)
+RULE(nadam, NADAM)
+RULE(lion, LION)
 
 iso_rule_run iso_reference_optimizer(const char *rule, iso_dtype dtype)
 {
