@@ -104,8 +104,9 @@ void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 
 /* Runs in every thread that hosts slots, in the same order everywhere:
  *   begin: waits until all sources are written (barrier of the host), moves what crosses hosts (thread 0),
- * barrier of the rank; pull:  one slot's pulls, by the thread that hosts it; end:   after it, sources may be
- * written again (barrier of the host). */
+ *          barrier of the rank;
+ *   pull:  one slot's pulls, by the thread that hosts it;
+ *   end:   after it, sources may be written again (barrier of the host). */
 void iso_exchange_begin(iso_exchange *exchange, int thread);
 /* The two halves of begin, between which threads may compute and other exchanges run:
  *   start: waits until all sources are written, and sends (thread 0);

@@ -15,8 +15,9 @@ extern "C" {
 #endif
 
 /* One layer a row, without its input, as Keras's Sequential has them:
- *     static const iso_layer_row network[] = ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name =
- * "d1")); Every layer that has one input can be a row. */
+ *     static const iso_layer_row network[] =
+ *         ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name = "d1"));
+ * Every layer that has one input can be a row. */
 typedef iso_pooling2d_options iso_max_pooling2d_options, iso_average_pooling2d_options;
 typedef iso_global_pooling2d_options iso_global_average_pooling2d_options, iso_global_max_pooling2d_options;
 typedef iso_pooling1d_options iso_max_pooling1d_options, iso_average_pooling1d_options;

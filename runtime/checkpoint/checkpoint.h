@@ -1,10 +1,11 @@
 /* Checkpoints: one HDF5 file, written in parallel, committed whole or not at all, that Keras opens as it is.
  *
  * A file holds tensors at the places where Keras has them, groups with the attribute `name` that Keras
- * writes, and beside them the group /isogrid: /isogrid/state   a JSON text: whatever the caller wants to find
- * again /isogrid/index   a JSON text: of each tensor its place in the file and its path in Isogrid
- *   /isogrid/crc32   uint32 [n_tensors], in the index's order: the CRC-32 (zlib's) of each tensor's bytes
- * Behind the last byte that HDF5 knows of stands the commit record (commit_record.h): where each tensor's bytes are,
+ * writes, and beside them the group /isogrid:
+ *   /isogrid/state   a JSON text: the state that the caller saves
+ *   /isogrid/index   a JSON text: of each tensor its place in the file and its path in Isogrid
+ *   /isogrid/crc32   uint32 [tensors], in the index's order: the CRC-32 (zlib's) of each tensor's bytes
+ * After the last byte that HDF5 knows of comes the commit record (commit_record.h): where each tensor's bytes are,
  * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid record is
  * nobody's checkpoint; it may still be a file of Keras.
  *

@@ -12,8 +12,8 @@ typedef struct iso_file_spec {
     const void *const *constant; /* [n_tensors]; NULL: none */
     const iso_saved_group *groups;
     const char *state; /* JSON */
-    uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above all that the saver
-                          wrote or   adopted */
+    uint64_t number;   /* orders checkpoints of a folder: the steps trained. Raised above the numbers of all
+                          that the saver wrote or adopted */
 } iso_file_spec;
 
 typedef struct iso_saver iso_saver;
@@ -24,8 +24,7 @@ typedef struct iso_saver_options {
     bool mpio;  /* through HDF5's parallel driver, before the call returns: for file systems that want it */
     bool waits; /* the call returns when the file is committed, and nothing is copied; else a thread writes a
                    copy, whose memory the saver keeps for the next, while the caller goes on */
-    bool no_latest; /* `latest` of the folder stays as it is: what is saved is no checkpoint in a row of them
-                     */
+    bool no_latest; /* `latest` of the folder stays: the file is not one of a row of checkpoints */
 } iso_saver_options;
 
 /* Collective. */
@@ -38,7 +37,7 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
 void iso_saver_destroy(iso_saver *saver);
 
 /* Saves. path: ends in ".weights.h5"; its folder is made where it is missing; what had the name before is
- * replaced at the commit and not touched earlier. Returns when this rank's writing shards are copied: they
+ * replaced at the commit and not changed before. Returns when this rank's writing shards are copied: they
  * may change from then on. Waits for the save before, whose status goes to *last (may be NULL) with its
  * message in iso_saver_message(). best: the pointer `best` of the folder moves to this file, which then is not
  * rotated away while it has it. ISO_INVALID: shards that do not fit the contents (each tensor with a path

@@ -17,20 +17,22 @@
 extern "C" {
 #endif
 
-/* Begins: MPI where a launcher started us and nobody has begun it (a program without mpirun runs without
- * MPI). Takes Isogrid's options (--mesh, --devices, --seed,
- * --threads, ...: `--name value` or `--name=value`) out of argv; what is left stays. argc and argv may be
- * NULL. Never leaves *ctx NULL unless memory ends; on an error iso_finish(ctx, status) still works.
+/* Begins. MPI is initialised if a launcher started the process and nobody has initialised it (a program
+ * without mpirun runs without MPI). Takes Isogrid's options (--mesh, --devices, --seed, --threads, ...:
+ * `--name value` or `--name=value`) out of argv; other arguments stay. argc and argv may be NULL. *ctx is
+ * NULL afterwards only if there was no memory; after any other error iso_finish(ctx, status) still works.
  * Collective.
- * Environment: ISOGRID_THREADS=n as --threads; ISOGRID_MPI=0 or 1 says whether to begin MPI, whoever started
- * us; ISOGRID_RANKS_PER_HOST=k pretends that every k ranks of a machine are a host, to test what travels
- * between hosts; ISOGRID_SHM_FILES=1 puts shared memory into /dev/shm where ranks may not open each other's
- * files. TensorFlow's TF_CONFIG is not read; ISO_INVALID where it names several tasks or another role than
- * that of a worker, and MPI does not run yet. */
+ * Environment:
+ *   ISOGRID_THREADS=n         as --threads
+ *   ISOGRID_MPI=0 or 1        whether to initialise MPI, whoever started the process
+ *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
+ *   ISOGRID_SHM_FILES=1       shared memory lies in /dev/shm, for ranks that may not open each other's files
+ * TensorFlow's TF_CONFIG is not read. ISO_INVALID if it names several tasks, or another role than that of a
+ * worker, and MPI does not run yet. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; ends MPI if iso_init began it (aborting the job where this rank
  * fails alone); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be
- * destroyed behind it, and used no more. Collective. */
+ * destroyed after it, but not used. Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
 
 /* ---- of a context; NULL: of a program of one rank, which iso_init was not given ---- */

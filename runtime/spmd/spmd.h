@@ -109,10 +109,12 @@ ISO_API bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
 ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int slot, iso_box *box);
 
 /* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
- * expression (Python's) against the whole path. Paths are those of variables ("d1/kernel"), of layers' and
- * blocks' outputs
- * ("d2/output"), of inputs ("image/output") and, with "optimizer:" in front, of optimizers' slots
- * ("optimizer:d1/kernel/momentum", for which only keys that begin so are tried). The map keeps the mesh.
+ * expression (Python's) against the whole path. Paths are those
+ *   of variables                          "d1/kernel"
+ *   of the outputs of layers and blocks   "d2/output"
+ *   of inputs                             "image/output"
+ *   of an optimizer's slots               "optimizer:d1/kernel/momentum"; only keys that begin so are tried
+ * The map keeps the mesh.
  * Local. */
 ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 /* Collective (iso_mesh_destroy). */
@@ -139,8 +141,7 @@ ISO_API iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
 /* A key that matches nothing is an error instead of a warning. */
 ISO_API void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
-/* ---- distributions: how the tensors of a graph lie on a mesh. Graphs keep theirs.
- * ---- */
+/* ---- distributions: how the tensors of a graph lie on a mesh. Graphs keep theirs. ---- */
 
 enum { ISO_LAYOUT_TEXT = 512 }; /* bytes that a callback may write */
 /* Says how one tensor lies: writes a layout ("data, -") into `layout` (`size` bytes, an empty text at first),
@@ -155,9 +156,8 @@ typedef struct iso_distribution_options {
     iso_layout_callback data;     /* inputs, "image/output"; default: the batch over every axis of the mesh */
     iso_layout_callback variable; /* "d1/kernel"; default: replicated */
     iso_layout_callback output;   /* layers' outputs, "d1/output"; default: where they fall */
-    iso_layout_callback
-        optimizer; /* optimizers' slots, "optimizer:d1/kernel/momentum"; default: as the variable */
-    void *arg;     /* the callbacks' first argument; NULL: the distribution */
+    iso_layout_callback optimizer; /* slots, "optimizer:d1/kernel/momentum"; default: as the variable */
+    void *arg;                     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. Local. */
 ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
@@ -178,12 +178,14 @@ ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distr
                                                   const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
     iso_model_parallel_create_with(map, distribution, ISO_OPTIONS(iso_model_parallel_options, __VA_ARGS__))
-/* ZeRO by layout, over the axes of the batch. 1: what every run does (the update of replicated weights is
- * shared out, its state split). 2: the optimizer's slots of trainable variables are sharded, and gradients
- * reduce-scattered to them as they are made. 3: the variables are sharded too, gathered just before each use
- * and dropped after it, and every output of a layer is pinned to the batch. Each variable is cut along the
- * first dimension that the axes divide, else along the largest; single elements stay whole. The layouts of a
- * map go before these. Before the first function. ISO_INVALID for another level. Local. */
+/* ZeRO by layout, over the axes of the batch. level:
+ *   1: what every run does: the update of replicated weights is shared out, its state split
+ *   2: the optimizer's slots of trainable variables are sharded, and gradients are reduce-scattered to them
+ *   3: the variables are sharded too, gathered just before each use and dropped after it, and every output of
+ *      a layer is pinned to the batch
+ * Each variable is cut along the first dimension that the axes divide, else along the largest; single
+ * elements stay whole. The layouts of a map go before these. Before the first function. ISO_INVALID for
+ * another level. Local. */
 ISO_API iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_distribution_destroy(iso_distribution *distribution);

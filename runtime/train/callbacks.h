@@ -155,13 +155,14 @@ typedef struct iso_csv_logger_options {
 ISO_API iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
 #define iso_csv_logger(...) iso_csv_logger_with(ISO_OPTIONS_AFTER(iso_csv_logger_options, path, __VA_ARGS__))
 
-/* Writes what TensorBoard shows, into event files of the folders train and validation below `path` (chief):
- *   epoch_<name> by epoch (from 0), of losses, metrics and the learning rate; those of validation lie in
- *     validation/
- *   batch_<name> by batch since the first of all (from 1), where update_freq is not 0
- *   evaluation_<name>_vs_iterations by the optimizer's iterations, of validation
- *   <variable>/histogram by epoch; on any mesh that of the global tensor
- *   hyperparameters, as text
+/* Writes what TensorBoard shows, into event files of the folders train and validation below `path` (chief).
+ * Tags:
+ *   epoch_<name>                      by epoch (from 0): losses, metrics and the learning rate; the values of
+ *                                     validation are in validation/
+ *   batch_<name>                      by batch since the first of all (from 1), unless update_freq is 0
+ *   evaluation_<name>_vs_iterations   by the optimizer's iterations: the values of validation
+ *   <variable>/histogram              by epoch: of the global tensor, on any mesh
+ *   hyperparameters                   a text
  * Folders are made. A training that goes on adds a file of its own. ISO_INVALID where nothing can be
  * written, before training begins. */
 typedef struct iso_tensorboard_options {
@@ -170,8 +171,7 @@ typedef struct iso_tensorboard_options {
     int64_t update_freq;         /* after so many batches; 0: at the ends of epochs only */
     int histogram_freq;          /* of the weights, after so many epochs; 0: never */
     bool write_steps_per_second; /* epoch_steps_per_second; with update_freq also batch_steps_per_second */
-    int64_t
-        profile_batch; /* the trace of this batch of this run, from 1, below train/plugins/profile; 0: none */
+    int64_t profile_batch;       /* the trace of this batch of the run (from 1) is written; 0: none */
 } iso_tensorboard_options;
 ISO_API iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
 #define iso_tensorboard(...)                                                                                 \
@@ -183,8 +183,7 @@ ISO_API iso_callback *iso_tensorboard_with(const iso_tensorboard_options *option
 typedef struct iso_profile_options {
     char begin_;
     const char *path;
-    int64_t
-        step; /* of those that this run makes, from 1; 0: in the middle of their second epoch, or only one */
+    int64_t step; /* of this run, from 1; 0: one in the middle of its second epoch, or of its only one */
 } iso_profile_options;
 ISO_API iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
 #define iso_profile(...) iso_profile_with(ISO_OPTIONS_AFTER(iso_profile_options, path, __VA_ARGS__))
