@@ -131,7 +131,9 @@ $(BUILD)/install/libisogrid.a: $(LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)ld -r -o $(@D)/isogrid.o $^ && objcopy --localize-hidden $(@D)/isogrid.o
 	$(Q)rm -f $@ && ar rcs $@ $(@D)/isogrid.o
-install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a
+$(BUILD)/isogrid.1: launch/man_page $(BUILD)/isogrid
+	$(Q)launch/man_page $(BUILD)/isogrid > $@.new && mv $@.new $@
+install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
@@ -145,9 +147,10 @@ install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs docs/*.md
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid README.md LICENSE
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/isogrid.1
 # Removes what install puts there, with the folders that are Isogrid's alone.
 uninstall:
-	cd $(DESTDIR)$(PREFIX) && rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc
+	cd $(DESTDIR)$(PREFIX) && rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
 	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid
 
 clean:
