@@ -140,6 +140,22 @@ static void compare(const steps *s, int step, double tolerance)
     }
 }
 
+/* Nadam's own variable: beta_1 (1 - 0.96^t / 2) multiplied over the updates, which accumulation makes fewer. */
+static void check_product(const steps *s, int count, double tolerance)
+{
+    iso_variable *variable = iso_graph_find_variable(s->graph, "optimizer/u_product");
+    bool nadam = strcmp(oracle_text(file, s->name, "optimizer"), "nadam") == 0;
+    int over = (int)oracle_number(file, s->name, "gradient_accumulation_steps", 1);
+    double value, expected = 1;
+    ck_assert_int_eq(variable != NULL, nadam);
+    if (!nadam)
+        return;
+    for (int t = 1; t <= count / over; t++)
+        expected *= oracle_number(file, s->name, "beta_1", 0) * (1 - 0.5 * pow(0.96, t));
+    check_ok(iso_variable_read(variable, &value, 1));
+    check_near(s->name, &value, &expected, 1, tolerance);
+}
+
 static void check_case(const char *name, iso_dtype precision, double tolerance)
 {
     steps s = {.name = name};
@@ -159,6 +175,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
         check_ok(iso_function_run(s.function, &batch.batch, &loss));
         compare(&s, step, tolerance);
     }
+    check_product(&s, count, tolerance);
     iso_function_destroy(s.function);
     iso_graph_destroy(s.graph);
 }
