@@ -81,6 +81,8 @@ iso_status iso_agree(iso_context *ctx, iso_status status)
     const iso_channel *channel = iso_context_channel(ctx);
     if (status == ISO_OK && channel)
         status = iso_first_error_get(&channel->failed);
+    if (status == ISO_OK)
+        status = iso_options_check();
     return iso_channel_agree(channel, status);
 }
 

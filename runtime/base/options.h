@@ -5,8 +5,9 @@
  *
  * The function behind a macro has the macro's name and "_with"; it takes the struct's address and its size.
  * C++ and other languages call it. The address NULL stands for a struct of zeros. A member that lies beyond
- * `size`, because the caller was compiled with an older header, counts as zero; members that only a newer
- * header has are ignored.
+ * `size`, because the caller was compiled with an older header, counts as zero. Members that only a newer
+ * header has must be zero: else the call, or the next collective one, is ISO_INVALID and says that the program was built for a
+ * newer Isogrid.
  */
 #ifndef ISO_BASE_OPTIONS_H
 #define ISO_BASE_OPTIONS_H

@@ -27,7 +27,6 @@ START_TEST(older_and_newer_options_are_taken)
     options own;
     older before = {3, 0.5};
     newer after = {.a = 4, .b = 1.5, .c = "text"};
-    memset(after.more, 0xff, sizeof after.more);
 
     memset(&own, 0xff, sizeof own);
     iso_options_copy(&own, sizeof own, &before, sizeof before);
@@ -46,6 +45,13 @@ START_TEST(older_and_newer_options_are_taken)
     memset(&own, 0xff, sizeof own);
     iso_options_copy(&own, sizeof own, NULL, sizeof own);
     ck_assert(own.a == 0 && own.b == 0 && own.c == NULL);
+
+    /* what is not known may be there, but must be zero */
+    ck_assert_int_eq(iso_options_check(), ISO_OK);
+    after.more[63] = 1;
+    iso_options_copy(&own, sizeof own, &after, sizeof after);
+    ck_assert_int_eq(iso_options_check(), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "the program was built for a newer Isogrid"));
 }
 END_TEST
 
