@@ -70,7 +70,7 @@ static int by_offset(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Those that have bytes, in the file's order; freed by iso_free. */
+/* The tensors that have bytes, in the file's order. Freed by iso_free. */
 static iso_status sort_tensors(const iso_commit_record *record, const iso_commit_tensor ***sorted, int *count)
 {
     const iso_commit_tensor **all = iso_new(((size_t)record->n_tensors + 1) * sizeof(void *));
@@ -103,7 +103,7 @@ static iso_status check_extents(const char *name, const iso_commit_record *recor
     return status;
 }
 
-/* The tail's numbers are taken only where they fit the file's size. */
+/* Accepts the tail's numbers only if they fit the size of the file. */
 static iso_status take_tail(const unsigned char *tail, const char *name, uint64_t size,
                             iso_commit_record *record)
 {
@@ -183,7 +183,7 @@ void iso_commit_record_free(iso_commit_record *record)
     *record = (iso_commit_record){0};
 }
 
-/* ---- what belongs to no tensor ---- */
+/* ---- bytes that belong to no tensor ---- */
 
 iso_status iso_commit_record_visit_others(const iso_commit_record *record,
                                           iso_status (*visit)(void *data, uint64_t offset, uint64_t bytes),

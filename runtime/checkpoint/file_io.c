@@ -7,7 +7,7 @@
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/file_io_impl.h"
 
-enum { MOST_AT_ONCE = 1 << 30 }; /* Linux takes less than 2 GiB in a call */
+enum { MOST_AT_ONCE = 1 << 30 }; /* Linux transfers less than 2 GiB per call */
 
 static iso_status file_io_failed(const char *name, const char *what, size_t bytes, uint64_t offset)
 {
@@ -23,7 +23,7 @@ iso_status iso_file_write_at(int file, const char *name, const void *data, size_
         if (written < 0 && errno == EINTR)
             continue;
         if (written == 0)
-            errno = ENOSPC; /* what else could hold it up */
+            errno = ENOSPC; /* the only other reason for a short write */
         if (written <= 0)
             return file_io_failed(name, "writing", bytes, offset);
         from += written;
@@ -82,7 +82,8 @@ iso_status iso_file_sync(int file, const char *name)
 bool iso_file_name_fits(const char *name, const char *pattern)
 {
     const char *begin = pattern ? pattern : "{}.weights.h5";
-    const char *star = NULL, *from = NULL; /* behind the last {...}, and what it has not taken yet */
+    const char *star = NULL, *from = NULL; /* star: after the last {...}; from: the rest of the name that
+                                              {...} has not matched yet */
     if (*name == '.')
         return false;
     for (const char *p = begin; *name || *p;) {

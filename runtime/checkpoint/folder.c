@@ -1,4 +1,4 @@
-/* Folders of checkpoints and the files that stand in them for a while. */
+/* Folders of checkpoints and the temporary files in them. */
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/folder_impl.h"
 
@@ -87,7 +87,7 @@ static iso_status make_one(const char *folder, const char *parent)
     struct stat about;
     int error = errno;
     if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
-        return ISO_OK; /* there already: by now, or on a file system that may not be written */
+        return ISO_OK; /* it exists: made in the meantime, or on a read-only file system */
     errno = error;
     return iso_file_failed(folder, "the folder cannot be made");
 }
@@ -120,7 +120,7 @@ iso_status iso_folder_make(const char *folder)
 
 /* ---- temporary files ---- */
 
-/* File systems without locks: only what is old is swept there (see is_left_behind). */
+/* For file systems without locks see is_left_behind: there only old files are swept. */
 static bool lock(int file, int how)
 {
     int result;
@@ -147,7 +147,7 @@ iso_status iso_temporary_open(const char *temporary, int *file)
             *file = fresh;
             return ISO_OK;
         }
-        close(fresh); /* swept away before it was locked */
+        close(fresh); /* it was swept before it was locked */
     }
 }
 
@@ -177,14 +177,15 @@ iso_status iso_folder_try(const char *folder, uint32_t saver)
     int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     iso_status status = file >= 0 && write_page(file) ? ISO_OK : cannot_write(folder);
     if (file >= 0) {
-        unlink(name); /* another process may have done so */
+        unlink(name); /* fails if another process has removed it already */
         close(file);
     }
     iso_free(name);
     return status;
 }
 
-/* Whether nobody has it open: nobody holds its lock; where there are no locks, a day without a write. */
+/* Whether no process writes the file: none holds its lock or, without locks, none has written it for a
+ * day. */
 static bool is_left_behind(int file)
 {
     struct stat about;
@@ -249,7 +250,7 @@ iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t sa
     return status;
 }
 
-/* The first line of an open file. */
+/* Reads the first line of an open file. */
 static iso_status read_line(int file, const char *path, char **line)
 {
     char text[MOST_NAME + 1];

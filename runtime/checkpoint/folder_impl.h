@@ -1,8 +1,9 @@
-/* The folders that hold checkpoints: their making, temporary files, what is committed, what is rotated away.
+/* Folders of checkpoints: creation, temporary files, commit, rotation.
  *
- * A file that is being written stands beside its final name as ".NAME.saving-XXXXXXXX", eight hexadecimal
- * digits of its saver; who writes it holds a lock on it (flock), so what a killed job left behind is told
- * from what another job writes, and is removed by the next one that looks. */
+ * While a file is being written its name is ".NAME.saving-XXXXXXXX", beside its final name, with eight
+ * hexadecimal digits of its saver. Each writer holds a lock on it (flock). This distinguishes files
+ * that a killed job left behind from those that another job is writing; the next job that looks removes
+ * the former. */
 #ifndef ISO_CHECKPOINT_FOLDER_IMPL_H
 #define ISO_CHECKPOINT_FOLDER_IMPL_H
 
@@ -11,46 +12,46 @@
 
 #include "runtime/base/status.h"
 
-/* "DIR/NAME" in parts; folder "." where there is none. iso_path_free. ISO_INVALID, ISO_NO_MEMORY. */
+/* "DIR/NAME" in parts; the folder is "." if there is none. iso_path_free. ISO_INVALID, ISO_NO_MEMORY. */
 typedef struct iso_path {
     char *whole, *folder;
-    const char *name; /* within whole */
-    char *temporary;  /* whole path */
+    const char *name; /* points into whole */
+    char *temporary;  /* its whole path */
 } iso_path;
 iso_status iso_path_split(const char *path, uint32_t saver, iso_path *parts);
 void iso_path_free(iso_path *parts);
 
-/* Makes a folder and those above it where they are missing, and syncs where it made one. ISO_IO. */
+/* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
 iso_status iso_folder_make(const char *folder);
-/* ISO_IO: what was renamed in the folder may be lost when the power is. */
+/* ISO_IO: a rename in the folder may be lost if the power fails. */
 iso_status iso_folder_sync(const char *folder);
 
-/* Whether this process can write files into a folder that is there: makes one, writes a page and removes it.
- * ISO_IO names the folder. Any number of processes may, with one `saver`. */
+/* Checks that this process can write files into an existing folder: makes one, writes a page and removes it.
+ * ISO_IO names the folder. Any number of processes may do this at once with the same `saver`. */
 iso_status iso_folder_try(const char *folder, uint32_t saver);
 
-/* Opens a temporary file for reading and writing, made where it is missing, and keeps others from sweeping it
- * away until it is closed. Any number of processes may. ISO_IO. */
+/* Opens a temporary file for reading and writing, and makes it if it is missing. Other jobs cannot sweep it
+ * away until it is closed. Any number of processes may open it. ISO_IO. */
 iso_status iso_temporary_open(const char *temporary, int *file);
-/* Removes temporary files of the folder that nobody writes any more. What fails is left. */
+/* Removes the folder's temporary files that no process writes any more. Files that cannot be removed stay. */
 void iso_folder_sweep(const char *folder);
 
-/* Makes a file of the folder that holds a name: `latest`, `best`. ISO_IO. */
+/* Writes a name into a file of the folder: `latest`, `best`. ISO_IO. */
 iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t saver, const char *name);
 
-/* Checkpoints of which so many are kept, oldest first. */
+/* The checkpoints that rotation counts, oldest first. */
 typedef struct iso_kept {
     int count;
     char **paths;    /* [count] "FOLDER/NAME" */
-    uint64_t newest; /* the greatest number of those that were there already */
+    uint64_t newest; /* the greatest number among the adopted ones */
 } iso_kept;
-/* Adds the newest, or makes it so. ISO_NO_MEMORY. */
+/* Adds the newest checkpoint; if it is in the list already, it becomes the newest. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
-/* Adds those that are there already: committed, with names that fit the pattern, by number, then time. A
- * folder that is missing has none. ISO_IO, ISO_NO_MEMORY. */
+/* Adds the checkpoints that the folder has already: committed files whose names match the pattern, ordered by
+ * number, then time. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
-/* Removes the oldest until `keep` are left (0: all are), but none that `best` or `latest` name. ISO_IO: one
- * could not be removed, or it cannot be told which may be; it will be tried again. */
+/* Removes the oldest until `keep` are left (0: removes none), except those that `best` or `latest` name.
+ * ISO_IO: a file could not be removed, or the pointers could not be read; the next call tries again. */
 iso_status iso_kept_rotate(iso_kept *kept, int keep);
 void iso_kept_free(iso_kept *kept);
 

@@ -32,7 +32,7 @@ void iso_manifest_free(iso_manifest *m)
 
 static const char TENSORS[] = "the list of a file's tensors";
 
-/* A copy, NULL of NULL; false where memory ends. */
+/* Copies a text; NULL stays NULL. False: out of memory. */
 static bool copy_text(const char *text, const char **copy)
 {
     *copy = text ? iso_strdup(text) : NULL;
@@ -71,10 +71,10 @@ size_t iso_manifest_bytes(const iso_manifest_tensor *tensor)
     return bytes;
 }
 
-/* ---- packing: two passes, the first of which only counts ---- */
+/* ---- packing: two passes; the first only counts ---- */
 
 typedef struct packer {
-    char *to; /* NULL: count */
+    char *to; /* NULL: counts only */
     size_t size;
 } packer;
 
@@ -90,7 +90,7 @@ static void put_number(packer *p, int64_t number)
     manifest_put(p, &number, sizeof number);
 }
 
-/* Its length with the zero behind it, 0 for NULL; then the characters. */
+/* Its length with the terminating zero (0 for NULL), then the characters. */
 static void put_text(packer *p, const char *text)
 {
     size_t length = text ? strlen(text) + 1 : 0;
@@ -161,7 +161,7 @@ static iso_status get_number(unpacker *u, int64_t most, int64_t *number)
     return *number >= 0 && *number <= most ? ISO_OK : broken("a number that cannot be");
 }
 
-/* Lent from the bytes. */
+/* The text is lent from the packed bytes. */
 static iso_status get_text(unpacker *u, size_t most, const char **text)
 {
     int64_t length = 0;
@@ -194,7 +194,7 @@ done:
     return status;
 }
 
-/* Shapes whose bytes memory can address; bytes of direct ones within the file. */
+/* Checks that memory can address the shape's bytes and that a direct tensor's bytes are within the file. */
 static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
 {
     int64_t rank = 0, bytes = (int64_t)iso_storage_type_size(t->element);

@@ -41,7 +41,7 @@ iso_storage_type iso_storage_type_of(iso_dtype dtype)
     return same[dtype];
 }
 
-/* ---- from the file: floats as double, integers as int64_t; both hold them exactly ---- */
+/* ---- from the file: floats as double, integers as int64_t; both exact ---- */
 
 static float float_of_bits(uint32_t bits)
 {
@@ -65,7 +65,7 @@ static bool is_float(iso_storage_type element)
     return element <= ISO_STORAGE_F64;
 }
 
-/* Loads element i of an array that may lie anywhere. */
+/* Loads element i of an array of any alignment. */
 #define LOAD(type, in, i)                                                                                    \
     __extension__({                                                                                          \
         type value_;                                                                                         \
@@ -87,7 +87,7 @@ static double load_float(iso_storage_type from, const void *in, int64_t i)
     }
 }
 
-/* False where the value is not below 2^63. */
+/* False if the value is 2^63 or more. */
 static bool load_integer(iso_storage_type from, const void *in, int64_t i, int64_t *value)
 {
     switch (from) {

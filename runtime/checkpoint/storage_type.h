@@ -1,10 +1,10 @@
-/* Elements as files have them, and their conversion into those that Isogrid computes with. */
+/* The element types that files store, and conversion into Isogrid's types. */
 #ifndef ISO_CHECKPOINT_STORAGE_TYPE_H
 #define ISO_CHECKPOINT_STORAGE_TYPE_H
 
 #include "runtime/base/types.h"
 
-/* How an element lies in a file: little-endian, in so many bits. */
+/* How a file stores an element: little-endian, with this many bits. */
 typedef enum iso_storage_type {
     ISO_STORAGE_F16,
     ISO_STORAGE_BF16,
@@ -24,14 +24,14 @@ typedef enum iso_storage_type {
 
 size_t iso_storage_type_size(iso_storage_type element);
 const char *iso_storage_type_name(iso_storage_type element);
-/* The type that holds all its values (of ISO_STORAGE_U64: those below 2^63). */
+/* The type that holds all its values (for ISO_STORAGE_U64: those below 2^63). */
 iso_dtype iso_storage_type_dtype(iso_storage_type element);
-/* The element as which a type lies in memory: of all machines that Isogrid runs on, little-endian. */
+/* How memory stores a type: little-endian on all machines that Isogrid runs on. */
 iso_storage_type iso_storage_type_of(iso_dtype dtype);
 
-/* Converts n elements. Floats are rounded to narrower ones, integers to floats; what does not fit otherwise
- * (2^40 or 0.5 in an int32, 1e300 in a float32) stops it: returns the number of the first such element, -1
- * where all fit. */
+/* Converts n elements. Floats are rounded to narrower floats, and integers to floats. Any other value that
+ * does not fit (2^40 or 0.5 in an int32, 1e300 in a float32) stops the conversion. Returns the number of the
+ * first such element; -1: all fit. */
 int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t n, iso_dtype to, void *out);
 
 #endif

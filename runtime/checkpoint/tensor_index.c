@@ -1,4 +1,5 @@
-/* /isogrid/index: which path of Isogrid each place of the file is; and tensors found by place and path. */
+/* /isogrid/index: maps each dataset of the file to its path in Isogrid; finds tensors by dataset and by
+ * path. */
 #include <string.h>
 
 #include "runtime/base/json.h"
@@ -75,7 +76,7 @@ static iso_status sort_paths(iso_manifest *m)
     return ISO_OK;
 }
 
-/* {"place": "/layers/dense/vars/0", "path": "d1/kernel" or null}. `seen`: of each tensor. */
+/* {"place": "/layers/dense/vars/0", "path": "d1/kernel" or null}. `seen`: one flag per tensor. */
 static iso_status take_entry(iso_manifest *m, const json_t *entry, bool *seen)
 {
     const char *place = json_string_value(json_object_get(entry, "place"));

@@ -10,7 +10,7 @@
 void iso_hdf5_quiet_begin(iso_hdf5_quiet *quiet)
 {
     iso_hdf5_lock();
-    H5open(); /* before a child is made: starting it calls MPI */
+    H5open(); /* before a child is made: starting HDF5 calls MPI */
     H5Eget_auto2(H5E_DEFAULT, &quiet->print, &quiet->print_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
@@ -21,7 +21,7 @@ void iso_hdf5_quiet_end(const iso_hdf5_quiet *quiet)
     iso_hdf5_unlock();
 }
 
-/* The innermost function's words say most. */
+/* The message of the innermost function says most. */
 static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
 {
     (void)depth;
@@ -45,12 +45,13 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
 
 herr_t iso_hdf5_set_driver(hid_t access, const H5FD_class_t *driver, hid_t *registered, const void *settings)
 {
-    if (*registered < 0 || H5Iis_valid(*registered) <= 0) /* the caller may have closed HDF5 in between */
+    if (*registered < 0 || H5Iis_valid(*registered) <= 0) /* the caller may have closed HDF5 since the last
+                                                             call */
         *registered = H5FDregister(driver);
     return *registered < 0 ? -1 : H5Pset_driver(access, *registered, settings);
 }
 
-/* HDF5 does not always tell the system's error. errno: 0 before. */
+/* HDF5's message does not always contain the system's error. errno is 0 before the call. */
 static iso_status open_failed(const char *path)
 {
     int error = errno;
@@ -93,7 +94,7 @@ static hid_t memory_space(const iso_box *box)
     return box->rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(box->rank, extent, NULL);
 }
 
-/* HDF5's own types, not to be closed; H5I_INVALID_HID: that of the file, which has the same bytes. */
+/* HDF5's own types, not to be closed. H5I_INVALID_HID: use the file's type, which has the same bytes. */
 static hid_t memory_type(iso_storage_type element)
 {
     switch (element) {
@@ -122,7 +123,7 @@ static hid_t memory_type(iso_storage_type element)
     }
 }
 
-/* The dataset is the one that was walked over: same shape, same size of elements. */
+/* Whether the dataset is still as it was when the file was walked: same shape, same size of elements. */
 static bool is_same(hid_t space, hid_t type, const iso_manifest_tensor *tensor)
 {
     hsize_t dim[H5S_MAX_RANK];

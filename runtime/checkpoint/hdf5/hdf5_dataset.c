@@ -1,11 +1,11 @@
-/* A dataset as a tensor: what is taken, and all that is refused. */
+/* A dataset as a tensor: what is accepted, and what is refused. */
 #include <inttypes.h>
 
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 
-/* HDF5 takes a whole chunk into memory. */
+/* HDF5 reads a whole chunk into memory. */
 static const uint64_t largest_chunk = (uint64_t)1 << 30;
-/* Deflate makes at most 1032 bytes of one; a dataset that claims more is a trap. */
+/* Deflate expands a byte to at most 1032 bytes; a dataset that claims more is an attack. */
 static const uint64_t most_expansion = 1032, small_file = (uint64_t)64 << 20;
 
 static iso_status check_filters(hid_t create, const char *path, const char *place)
@@ -56,7 +56,7 @@ static iso_status check_layout(hid_t create, hid_t type, const char *path, const
     return ISO_OK;
 }
 
-/* To be called before anything that could make HDF5 open another file. */
+/* Must be called before any call that could make HDF5 open another file. */
 iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct)
 {
     hid_t create = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
@@ -70,7 +70,7 @@ iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *p
     return status;
 }
 
-/* The shape, and the bytes of its elements. */
+/* Reads the shape and computes the bytes of its elements. */
 static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor *t, uint64_t *bytes)
 {
     const char *place = t->tensor.place;
@@ -97,8 +97,8 @@ static iso_status take_shape(hid_t space, const char *path, iso_manifest_tensor 
     return ISO_OK;
 }
 
-/* Where the elements lie, for those that can be taken from the file as they are; else what HDF5 will read
- * must be no more than the file can hold. */
+/* Finds the offset of the elements if they can be read from the file as they are. Otherwise HDF5 will read
+ * them, and their size must not exceed what the file can hold. */
 static iso_status take_place(hid_t dataset, const char *path, uint64_t bytes, uint64_t file_bytes,
                              iso_manifest_tensor *t)
 {
@@ -107,7 +107,7 @@ static iso_status take_place(hid_t dataset, const char *path, uint64_t bytes, ui
     uint64_t most =
         file_bytes > UINT64_MAX / 2 / most_expansion ? UINT64_MAX / 2 : file_bytes * most_expansion;
     if (offset == HADDR_UNDEF)
-        t->direct = false; /* nothing was ever written */
+        t->direct = false; /* no element was ever written */
     if (!t->direct && bytes > most + small_file)
         return iso_error(ISO_INVALID,
                          "'%s': '%s' claims %" PRIu64 " bytes, more than a file of %" PRIu64 " can hold",

@@ -4,7 +4,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 
-/* Types whose elements can be taken from the file as they are. */
+/* Types whose elements can be read from the file as they are. */
 static bool find_equal(hid_t type, iso_storage_type *element)
 {
     const struct {
@@ -25,7 +25,7 @@ static bool find_equal(hid_t type, iso_storage_type *element)
     return false;
 }
 
-/* What a float's bits mean: exponent and fraction in so many bits, IEEE's rules for the rest. */
+/* The exponent and fraction bits of a float that otherwise follows IEEE's rules. */
 static bool float_bits(hid_t type, size_t *exponent, size_t *fraction)
 {
     size_t sign_at, exponent_at, fraction_at;
@@ -34,7 +34,7 @@ static bool float_bits(hid_t type, size_t *exponent, size_t *fraction)
            H5Tget_ebias(type) == ((size_t)1 << (*exponent - 1)) - 1;
 }
 
-/* Half floats and bfloat16 as they are; of others the narrowest float that holds them. */
+/* Half floats and bfloat16 as they are; for others the narrowest float that holds them. */
 static bool find_float(hid_t type, iso_storage_type *element, bool *direct)
 {
     size_t exponent, fraction, bytes = H5Tget_size(type);
@@ -43,7 +43,7 @@ static bool find_float(hid_t type, iso_storage_type *element, bool *direct)
     bool two = bytes == 2 && H5Tget_order(type) == H5T_ORDER_LE && exponent + fraction == 15;
     if (two && (exponent == 5 || exponent == 8)) {
         *element = exponent == 5 ? ISO_STORAGE_F16 : ISO_STORAGE_BF16;
-        return true; /* HDF5 too hands them over as they are */
+        return true; /* HDF5 returns their bytes unchanged too */
     }
     *direct = false;
     *element = exponent <= 8 && fraction <= 23 ? ISO_STORAGE_F32 : ISO_STORAGE_F64;
@@ -84,7 +84,7 @@ static bool find_bool(hid_t type, iso_storage_type *element)
            member_is(type, 1, "TRUE", 1);
 }
 
-/* Keras stores bfloat16 as two bytes without meaning, and tells in an attribute. */
+/* Keras stores bfloat16 as two opaque bytes and names the type in an attribute. */
 static iso_status find_bfloat16(hid_t dataset, hid_t type, const char *path, const char *place,
                                 iso_storage_type *element, bool *is)
 {
@@ -138,7 +138,7 @@ iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, co
 
 /* ---- texts ---- */
 
-/* A text to be read: of an attribute or a dataset. */
+/* A text to read: of an attribute or a dataset. */
 typedef struct text_source {
     hid_t object;
     herr_t (*read)(hid_t object, hid_t type, void *out);

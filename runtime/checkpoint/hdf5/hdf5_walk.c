@@ -10,15 +10,16 @@ typedef struct walk {
     const char *path;
     uint64_t file_bytes;
     iso_manifest *manifest;
-    haddr_t above[ISO_DEEPEST]; /* addresses of the groups that we are in */
+    haddr_t above[ISO_DEEPEST]; /* addresses of the open groups, outermost first */
     int depth, n_objects;
-    char place[ISO_DEEPEST * (ISO_LONGEST_NAME + 1) + 1]; /* of the group that we are in; "" for the root */
+    char place[ISO_DEEPEST * (ISO_LONGEST_NAME + 1) + 1]; /* HDF5 path of the current group; "" for the
+                                                             root */
     iso_status status;
 } walk;
 
 static iso_status walk_group(walk *w, hid_t group, haddr_t address);
 
-/* Bytes of the character of UTF-8 that begins here; 0 where none does. */
+/* Bytes of the UTF-8 character that begins here; 0 if none does. */
 static int character(const unsigned char *c)
 {
     int bytes = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
@@ -28,7 +29,7 @@ static int character(const unsigned char *c)
     return bytes;
 }
 
-/* Names go into messages and onto terminals: UTF-8 without control characters. */
+/* Names appear in messages and on terminals, so they must be UTF-8 without control characters. */
 static bool is_printable(const char *name)
 {
     const unsigned char *c = (const unsigned char *)name;
@@ -41,7 +42,7 @@ static bool is_printable(const char *name)
     return true;
 }
 
-/* The place of a member, in w->place; *end: where it was before. */
+/* Appends a member's name to w->place; *end: the length before. */
 static iso_status enter(walk *w, const char *name, size_t *end)
 {
     *end = strlen(w->place);
@@ -77,7 +78,7 @@ static iso_status check_cycle(const walk *w, haddr_t address)
     return ISO_OK;
 }
 
-/* Two texts; the rest of /isogrid is for other readers. */
+/* Reads Isogrid's two texts; other readers use the rest of /isogrid. */
 static iso_status take_own(walk *w, hid_t dataset)
 {
     iso_manifest *m = w->manifest;
@@ -134,8 +135,8 @@ static iso_status take_object(walk *w, hid_t object)
     }
 }
 
-/* The object is opened by its address: of two members with one name, which a damaged file may have, opening
- * by name could find the other, and that be a link. */
+/* Opens the object by its address. A damaged file may have two members of one name: opening by name could
+ * find the other one, which could be a link. */
 static iso_status take_member(walk *w, hid_t group, const char *name, const H5L_info_t *info)
 {
     size_t end = strlen(w->place);

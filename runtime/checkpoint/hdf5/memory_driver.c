@@ -8,7 +8,7 @@
 
 /* ---- pages ---- */
 
-/* The first page whose number is not below. */
+/* The index of the first page whose number is at least `number`. */
 static int memory_driver_find(const iso_memory_file *memory, uint64_t number)
 {
     int low = 0, high = memory->count;
@@ -89,12 +89,12 @@ void iso_memory_file_free(iso_memory_file *memory)
 /* ---- HDF5's driver ---- */
 
 typedef struct driver_file {
-    H5FD_t base; /* first: HDF5's own */
+    H5FD_t base; /* must be first: HDF5's own part */
     iso_memory_file *memory;
     haddr_t allocated;
 } driver_file;
 
-/* What the list of properties holds. */
+/* The settings that the property list holds. */
 typedef struct settings {
     iso_memory_file *memory;
 } settings;
@@ -121,7 +121,7 @@ static int memory_driver_compare(const H5FD_t *a, const H5FD_t *b)
     return x < y ? -1 : x > y;
 }
 
-/* Small things lie together; nothing in the file tells of this driver. */
+/* Metadata and small data are aggregated; nothing in the file depends on this driver. */
 static herr_t features(const H5FD_t *file, unsigned long *flags)
 {
     (void)file;
@@ -164,7 +164,7 @@ static herr_t write_file(H5FD_t *file, H5FD_mem_t type, hid_t transfer, haddr_t 
     return iso_memory_file_write(((driver_file *)file)->memory, data, bytes, at) ? 0 : -1;
 }
 
-/* The file ends where it is allocated. */
+/* The file ends at its allocated end. */
 static herr_t end_file(H5FD_t *file, hid_t transfer, hbool_t closing)
 {
     (void)transfer, (void)closing;

@@ -5,14 +5,14 @@
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 
 typedef struct mpio_file {
-    H5FD_t base; /* first: HDF5's own */
+    H5FD_t base; /* must be first: HDF5's own part */
     H5FD_t *parallel;
     char *path;
-    haddr_t end, allocated; /* end: of the file when it was opened; it does not grow */
+    haddr_t end, allocated; /* end: the file's size when it was opened; it does not grow */
     iso_status *closed;
 } mpio_file;
 
-/* What the list of properties holds. */
+/* The settings that the property list holds. */
 typedef struct settings {
     hid_t parallel;
     iso_status *closed;
@@ -46,7 +46,8 @@ static H5FD_t *mpio_driver_open_file(const char *name, unsigned flags, hid_t acc
     return &file->base;
 }
 
-/* ROMIO calls every failure an input/output error; the system's own words say more. errno: 0 before. */
+/* ROMIO reports every failure as an input/output error; the system's message says more. errno is 0 before the
+ * call. */
 static herr_t tell_system_error(herr_t done, const char *what)
 {
     int error = errno;
@@ -58,8 +59,8 @@ static herr_t tell_system_error(herr_t done, const char *what)
     return done;
 }
 
-/* HDF5 would keep a file that it could not close: it is told that all is well. The calls would empty its
- * stack of errors, which tells why it closes the file while it opens it. */
+/* Always reports success: HDF5 would keep a file that it could not close. Restores HDF5's error stack
+ * afterwards: when HDF5 closes the file because opening it failed, the stack holds the reason. */
 static herr_t close_file(H5FD_t *closing)
 {
     mpio_file *file = (mpio_file *)closing;
@@ -78,7 +79,7 @@ static herr_t close_file(H5FD_t *closing)
     return 0;
 }
 
-/* Without a buffer of its own in which HDF5 would collect tensors' bytes. */
+/* Disables the buffer in which HDF5 would collect tensors' bytes. */
 static herr_t features(const H5FD_t *file, unsigned long *flags)
 {
     (void)file;

@@ -13,9 +13,10 @@
 #include "runtime/checkpoint/file_io_impl.h"
 
 enum {
-    LARGE = 2 << 20,  /* less is not worth it */
-    WINDOW = 8 << 20, /* read at once; so large that it lies in huge pages, of which a disk is told few */
-    ALIGNED = 4096,   /* of memory and places in the file: what no disk wants more than */
+    LARGE = 2 << 20,  /* bytes below which direct reads do not pay */
+    WINDOW = 8 << 20, /* bytes of one read; large enough to be in huge pages, so that the disk gets few
+                         segments */
+    ALIGNED = 4096,   /* of memory and file offsets: no disk wants more */
 };
 
 /* Network file systems, and those in memory, have no device of their own. */
@@ -25,7 +26,7 @@ static bool is_on_a_disk(int file)
     return fstat(file, &about) == 0 && major(about.st_dev) != 0;
 }
 
-/* The same file once more, though its name may be another's by now. */
+/* Reopens the file itself, even if its name has been given to another file. */
 static int open_again(int file)
 {
     char name[40];
@@ -42,7 +43,7 @@ static bool is_open(iso_direct_io *d, int file)
     return d->file >= 0;
 }
 
-/* A byte in the middle stands for all. File systems that do not tell are believed to have it. */
+/* Tests one byte in the middle. If the file system cannot tell, the bytes count as cached. */
 static bool is_cached(int file, uint64_t offset, size_t bytes)
 {
     char byte;
@@ -60,7 +61,7 @@ static iso_status make_window(iso_direct_io *d)
     return status;
 }
 
-/* Of the bytes wanted at `offset` as many as one read brings; 0: it does not. */
+/* Reads as many of the bytes wanted at `offset` as one read gets; 0: the read failed. */
 static size_t read_some(const iso_direct_io *d, char *data, size_t bytes, uint64_t offset)
 {
     size_t before = (size_t)(offset % ALIGNED);

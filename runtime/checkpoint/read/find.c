@@ -1,4 +1,4 @@
-/* The newest checkpoint of a folder that is whole. */
+/* Finds the newest complete checkpoint of a folder. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/read/saved_file_impl.h"
 #include "runtime/session/session.h"
 
-/* A text of the chief (NULL elsewhere) on every rank; iso_free. Collective. */
+/* Copies a text of the chief (NULL on the others) to every rank; iso_free. Collective. */
 static iso_status share_text(iso_context *ctx, const char *text, char **copy)
 {
     uint64_t bytes = text ? strlen(text) + 1 : 0;
@@ -44,8 +44,8 @@ done:
     return status;
 }
 
-/* From the newest of the chief's list on, the first that is whole; what is wrong with those before goes to
- * the chief's `passed_over`. Collective. */
+/* Opens the first complete checkpoint of the chief's list, newest first. The reasons against those before it
+ * are added to the chief's `passed_over`. Collective. */
 static iso_status first_whole(iso_context *ctx, const iso_listing *list, iso_saved_file **file,
                               iso_text *passed_over)
 {

@@ -14,7 +14,7 @@
 
 /* ---- the names ---- */
 
-/* Takes the path, NULL where there was no memory for it. */
+/* Takes ownership of the path, which is NULL if there was no memory for it. */
 static iso_status listing_add(iso_listing *list, const char *folder, char *path)
 {
     iso_status status = path ? iso_list_reserve(list->items, list->count, 1, "the names of checkpoints")
@@ -51,7 +51,7 @@ static int by_name(const void *a, const void *b)
 
 /* ---- the files ---- */
 
-/* The commit record's number: ISO_INVALID or ISO_IO where the file is no checkpoint. */
+/* Reads the commit record's number: ISO_INVALID or ISO_IO if the file is not a checkpoint. */
 static iso_status look_at(iso_listed *one)
 {
     int file = -1;
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-/* Leaves those that are checkpoints. */
+/* Keeps only those that are checkpoints. */
 static iso_status look_at_all(iso_listing *list, iso_listing_pass pass_over, void *user)
 {
     int all = list->count;

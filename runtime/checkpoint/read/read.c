@@ -1,4 +1,5 @@
-/* Boxes of tensors: straight from the file into memory where they lie in it as they are wanted. */
+/* Reads boxes of tensors: directly into the caller's memory if the file stores them as the caller wants
+ * them. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,26 +12,26 @@
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
 enum {
-    WINDOW = 1 << 20,   /* bytes read at once where they are not read into place: they stay in the cache */
-    NEAR = 4096,        /* runs that begin so close to each other are read together: copying what lies between
-                           takes no longer than another call */
-    STRIDE = 128 << 10, /* where they begin so close, the kernel is asked to read everything */
-    AHEAD = 32,         /* so many windows before they are needed */
+    WINDOW = 1 << 20,   /* bytes per read that goes through a buffer: they stay in the cache */
+    NEAR = 4096,        /* runs that begin this close to each other are read together: copying the bytes
+                           between them takes no longer than another call */
+    STRIDE = 128 << 10, /* if runs begin this close, the kernel is asked to read the whole range */
+    AHEAD = 32,         /* windows that are requested before they are needed */
 };
-static const size_t sandbox_bytes = (size_t)256 << 20; /* bytes at once */
+static const size_t sandbox_bytes = (size_t)256 << 20; /* bytes per call */
 
-/* Elements of a box, in its row-major order, of which a run is what follows each other in the file too. */
+/* Reads elements of a box, in its row-major order. A run is a sequence that is contiguous in the file too. */
 typedef struct reader {
     iso_saved_file *file;
     const iso_manifest_tensor *tensor;
     const iso_box *box;
     iso_dtype dtype;
-    char *out; /* for the next element */
+    char *out; /* destination of the next element */
     size_t size;
     int64_t run, gap;           /* elements */
-    int64_t next, end;          /* of the box's elements: those still wanted */
-    char *window;               /* NULL until it is needed */
-    uint64_t window_at, filled; /* what it holds: bytes [window_at, window_at + filled) of the file */
+    int64_t next, end;          /* of the box's elements: those still to be read */
+    char *window;               /* NULL until needed */
+    uint64_t window_at, filled; /* bytes [window_at, window_at + filled) of the file are in the window */
 } reader;
 
 static iso_status check_box(const iso_saved_file *f, const iso_manifest_tensor *t, const iso_box *box)
@@ -61,7 +62,7 @@ static void find_runs(reader *r)
     r->run *= r->box->extent[d - 1];
 }
 
-/* The place in the file of an element of the box. */
+/* The offset in the file of element i of the box. */
 static uint64_t read_place_of(const reader *r, int64_t i)
 {
     const iso_manifest_tensor *t = r->tensor;
@@ -77,7 +78,7 @@ static iso_status does_not_fit(const reader *r, int64_t i)
                      iso_storage_type_name(r->tensor->element), iso_dtype_name(r->dtype));
 }
 
-/* The next n elements are at `from`. */
+/* Converts or copies the next n elements from `from`. */
 static iso_status read_take(reader *r, const void *from, int64_t n)
 {
     int64_t bad = iso_storage_type_convert(r->tensor->element, from, n, r->dtype, r->out);
@@ -93,8 +94,8 @@ static bool are_near(const reader *r)
     return (size_t)(r->run + r->gap) * r->size <= NEAR;
 }
 
-/* Fills the window from `at` on, with `bytes` or, where what follows is wanted soon, with as much as it
- * takes. */
+/* Fills the window from `at` on: with `bytes` bytes or, if the bytes after them are wanted soon, with a whole
+ * window. */
 static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
 {
     uint64_t end = read_place_of(r, r->end - 1) + r->size;
@@ -109,7 +110,7 @@ static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
     return iso_file_read_at(r->file->file, r->file->path, r->window, (size_t)r->filled, at);
 }
 
-/* The next n elements, which follow each other in the file, through the window. */
+/* Reads the next n elements, which are contiguous in the file, through the window. */
 static iso_status read_through(reader *r, uint64_t at, int64_t n)
 {
     iso_status status = ISO_OK;
@@ -126,14 +127,14 @@ done:
     return status;
 }
 
-/* Columns of a matrix: all ranks read in all of its rows, each little at a time, which the kernel does not
- * see coming: it is told what comes, and not to guess. */
+/* For columns of a matrix every rank reads a little of every row. The kernel cannot predict this pattern, so
+ * it is told which bytes come next and not to guess. */
 static bool asks_ahead(const reader *r)
 {
     return r->gap > 0 && (size_t)(r->run + r->gap) * r->size <= STRIDE;
 }
 
-/* Also for what lies behind the tensor: it is wanted next, as a rule. */
+/* Asks beyond the end of the tensor too: the next tensor is usually read next. */
 static void ask_ahead(iso_saved_file *f, uint64_t at)
 {
     const uint64_t ahead = (uint64_t)AHEAD * WINDOW;
@@ -177,7 +178,7 @@ static iso_status read_direct(reader *r)
     return status;
 }
 
-/* ---- what only HDF5 can read ---- */
+/* ---- elements that only HDF5 can read ---- */
 
 typedef struct errand {
     const reader *reader;
@@ -202,7 +203,8 @@ done:
     return status;
 }
 
-/* What is wanted of elements [begin, begin + count) of the box, which the errand's box is. */
+/* Reads the elements of the errand's box, which is [begin, begin + count) of the reader's box, and keeps
+ * those still wanted. */
 static iso_status fetch_part(reader *r, errand *e, int64_t begin, int64_t count)
 {
     void *answer = NULL;
@@ -219,7 +221,7 @@ done:
     return status;
 }
 
-/* Row by row of the box's first dimension, as many at once as go well into memory. */
+/* Reads rows of the box's first dimension, as many at once as fit well into memory. */
 static iso_status read_by_hdf5(reader *r)
 {
     int64_t all = iso_box_count(r->box), rows = r->box->rank ? r->box->extent[0] : 1, row = all / rows;

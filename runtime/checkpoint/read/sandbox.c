@@ -12,12 +12,12 @@
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/read/sandbox_impl.h"
 
-/* Limits: of seconds on a processor, of seconds in all, and of memory beyond what the process has already. A
- * file of n bytes may take n / SLOWEST seconds and n * EXPANSION bytes more. */
+/* Limits on processor seconds, on seconds in all, and on memory beyond what the process has already. A file
+ * of n bytes adds n / SLOWEST seconds and n * EXPANSION bytes. */
 enum { PROCESSOR_SECONDS = 5, SLOWEST = 10 << 20, EXPANSION = 64 };
 static const uint64_t least_memory = (uint64_t)1 << 30, most_memory = (uint64_t)4 << 30;
 
-/* AddressSanitizer reserves more addresses than there is memory. */
+/* AddressSanitizer reserves more addresses than the limit allows. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { LIMIT_MEMORY = 0 };
 #elif defined(__has_feature)
@@ -30,11 +30,12 @@ enum { LIMIT_MEMORY = 1 };
 enum { LIMIT_MEMORY = 1 };
 #endif
 
-/* AddressSanitizer (GCC 12's) does not take the locks of its allocator when it forks: where another thread,
- * such as MPI's, holds one at that moment, the child waits for ever. Then another is tried, and sooner. */
+/* GCC 12's AddressSanitizer does not take its allocator's locks when it forks. If another thread, such as
+ * MPI's, holds one at that moment, the child waits for ever. So the wait is shorter, and the child is started
+ * again. */
 enum { SECONDS = LIMIT_MEMORY ? 120 : 30, TRIES = LIMIT_MEMORY ? 1 : 5 };
 
-/* What a child reports: this, then the message, then the answer. */
+/* What a child sends: this, then the message, then the answer. */
 typedef struct report {
     int64_t status;
     uint64_t message_bytes, answer_bytes;
@@ -51,7 +52,7 @@ static void limit(int resource, uint64_t most)
     setrlimit(resource, &now);
 }
 
-/* Addresses that the process has, in bytes; 0: not known. */
+/* Bytes of address space that the process has; 0: unknown. */
 static uint64_t addresses_held(void)
 {
     unsigned long pages = 0;
@@ -64,7 +65,7 @@ static uint64_t addresses_held(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As if nobody had installed anything: MPI and sanitizers catch what is to end this process. */
+/* Restores default handlers: MPI and sanitizers catch signals that must end this process. */
 static void reset_signals(void)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT, SIGALRM, SIGXCPU, SIGXFSZ,
@@ -82,7 +83,7 @@ static uint64_t memory_for(uint64_t file_bytes)
                                                                  : most_memory;
 }
 
-/* If the machine runs out of memory, this process is to go first. */
+/* If the machine runs out of memory, the kernel ends this process first. */
 static void offer_to_go_first(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -156,7 +157,7 @@ static bool receive_all(int from, void *data, size_t bytes)
     return true;
 }
 
-/* The answer's memory grows as it comes: what the head claims may be a lie. */
+/* Memory for the answer grows as bytes arrive: the size in the head may be false. */
 static iso_status receive_answer(int from, uint64_t bytes, bool *whole, void **answer)
 {
     char *data = NULL;
@@ -178,7 +179,7 @@ static iso_status receive_answer(int from, uint64_t bytes, bool *whole, void **a
     return ISO_OK;
 }
 
-/* The child's report, if it made one. */
+/* Reads the child's report, if it sent one. */
 static iso_status receive(int from, bool *whole, void **answer, size_t *bytes)
 {
     report head;
@@ -209,7 +210,7 @@ static iso_status tell_end(const char *path, bool known, int end)
                      path, known && WIFEXITED(end) ? WEXITSTATUS(end) : -1);
 }
 
-/* Somebody else may have waited for our child, or children may not be waited for at all. */
+/* Other code may have waited for our child already, or may have made children impossible to wait for. */
 static bool wait_for(pid_t child, int *end)
 {
     pid_t got;
@@ -219,7 +220,7 @@ static bool wait_for(pid_t child, int *end)
     return got == child;
 }
 
-/* *late: the child was ended because it had waited too long. */
+/* *late: the child was killed because it waited too long. */
 static iso_status sandbox_run(const char *path, uint64_t file_bytes, iso_sandbox_work work, void *data,
                               void **answer, size_t *bytes, bool *late)
 {

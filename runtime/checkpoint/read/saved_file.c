@@ -1,4 +1,4 @@
-/* Opening: one rank goes through the file and tells the others what is where. */
+/* Opening: one rank walks the file and sends the list of its contents to the others. */
 #include "runtime/base/arguments.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
@@ -14,15 +14,15 @@
 #include "runtime/checkpoint/read/sandbox_impl.h"
 #include "runtime/session/session.h"
 
-/* ---- going through a file; in this process or in a child ---- */
+/* ---- walking a file, in this process or in a child ---- */
 
 typedef struct survey {
     const char *path;
     uint64_t file_bytes;
-    bool trusted; /* else all that only HDF5 can read is read, to see that it can be */
+    bool trusted; /* otherwise everything that only HDF5 can read is read, to check that it can be */
 } survey;
 
-/* Elements that are read at once: whole rows, about so many bytes. */
+/* Bytes, roughly, of the elements that are read at once: whole rows. */
 enum { PART = 64 << 20 };
 
 static iso_status try_tensor(hid_t file, const char *path, const iso_manifest_tensor *tensor)
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-/* HDF5's lock is held. The answer is the packed manifest. */
+/* The caller holds HDF5's lock. The answer is the packed manifest. */
 static iso_status go_through(void *data, void **answer, size_t *bytes)
 {
     const survey *s = data;
@@ -84,7 +84,8 @@ static iso_status go_through_here(survey *s, void **packed, size_t *bytes)
 iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
 {
     struct stat about;
-    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's other end */
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: does not wait for the other end of a
+                                                              pipe */
     if (*file < 0)
         return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO,
                          "'%s' cannot be opened: %s", path, strerror(errno));
@@ -102,7 +103,7 @@ iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
     return status;
 }
 
-/* The name may belong to another file by now. */
+/* The name may have been given to another file in the meantime. */
 static iso_status check_same(const iso_saved_file *f)
 {
     struct stat by_name, ours;
@@ -115,7 +116,7 @@ static iso_status check_same(const iso_saved_file *f)
     return ISO_OK;
 }
 
-/* By the chief: what the file holds. */
+/* Runs on the chief: lists the contents of the file. */
 static iso_status survey_file(iso_saved_file *f, void **packed, size_t *bytes)
 {
     survey s = {f->path, f->bytes, f->committed};
@@ -131,7 +132,7 @@ done:
     return status;
 }
 
-/* What the chief tells the others; equal on all ranks, or they have different files. */
+/* What the chief broadcasts. If it is not equal on all ranks, they have different files. */
 typedef struct announcement {
     uint64_t file_bytes, number, packed_bytes, identity;
 } announcement;
@@ -147,7 +148,7 @@ static bool is_alone(const iso_context *ctx)
     return iso_ranks(ctx) == 1;
 }
 
-/* The chief's bytes on every rank. Collective. */
+/* Broadcasts the chief's bytes to every rank. Collective. */
 static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *bytes)
 {
     announcement chiefs = saved_file_describe(f, *bytes), mine;
@@ -172,7 +173,7 @@ static iso_status disagrees(const iso_saved_file *f, const char *place)
     return iso_error(ISO_INVALID, "'%s': the file and its commit record disagree about '%s'", f->path, place);
 }
 
-/* A committed file has the tensors that its record tells of, and no others. */
+/* A committed file has exactly the tensors that its record lists. */
 static iso_status check_mark(const iso_saved_file *f)
 {
     const iso_manifest *m = &f->manifest;
@@ -199,7 +200,7 @@ static iso_status take_packed(iso_saved_file *f, const void *packed, size_t byte
     return f->committed ? check_mark(f) : ISO_OK;
 }
 
-/* Of this rank alone. */
+/* On this rank alone. */
 static iso_status open_here(iso_saved_file *f, const char *path)
 {
     iso_status status = ISO_OK;

@@ -1,4 +1,4 @@
-/* A file that is open to be read. */
+/* A file that is open for reading. */
 #ifndef ISO_CHECKPOINT_READ_SAVED_FILE_IMPL_H
 #define ISO_CHECKPOINT_READ_SAVED_FILE_IMPL_H
 
@@ -9,21 +9,21 @@
 #include "runtime/checkpoint/read/direct_io_impl.h"
 
 struct iso_saved_file {
-    iso_context *ctx; /* NULL: a program without one */
+    iso_context *ctx; /* NULL: the program has none */
     char *path;
-    int file; /* of this rank */
+    int file; /* this rank's descriptor */
     iso_direct_io uncached;
-    uint64_t asked; /* the kernel was asked for what lies before */
-    uint64_t bytes; /* of the file */
+    uint64_t asked; /* the kernel was asked to read up to here */
+    uint64_t bytes; /* size of the file */
     bool committed;
-    iso_commit_record record; /* of a committed one */
+    iso_commit_record record; /* of a committed file */
     iso_manifest manifest;
     bool verified;
-    struct stat facts; /* of the file when that was begun */
+    struct stat facts; /* of the file when the verification began */
 };
 
-/* Opens a regular file to be read (-1 on an error) and tells its bytes: ISO_IO, or ISO_INVALID where it is no
- * file. */
+/* Opens a regular file for reading (-1 on an error) and returns its size: ISO_IO, or ISO_INVALID if it is not
+ * a regular file. */
 iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes);
 
 #endif

@@ -1,4 +1,5 @@
-/* Checksums of a committed file: each rank reads a share of all bytes, and the ranks join their sums. */
+/* Verifies a committed file's checksums: each rank reads a share of all bytes, and the ranks combine their
+ * sums. */
 #include <inttypes.h>
 #include <mpi.h>
 
@@ -14,7 +15,7 @@
 
 enum { WINDOW = 1 << 20 };
 
-/* Bytes [begin, end) of a tensor: what they add to its checksum. */
+/* Adds bytes [begin, end) of a tensor to `share`, this rank's contribution to its checksum. */
 static iso_status sum_part(const iso_saved_file *f, const iso_commit_tensor *t, uint64_t begin, uint64_t end,
                            void *window, uint32_t *share)
 {
@@ -36,7 +37,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* This rank's share: part `rank` of `ranks` of all tensors' bytes, one tensor behind the other. */
+/* Sums this rank's share: part `rank` of `ranks` of all tensors' bytes, in the order of the record. */
 static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32_t *share)
 {
     uint64_t all = 0, before = 0;
@@ -77,7 +78,7 @@ static bool is_same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Whether the file was verified before, and nobody has written into it since. */
+/* Whether the file was verified before and has not been written since. */
 static bool is_verified(const iso_saved_file *f)
 {
     struct stat now;
@@ -85,7 +86,7 @@ static bool is_verified(const iso_saved_file *f)
            is_same_time(now.st_mtim, f->facts.st_mtim) && is_same_time(now.st_ctim, f->facts.st_ctim);
 }
 
-/* On all ranks. Collective. */
+/* Whether this holds on all ranks. Collective. */
 static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified)
 {
     *verified = is_verified(f);

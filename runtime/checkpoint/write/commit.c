@@ -1,4 +1,4 @@
-/* What the threads of a save do with the file: write, commit, discard. */
+/* The file operations of a save's threads: write, commit, discard. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_statu
 
 /* ---- writing ---- */
 
-/* So that what does not fit is known at once. */
+/* Reserves the space, so that a full disk is noticed at once. */
 static iso_status commit_reserve(const iso_saver *saver)
 {
     const iso_commit_record *record = &saver->layout.record;
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* What changes hands is taken also where it cannot be written any more: others wait for this rank. */
+/* Received parts are taken even if they can no longer be written: other ranks wait for this one. */
 static iso_status write_received(iso_saver *saver, iso_status status)
 {
     iso_save_part window;
@@ -107,14 +107,14 @@ static iso_status commit(iso_saver *saver)
     ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
     if (rename(saver->path.temporary, saver->path.whole))
         ISO_TRY(iso_file_failed(saver->path.temporary, "it cannot be given its name"));
-    /* From here on it is there to be rotated away, also where its name may not last yet. */
+    /* The file now counts for rotation, even if a power failure may still undo the rename. */
     ISO_TRY(iso_kept_add(&saver->kept, saver->path.folder, saver->path.name));
     ISO_TRY(iso_folder_sync(saver->path.folder));
 done:
     return status;
 }
 
-/* What can go wrong from here on costs no checkpoint: it is said, and done again at the next save. */
+/* Failures from here on lose no checkpoint: they are reported, and the next save repeats these steps. */
 static void commit_note(iso_text *notes, iso_status status)
 {
     if (status != ISO_OK)

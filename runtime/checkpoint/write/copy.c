@@ -1,6 +1,6 @@
-/* A store that misses the cache first reads the line that it overwrites: a third of a large copy's traffic.
- * The C library streams past the cache only what is larger than it, which no tensor is where the cache has
- * hundreds of MiB. */
+/* A normal store that misses the cache first reads the line that it overwrites, which is a third of a large
+ * copy's traffic. The C library uses streaming stores only for copies larger than the cache, and no tensor is
+ * larger than a cache of hundreds of MiB. */
 #include "runtime/checkpoint/write/parts_impl.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 enum {
     LINE = 64,
     PAGE = 4096,
-    PAGES = 4, /* at once, a line of each in turn: they lie in different rows of the memory */
+    PAGES = 4, /* copied at once, one line of each in turn: they are in different rows of the DRAM */
     BLOCK = PAGES * PAGE,
 };
 
@@ -43,7 +43,7 @@ void iso_copy_away(void *to, const void *from, size_t bytes)
     memcpy(to, from, head);
     for (; at + BLOCK <= bytes; at += BLOCK)
         stream_block((char *)to + at, (const char *)from + at);
-    _mm_sfence(); /* streamed stores are not ordered with others */
+    _mm_sfence(); /* streaming stores are not ordered with others */
     memcpy((char *)to + at, (const char *)from + at, bytes - at);
 }
 #else

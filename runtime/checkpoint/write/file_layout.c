@@ -15,11 +15,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "files are little-endian, and written as memory is");
 
 enum {
-    LEAST_STATE = 4096, /* bytes of room for the state's text */
-    PAGE = 4096,        /* tensors of at least LARGE bytes begin at one */
+    LEAST_STATE = 4096, /* least bytes for the state's text */
+    PAGE = 4096,        /* tensors of at least LARGE bytes begin at a page */
     LARGE = 64 << 10,
     LEAST_BLOCK = 4096,
-    MOST_BLOCK = 1 << 20, /* of metadata, which thus lie together */
+    MOST_BLOCK = 1 << 20, /* largest block of metadata, which keeps metadata together */
     BYTES_A_TENSOR = 768, /* of metadata, roughly */
     BYTES_A_GROUP = 1280,
 };
@@ -30,7 +30,7 @@ typedef struct maker {
     hid_t file, n_links, text, scalar, create;
     const iso_file_spec *spec;
     iso_file_layout *layout;
-    uint64_t state, crcs; /* places of these datasets */
+    uint64_t state, crcs; /* file offsets of these datasets */
 } maker;
 
 static iso_status hdf5_failed(const char *place)
@@ -50,7 +50,7 @@ static iso_status put_name(const maker *m, hid_t group, const iso_saved_group *a
     return status;
 }
 
-/* It may be there, as the parent of an earlier one. */
+/* The group may exist already, as the parent of an earlier one. */
 static iso_status make_group(const maker *m, const iso_saved_group *about)
 {
     hid_t group;
@@ -68,7 +68,7 @@ static iso_status make_group(const maker *m, const iso_saved_group *about)
 
 /* ---- datasets ---- */
 
-/* One byte, as h5py writes truth values. */
+/* One byte, as h5py stores booleans. */
 static hid_t bool_type(void)
 {
     hid_t type = H5Tenum_create(H5T_STD_I8LE);
@@ -80,7 +80,7 @@ static hid_t bool_type(void)
     return type;
 }
 
-/* A copy, to be closed. */
+/* A copy, which the caller closes. */
 static hid_t type_of(iso_dtype dtype)
 {
     switch (dtype) {
@@ -109,7 +109,7 @@ static hid_t space_of(const iso_shape *shape)
     return shape->rank ? H5Screate_simple(shape->rank, dim, NULL) : H5Screate(H5S_SCALAR);
 }
 
-/* Takes type and space. Gives the place of its first byte, 0 where it has none. */
+/* Takes ownership of type and space. *offset: of its first byte in the file, 0 if it has none. */
 static iso_status make_dataset(const maker *m, const char *place, hid_t type, hid_t space, uint64_t *offset)
 {
     hid_t dataset = -1;
@@ -277,10 +277,10 @@ typedef struct walk {
     const maker *m;
     int file;
     const char *name;
-    char *at; /* in the skeleton */
+    char *at; /* the next byte of the skeleton */
 } walk;
 
-/* `place` of the file, if it is within this part. */
+/* Where the byte at offset `place` of the file is in the skeleton, if this part contains it. */
 static char *file_layout_within(const walk *w, uint64_t place, uint64_t offset, uint64_t bytes)
 {
     return place && place >= offset && place - offset < bytes ? w->at + (place - offset) : NULL;
@@ -354,7 +354,7 @@ bool iso_file_layout_holds(const iso_file_layout *layout, const iso_file_spec *s
     return strlen(spec->state) < layout->state_capacity;
 }
 
-/* ---- of a save ---- */
+/* ---- per save ---- */
 
 void iso_file_layout_set_state(iso_file_layout *layout, const char *state)
 {

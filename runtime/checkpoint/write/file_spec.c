@@ -1,4 +1,4 @@
-/* What a file is to hold: checked, and told apart from other contents. */
+/* File specifications: validity, and hashes that distinguish them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/saver.h"
 #include "runtime/checkpoint/write/file_layout_impl.h"
 
-/* A text with what tells it from no text and from its neighbours. */
+/* Hashes a text so that NULL, "" and adjacent texts are distinguished. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     return iso_hash_bytes(hash, text ? text : "\1", text ? strlen(text) + 1 : 2);
@@ -36,7 +36,7 @@ bool iso_place_is_own(const char *place)
     return place[sizeof own - 1] == '/' || place[sizeof own - 1] == 0;
 }
 
-/* Whether it is "/a/b": no part empty, "." or "..". */
+/* Whether it is "/a/b", with no part that is empty, "." or "..". */
 static bool is_place(const char *place)
 {
     if (!place || *place != '/')

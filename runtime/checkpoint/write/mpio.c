@@ -1,7 +1,7 @@
-/* Writing through HDF5's parallel driver, for file systems that want their MPI-IO. Each rank opens the file
- * and writes on its own, into space that the chief has reserved: a rank that fails within what HDF5 does
- * collectively (opening, which broadcasts what one rank reads; a collective write; H5Fclose) leaves the
- * others there for ever. HDF5 changes nothing but the tensors' bytes: the layout is complete. */
+/* Writes through HDF5's parallel driver, for file systems that need their own MPI-IO. Each rank opens the
+ * file and writes independently, into space that the chief has reserved. HDF5's collective operations are
+ * avoided (opening, which broadcasts what one rank reads; a collective write; H5Fclose): if one rank fails in
+ * one, the others wait for ever. HDF5 changes only the tensors' bytes: the layout is complete. */
 #include <hdf5.h>
 
 #include "collectives/control/mpi_call.h"
@@ -18,8 +18,8 @@ static iso_status mpio_failed(const iso_saver *saver, const char *what)
     return ISO_IO;
 }
 
-/* Without data sieving, which reads and writes back what other ranks write. closed: how closing it will go.
- */
+/* Disables data sieving, which reads and writes back bytes that other ranks write. closed: receives the
+ * result of closing. */
 static iso_status open_with(const iso_saver *saver, MPI_Info info, hid_t *file, iso_status *closed)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), parallel = H5Pcreate(H5P_FILE_ACCESS);
@@ -47,7 +47,7 @@ static iso_status mpio_open_file(const iso_saver *saver, hid_t *file, iso_status
     return status;
 }
 
-/* What went wrong is said before handles are closed: that empties HDF5's stack of errors. */
+/* Errors are recorded before handles are closed: closing empties HDF5's error stack. */
 static iso_status write_box(const iso_saver *saver, hid_t dataset, hid_t type, const iso_box *box,
                             const void *data)
 {
@@ -84,7 +84,7 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
     return status;
 }
 
-/* In the file's own type, so nothing is converted. */
+/* Uses the file's own type, so no element is converted. */
 static iso_status mpio_write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
                                   const iso_save_part *part)
 {
@@ -115,13 +115,14 @@ static iso_status write_all(iso_saver *saver, const iso_file_spec *spec)
         if (!saver->parts.parts[i].leaves)
             status = mpio_write_part(saver, file, spec, &saver->parts.parts[i]);
     iso_save_part window;
-    while (iso_two_phase_take(&saver->two_phase, true, &window)) /* all, for others wait for this rank */
+    while (iso_two_phase_take(&saver->two_phase, true, &window)) /* takes all windows: other ranks wait for
+                                                                    this one */
         if (status == ISO_OK)
             status = mpio_write_part(saver, file, spec, &window);
     if (file >= 0 && H5Fclose(file) < 0 && status == ISO_OK)
         status = mpio_failed(saver, "HDF5 cannot close it");
     if (status == ISO_OK && closed != ISO_OK)
-        status = ISO_IO; /* the driver has told the error */
+        status = ISO_IO; /* the driver has set the message */
     iso_hdf5_quiet_end(&quiet);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
 
-enum { AT_ONCE = 1 << 20 }; /* bytes that are summed up while they are in the cache, then written */
+enum { AT_ONCE = 1 << 20 }; /* bytes that are summed while they are in the cache, then written */
 
 uint64_t iso_shards_structure(const iso_state_shards *shards)
 {
@@ -27,14 +27,14 @@ uint64_t iso_shards_structure(const iso_state_shards *shards)
     return hash ? hash : 1;
 }
 
-/* ---- finding ---- */
+/* ---- matching shards and tensors ---- */
 
 static int by_path(const void *a, const void *b)
 {
     return strcmp((*(const iso_saved_tensor *const *)a)->path, (*(const iso_saved_tensor *const *)b)->path);
 }
 
-/* Those with a path, sorted by it; iso_free. */
+/* The tensors with a path, sorted by it; iso_free. */
 static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor ***sorted, int *count)
 {
     const iso_saved_tensor **all = iso_new(((size_t)spec->n_tensors + 1) * sizeof(void *));
@@ -118,7 +118,7 @@ static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts
     return status;
 }
 
-/* In the order of the file. */
+/* By the order of the file. */
 static int by_place(const void *a, const void *b)
 {
     const iso_save_part *x = a, *y = b;
@@ -194,7 +194,7 @@ void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const
 
 /* ---- writing ---- */
 
-/* file -1: sums up only. */
+/* file -1: only sums. */
 static iso_status put_run(iso_crc_sum *sum, const char *data, size_t bytes, uint64_t at, uint64_t tensor,
                           int file, const char *name)
 {

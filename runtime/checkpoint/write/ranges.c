@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/write/parts_impl.h"
 
-/* A box of which dimensions before d are down to one place already. */
+/* Cuts a box whose dimensions before d have extent 1 already. */
 typedef struct cutter {
     iso_box *boxes;
     int count;

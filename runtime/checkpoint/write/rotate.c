@@ -1,4 +1,4 @@
-/* Checkpoints of which so many are kept. */
+/* Rotation: the newest checkpoints are kept, older ones are removed. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,7 +40,8 @@ void iso_kept_free(iso_kept *kept)
     *kept = (iso_kept){0};
 }
 
-/* Files without a sound record are nobody's to remove. Nor is one that cannot be read, which is told. */
+/* Files without a valid commit record are never removed. A file that cannot be read is not removed either,
+ * and a warning reports it. */
 static void pass_over(void *user, iso_status status)
 {
     (void)user;
@@ -48,7 +49,7 @@ static void pass_over(void *user, iso_status status)
         iso_warn("%s; it is not counted among the checkpoints to keep", iso_error_message());
 }
 
-/* Nor is a link. */
+/* Links are never removed. */
 static bool is_link(const char *path)
 {
     struct stat about;

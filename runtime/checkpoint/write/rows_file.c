@@ -1,5 +1,5 @@
-/* The chief lays the file out, in memory; then every rank writes at the places of its own rows, without HDF5,
- * so that no rank waits for another and none can hang the others. */
+/* The chief lays the file out in memory. Then every rank writes at the offsets of its own rows, without HDF5,
+ * so that no rank waits for another and none can make the others hang. */
 #include "runtime/checkpoint/rows_file.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "runtime/checkpoint/runs_impl.h"
 #include "runtime/session/session.h"
 
-/* What the chief tells the others. */
+/* What the chief broadcasts. */
 typedef struct laid_out {
     uint64_t bytes;
     uint64_t offset[ISO_MAX_COMPONENTS];
@@ -31,13 +31,13 @@ struct iso_rows_file {
     iso_context *ctx;
     iso_path path;
     int fd, count;
-    bool made; /* by this rank, the chief, and without its name so far */
+    bool made; /* this rank, the chief, has made the file, which still has its temporary name */
     iso_dtype dtype[ISO_MAX_COMPONENTS];
     iso_shape shape[ISO_MAX_COMPONENTS];
     laid_out at;
 };
 
-/* What says only where it went wrong gets the file's name. */
+/* Adds the file's name to a message that lacks it. */
 static iso_status of_file(const iso_rows_file *file, iso_status status)
 {
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", file->path.whole);
@@ -48,7 +48,7 @@ static bool is_chief(const iso_context *ctx)
     return iso_is_chief(ctx);
 }
 
-/* ---- laying out: the chief ---- */
+/* ---- the chief lays the file out ---- */
 
 static hid_t type_of(iso_dtype dtype)
 {
@@ -66,8 +66,8 @@ static hid_t type_of(iso_dtype dtype)
     }
 }
 
-/* One contiguous dataset whose place in the file is fixed at once. Without times: equal content, equal bytes.
- */
+/* One contiguous dataset with a fixed offset in the file. No times are stored: equal contents give equal
+ * bytes. */
 static bool add_dataset(hid_t h5, const char *name, iso_dtype dtype, const iso_shape *shape, uint64_t *offset)
 {
     hsize_t dims[ISO_MAX_RANK];
@@ -103,7 +103,7 @@ static bool add_datasets(iso_rows_file *file, const iso_rows_array *arrays, iso_
     return good;
 }
 
-/* HDF5 lays the file out in memory, so no failing disk ever meets it. */
+/* HDF5 lays the file out in memory, so it never sees a failing disk. */
 static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso_memory_file *memory)
 {
     H5E_auto2_t print;
@@ -126,7 +126,7 @@ static iso_status rows_file_reserve(const iso_rows_file *file)
     return status == ISO_OK ? iso_file_end_at(file->fd, file->path.whole, file->at.bytes) : status;
 }
 
-/* What HDF5 wrote: all but the arrays. */
+/* Writes HDF5's pages: all bytes except the arrays'. */
 static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *memory)
 {
     iso_status status = ISO_OK;
@@ -157,7 +157,7 @@ done:
     return status;
 }
 
-/* ---- making and ending ---- */
+/* ---- creation and end ---- */
 
 static iso_status rows_file_check(const iso_rows_array *arrays, int count, const char *path)
 {
@@ -176,7 +176,7 @@ static iso_status rows_file_check(const iso_rows_array *arrays, int count, const
     return ISO_OK;
 }
 
-/* The number in the temporary name: another one for every file that is written at a time. */
+/* A number for the temporary name: different for files that are written at the same time. */
 static uint32_t some_number(const void *salt)
 {
     struct timespec now;
@@ -201,7 +201,7 @@ static iso_status rows_file_begin(iso_rows_file *file, const char *path, const i
     return iso_path_split(path, number, &file->path);
 }
 
-/* The others write into what the chief has made. */
+/* The other ranks open the file that the chief has made. */
 static iso_status rows_file_join(iso_rows_file *file)
 {
     struct stat facts;
@@ -215,7 +215,7 @@ static iso_status rows_file_join(iso_rows_file *file)
     if ((uint64_t)facts.st_size == file->at.bytes)
         return ISO_OK;
     if (facts.st_size == 0)
-        unlink(file->path.temporary); /* made just now, on a disk of this host alone */
+        unlink(file->path.temporary); /* this call made it, on a disk of this host alone */
     return iso_error(
         ISO_IO,
         "'%s': this rank does not see the file that rank 0 has made; the folder must be one that "
@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* The name is given when every byte is on the disk; then the folder, which has the name, is synced too. */
+/* Renames the file after every byte is on the disk, then syncs the folder, which holds the name. */
 static iso_status rows_file_commit(iso_rows_file *file)
 {
     if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))

@@ -27,9 +27,9 @@ static bool is_alone(const iso_saver *saver)
     return saver->communicator == MPI_COMM_NULL;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* MPI's form. The report of `in` joins that of `both`. */
+/* MPI_User_function: combines the report of `in` into that of `both`. */
 static void join_reports(void *in, void *both, int *count, MPI_Datatype *type)
 {
     int bytes = 0;
@@ -132,7 +132,7 @@ static void *run_work(void *data)
     return NULL;
 }
 
-/* Signals are for the caller's threads. Where no thread can be had, the work is done here. */
+/* Blocks signals, which are for the caller's threads. If no thread can be started, the work is done here. */
 static void begin_work(iso_saver *saver, void (*work)(iso_saver *))
 {
     sigset_t all, before;
@@ -140,7 +140,7 @@ static void begin_work(iso_saver *saver, void (*work)(iso_saver *))
     atomic_store(&saver->worked, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    saver->has_thread = true; /* the thread sees it */
+    saver->has_thread = true; /* set before the thread starts, which reads it */
     int failed = pthread_create(&saver->thread, NULL, run_work, saver);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
@@ -149,7 +149,7 @@ static void begin_work(iso_saver *saver, void (*work)(iso_saver *))
     }
 }
 
-/* Waits where it still works. */
+/* Waits if the thread still works. */
 static void end_work(iso_saver *saver)
 {
     if (saver->has_thread)
@@ -159,7 +159,7 @@ static void end_work(iso_saver *saver)
 
 /* ---- the phases ---- */
 
-/* After an error of MPI a save goes through its phases as ever, for other ranks wait for this one. */
+/* After an MPI error a save still goes through all its phases: other ranks wait for this one. */
 static bool succeeds(iso_saver *saver, iso_status status)
 {
     if (status != ISO_OK && saver->failed.status == ISO_OK)
@@ -197,7 +197,7 @@ static void begin_telling(iso_saver *saver)
     saver->phase = ISO_SAVE_TELLING;
 }
 
-/* Reports that MPI may still send keep their memory. */
+/* Reports that MPI may still send are not freed. */
 static void free_reports(iso_saver *saver)
 {
     bool sent = saver->request == MPI_REQUEST_NULL;
@@ -236,7 +236,7 @@ static bool has_arrived(iso_saver *saver)
     return good ? done : saver->n_failures >= ISO_MPI_TRIES;
 }
 
-/* Goes on to the next phase; false where this one has not ended. */
+/* Moves to the next phase; false if this one has not ended. */
 static bool go_on(iso_saver *saver)
 {
     if (saver->phase == ISO_SAVE_WRITING)
@@ -324,8 +324,8 @@ done:
     return status;
 }
 
-/* Memory that was there at the last save is used again: the kernel takes several times as long to find fresh
- * pages as it takes to copy into these. */
+/* Reuses the last save's memory: getting fresh pages from the kernel takes several times as long as copying
+ * into these. */
 static iso_status take_copy(iso_saver *saver)
 {
     size_t bytes = iso_save_parts_bytes(&saver->parts);
@@ -337,7 +337,7 @@ static iso_status take_copy(iso_saver *saver)
     return iso_alloc(bytes, "the copy of the state that is written to a checkpoint", &saver->copy);
 }
 
-/* What can be checked on one rank. */
+/* Checks what one rank can check. */
 static iso_status begin_here(iso_saver *saver, const char *path, const iso_file_spec *spec)
 {
     iso_status status = ISO_OK;
@@ -357,7 +357,7 @@ static void give_up(iso_saver *saver)
     iso_path_free(&saver->path);
 }
 
-/* Whether the ranks save the same; whether one of them needs a new layout. One reduction for all of it. */
+/* Agrees that all ranks save the same, and whether one of them needs a new layout. One reduction for both. */
 static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char *path,
                                  const iso_file_spec *spec, bool *fresh)
 {
@@ -407,7 +407,7 @@ done:
     return status;
 }
 
-/* covered: [tensors] elements that all ranks write. */
+/* covered: [tensors] elements that all ranks together write. */
 static iso_status check_covered(const iso_file_spec *spec, const int64_t *covered)
 {
     for (int t = 0; t < spec->n_tensors; t++) {
@@ -445,7 +445,7 @@ done:
     return status;
 }
 
-/* What saves of one structure have in common. Collective. */
+/* Makes the layout and parts that all saves of one structure share. Collective. */
 static iso_status saver_prepare(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
     iso_status status = ISO_OK;
@@ -458,7 +458,7 @@ done:
     return status;
 }
 
-/* Whether the last save's layout and parts serve this one too. */
+/* Whether the last save's layout and parts can be used again. */
 static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
     return saver->layout.structure == iso_file_spec_structure(spec) &&
@@ -466,8 +466,8 @@ static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const
            (!is_chief(saver) || iso_file_layout_holds(&saver->layout, spec));
 }
 
-/* A training that begins anew in a folder of old checkpoints writes newer ones all the same. The chief, who
- * writes the record, knows them. */
+/* A training that starts again in a folder of old checkpoints must write newer numbers than theirs. Only the
+ * chief, which writes the record, knows them. */
 static uint64_t saver_number_of(iso_saver *saver, const iso_file_spec *spec)
 {
     if (spec->number + saver->numbered <= saver->kept.newest)
@@ -498,7 +498,7 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
     iso_two_phase_begin(&saver->two_phase, &saver->parts);
     saver->failed = (iso_save_outcome){0};
     saver->n_failures = 0;
-    if (!is_alone(saver)) /* ranks of a host share memory: nobody changes it before all have copied */
+    if (!is_alone(saver)) /* the ranks of a host share memory: no rank may change it before all have copied */
         ISO_TRY(ISO_MPI(MPI_Barrier(saver->communicator)));
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
@@ -514,7 +514,7 @@ done:
 
 /* ---- before the first save ---- */
 
-/* Of a pattern with values in its folder only what stands before them is known. */
+/* A folder with {...} is known only up to the part before the brace. */
 static void cut_at_values(iso_path *path)
 {
     char *brace = strchr(path->folder, '{'), *slash;
@@ -525,7 +525,7 @@ static void cut_at_values(iso_path *path)
     if (slash)
         slash[slash == path->folder] = 0;
     else
-        memcpy(path->folder, ".", 2); /* there was a brace */
+        memcpy(path->folder, ".", 2); /* the text had a brace, so there is room */
 }
 
 iso_status iso_saver_try(iso_saver *saver, const char *name)
@@ -542,10 +542,10 @@ iso_status iso_saver_try(iso_saver *saver, const char *name)
     ISO_TRY(iso_agree(saver->ctx, iso_folder_try(path.folder, saver->id)));
 done:
     iso_path_free(&path);
-    return status == ISO_IO ? ISO_INVALID : status; /* the name is the user's */
+    return status == ISO_IO ? ISO_INVALID : status; /* the user gave the name */
 }
 
-/* ---- what was there before ---- */
+/* ---- existing checkpoints ---- */
 
 static iso_status adopt(iso_saver *saver, const char *pattern)
 {

@@ -13,19 +13,19 @@
 #include "runtime/session/session.h"
 
 enum {
-    SHORT = 4096, /* bytes of a run that is not worth a write of its own: less than a page */
-    UNIT = 4096,  /* bytes at which stretches are cut */
-    HAS = 1,      /* flags of a tensor at a rank: it has a part of it, one of short runs */
+    SHORT = 4096, /* bytes; a shorter run is not worth a write of its own: less than a page */
+    UNIT = 4096,  /* bytes; stretches begin at multiples of it */
+    HAS = 1,      /* flags per rank and tensor: the rank has a part of it; one of short runs */
     HAS_SHORT = 2,
 };
 
-/* Of each rank and tensor, the flags; and what follows from them. */
+/* The flags of each rank and tensor, and what follows from them. */
 typedef struct planner {
     iso_two_phase *x;
     const iso_file_spec *spec;
     unsigned char *flags; /* [ranks][tensors] */
-    bool *changes;        /* [tensors] whether it changes hands */
-    int *holder;          /* [ranks] room for those of a tensor */
+    bool *changes;        /* [tensors] whether the ranks exchange it */
+    int *holder;          /* [ranks] the ranks that have a part of one tensor */
 } planner;
 
 static size_t element_of(const planner *p, int tensor)
@@ -64,7 +64,7 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     return status;
 }
 
-/* ---- who gets what ---- */
+/* ---- which rank gets what ---- */
 
 static int two_phase_find_holders(const planner *p, int tensor)
 {
@@ -75,8 +75,8 @@ static int two_phase_find_holders(const planner *p, int tensor)
     return count;
 }
 
-/* Stretch number k of `holders`, [begin, end) of the tensor's elements; it is holder k's, counted from
- * another holder for each tensor, so that the first ones do not always have more. */
+/* Stretch number k of `holders`, [begin, end) of the tensor's elements. It belongs to holder k, counted from
+ * a different holder for each tensor, so that the first holders do not always have more. */
 static void stretch_of(const planner *p, int tensor, int holders, int k, int64_t *begin, int64_t *end)
 {
     int64_t n = 0, unit = UNIT / (int64_t)element_of(p, tensor);
@@ -93,7 +93,7 @@ static int holder_of(const planner *p, int tensor, int holders, int k)
     return p->holder[(k + tensor) % holders];
 }
 
-/* ---- what goes out ---- */
+/* ---- items to send ---- */
 
 static iso_status add_item(iso_two_phase_items *items, iso_two_phase_item fresh)
 {
@@ -101,7 +101,7 @@ static iso_status add_item(iso_two_phase_items *items, iso_two_phase_item fresh)
     return iso_list_add(items->items, items->count, fresh, "shards");
 }
 
-/* The first element of a shard, in its box's order, that is not before this one of the tensor. */
+/* The first element of a shard, in its box's order, that is at or after element `global` of the tensor. */
 static int64_t first_from(const iso_state_shard *shard, int64_t global)
 {
     int64_t low = shard->begin, high = shard->begin + shard->count;
@@ -115,7 +115,7 @@ static int64_t first_from(const iso_state_shard *shard, int64_t global)
     return low;
 }
 
-/* What a part has of one stretch, round by round. */
+/* The items that a part contributes to one stretch, round by round. */
 static iso_status cut_for(planner *p, iso_two_phase_items *items, const iso_save_parts *parts, int part,
                           int rank, int64_t begin, int64_t end)
 {
@@ -174,16 +174,16 @@ static iso_status find_stretches(planner *p)
     return ISO_OK;
 }
 
-/* ---- what comes in ---- */
+/* ---- items to receive ---- */
 
-/* An item as it is told to the rank that gets it. */
+/* An item, as the sender announces it to the receiver. */
 typedef struct notice {
     int tensor, round;
     int64_t begin, count;
     iso_box box;
 } notice;
 
-/* By round, and within it in the order in which the sender made them. */
+/* By round, and within a round in the sender's order. */
 static int by_round(const void *a, const void *b)
 {
     const iso_two_phase_item *x = a, *y = b;
@@ -232,7 +232,7 @@ static iso_status make_traffic(const iso_two_phase *x, traffic *t)
         t->out[x->out.items[i].rank] += x->out.items[i].rank == x->rank ? 0 : (int)sizeof *t->told;
     for (int r = 1; r < x->n_ranks; r++)
         t->out_at[r] = t->out_at[r - 1] + t->out[r - 1];
-    int *next = t->in; /* room, so far */
+    int *next = t->in; /* scratch for now: the items placed so far */
     for (int i = 0; i < x->out.count; i++) {
         const iso_two_phase_item *item = &x->out.items[i];
         if (item->rank != x->rank)
@@ -277,10 +277,10 @@ static iso_status take_notices(planner *p, const traffic *t)
     return status;
 }
 
-/* Of all rounds: how many there are, and what the greatest needs. */
+/* The number of rounds, and the needs of the largest. */
 typedef struct needs {
     size_t n_rounds, fresh, n_requests;
-    size_t bytes; /* that come in in all */
+    size_t bytes; /* received in all rounds */
 } needs;
 
 static needs find_needs(const iso_two_phase *x)
@@ -297,8 +297,8 @@ static needs find_needs(const iso_two_phase *x)
     return n;
 }
 
-/* Two, so that one is under way while another is written; many only where the state is much larger than they
- * are. */
+/* Two buffers, so that one round is exchanged while another is written; more only if the state is much larger
+ * than the buffers. */
 static size_t depth_for(const needs *n)
 {
     size_t depth = n->fresh ? n->bytes / 8 / n->fresh : 0;
@@ -324,7 +324,7 @@ static iso_status two_phase_make_room(iso_two_phase *x)
     return ISO_OK;
 }
 
-/* Tells each rank what it gets from this one. */
+/* Announces to each rank the items that it gets from this one. */
 static iso_status tell(iso_context *ctx, planner *p)
 {
     iso_two_phase *x = p->x;

@@ -1,10 +1,10 @@
-/* Tensors that are cut into short runs (a matrix by its columns) change hands before they are written: each
- * of the ranks that have parts of one gets a stretch of its rows from the others, so that all write whole
- * stretches of the file and none writes a few bytes at a time between those of the others.
+/* Two-phase writes. A tensor that is sharded into short runs (a matrix by columns) is redistributed before it
+ * is written: each rank that has parts of it gets a stretch of its rows from the others. So every rank writes
+ * long contiguous stretches of the file instead of a few bytes at a time between those of the others.
  *
- * They do so round by round, a window of each rank's stretch in each, after the copy of the state and beside
- * the training: the caller's thread, which alone calls MPI, sets rounds going and notes what has come
- * whenever it is asked to; the thread that writes takes the windows. */
+ * The redistribution proceeds in rounds, one window of each rank's stretch per round, after the state has
+ * been copied and concurrently with the training. The caller's thread, the only one that calls MPI, starts
+ * rounds and notes arrivals whenever it is called; the writing thread takes the windows. */
 #ifndef ISO_CHECKPOINT_WRITE_TWO_PHASE_IMPL_H
 #define ISO_CHECKPOINT_WRITE_TWO_PHASE_IMPL_H
 
@@ -16,16 +16,15 @@
 #include "runtime/checkpoint/write/parts_impl.h"
 
 enum {
-    ISO_TWO_PHASE_WINDOW = 1 << 20, /* bytes of a stretch in a round */
-    ISO_TWO_PHASE_DEPTH =
-        16, /* rounds under way at once: what comes in beside a training that asks once a step */
+    ISO_TWO_PHASE_WINDOW = 1 << 20, /* bytes of a stretch per round */
+    ISO_TWO_PHASE_DEPTH = 16,       /* concurrent rounds: enough for a training that polls once a step */
 };
 
-/* A part of a part that goes from one rank to another in one round. */
+/* The elements of a part that one rank sends to another in one round. */
 typedef struct iso_two_phase_item {
     int tensor, round, rank; /* the other rank, or this one */
-    int order;               /* among those of these three */
-    int part;                /* of what goes out: the number of the part it is of */
+    int order;               /* among the items with these three numbers */
+    int part;                /* of a sent item: the number of its part */
     iso_state_shard shard;
 } iso_two_phase_item;
 
@@ -34,16 +33,16 @@ typedef struct iso_two_phase_items {
     iso_two_phase_item *items;
 } iso_two_phase_items;
 
-/* The items [out, out_end) of what goes out and [in, in_end) of what comes in. */
+/* A round sends the items [out, out_end) and receives the items [in, in_end). */
 typedef struct iso_two_phase_round {
     int tensor, number;
     int out, out_end, in, in_end;
 } iso_two_phase_round;
 
-/* What a round under way needs. */
+/* The buffers of a round in progress. */
 typedef struct iso_two_phase_buffer {
     iso_two_phase_round round;
-    char *fresh; /* what comes in, item by item */
+    char *fresh; /* the received bytes, item by item */
     MPI_Request *requests;
     int n_requests;
 } iso_two_phase_buffer;
@@ -51,7 +50,7 @@ typedef struct iso_two_phase_buffer {
 typedef struct iso_two_phase {
     MPI_Comm communicator; /* MPI_COMM_NULL: this rank is alone */
     int rank, n_ranks;
-    iso_two_phase_items here; /* of tensors that this rank alone has */
+    iso_two_phase_items here; /* of tensors that only this rank has */
     iso_two_phase_items out, in;
     struct {
         int64_t begin, end;
@@ -61,37 +60,37 @@ typedef struct iso_two_phase {
     int depth;
     iso_two_phase_buffer buffer[ISO_TWO_PHASE_DEPTH];
 
-    /* The save under way. Round n is in lane n modulo lanes. */
+    /* The save in progress. Round n uses buffer n modulo depth. */
     const iso_save_parts *parts;
-    iso_two_phase_round last_here, last; /* the last that were begun */
+    iso_two_phase_round last_here, last; /* the last rounds that were begun */
     long posted;
-    int failures;           /* of tests in a row */
-    iso_first_error failed; /* a call of MPI; of the caller's thread */
-    atomic_long arrived;    /* these the thread that writes may take */
+    int failures;           /* consecutive failed tests */
+    iso_first_error failed; /* the first MPI call that failed, in the caller's thread */
+    atomic_long arrived;    /* rounds that the writing thread may take */
     atomic_long taken;
-    atomic_bool over; /* no more will arrive */
+    atomic_bool over; /* no more rounds will arrive */
 } iso_two_phase;
 
-/* Marks the parts of such tensors, which leave. The exchange is freed by iso_two_phase_free. Collective.
- */
+/* Plans the redistribution and flags the parts that leave this rank. two_phase is freed by
+ * iso_two_phase_free. Collective. */
 iso_status iso_two_phase_make(iso_context *ctx, MPI_Comm communicator, const iso_file_spec *spec,
                               iso_save_parts *parts, iso_two_phase *two_phase);
 void iso_two_phase_free(iso_two_phase *two_phase);
 
-/* The round after this one, {0} being before the first; false: there is none. */
+/* The round after this one ({0}: the first). False: there is none. */
 bool iso_two_phase_round_next(const iso_two_phase_items *out, const iso_two_phase_items *in,
                               iso_two_phase_round *round);
 
-/* A save begins: the parts, which have their data until all is over. */
+/* Begins a save of these parts, whose data must stay valid until the save ends. */
 void iso_two_phase_begin(iso_two_phase *two_phase, const iso_save_parts *parts);
-/* Instead of the rest: no rank writes. */
+/* Instead of the calls below: no rank writes. */
 void iso_two_phase_skip(iso_two_phase *two_phase);
-/* By the caller's thread, until all is over: sets rounds going, hands over those that have come. Does not
- * wait. Goes on after an error, for others wait for this rank; `failed` tells of it. */
+/* Called by the caller's thread until the save ends: starts rounds and hands over those that have arrived.
+ * Does not wait. Continues after an error, because other ranks wait for this one; `failed` has the error. */
 void iso_two_phase_progress(iso_two_phase *two_phase);
-/* By the thread that writes: the next window of this rank's stretches, in the order of the file, once it has
- * come; false: there are no more. It lasts until the next call, and all must be taken. drives: no other
- * thread goes on with the exchange, so this one does. */
+/* Called by the writing thread: the next window of this rank's stretches, in the order of the file, when it
+ * has arrived; false: there are no more. The window is valid until the next call, and all windows must be
+ * taken. drives: no other thread calls iso_two_phase_progress, so this one does. */
 bool iso_two_phase_take(iso_two_phase *two_phase, bool drives, iso_save_part *window);
 
 #endif

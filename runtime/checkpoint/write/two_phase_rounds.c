@@ -1,4 +1,4 @@
-/* The exchange of a save, while it runs. */
+/* The rounds of a two-phase write. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -42,7 +42,7 @@ bool iso_two_phase_round_next(const iso_two_phase_items *out, const iso_two_phas
     return true;
 }
 
-/* ---- sending and receiving: by the caller's thread ---- */
+/* ---- sending and receiving: in the caller's thread ---- */
 
 static size_t bytes_of(const iso_two_phase_item *item)
 {
@@ -120,7 +120,7 @@ static bool is_over(iso_two_phase *x, iso_two_phase_buffer *buffer)
     return ++x->failures >= ISO_MPI_TRIES;
 }
 
-/* The oldest of those under way: windows are taken in the order of the file. */
+/* The oldest round in progress: windows are taken in the order of the file. */
 static bool next_arrived(iso_two_phase *x)
 {
     long arrived = atomic_load(&x->arrived);
@@ -146,9 +146,9 @@ void iso_two_phase_progress(iso_two_phase *x)
         atomic_store(&x->over, true);
 }
 
-/* ---- putting windows together: by the thread that writes ---- */
+/* ---- assembling windows: in the writing thread ---- */
 
-/* Puts an item's elements, dense at `from`, to their places. */
+/* Puts an item's elements, which are dense at `from`, into the window. */
 static void two_phase_rounds_put(const iso_state_shard *window, const iso_two_phase_item *item,
                                  const char *from)
 {
@@ -160,7 +160,7 @@ static void two_phase_rounds_put(const iso_state_shard *window, const iso_two_ph
                from + (size_t)own * element, (size_t)count * element);
 }
 
-/* False: this rank's stretch has ended, and others' have not. */
+/* False: this rank's stretch has ended, and those of others have not. */
 static bool find_window(const iso_two_phase *x, const iso_two_phase_round *round, const iso_state_shard *any,
                         iso_save_part *window)
 {
@@ -197,7 +197,7 @@ static bool two_phase_rounds_fill(const iso_two_phase *x, const iso_two_phase_it
 static bool wait_for_next(iso_two_phase *x, bool drives)
 {
     while (atomic_load(&x->taken) == atomic_load(&x->arrived)) {
-        if (atomic_load(&x->over)) /* what arrived before that is seen now */
+        if (atomic_load(&x->over)) /* rounds that arrived before `over` was set are visible now */
             return atomic_load(&x->taken) < atomic_load(&x->arrived);
         if (drives)
             iso_two_phase_progress(x);
