@@ -16,12 +16,12 @@ static iso_status parse_mode(const char *option, const char *text, iso_mode *mod
 }
 
 /* A number that was given: 0 as options of calls want it. */
-static double wished(double value)
+static double explicit_zero(double value)
 {
     return value == 0 ? ISO_ZERO : value;
 }
 
-static int wished_count(int64_t value)
+static int explicit_zero_count(int64_t value)
 {
     return value == 0 ? ISO_ZERO : value > INT32_MAX ? INT32_MAX : (int)value;
 }
@@ -42,9 +42,9 @@ static iso_status parse_stopping(const char *text, iso_run_callback_options *out
     ISO_TRY(iso_settings_read("early-stopping", text, text, settings, 7, 0));
     ISO_TRY(parse_mode("early-stopping", mode, &stopping->mode));
     if (settings[4].given)
-        stopping->baseline = wished(stopping->baseline);
-    stopping->patience = wished_count(patience);
-    stopping->start_from_epoch = wished_count(start);
+        stopping->baseline = explicit_zero(stopping->baseline);
+    stopping->patience = explicit_zero_count(patience);
+    stopping->start_from_epoch = explicit_zero_count(start);
 done:
     return status;
 }
@@ -68,12 +68,12 @@ static iso_status parse_plateau(const char *text, iso_run_callback_options *out)
         ISO_TRY(iso_error(ISO_INVALID, "--reduce-lr-on-plateau: factor is %g, it must be below 1",
                           plateau->factor));
     if (settings[1].given)
-        plateau->factor = wished(plateau->factor);
+        plateau->factor = explicit_zero(plateau->factor);
     if (settings[2].given)
-        plateau->patience = wished_count(patience);
+        plateau->patience = explicit_zero_count(patience);
     if (settings[3].given)
-        plateau->min_delta = wished(plateau->min_delta);
-    plateau->cooldown = wished_count(cooldown);
+        plateau->min_delta = explicit_zero(plateau->min_delta);
+    plateau->cooldown = explicit_zero_count(cooldown);
 done:
     return status;
 }

@@ -222,7 +222,7 @@ iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, ch
 
 enum { WIDTH = 70 };
 
-/* How much of a text fits on a line: up to a space, else up to behind a comma, else as much as there is room
+/* How much of a text fits on a line: up to a space, else up to after a comma, else as much as there is room
  * for. */
 static size_t line_length(const char *words)
 {
@@ -236,7 +236,7 @@ static size_t line_length(const char *words)
     return WIDTH;
 }
 
-/* Breaks a text into lines behind a margin. */
+/* Breaks a text into lines after a margin. */
 static void add_wrapped(iso_text *text, const char *words)
 {
     while (*words) {

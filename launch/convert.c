@@ -104,7 +104,7 @@ done:
     return status;
 }
 
-/* The files may stand before, between and behind the options. */
+/* The files may stand before, between and after the options. */
 static iso_status convert_read_options(int argc, char *const *argv, convert_options *options)
 {
     iso_argument rows[SHARED + 1];

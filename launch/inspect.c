@@ -30,7 +30,7 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] == '-';
 }
 
-/* The file may stand before or behind the options. */
+/* The file may stand before or after the options. */
 static iso_status inspect_read_options(int argc, char *const *argv, inspect_options *options,
                                        const char **path)
 {

@@ -77,7 +77,7 @@ typedef struct node {
     int tensor;
 } node;
 
-/* Numbers by their value, so that 10 comes behind 9; a group before what follows its name otherwise. */
+/* Numbers by their value, so that 10 comes after 9; a group before what follows its name otherwise. */
 static int inspect_text_compare(const void *a, const void *b)
 {
     const char *x = ((const node *)a)->place, *y = ((const node *)b)->place;

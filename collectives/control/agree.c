@@ -68,12 +68,12 @@ iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
         return status;
     if (status != ISO_OK)
         snprintf(mine, sizeof mine, "%s", iso_error_message());
-    iso_status told = lowest_rank(channel, status != ISO_OK, &failing);
-    if (told == ISO_OK && failing >= 0)
-        told = share_failure(channel, failing, status, &agreed);
-    if (told == ISO_OK)
+    iso_status reported = lowest_rank(channel, status != ISO_OK, &failing);
+    if (reported == ISO_OK && failing >= 0)
+        reported = share_failure(channel, failing, status, &agreed);
+    if (reported == ISO_OK)
         return agreed;
-    return status == ISO_OK ? told : iso_error(status, "%s", mine);
+    return status == ISO_OK ? reported : iso_error(status, "%s", mine);
 }
 
 iso_status iso_agree(iso_context *ctx, iso_status status)

@@ -14,7 +14,7 @@
 /* ---- optimizers ---- */
 
 /* Zero as a wish. */
-static double wish(double value)
+static double explicit_zero(double value)
 {
     return value == 0 ? ISO_ZERO : value;
 }
@@ -195,7 +195,7 @@ static void read_settings(const iso_layer_config *config, const iso_setting *set
         if (setting->kind == ISO_SETTING_INT && !(value >= 1 && value <= INT_MAX && value == (int)value))
             config->refuse(config, key, "a whole number from 1");
         else
-            iso_setting_set(setting, output, wish(value));
+            iso_setting_set(setting, output, explicit_zero(value));
     }
 }
 
@@ -253,7 +253,7 @@ static iso_status set_settings(iso_keras_reader *reader, const iso_shape *predic
                 return iso_keras_refuse(reader, "the metric %s has another %s than one before",
                                         iso_metric_name(metric), setting->name);
         }
-        iso_setting_set(setting, output, wish(value));
+        iso_setting_set(setting, output, explicit_zero(value));
     }
     return ISO_OK;
 }
@@ -340,7 +340,7 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     if (loss && !json_is_null(loss) && read_loss(reader, loss, read) != ISO_OK)
         leave_out(reader, "the loss", "--loss");
     if (json_is_number(weight))
-        read->loss_weight = wish(json_number_value(weight));
+        read->loss_weight = explicit_zero(json_number_value(weight));
     iso_tensor *prediction = iso_model_output_at(model, output);
     add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), prediction, read);
     if (json_array_size(weighted) > 0)

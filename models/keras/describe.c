@@ -12,13 +12,13 @@
 /* A network while it is being written. */
 typedef struct writer {
     const iso_graph *graph;
-    const iso_topology *net;
+    const iso_keras_topology *net;
     char **name; /* [operations] within the network */
 } writer;
 
 static const char CONFIG[] = "the config of a model";
 
-static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
+static iso_status describe_network(const iso_graph *graph, const iso_keras_topology *net, const char *name,
                                    json_t **out);
 
 /* ---- names ---- */
@@ -52,7 +52,7 @@ static char *free_name(const writer *w, const char *base)
 }
 
 /* The layer that stands for an operation; config NULL: not asked. */
-static iso_status bare_op(const iso_operation *operation, const iso_topology *net, const char **module,
+static iso_status bare_op(const iso_operation *operation, const iso_keras_topology *net, const char **module,
                           const char **type, json_t **config)
 {
     json_t *found = NULL;
@@ -203,8 +203,8 @@ static json_t *call_arguments(const iso_attribute *call, json_t *list)
     return out;
 }
 
-/* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `apart`. */
-static iso_status describe_call(const writer *w, const iso_layer_call *call, bool apart,
+/* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `separate`. */
+static iso_status describe_call(const writer *w, const iso_layer_call *call, bool separate,
                                 const iso_attribute *arguments, json_t **out)
 {
     const iso_operation *operation = &w->net->operations[call->operation];
@@ -221,7 +221,7 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
         json_array_append_new(list, tensor_json(w, call->inputs[i], &call->from[i]));
     }
     json_t *named = call_arguments(arguments, list);
-    if (!apart && call->n_inputs > 1)
+    if (!separate && call->n_inputs > 1)
         list = json_pack("[o]", list);
     *out = json_pack("{s: o, s: o}", "args", list, "kwargs", named);
     return *out ? ISO_OK : iso_no_memory(CONFIG);
@@ -232,7 +232,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
 {
     json_t *nodes = json_array();
     const char *module = json_string_value(json_object_get(layer, "module"));
-    bool apart = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
+    bool separate = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
     const iso_attribute *arguments =
         operation->kind == ISO_OPERATION_LAYER ? iso_graph_layer(w->graph, operation->record)->call : NULL;
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? iso_no_memory(CONFIG) : ISO_OK;
@@ -241,7 +241,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
         const iso_layer_call *call = &w->net->calls[operation->calls[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
-        status = describe_call(w, call, apart, arguments, &node);
+        status = describe_call(w, call, separate, arguments, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
             status = iso_no_memory(CONFIG);
     }
@@ -311,13 +311,14 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
 
 static iso_status describe_block(const writer *w, int number, json_t **out)
 {
-    iso_topology inside;
+    iso_keras_topology inside;
     const iso_operation *operation = &w->net->operations[number];
-    iso_status status = iso_topology_create_block(w->graph, &w->net->calls[operation->calls[0]], &inside);
+    iso_status status =
+        iso_keras_topology_create_block(w->graph, &w->net->calls[operation->calls[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = describe_network(w->graph, &inside, w->name[number], out);
-    iso_topology_free(&inside);
+    iso_keras_topology_free(&inside);
     return status;
 }
 
@@ -369,7 +370,7 @@ static json_t *ends(const writer *w, const iso_layer_call_output *list, int coun
 }
 
 /* Whether each operation takes the result of the one before and nothing else, as in a Sequential. */
-static bool is_chain(const iso_topology *net)
+static bool is_chain(const iso_keras_topology *net)
 {
     int outer = net->n_inputs == 1 && net->n_outputs == 1 ? net->outputs[0].call : -1;
     for (int i = net->n_operations - 1; i >= 0; i--) {
@@ -386,7 +387,7 @@ static bool is_chain(const iso_topology *net)
     return false;
 }
 
-static iso_status check_ends(const iso_topology *net)
+static iso_status check_ends(const iso_keras_topology *net)
 {
     for (int i = 0; i < net->n_outputs; i++)
         if (net->outputs[i].call < 0)
@@ -396,7 +397,7 @@ static iso_status check_ends(const iso_topology *net)
 
 static json_t *finish(const writer *w, const char *name, json_t *layers)
 {
-    const iso_topology *net = w->net;
+    const iso_keras_topology *net = w->net;
     json_t *out;
     if (w->net->sequential) {
         const iso_tensor *x = net->calls[net->inputs[0].call].outputs[0];
@@ -434,7 +435,7 @@ done:
     return status;
 }
 
-static iso_status describe_network(const iso_graph *graph, const iso_topology *net, const char *name,
+static iso_status describe_network(const iso_graph *graph, const iso_keras_topology *net, const char *name,
                                    json_t **out)
 {
     if (net->sequential && !is_chain(net))
@@ -466,7 +467,7 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
 {
     iso_tensor *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
     iso_graph *graph = iso_model_graph(model);
-    iso_topology net;
+    iso_keras_topology net;
     char default_value[32];
     json_t *config = NULL, *compile = NULL;
     iso_status status = iso_graph_error(graph);
@@ -476,8 +477,8 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
         input[i] = iso_model_input_at(model, i);
     for (int i = 0; i < iso_model_output_count(model); i++)
         output[i] = iso_model_output_at(model, i);
-    status = iso_topology_create(graph, input, iso_model_input_count(model), output,
-                                 iso_model_output_count(model), &net);
+    status = iso_keras_topology_create(graph, input, iso_model_input_count(model), output,
+                                       iso_model_output_count(model), &net);
     if (status != ISO_OK)
         return status;
     iso_text_snake_case(iso_topology_class(net.sequential), default_value, sizeof default_value);
@@ -494,6 +495,6 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     config = NULL;
 done:
     json_decref(config);
-    iso_topology_free(&net);
+    iso_keras_topology_free(&net);
     return status;
 }

@@ -11,8 +11,8 @@
  * with json_decref(). ISO_INVALID names the op or layer that Keras does not have. Local. */
 iso_status iso_keras_describe(iso_model *model, json_t **config);
 
-/* {"module": ..., "class_name": ..., "config": ..., "registered_name": null}; takes over `config`. NULL where
- * memory ends or config is NULL. */
+/* {"module": ..., "class_name": ..., "config": ..., "registered_name": null}; takes over `config`. NULL if
+ * there is no memory or config is NULL. */
 json_t *iso_keras_object(const char *module, const char *type, json_t *config);
 /* Where the operations of keras.ops lie that take tensors and nothing else. */
 #define ISO_KERAS_OPERATIONS "keras.src.ops.numpy"
@@ -21,7 +21,7 @@ json_t *iso_keras_object(const char *module, const char *type, json_t *config);
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config);
 /* Whether the outputs are those of a dictionary, in whose order they are then: that of their names. */
 bool iso_keras_outputs_have_keys(iso_model *model);
-/* "compile_config" of a compiled model: optimizer, losses, metrics. NULL where memory ends. */
+/* "compile_config" of a compiled model: optimizer, losses, metrics. NULL if there is no memory. */
 json_t *iso_keras_compile_config(iso_model *model);
 /* The chief warns where a model is compiled with functions, which are left out. */
 void iso_keras_warn_of_functions(iso_model *model);

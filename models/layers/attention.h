@@ -29,8 +29,8 @@ typedef struct iso_multi_head_attention_options {
     double dropout;         /* of the attention's weights */
     bool no_bias;           /* in none of the products */
     bool use_gate;          /* multiplies what the heads found by sigmoid(x gate/kernel + gate/bias) */
-    bool causal;            /* no place attends to those behind it: Keras's use_causal_mask */
-    int64_t sliding_window; /* attends to less than this many places before and behind; 0: to all */
+    bool causal;            /* no place attends to those after it: Keras's use_causal_mask */
+    int64_t sliding_window; /* attends to less than this many places before and after; 0: to all */
     iso_shape output_shape; /* of an element of the output; [d] where its rank is 0 */
     int attention_axes[ISO_MAX_RANK]; /* the last dimensions before the features, listed; usually all */
     int attention_axis_count;

@@ -29,7 +29,7 @@ typedef struct iso_reshape_options {
 ISO_API iso_tensor *iso_reshape_with(const iso_reshape_options *options, size_t size);
 #define iso_reshape(...) iso_reshape_with(ISO_OPTIONS(iso_reshape_options, __VA_ARGS__))
 
-/* Dimension i + 1 of the output is dimension dims[i] of x, counted from 1 behind the batch: ISO_SHAPE(2, 1).
+/* Dimension i + 1 of the output is dimension dims[i] of x, counted from 1 after the batch: ISO_SHAPE(2, 1).
  */
 typedef struct iso_permute_options {
     char begin_;

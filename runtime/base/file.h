@@ -17,7 +17,7 @@ iso_status iso_file_failed(const char *path, const char *what);
 
 /* "FOLDER/NAME": iso_free; NULL: there is no memory for it. */
 char *iso_file_join(const char *folder, const char *name);
-/* Whether a file's name, behind the path's last slash, ends so and has something before that: "net.keras"
+/* Whether a file's name, after the path's last slash, ends so and has something before that: "net.keras"
  * ends in ".keras", "net/.keras" does not. */
 bool iso_file_name_ends(const char *path, const char *end);
 

@@ -84,7 +84,7 @@ iso_status iso_json_parse(const char *name, const char *text, size_t size, json_
     return ISO_OK;
 }
 
-/* Behind the string that begins at text[at]. */
+/* After the string that begins at text[at]. */
 static size_t skip_string(const char *text, size_t size, size_t at)
 {
     for (at++; at < size && text[at] != '"'; at++)

@@ -27,7 +27,7 @@ static inline size_t iso_padded(size_t bytes)
  * whole vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
 iso_status iso_alloc(size_t bytes, const char *what, void **memory);
 
-/* Small structures: zeroed, NULL where memory ends. Freed with iso_free. */
+/* Small structures: zeroed, NULL if there is no memory. Freed with iso_free. */
 void *iso_new(size_t bytes);
 /* As realloc for arrays of `count` elements of `size`; memory must come from iso_new or be NULL. */
 void *iso_grow(void *memory, size_t old_count, size_t count, size_t size);

@@ -3,7 +3,7 @@
  * A macro fills the struct: iso_dense(x, 200, .no_bias = true). Its first member is `begin_`, which the macro
  * designates, so that a list may end early, or be empty, without a compiler's warning about members left out.
  *
- * The function behind a macro has the macro's name and "_with"; it takes the struct's address and its size.
+ * The function after a macro has the macro's name and "_with"; it takes the struct's address and its size.
  * C++ and other languages call it. The address NULL stands for a struct of zeros. A member that lies beyond
  * `size`, because the caller was compiled with an older header, counts as zero. Members that only a newer
  * header has must be zero: else the call, or the next collective one, is ISO_INVALID and says that the program was built for a

@@ -16,7 +16,7 @@ extern "C" {
 #define ISO_TEXT_OF(value) ISO_TEXT_OF_(value)
 #define ISO_TEXT_OF_(text) #text
 
-/* {0} is an empty text. Where memory ends the text stays as it is and `failed` is set. */
+/* {0} is an empty text. If there is no memory the text stays as it is and `failed` is set. */
 typedef struct iso_text {
     char *data; /* NULL while empty; else terminated */
     size_t length;

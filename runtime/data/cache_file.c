@@ -9,20 +9,20 @@
 
 enum { WHY = 256 };
 
-typedef struct wish {
+typedef struct request {
     const char *path;
     iso_cache_layout layout;
     iso_node *top;
     const iso_order *order;
-} wish;
+} request;
 
-static iso_status look(const wish *w, bool verify, iso_node **node, char *why)
+static iso_status look(const request *w, bool verify, iso_node **node, char *why)
 {
     return iso_cache_file_open(w->path, &w->layout, verify, w->top->name, node, why, WHY);
 }
 
 /* Whether this rank finds no valid file. */
-static iso_status look_for(const wish *w, bool *missing)
+static iso_status look_for(const request *w, bool *missing)
 {
     char why[WHY] = "";
     iso_node *node = NULL;
@@ -45,7 +45,7 @@ static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
 
 /* Writes the file, if `writes`, where rows lie in shares: all ranks take part while one writes. Collective.
  */
-static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_node *source, bool writes)
+static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node *source, bool writes)
 {
     bool any = false;
     iso_row_window *window = NULL;
@@ -67,7 +67,7 @@ static iso_status write_from_shares(iso_context *ctx, const wish *w, iso_node *s
 }
 
 /* Writes the file on ranks with `tries` set that do not find a valid one. Collective. */
-static iso_status provide(iso_context *ctx, const wish *w, bool tries)
+static iso_status provide(iso_context *ctx, const request *w, bool tries)
 {
     bool missing = false;
     iso_cache_rounds none = {0};
@@ -80,7 +80,7 @@ static iso_status provide(iso_context *ctx, const wish *w, bool tries)
     return iso_agree(ctx, status);
 }
 
-static iso_status cache_file_take(const wish *w, iso_node **node)
+static iso_status cache_file_take(const request *w, iso_node **node)
 {
     char why[WHY] = "";
     iso_status status = look(w, false, node, why);
@@ -93,7 +93,7 @@ static iso_status cache_file_take(const wish *w, iso_node **node)
 iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, const iso_order *order,
                           iso_node **node)
 {
-    wish w = {.path = path, .top = top, .order = order};
+    request w = {.path = path, .top = top, .order = order};
     int rank = iso_rank(ctx);
     iso_node *fresh = NULL;
     iso_node *source = iso_shares_below(top);

@@ -2,8 +2,8 @@
  *
  * A data set is a source (arrays, IDX or HDF5 files, random numbers) and a list of stages, each of which acts
  * on the elements that the stages before it give; their order has the meaning that it has in tf.data. An
- * element is a row; behind iso_dataset_batch() it is a batch. So shuffle behind batch permutes whole batches,
- * map behind batch sees batches, cache behind shuffle keeps one order for all epochs.
+ * element is a row; after iso_dataset_batch() it is a batch. So shuffle after batch permutes whole batches,
+ * map after batch sees batches, cache after shuffle keeps one order for all epochs.
  *
  * An element has components: the inputs, then the targets, then the sample weights, for data sets that have
  * them. There may be several of each, for models of several inputs and outputs, in the model's order; sample
@@ -28,7 +28,7 @@ extern "C" {
 typedef struct iso_dataset iso_dataset;
 typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 
-/* ---- sources. The data set is the caller's: iso_dataset_destroy(). Behind iso_finish() it can only be
+/* ---- sources. The data set is the caller's: iso_dataset_destroy(). After iso_finish() it can only be
  * destroyed.
  * ---- */
 
@@ -175,10 +175,10 @@ ISO_API const char *iso_dataset_description(int index);
 /* What a map's function reads: one element. */
 typedef struct iso_element {
     int64_t index; /* its number in the order in which elements arrive at the map */
-    int64_t epoch; /* 0 where a cache behind the map keeps the results */
+    int64_t epoch; /* 0 where a cache after the map keeps the results */
     int64_t rows;  /* 1, or those of the batch */
     int components;
-    const void *data[ISO_MAX_COMPONENTS]; /* [shape...], behind batch [rows, shape...] */
+    const void *data[ISO_MAX_COMPONENTS]; /* [shape...], after batch [rows, shape...] */
     iso_shape shape[ISO_MAX_COMPONENTS];  /* of one row */
     iso_dtype dtype[ISO_MAX_COMPONENTS];
 } iso_element;
@@ -250,7 +250,7 @@ ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then
- * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; behind batch, or behind a shuffle that
+ * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; after batch, or after a shuffle that
  * changes with the epoch (the two would exchange rows). Local. */
 ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
 

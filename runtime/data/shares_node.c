@@ -100,7 +100,7 @@ static iso_status not_here(const iso_node *node, int64_t row)
                      node->name, row, iso_shares_rank_of(s->exchange, row));
 }
 
-/* Rows [i, i + n) of the list lie one behind the other in this rank's share. */
+/* Rows [i, i + n) of the list lie one after the other in this rank's share. */
 static int64_t own_run(const shares *s, const iso_rows *rows, int64_t i)
 {
     int64_t n = 1, row = iso_rows_at(rows, i);

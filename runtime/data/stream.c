@@ -112,7 +112,7 @@ void iso_stream_close(iso_stream *s)
     iso_free(s);
 }
 
-/* Behind a gzip member there may be another; anything else is handed on as it is, for the reader to complain
+/* After a gzip member there may be another; anything else is handed on as it is, for the reader to complain
  * of. */
 static iso_status next_member(iso_stream *s)
 {

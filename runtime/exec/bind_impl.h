@@ -61,7 +61,7 @@ typedef struct iso_slot_plan {
     iso_array *arrays;                 /* of all kernels */
     iso_slot_copy *copies;
     void *constants;
-    double *fault; /* in the shared area: 1 where this slot met a fault; behind it the sum, where slot 0 makes
+    double *fault; /* in the shared area: 1 where this slot met a fault; after it the sum, where slot 0 makes
                       it */
     double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
     int n_runs, n_assigns, n_gradients, n_products;

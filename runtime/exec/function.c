@@ -322,12 +322,12 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
 static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *results, int count)
 {
     size_t bytes = (size_t)count * sizeof *results;
-    double told[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
-    memcpy(told + 1, results, bytes);
+    double reported[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
+    memcpy(reported + 1, results, bytes);
     iso_status status =
-        iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], told, bytes + sizeof *told);
-    *faults = told[0];
-    memcpy(results, told + 1, bytes);
+        iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], reported, bytes + sizeof *reported);
+    *faults = reported[0];
+    memcpy(results, reported + 1, bytes);
     return status;
 }
 

@@ -49,7 +49,7 @@ typedef struct iso_bucket_state {
     iso_rule_run run; /* the rule's kernel */
 } iso_bucket_state;
 
-/* The state behind one set of updates; functions over the same updates share it. */
+/* The state after one set of updates; functions over the same updates share it. */
 typedef struct iso_update_state {
     struct iso_update_state *next;
     int n_applies;

@@ -73,7 +73,7 @@ static void forget_variables(const iso_set_aside *aside, iso_function *const *ow
 
 /* ---- setting aside ---- */
 
-/* Moves the update states whose optimizer ops lie behind the savepoint from the runtime's list to another. */
+/* Moves the update states whose optimizer ops lie after the savepoint from the runtime's list to another. */
 static iso_update_state *take_updates(iso_runtime *runtime, int first_op)
 {
     iso_update_state *taken = NULL, **link = &runtime->updates;

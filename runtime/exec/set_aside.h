@@ -1,4 +1,4 @@
-/* Keeps what compiling a model has made while the model is compiled again: the memory of the variables behind
+/* Keeps what compiling a model has made while the model is compiled again: the memory of the variables after
  * a savepoint of the graph, and the optimizer's state. If compiling fails, they are put back; if it succeeds,
  * the new ones take over what is kept and the rest is dropped. For runtime/train. */
 #ifndef ISO_EXEC_SET_ASIDE_H
@@ -9,9 +9,9 @@
 
 typedef struct iso_set_aside iso_set_aside;
 
-/* Sets aside the memory of variables and updates behind the savepoint. To be called before
+/* Sets aside the memory of variables and updates after the savepoint. To be called before
  * iso_savepoint_take_out. own: the model's functions, a list that ends at NULL. ISO_INVALID where another
- * function of the graph uses what is behind the savepoint (names it). ISO_NO_MEMORY. After an error nothing
+ * function of the graph uses what is after the savepoint (names it). ISO_NO_MEMORY. After an error nothing
  * has changed. Local. */
 iso_status iso_set_aside_create(iso_graph *graph, const iso_savepoint *point, iso_function *const *own,
                                 iso_set_aside **aside);

@@ -66,7 +66,7 @@ static int share_of(const holders *h, int index, int turn)
 }
 
 /* Of the shares of this host's ranks before share number `own`: where the last ends; 0: there is none. Also
- * whether there is one behind. */
+ * whether there is one after. */
 static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n,
                           int64_t unit, bool *last)
 {
@@ -94,7 +94,7 @@ static iso_status shards_add_range(iso_state_shards *shards, iso_state_shard sha
     return end > begin ? add_shard(shards, shard) : ISO_OK;
 }
 
-/* This rank's share of a box that it holds, and what lies before it (behind the last one too) and is written
+/* This rank's share of a box that it holds, and what lies before it (after the last one too) and is written
  * by other hosts. */
 static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot,
                             const iso_box *box, holders *h, iso_state_shards *shards)

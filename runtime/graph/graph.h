@@ -18,7 +18,7 @@ typedef struct iso_tensor iso_tensor;
 typedef struct iso_variable iso_variable;
 typedef struct iso_update iso_update; /* variables and their new values; owned by the graph */
 
-/* An empty graph. Never NULL (where memory ends: a graph whose error says so). */
+/* An empty graph. Never NULL (if there is no memory: a graph whose error says so). */
 ISO_API iso_graph *iso_graph_create(iso_context *ctx);
 /* Frees the graph with all that belongs to it, unless a model owns it (iso_model_create): then it does
  * nothing and iso_model_destroy frees the graph. NULL is nothing. Collective (iso_mesh_destroy) once a function of it has
@@ -241,7 +241,7 @@ ISO_API iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
 ISO_API iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
 /* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
 ISO_API iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
-/* zeros in front of and behind the elements of each dimension but the batch */
+/* zeros in front of and after the elements of each dimension but the batch */
 ISO_API iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after);
 ISO_API iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
 ISO_API iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);

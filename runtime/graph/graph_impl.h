@@ -86,7 +86,7 @@ struct iso_graph {
     iso_op **ops;
     int n_variables;
     iso_variable **variables;
-    iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free behind it */
+    iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free after it */
     iso_name_table variable_paths; /* value: the variable's id */
     int n_scopes;
     const char *scopes[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
@@ -113,13 +113,13 @@ struct iso_graph {
     void (*destroy_distribution)(struct iso_distribution *distribution);
     struct iso_runtime *runtime; /* runtime/exec, made with the first function: executes the functions */
     void (*destroy_runtime)(struct iso_runtime *runtime);
-    /* Called behind the making of each function until it has succeeded once: gives variables their first
+    /* Called after the making of each function until it has succeeded once: gives variables their first
      * values, in the place of their initializers'. Collective. NULL: none. */
     iso_status (*restore)(void *user);
     void *restore_user;
 };
 
-/* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) where memory ends. */
+/* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) if there is no memory. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
 
 /* Adds a pointer to one of the graph's lists; false (and an error in the graph) when out of memory. */

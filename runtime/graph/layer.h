@@ -18,10 +18,10 @@ extern "C" {
 /* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
  * to the graph. */
 ISO_API const char *iso_graph_unique_name(iso_graph *graph, const char *base);
-/* Takes a name that a user gave to a layer, and returns it behind the names of the blocks around; two layers
+/* Takes a name that a user gave to a layer, and returns it after the names of the blocks around; two layers
  * of one name in one block are an error, and so is a name with a '/'. */
 ISO_API const char *iso_graph_take_name(iso_graph *graph, const char *name);
-/* A copy of a text, which lives as long as the graph; NULL, and an error in it, where memory ends. */
+/* A copy of a text, which lives as long as the graph; NULL, and an error in it, if there is no memory. */
 ISO_API const char *iso_graph_keep_text(iso_graph *graph, const char *text);
 /* Records an error in the graph unless it has one (printf's format); for layers and ops. */
 ISO_API void iso_graph_fail(iso_graph *graph, const char *format, ...);

@@ -84,7 +84,7 @@ static const char *scope_of(const iso_graph *graph)
     return graph->n_scopes ? graph->scopes[graph->n_scopes - 1] : "";
 }
 
-/* A text behind the open block's path. Where it is too long, an error in the graph. */
+/* A text after the open block's path. Where it is too long, an error in the graph. */
 static void in_scope(iso_graph *graph, const char *text, char path[ISO_MAX_PATH])
 {
     int length = snprintf(path, ISO_MAX_PATH, "%s%s", scope_of(graph), text);

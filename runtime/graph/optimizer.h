@@ -1,7 +1,7 @@
 /* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3, as data, and the update of
  * variables by them. iso_compile() and iso_minimize() take them. Zero means Keras's default, ISO_ZERO the number zero.
  *
- * The rows behind them are in graph/optimizers and graph/schedules. A new one is a file there, a line in list.h, and its
+ * The rows after them are in graph/optimizers and graph/schedules. A new one is a file there, a line in list.h, and its
  * struct of options and macro below.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_GRAPH_OPTIMIZER_H

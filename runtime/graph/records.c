@@ -11,7 +11,7 @@ static int open_block(const iso_graph *graph)
     return graph->n_scopes ? graph->scope_block[graph->n_scopes - 1] : -1;
 }
 
-/* A list that lives as long as the graph; NULL where memory ends. */
+/* A list that lives as long as the graph; NULL if there is no memory. */
 static iso_tensor **keep_list(iso_graph *graph, iso_tensor *const *list, int count)
 {
     size_t bytes = (size_t)count * sizeof *list;

@@ -35,7 +35,7 @@ struct iso_savepoint {
     iso_graph *graph;
     int count[LISTS], end[LISTS]; /* of the lists, when it was made and when it ended */
     int kept, kept_end;           /* its part of graph->keep */
-    scalars scalars;              /* those of the other state: before, or when it is taken out, behind */
+    scalars scalars;              /* those of the other state: before, or when it is taken out, after */
     tensor_note *tensor;          /* [count of tensors] likewise; paths: what follows `last` */
     variable_note *variable;
     bool out;

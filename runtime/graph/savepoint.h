@@ -1,4 +1,4 @@
-/* Savepoints: what is added to a graph after a savepoint was made ("behind it") can be taken out again, and
+/* Savepoints: what is added to a graph after a savepoint was made ("after it") can be taken out again, and
  * put back. iso_compile makes one before it adds losses, gradients and updates. A model can therefore be
  * compiled again, and a compile that fails changes nothing. For runtime/train and runtime/exec. */
 #ifndef ISO_GRAPH_SAVEPOINT_H
@@ -16,16 +16,16 @@ void iso_savepoint_end(iso_savepoint *point);
 /* ISO_INVALID where ops, variables or layers were added after iso_savepoint_end: iso_savepoint_take_out would
  * take them out too. */
 iso_status iso_savepoint_check(const iso_savepoint *point);
-/* The numbers of the first variable and the first op behind it. */
+/* The numbers of the first variable and the first op after it. */
 int iso_savepoint_variables(const iso_savepoint *point);
 int iso_savepoint_ops(const iso_savepoint *point);
-/* Takes everything behind it out of the graph, also an error: the graph is then as it was when the savepoint
+/* Takes everything after it out of the graph, also an error: the graph is then as it was when the savepoint
  * was made. Tensors and variables that are taken out live as long as the savepoint. ISO_NO_MEMORY:
  * nothing has changed. */
 iso_status iso_savepoint_take_out(iso_savepoint *point);
 /* Puts back what was taken out. The graph must not have changed since. Cannot fail. */
 void iso_savepoint_put_back(iso_savepoint *point);
-/* Takes out and frees everything behind it, and the savepoint. NULL is fine. Cannot fail. */
+/* Takes out and frees everything after it, and the savepoint. NULL is fine. Cannot fail. */
 void iso_savepoint_discard(iso_savepoint *point);
 /* Frees the savepoint, and what it has taken out. NULL is fine. */
 void iso_savepoint_destroy(iso_savepoint *point);

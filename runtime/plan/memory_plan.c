@@ -7,7 +7,7 @@
 
 enum { FEW = 512 }; /* blocks that may be placed the largest first, in quadratic time */
 
-/* A block with the rest of its last line, and a line behind it. */
+/* A block with the rest of its last line, and a line after it. */
 static size_t span(const iso_block *block)
 {
     return iso_padded(block->bytes);
@@ -146,7 +146,7 @@ static int new_segment(heap *h, segment value)
     return s;
 }
 
-/* Puts a new gap of what a block leaves of the segment behind it. */
+/* Puts a new gap of what a block leaves of the segment after it. */
 static void split(heap *h, int s, size_t bytes)
 {
     segment *taken = &h->segments[s];
@@ -162,7 +162,7 @@ static void split(heap *h, int s, size_t bytes)
     list_gap(h, rest);
 }
 
-/* The end of memory, moved so that a block fits behind the last one. */
+/* The end of memory, moved so that a block fits after the last one. */
 static int extend(heap *h, size_t bytes)
 {
     int s = h->last;
@@ -191,7 +191,7 @@ static int memory_plan_take(heap *h, size_t bytes)
     return s;
 }
 
-/* Joins a segment with the one behind it. */
+/* Joins a segment with the one after it. */
 static void memory_plan_join(heap *h, int s)
 {
     int next = h->segments[s].behind;

@@ -11,7 +11,7 @@ typedef struct iso_block {
 } iso_block;
 
 /* Gives blocks that live at the same time disjoint ranges, each aligned to a cache line with a line to spare
- * behind it (kernels may read whole vectors). Largest first, each at the lowest offset where it fits; many
+ * after it (kernels may read whole vectors). Largest first, each at the lowest offset where it fits; many
  * blocks also as time goes, in n log n. *total: bytes in all. */
 iso_status iso_memory_plan(iso_block *blocks, int count, size_t *total);
 

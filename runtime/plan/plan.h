@@ -89,7 +89,7 @@ typedef struct iso_fused_update_room {
     size_t bytes;       /* of all */
 } iso_fused_update_room;
 
-/* Targets of the exchange that ends a step, besides the values of its moves: numbers behind the program's
+/* Targets of the exchange that ends a step, besides the values of its moves: numbers after the program's
  * values. */
 typedef struct iso_plan {
     const iso_program *program;

@@ -106,7 +106,7 @@ static int64_t buffers_of_slot(const iso_reporter *r)
     return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
 }
 
-/* With what an allocation takes around it: a line in front, one behind, and half a line for rounding. */
+/* With what an allocation takes around it: a line in front, one after, and half a line for rounding. */
 static size_t block(size_t bytes)
 {
     return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
@@ -186,7 +186,7 @@ static bool has_halos(const iso_reporter *r)
     return false;
 }
 
-/* Number i of the hosts to look at, -1 behind the last: all of few, else one near the edge and one in the
+/* Number i of the hosts to look at, -1 after the last: all of few, else one near the edge and one in the
  * middle. */
 static int host_to_look_at(const iso_reporter *r, int i)
 {

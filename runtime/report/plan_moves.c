@@ -20,7 +20,7 @@ static double dtype_bytes(const iso_reporter *r, int value)
 
 /* ---- reshards ---- */
 
-/* The op behind a value, past reshards and reshapes. */
+/* The op after a value, past reshards and reshapes. */
 static iso_report_origin maker_of(const iso_reporter *r, int value)
 {
     for (int step = r->program->values[value].step; step >= 0; step = r->program->values[value].step) {

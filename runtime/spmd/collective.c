@@ -78,7 +78,7 @@ static bool changes_windows(const change *c, int dim)
 
 /* ---- kinds ---- */
 
-/* Axes of a dimension behind the common ones. */
+/* Axes of a dimension after the common ones. */
 static uint32_t axes_behind(const iso_sharding *sharding, int same)
 {
     uint32_t axes = 0;

@@ -129,7 +129,7 @@ static iso_status decompose_make_room(iso_partitioner *p, int tensors, int piece
     return ISO_OK;
 }
 
-/* The pieces' tensors get numbers behind those of the graph. */
+/* The pieces' tensors get numbers after those of the graph. */
 static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->decomposed;

@@ -27,7 +27,7 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* A number at *at, and the space behind it. */
+/* A number at *at, and the space after it. */
 static iso_status parse_number(const char *text, const char **at, const char *what, int *number)
 {
     char *end;

@@ -23,7 +23,7 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
     return status;
 }
 
-/* One more value of the tensor, behind its others. */
+/* One more value of the tensor, after its others. */
 static iso_status insert_reshard_add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
                                      int step, int *value)
 {

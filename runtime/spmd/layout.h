@@ -46,9 +46,9 @@ iso_layout iso_layout_whole(int rank);
 uint32_t iso_layout_sharded_axes(const iso_layout *layout);
 /* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
 iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
-/* As iso_layout_parse; behind the dimensions may stand "; partial(data, model)" or "; partial max(data)". */
+/* As iso_layout_parse; after the dimensions may stand "; partial(data, model)" or "; partial max(data)". */
 iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_layout *layout);
-/* "data+model, -; partial(data)" into text; returns text. Behind windows: "data, h; halo(h)", and "halo
+/* "data+model, -; partial(data)" into text; returns text. After windows: "data, h; halo(h)", and "halo
  * sum(h)" where the overlapping parts are addends. */
 char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text, size_t size);
 /* The box that a slot holds of a tensor of this shape (rows fixed). */

@@ -23,7 +23,7 @@ typedef struct iso_partitioner {
     iso_program *program;
     const iso_mesh *mesh;
     iso_graph *graph;
-    /* What is kept of tensors has room for [tensor_room]: the graph's and, behind them, those of pieces. */
+    /* What is kept of tensors has room for [tensor_room]: the graph's and, after them, those of pieces. */
     int tensor_room, piece_room;
     iso_tensor **resolved;      /* what stands for it in this mode */
     bool *needed;               /* [graph->ops] */

@@ -76,7 +76,7 @@ typedef struct iso_program_request {
 iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
                               const iso_program_request *request, iso_program **program);
 void iso_program_destroy(iso_program *program);
-/* For the partitioner: a new value or step behind the others, its number or address in the last argument. */
+/* For the partitioner: a new value or step after the others, its number or address in the last argument. */
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value);
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
@@ -96,7 +96,7 @@ uint64_t iso_program_hash(const iso_program *program);
 void iso_program_list_steps(const iso_program *program, iso_text *lines);
 
 /* ---- fusing steps (fuse.c) ----
- * Does a ReLU behind a batch normalisation within the latter's kernels. The result depends on the program
+ * Does a ReLU after a batch normalisation within the latter's kernels. The result depends on the program
  * only. */
 iso_status iso_program_fuse(iso_program *program);
 void iso_program_free_fused(iso_program *program);

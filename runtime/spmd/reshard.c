@@ -114,7 +114,7 @@ static iso_status visit_region(visitor *v, const iso_box *box)
     return region.sources ? v->visit(v->arg, &region) : ISO_OK;
 }
 
-/* The next boundary of a box behind `at`, in dimension d. */
+/* The next boundary of a box after `at`, in dimension d. */
 static int64_t next_cut(const visitor *v, int d, int64_t at)
 {
     int64_t next = v->hull.offset[d] + v->hull.extent[d];

@@ -61,7 +61,7 @@ ISO_API const char *iso_mesh_text(const iso_mesh *mesh);
 ISO_API bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
 
 /* A layout on a mesh, which it keeps, from text: one entry per dimension, mesh axes joined by '+', '-'
- * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. Behind the
+ * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. After the
  * dimensions may stand axes along which the slots hold addends of the tensor, "batch, -; partial(model)", or
  * candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID names the text, the
  * position and what is wrong there. Owned by the caller. Local. */

@@ -93,7 +93,7 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
         if (moment != ISO_EPOCH_END || !function_of(callbacks[i], moment))
             continue;
         iso_status shared = iso_training_share_logs(state->training);
-        if (shared != ISO_OK) /* on all ranks: those behind would act apart */
+        if (shared != ISO_OK) /* on all ranks: those after would act apart */
             return shared;
     }
     for (int i = 0; callbacks && callbacks[i]; i++)

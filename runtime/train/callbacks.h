@@ -41,7 +41,7 @@ typedef struct iso_fit_state {
 
 typedef iso_status (*iso_callback_function)(void *user, iso_fit_state *state);
 
-/* Adds a number to the logs of this epoch's end, or replaces it: the callbacks behind this one, the progress
+/* Adds a number to the logs of this epoch's end, or replaces it: the callbacks after this one, the progress
  * line and the history see it, with the chief's value on every rank. To be called by epoch_end, on every rank
  * with the same names (else training ends with ISO_INVALID). ISO_INVALID where there are too many, or at
  * another time. Local. */
@@ -68,7 +68,7 @@ typedef struct iso_callback_options {
     iso_status (*restore)(void *user, const char *json);
     iso_status (*shards)(void *user, const char *path, iso_state_shards *shards);
 } iso_callback_options;
-/* Never NULL: where memory ends, a callback whose train_begin says so. iso_fit() owns it from the call on,
+/* Never NULL: if there is no memory, a callback whose train_begin says so. iso_fit() owns it from the call on,
  * whatever it returns. */
 ISO_API iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
 #define iso_callback_create(...) iso_callback_create_with(ISO_OPTIONS(iso_callback_options, __VA_ARGS__))
@@ -150,7 +150,7 @@ typedef struct iso_csv_logger_options {
     char begin_;
     const char *path;
     const char *separator; /* "," one character */
-    bool append;           /* behind what is in the file; the line of names only where it is empty */
+    bool append;           /* after what is in the file; the line of names only where it is empty */
 } iso_csv_logger_options;
 ISO_API iso_callback *iso_csv_logger_with(const iso_csv_logger_options *options, size_t size);
 #define iso_csv_logger(...) iso_csv_logger_with(ISO_OPTIONS_AFTER(iso_csv_logger_options, path, __VA_ARGS__))
@@ -171,7 +171,7 @@ typedef struct iso_tensorboard_options {
     int64_t update_freq;         /* after so many batches; 0: at the ends of epochs only */
     int histogram_freq;          /* of the weights, after so many epochs; 0: never */
     bool write_steps_per_second; /* epoch_steps_per_second; with update_freq also batch_steps_per_second */
-    int64_t profile_batch;       /* the trace of this batch of the run (from 1) is written; 0: none */
+    int64_t profile_batch; /* the batch of this run (from 1) to trace, in train/plugins/profile; 0: none */
 } iso_tensorboard_options;
 ISO_API iso_callback *iso_tensorboard_with(const iso_tensorboard_options *options, size_t size);
 #define iso_tensorboard(...)                                                                                 \

@@ -22,7 +22,7 @@ typedef enum iso_moment {
 
 struct iso_callback {
     iso_callback_options options;
-    bool last; /* called behind all others: it keeps their state */
+    bool last; /* called after all others: it keeps their state */
     /* Of those that come last, or NULL: changes its own state for this moment, which is done for all of them
      * before the first of them keeps everybody's. */
     void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
@@ -31,16 +31,16 @@ struct iso_callback {
     iso_status status; /* of its creation */
 };
 
-/* What constructors give where memory ends. */
+/* What constructors give if there is no memory. */
 iso_callback *iso_callback_no_memory(void);
 /* Sets `logs`, also where the callback is that constant; returns the callback. */
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
 /* Whether a callback of a list may add a value of this name to the logs. */
 bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
 
-/* Calls all of a list (NULL: none) in order, those that come last behind the others; the first error is
+/* Calls all of a list (NULL: none) in order, those that come last after the others; the first error is
  * returned, but all are called. At the end of an epoch collective: what they log is the chief's for those
- * behind them; names that differ between ranks are an error, and nobody behind is called. */
+ * after them; names that differ between ranks are an error, and nobody after is called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
 /* Adds what must be the same of a list on every rank: "early_stopping 1f3a, ...". Local. */
 void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
@@ -74,7 +74,7 @@ void iso_progress_draw(iso_progress *progress, const iso_logs *logs);
 /* Ends a line that the bar has begun, so that something else can be printed; the bar goes on below. */
 void iso_progress_break(iso_progress *progress);
 /* The last state of the line, and its end. own: so many of the first values are the model's; they are sorted,
- * as in Keras, what callbacks have added stands behind. */
+ * as in Keras, what callbacks have added comes after. */
 void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own);
 /* For tests: another clock, in seconds; before iso_progress_begin(). */
 void iso_progress_set_clock(iso_progress *progress, double (*clock)(void));

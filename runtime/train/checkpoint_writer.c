@@ -16,7 +16,7 @@ struct iso_checkpoint_writer {
     iso_checkpoint_writer_options options;
     iso_state_dict *contents;
     iso_saver *saver;
-    char told[1024]; /* what was told last of a save: it is told once */
+    char reported[1024]; /* what was told last of a save: it is told once */
     int64_t n_saves, failed;
 };
 
@@ -69,7 +69,7 @@ static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const c
     if (status == ISO_OK)
         return ISO_OK;
     writer->failed++;
-    snprintf(writer->told, sizeof writer->told, "%s", message);
+    snprintf(writer->reported, sizeof writer->reported, "%s", message);
     if (writer->options.stop_on_error)
         return iso_error(status, "%s", message);
     if (speaks(writer))
@@ -82,8 +82,8 @@ static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const c
 static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
 {
     const char *message = iso_saver_message(writer->saver);
-    if (status == ISO_OK && message[0] && strcmp(message, writer->told) != 0) {
-        snprintf(writer->told, sizeof writer->told, "%s", message);
+    if (status == ISO_OK && message[0] && strcmp(message, writer->reported) != 0) {
+        snprintf(writer->reported, sizeof writer->reported, "%s", message);
         if (speaks(writer))
             iso_warn("%s", message);
     }

@@ -22,7 +22,7 @@ static iso_output_options keep_objective(iso_graph *graph, iso_output_options ob
 
 /* ---- compiling again ---- */
 
-/* A model while it is compiled, and what it was before: what building adds to the graph lies behind a
+/* A model while it is compiled, and what it was before: what building adds to the graph lies after a
  * savepoint, so that it can be taken out when the model is compiled again, or when compiling fails. */
 typedef struct compilation {
     iso_model *model;

@@ -127,7 +127,7 @@ static iso_status find_end_of_line(const iso_line_file *file, off_t bytes, bool 
     return ISO_OK;
 }
 
-/* Takes off what is behind so many bytes. */
+/* Takes off what is after so many bytes. */
 static iso_status cut_back(const iso_line_file *file, off_t kept)
 {
     bool ends = false;

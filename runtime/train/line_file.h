@@ -16,7 +16,7 @@ typedef struct iso_line_file {
     bool written;     /* to, in this training */
 } iso_line_file;
 
-/* False where memory ends. */
+/* False if there is no memory. */
 bool iso_line_file_init(iso_line_file *file, const char *what, const char *path);
 void iso_line_file_free(iso_line_file *file);
 /* Opens it on the chief, changing nothing in it: a training that fails in its first epoch leaves it as it
@@ -27,7 +27,7 @@ bool iso_line_file_empty(const iso_line_file *file);
 /* Adds text and gives it to the system; before the first, removes what is not kept. Nothing where the file is
  * not open. ISO_IO. */
 iso_status iso_line_file_write(iso_line_file *file, const char *text);
-/* How much of it belongs to a checkpoint, as JSON; what is behind that goes when training goes on from it. */
+/* How much of it belongs to a checkpoint, as JSON; what is after that goes when training goes on from it. */
 iso_status iso_line_file_save(iso_line_file *file, iso_text *json);
 iso_status iso_line_file_restore(iso_line_file *file, const char *json);
 

@@ -86,7 +86,7 @@ typedef struct iso_compile_options {
     double threshold;                          /* of binary accuracy; 0.5 */
     double label_smoothing;
     double huber_delta; /* 1 */
-    /* Data sets have sample weights: behind the targets a component with a weight for each row, for all
+    /* Data sets have sample weights: after the targets a component with a weight for each row, for all
      * outputs, or one such component for each target. */
     bool sample_weights;
     /* Of a row of targets, for loss_function: float and the output's shape where dtype is 0. */

@@ -48,7 +48,7 @@ static bool read_format(const char *at, field *f)
     return *at == '}' && f->width <= MAX_WIDTH && f->digits <= MAX_WIDTH;
 }
 
-/* Reads "name[:format]}" and leaves *at behind it. */
+/* Reads "name[:format]}" and leaves *at after it. */
 static bool read_field(const char **at, field *f)
 {
     const char *end = strchr(*at, '}');

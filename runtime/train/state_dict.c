@@ -53,7 +53,7 @@ void iso_state_dict_destroy(iso_state_dict *contents)
 
 /* ---- saving ---- */
 
-/* What one save writes: the model's tensors, and behind them those that callbacks keep. */
+/* What one save writes: the model's tensors, and after them those that callbacks keep. */
 typedef struct saving {
     iso_state_shards shards;
     int n_tensors;

@@ -13,7 +13,7 @@ static const int widths[MOST_COLUMNS] = {LAYER_WIDTH, SHAPE_WIDTH, COUNT_WIDTH, 
 typedef struct table {
     FILE *out;
     const iso_graph *graph;
-    iso_topology net;
+    iso_keras_topology net;
     int columns;
 } table;
 
@@ -123,7 +123,7 @@ static void shapes_text(const iso_layer_call *call, iso_text *text)
 }
 
 /* Which of its operation's calls a call is. */
-static int number_of_call(const iso_topology *net, int call)
+static int number_of_call(const iso_keras_topology *net, int call)
 {
     const iso_operation *operation = &net->operations[net->calls[call].operation];
     int number = 0;
@@ -133,7 +133,7 @@ static int number_of_call(const iso_topology *net, int call)
 }
 
 /* "dense[0][0], flat[0][0]": layer, its call, that one's output. */
-static void connections_text(const iso_topology *net, const iso_operation *operation, iso_text *text)
+static void connections_text(const iso_keras_topology *net, const iso_operation *operation, iso_text *text)
 {
     for (int k = 0; k < operation->n_calls; k++) {
         const iso_layer_call *call = &net->calls[operation->calls[k]];
@@ -167,7 +167,7 @@ static void operation_row(const table *t, const iso_operation *operation)
 }
 
 /* Whether each operation is called once, with the result of one other that nobody else takes. */
-static bool is_chain(const iso_topology *net)
+static bool is_chain(const iso_keras_topology *net)
 {
     int taken = 0;
     for (int k = 0; k < net->n_calls; k++) {
@@ -232,12 +232,12 @@ void iso_model_summary(iso_model *model, FILE *out)
         return;
     table t = {.out = out, .graph = model->graph};
     if (model->status != ISO_OK || iso_graph_error(model->graph) != ISO_OK ||
-        iso_topology_create(model->graph, model->inputs, model->n_inputs, model->outputs, model->n_outputs,
-                            &t.net) != ISO_OK) {
+        iso_keras_topology_create(model->graph, model->inputs, model->n_inputs, model->outputs,
+                                  model->n_outputs, &t.net) != ISO_OK) {
         fprintf(out, "a model that could not be built: %s\n", iso_error_message());
         return;
     }
     t.columns = is_chain(&t.net) ? 3 : 4;
     print_table(&t);
-    iso_topology_free(&t.net);
+    iso_keras_topology_free(&t.net);
 }

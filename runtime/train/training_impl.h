@@ -46,7 +46,7 @@ static inline int64_t iso_training_steps(const iso_training *training)
 }
 /* The names that the logs of an epoch's end will have, without what callbacks add. */
 iso_logs iso_training_expected_logs(const iso_training *training);
-/* Behind a callback at the end of an epoch: all ranks have the chief's values of the logs. ISO_INVALID where
+/* After a callback at the end of an epoch: all ranks have the chief's values of the logs. ISO_INVALID where
  * the names differ. Collective. */
 iso_status iso_training_share_logs(iso_training *training);
 /* Reads a checkpoint of such a training: tensors, place, random numbers, callbacks. An error names the file

@@ -6,7 +6,7 @@
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/network.h"
 
-enum { X, MAX, SUM }; /* inputs; behind labels they come one later */
+enum { X, MAX, SUM }; /* inputs; after labels they come one later */
 
 typedef struct part {
     int64_t rows, classes, first; /* number of the first class */

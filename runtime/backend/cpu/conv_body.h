@@ -1,5 +1,5 @@
 /* Convolutions as tiles (tile.h) that read x where it lies: there is no im2col. All are products in which
- * the channels of a few neighbouring positions, which lie behind each other in memory, are one index. See
+ * the channels of a few neighbouring positions, which lie one after another in memory, are one index. See
  * functions.h. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"

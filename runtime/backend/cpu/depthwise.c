@@ -40,7 +40,7 @@ static int64_t pixels_in(const shape *s)
     return s->d.in[0] * s->d.in[1];
 }
 
-/* An image with every channel repeated; a vector behind its end may be read. */
+/* An image with every channel repeated; a vector after its end may be read. */
 static size_t depthwise_scratch_of(const shape *s)
 {
     return s->times > 1 ? (size_t)(pixels_in(s) * s->d.c) * sizeof(float) + 64 : 0;

@@ -1,4 +1,4 @@
-/* The loops behind the kernels: each is compiled for every instruction set (functions of one name with the
+/* The loops of the kernels: each is compiled for every instruction set (functions of one name with the
  * endings _base, _avx2 and _avx512), and iso_cpu_functions() has those of the set in use. FUNCTION(result,
  * name, arguments): n counts elements; arrays do not overlap unless a line says so. */
 #ifndef ISO_CPU_FUNCTIONS_H

@@ -41,14 +41,14 @@ static shape im2col_shape_of(const iso_kernel_call *call, const iso_array *x, co
     return s;
 }
 
-/* ---- scratch: parts behind each other, each aligned ---- */
+/* ---- scratch: parts after each other, each aligned ---- */
 typedef struct parts {
     char *windows, *kernel, *y, *sums;
 } parts;
 
 static size_t room(const shape *s, int64_t count)
 {
-    return ((size_t)count * s->size + 127) / 64 * 64; /* with a vector behind it that may be read */
+    return ((size_t)count * s->size + 127) / 64 * 64; /* with a vector after it that may be read */
 }
 
 static size_t im2col_scratch_of(const shape *s)

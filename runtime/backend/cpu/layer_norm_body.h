@@ -1,4 +1,4 @@
-/* Layer normalisation over rows that lie behind each other; see functions.h. Sums over a row are made lane by
+/* Layer normalisation over rows that lie one after another; see functions.h. Sums over a row are made lane by
  * lane, then over the lanes by halves; sums over rows in float for BLOCK rows, then in double. */
 #include <math.h>
 

@@ -22,7 +22,7 @@ static part layer_parts_part_of(const iso_kernel_call *call)
     return (part){iso_cpu_product(x, 0, last), x->dim[last], (double)x->global[last], x->data, call->attrs};
 }
 
-/* A row's, from its sum and sum of squares: inputs `at` and the one behind. */
+/* A row's, from its sum and sum of squares: inputs `at` and the one after. */
 static iso_row_moments layer_parts_moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
 {
     const double *sum = call->in[at].data, *squares = call->in[at + 1].data;

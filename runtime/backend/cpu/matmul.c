@@ -6,7 +6,7 @@
 #include "runtime/backend/cpu/product.h"
 #include "runtime/graph/ops/attrs.h"
 
-/* The product, and how many of them lie behind each other. */
+/* The product, and how many of them lie one after another. */
 typedef struct layout {
     iso_product product;
     int64_t count;

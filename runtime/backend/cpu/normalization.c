@@ -27,7 +27,7 @@ static bool normalization_fits(const iso_kernel_call *call)
     return call->in[0].dtype == ISO_F32 && normalization_channels_of(&call->in[0]) > 0;
 }
 
-/* Room for the lanes of two sums and for six patterns of floats behind them. */
+/* Room for the lanes of two sums and for six patterns of floats after them. */
 enum { PATTERNS = 6 };
 
 static size_t normalization_scratch(const iso_kernel_call *call)

@@ -56,7 +56,7 @@ void ISO_SIMD(max_pool_f32)(const iso_pool2d *p, const float *x, float *y)
     }
 }
 
-/* To the first element that is not less than y goes dy, to the others behind it nothing. */
+/* To the first element that is not less than y goes dy, to the others after it nothing. */
 void ISO_SIMD(max_pool_grad_f32)(const iso_pool2d *p, const float *x, const float *y, const float *dy,
                                  float *dx)
 {

@@ -74,7 +74,7 @@ INLINE void draw(uint64_t key, uint64_t step, uint64_t first, uint32_t words[4 *
 void ISO_SIMD(dropout_f32)(int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold,
                            float scale, const float *x, float *y)
 {
-    uint32_t words[5 * VL] = {0}; /* a vector behind them may be loaded */
+    uint32_t words[5 * VL] = {0}; /* a vector after them may be loaded */
     for (int64_t done = 0; done < n;) {
         uint64_t element = first + (uint64_t)done;
         int64_t skip = (int64_t)(element % 4), count = 4 * VL - skip < n - done ? 4 * VL - skip : n - done;

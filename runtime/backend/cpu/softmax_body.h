@@ -1,11 +1,11 @@
-/* Softmax and its kin over rows that lie behind each other; see functions.h. Sums run lane by lane, then over
+/* Softmax and its kin over rows that lie one after another; see functions.h. Sums run lane by lane, then over
  * the lanes by halves. */
 #include <math.h>
 
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/math.h"
 
-/* The vector at p, of which n elements count, with `other` in the lanes behind. */
+/* The vector at p, of which n elements count, with `other` in the lanes after. */
 INLINE vf get_or(const float *p, int64_t n, vf other)
 {
     return n >= VL ? vf_load(p) : vf_first(vf_load_n(p, n), n, other);

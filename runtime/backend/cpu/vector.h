@@ -364,7 +364,7 @@ INLINE vd vd_set(double x)
 {
     return x - (vd){0};
 }
-/* A vector from the first n elements, zeros behind; and into the first n. */
+/* A vector from the first n elements, zeros after; and into the first n. */
 INLINE vd vd_load_n(const double *p, int64_t n)
 {
     vd v = {0};
@@ -386,7 +386,7 @@ INLINE double vd_sum(vd v)
     return lane[0];
 }
 
-/* v in the first n lanes, `other` behind. */
+/* v in the first n lanes, `other` after. */
 INLINE vf vf_first(vf v, int64_t n, vf other)
 {
     static const float lane[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

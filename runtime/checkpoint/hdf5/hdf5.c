@@ -56,10 +56,10 @@ static iso_status open_failed(const char *path)
 {
     int error = errno;
     iso_status status = iso_hdf5_failed(path, "HDF5 cannot open it");
-    bool told = !error || strstr(iso_error_message(), strerror(error));
+    bool reported = !error || strstr(iso_error_message(), strerror(error));
     char text[1024];
     snprintf(text, sizeof text, "%s", iso_error_message());
-    return told ? status : iso_error(status, "%s: %s", text, strerror(error));
+    return reported ? status : iso_error(status, "%s: %s", text, strerror(error));
 }
 
 iso_status iso_hdf5_open_to_read(const char *path, hid_t *file)

@@ -131,10 +131,10 @@ void iso_save_by_mpio(iso_saver *saver, const iso_file_spec *spec)
 {
     iso_status status = saver->rank == 0 ? iso_save_begin_file(saver) : ISO_OK;
     int good = status == ISO_OK;
-    iso_status told = ISO_MPI(MPI_Bcast(&good, 1, MPI_INT, 0, saver->communicator));
+    iso_status reported = ISO_MPI(MPI_Bcast(&good, 1, MPI_INT, 0, saver->communicator));
     if (status == ISO_OK)
-        status = told;
-    if (!good || told != ISO_OK)
+        status = reported;
+    if (!good || reported != ISO_OK)
         iso_two_phase_skip(&saver->two_phase);
     else {
         status = write_all(saver, spec);

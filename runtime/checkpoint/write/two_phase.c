@@ -205,44 +205,44 @@ static void sort_items(iso_two_phase_items *items)
 /* Bytes to and from each rank, and where they begin. */
 typedef struct traffic {
     int *out, *out_at, *in, *in_at; /* [ranks] */
-    notice *told, *heard;
-    int n_heard;
+    notice *outgoing, *incoming;
+    int n_incoming;
 } traffic;
 
 static void free_traffic(traffic *t)
 {
     iso_free(t->out);
-    iso_free(t->told);
-    iso_free(t->heard);
+    iso_free(t->outgoing);
+    iso_free(t->incoming);
 }
 
 static iso_status make_traffic(const iso_two_phase *x, traffic *t)
 {
     size_t ranks = (size_t)x->n_ranks;
     *t = (traffic){.out = iso_new(4 * ranks * sizeof *t->out),
-                   .told = iso_new(((size_t)x->out.count + 1) * sizeof *t->told)};
-    if (!t->out || !t->told)
+                   .outgoing = iso_new(((size_t)x->out.count + 1) * sizeof *t->outgoing)};
+    if (!t->out || !t->outgoing)
         return iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
-    if ((size_t)x->out.count > INT_MAX / sizeof *t->told)
+    if ((size_t)x->out.count > INT_MAX / sizeof *t->outgoing)
         return iso_error(ISO_INVALID, "%d parts of tensors are too many to be shared out", x->out.count);
     t->out_at = t->out + ranks;
     t->in = t->out_at + ranks;
     t->in_at = t->in + ranks;
     for (int i = 0; i < x->out.count; i++)
-        t->out[x->out.items[i].rank] += x->out.items[i].rank == x->rank ? 0 : (int)sizeof *t->told;
+        t->out[x->out.items[i].rank] += x->out.items[i].rank == x->rank ? 0 : (int)sizeof *t->outgoing;
     for (int r = 1; r < x->n_ranks; r++)
         t->out_at[r] = t->out_at[r - 1] + t->out[r - 1];
     int *next = t->in; /* scratch for now: the items placed so far */
     for (int i = 0; i < x->out.count; i++) {
         const iso_two_phase_item *item = &x->out.items[i];
         if (item->rank != x->rank)
-            t->told[(size_t)t->out_at[item->rank] / sizeof *t->told + (size_t)next[item->rank]++] =
+            t->outgoing[(size_t)t->out_at[item->rank] / sizeof *t->outgoing + (size_t)next[item->rank]++] =
                 (notice){item->tensor, item->round, item->shard.begin, item->shard.count, item->shard.box};
     }
     return ISO_OK;
 }
 
-static iso_status hear_counts(const iso_two_phase *x, traffic *t)
+static iso_status exchange_counts(const iso_two_phase *x, traffic *t)
 {
     int bytes = 0;
     bool fits = true;
@@ -255,18 +255,19 @@ static iso_status hear_counts(const iso_two_phase *x, traffic *t)
     }
     if (!fits)
         return iso_error(ISO_INVALID, "the parts of tensors that rank %d is to write are too many", x->rank);
-    t->n_heard = bytes / (int)sizeof *t->heard;
-    t->heard = iso_new((size_t)bytes + 1);
-    return t->heard ? ISO_OK
-                    : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
+    t->n_incoming = bytes / (int)sizeof *t->incoming;
+    t->incoming = iso_new((size_t)bytes + 1);
+    return t->incoming
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
 }
 
 static iso_status take_notices(planner *p, const traffic *t)
 {
     int rank = 0;
     iso_status status = ISO_OK;
-    for (int i = 0; i < t->n_heard && status == ISO_OK; i++) {
-        const notice *n = &t->heard[i];
+    for (int i = 0; i < t->n_incoming && status == ISO_OK; i++) {
+        const notice *n = &t->incoming[i];
         while (rank + 1 < p->x->n_ranks && i * (int)sizeof *n >= t->in_at[rank + 1])
             rank++;
         const iso_saved_tensor *tensor = &p->spec->tensors[n->tensor];
@@ -334,9 +335,9 @@ static iso_status tell(iso_context *ctx, planner *p)
     sort_items(&x->out);
     if (x->communicator != MPI_COMM_NULL) {
         ISO_TRY(iso_agree(ctx, make_traffic(x, &t)));
-        ISO_TRY(iso_agree(ctx, hear_counts(x, &t)));
-        status = ISO_MPI(MPI_Alltoallv(t.told, t.out, t.out_at, MPI_BYTE, t.heard, t.in, t.in_at, MPI_BYTE,
-                                       x->communicator));
+        ISO_TRY(iso_agree(ctx, exchange_counts(x, &t)));
+        status = ISO_MPI(MPI_Alltoallv(t.outgoing, t.out, t.out_at, MPI_BYTE, t.incoming, t.in, t.in_at,
+                                       MPI_BYTE, x->communicator));
         if (status == ISO_OK)
             status = take_notices(p, &t);
     }

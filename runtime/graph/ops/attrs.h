@@ -1,4 +1,4 @@
-/* The attributes of the ops in this folder: what a kernel finds behind iso_kernel_call.attrs. */
+/* The attributes of the ops in this folder: what a kernel finds in iso_kernel_call.attrs. */
 #ifndef ISO_GRAPH_OPS_ATTRS_H
 #define ISO_GRAPH_OPS_ATTRS_H
 

@@ -79,7 +79,7 @@
  *                        beta [c] if has_beta -> y = (x - mean) rstd gamma + beta, then the activation
  *                        (iso_batch_norm_attrs, as the next two)
  *   batch_norm_grad_sums x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c]: F64; xhat = (x - mean) rstd.
- *                        With an activation: then gamma if has_gamma, beta if has_beta; dy is that behind the
+ *                        With an activation: then gamma if has_gamma, beta if has_beta; dy is that after the
  *                        activation
  *   batch_norm_grad      x, dy, mean, variance, sum(dy), sum(dy xhat), gamma if has_gamma -> dx = gamma rstd (dy
  *                        - sum(dy) / count - xhat sum(dy xhat) / count), count = iso_moments_count(&moments).
@@ -168,7 +168,7 @@ typedef struct iso_batch_norm_attrs {
     double epsilon;
     bool has_gamma, has_beta;
     iso_fused_activation activation; /* set by a pass that follows autodiff, never by the builder */
-    iso_moments_attrs moments;       /* batch_norm_grad alone: the count behind mean and variance */
+    iso_moments_attrs moments;       /* batch_norm_grad alone: the count after mean and variance */
 } iso_batch_norm_attrs;
 
 typedef struct iso_layer_norm_attrs {

@@ -18,7 +18,7 @@ bool iso_expect_channels(iso_op *op, int i);
 /* Input i may hold indices: integers or integral floats. */
 bool iso_expect_index(iso_op *op, int i);
 
-/* Fills in the places of a window that slides over `extent` elements with `after` zeros behind them; refuses
+/* Fills in the places of a window that slides over `extent` elements with `after` zeros after them; refuses
  * numbers out of range and a window larger than what it slides over. */
 bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_t after,
                             iso_sliding_window *window);

@@ -14,7 +14,7 @@ typedef struct csv_logger {
     iso_line_file file;
     char separator;
     bool append, separator_is_wrong;
-    int n_keys; /* columns behind "epoch" */
+    int n_keys; /* columns after "epoch" */
     char **keys;
 } csv_logger;
 
@@ -76,7 +76,7 @@ static bool add_key(csv_logger *logger, const char *prefix, const char *name)
     return logger->keys[logger->n_keys++] != NULL;
 }
 
-/* The names of the first epoch, sorted; those of validation behind them where there is none. */
+/* The names of the first epoch, sorted; those of validation after them where there is none. */
 static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
 {
     bool filled = true, doubled = !has_validation(logs);

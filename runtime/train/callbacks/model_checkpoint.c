@@ -114,12 +114,12 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
     const iso_model_checkpoint_options *o = &c->options;
-    iso_fit_state told = *state;
-    told.logs = iso_training_expected_logs(state->training);
+    iso_fit_state reported = *state;
+    reported.logs = iso_training_expected_logs(state->training);
     if (o->save_freq > 0) /* between batches nothing is known of validation */
-        told.logs.count = iso_model_value_count(state->model);
+        reported.logs.count = iso_model_value_count(state->model);
     iso_status status;
-    ISO_TRY(model_checkpoint_check(c, &told)); /* alike on every rank */
+    ISO_TRY(model_checkpoint_check(c, &reported)); /* alike on every rank */
     ISO_TRY(begin_monitors(c, state));
     ISO_TRY(
         iso_checkpoint_writer_create(state->model,

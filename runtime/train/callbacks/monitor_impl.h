@@ -16,7 +16,7 @@ typedef struct iso_monitor {
     bool warned; /* that there is no such value */
 } iso_monitor;
 
-/* A copy of the name, the default one where it is NULL. False where memory ends. */
+/* A copy of the name, the default one where it is NULL. False if there is no memory. */
 bool iso_monitor_init(iso_monitor *monitor, const char *who, const char *name, iso_mode mode,
                       double min_delta);
 void iso_monitor_free(iso_monitor *monitor);
@@ -40,7 +40,7 @@ iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object);
 iso_status iso_state_count(const json_t *object, const char *name, int *value);
 
 /* ---- lines for users ---- */
-/* A line on stdout by the chief, behind what the progress bar has drawn. */
+/* A line on stdout by the chief, after what the progress bar has drawn. */
 void iso_fit_say(const iso_fit_state *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool iso_fit_is_chief(const iso_fit_state *state);
 

@@ -16,7 +16,7 @@ enum { OUTSIDE = -2, NONE = -1 };
 /* A network while it is being found; in its tables NONE says "not yet". */
 typedef struct finder {
     const iso_graph *graph;
-    iso_topology *net;
+    iso_keras_topology *net;
     int scope;                /* the block whose inside this is; NONE: the whole graph */
     int last_layer;           /* layers from here on came after the scope */
     iso_tensor *const *given; /* the network's inputs */
@@ -91,7 +91,7 @@ static iso_tensor **copy(iso_tensor *const *list, int count)
     return out;
 }
 
-/* The call's number, NONE where memory ends. */
+/* The call's number, NONE if there is no memory. */
 static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
                     iso_tensor *const *outputs, int output_count)
 {
@@ -161,7 +161,7 @@ static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
     return false;
 }
 
-/* Sets the inputs of a block's call; false where memory ends. */
+/* Sets the inputs of a block's call; false if there is no memory. */
 static bool derive_inputs(const finder *f, const iso_block_record *block, iso_layer_call *call)
 {
     for (int o = block->first_op; o < block->last_op; o++) {
@@ -331,7 +331,7 @@ static int compare_ranks(const void *a, const void *b)
 
 static iso_status sort_operations(finder *f)
 {
-    iso_topology *net = f->net;
+    iso_keras_topology *net = f->net;
     size_t count = (size_t)net->n_operations;
     rank *ranks = iso_new(count * sizeof *ranks + 1);
     iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
@@ -359,7 +359,7 @@ static iso_status sort_operations(finder *f)
 /* Gives each operation the list of its calls, in the order in which they were made. */
 static iso_status list_calls(finder *f)
 {
-    iso_topology *net = f->net;
+    iso_keras_topology *net = f->net;
     for (int i = 0; i < net->n_operations; i++) {
         iso_operation *operation = &net->operations[i];
         if (!(operation->calls = iso_new((size_t)operation->n_calls * sizeof *operation->calls + 1)))
@@ -427,7 +427,7 @@ static void note_layers(finder *f)
 
 static iso_status topology_find(finder *f, iso_tensor *const *outputs, int count)
 {
-    iso_topology *net = f->net;
+    iso_keras_topology *net = f->net;
     iso_status status = ISO_OK;
     net->inputs = iso_new((size_t)f->n_given * sizeof *net->inputs + 1);
     net->outputs = iso_new((size_t)count * sizeof *net->outputs + 1);
@@ -454,21 +454,23 @@ done:
     return status;
 }
 
-static iso_status topology_create(finder *f, iso_tensor *const *outputs, int count, iso_topology *network)
+static iso_status topology_create(finder *f, iso_tensor *const *outputs, int count,
+                                  iso_keras_topology *network)
 {
-    iso_topology found = {.sequential = network->sequential};
+    iso_keras_topology found = {.sequential = network->sequential};
     f->net = &found;
     iso_status status = topology_find(f, outputs, count);
     iso_free(f->tables);
     if (status == ISO_OK)
         *network = found;
     else
-        iso_topology_free(&found);
+        iso_keras_topology_free(&found);
     return status;
 }
 
-iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
-                               iso_tensor *const *outputs, int output_count, iso_topology *network)
+iso_status iso_keras_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
+                                     iso_tensor *const *outputs, int output_count,
+                                     iso_keras_topology *network)
 {
     finder f = {.graph = graph,
                 .scope = NONE,
@@ -479,8 +481,8 @@ iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs
     return topology_create(&f, outputs, output_count, network);
 }
 
-iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
-                                     iso_topology *network)
+iso_status iso_keras_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
+                                           iso_keras_topology *network)
 {
     const iso_block_record *block = iso_graph_block(graph, call->record);
     finder f = {.graph = graph,
@@ -492,7 +494,7 @@ iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_cal
     return topology_create(&f, call->outputs, call->n_outputs, network);
 }
 
-void iso_topology_free(iso_topology *network)
+void iso_keras_topology_free(iso_keras_topology *network)
 {
     for (int i = 0; i < network->n_operations; i++)
         iso_free(network->operations[i].calls);
@@ -505,5 +507,5 @@ void iso_topology_free(iso_topology *network)
     iso_free(network->calls);
     iso_free(network->inputs);
     iso_free(network->outputs);
-    *network = (iso_topology){0};
+    *network = (iso_keras_topology){0};
 }

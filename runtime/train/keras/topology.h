@@ -38,23 +38,24 @@ typedef struct iso_layer_call {
 } iso_layer_call;
 
 /* `call` is in no order that means anything. */
-typedef struct iso_topology {
+typedef struct iso_keras_topology {
     bool sequential; /* it was noted as a chain of layers */
     int n_operations, n_calls, n_inputs, n_outputs;
     iso_operation *operations; /* in Keras's order */
     iso_layer_call *calls;
     iso_layer_call_output *inputs, *outputs; /* of the network; an input that is not used is there too */
-} iso_topology;
+} iso_keras_topology;
 
 /* Keras's class of a network: "Sequential" or "Functional". */
 const char *iso_topology_class(bool sequential);
 /* The network between inputs and outputs. ISO_NO_MEMORY; ISO_INVALID where an output does not follow from the
  * inputs. */
-iso_status iso_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
-                               iso_tensor *const *outputs, int output_count, iso_topology *network);
+iso_status iso_keras_topology_create(const iso_graph *graph, iso_tensor *const *inputs, int input_count,
+                                     iso_tensor *const *outputs, int output_count,
+                                     iso_keras_topology *network);
 /* The network within the block that a call of a network has called. */
-iso_status iso_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
-                                     iso_topology *network);
-void iso_topology_free(iso_topology *network);
+iso_status iso_keras_topology_create_block(const iso_graph *graph, const iso_layer_call *call,
+                                           iso_keras_topology *network);
+void iso_keras_topology_free(iso_keras_topology *network);
 
 #endif

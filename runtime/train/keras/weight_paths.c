@@ -227,21 +227,21 @@ static void count_name(counter *counters, const char *type, char *name, size_t s
     counters[i].count++;
 }
 
-static iso_status add_network(finder *f, const iso_topology *net, const char *base);
+static iso_status add_network(finder *f, const iso_keras_topology *net, const char *base);
 
-static iso_status add_block(finder *f, const iso_topology *net, const iso_operation *operation,
+static iso_status add_block(finder *f, const iso_keras_topology *net, const iso_operation *operation,
                             const char *base)
 {
-    iso_topology inside;
-    iso_status status = iso_topology_create_block(f->graph, &net->calls[operation->calls[0]], &inside);
+    iso_keras_topology inside;
+    iso_status status = iso_keras_topology_create_block(f->graph, &net->calls[operation->calls[0]], &inside);
     if (status != ISO_OK)
         return status;
     status = add_network(f, &inside, base);
-    iso_topology_free(&inside);
+    iso_keras_topology_free(&inside);
     return status;
 }
 
-static iso_status add_operation(finder *f, const iso_topology *net, const iso_operation *operation,
+static iso_status add_operation(finder *f, const iso_keras_topology *net, const iso_operation *operation,
                                 counter *counters, const char *around)
 {
     char name[220], base[PLACE], vars[PLACE];
@@ -267,7 +267,7 @@ done:
 
 /* A layer that a Sequential has several times counts each time, though it lies in the file once. Its calls
  * are a chain, so that the first of the operations is the first of the chain, and so on. */
-static iso_status add_network(finder *f, const iso_topology *net, const char *base)
+static iso_status add_network(finder *f, const iso_keras_topology *net, const char *base)
 {
     iso_status status = ISO_OK;
     counter *counters = iso_new((size_t)(net->n_operations + 1) * sizeof *counters);
@@ -424,9 +424,9 @@ done:
 
 static iso_status weight_paths_find(finder *f, iso_model *model)
 {
-    iso_topology net;
-    iso_status status =
-        iso_topology_create(f->graph, model->inputs, model->n_inputs, model->outputs, model->n_outputs, &net);
+    iso_keras_topology net;
+    iso_status status = iso_keras_topology_create(f->graph, model->inputs, model->n_inputs, model->outputs,
+                                                  model->n_outputs, &net);
     if (status != ISO_OK)
         return status;
     const char *name = iso_graph_name(f->graph);
@@ -438,7 +438,7 @@ static iso_status weight_paths_find(finder *f, iso_model *model)
         ISO_TRY(add_optimizer(f, &model->optimizer));
     ISO_TRY(add_others(f));
 done:
-    iso_topology_free(&net);
+    iso_keras_topology_free(&net);
     return status;
 }
 

@@ -23,7 +23,7 @@ typedef struct row {
     double mean, rstd;
 } row;
 
-/* From its sum and sum of squares, which are inputs `at` and the one behind. */
+/* From its sum and sum of squares, which are inputs `at` and the one after. */
 static row ref_layer_parts_row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
 {
     double mean = iso_get(&call->in[at], number) / p->count;

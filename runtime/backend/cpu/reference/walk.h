@@ -1,4 +1,4 @@
-/* Walking over strided arrays in runs: the loops behind broadcasting, reductions and copies of parts. */
+/* Walking over strided arrays in runs: the loops of broadcasting, reductions and copies of parts. */
 #ifndef ISO_BACKEND_CPU_REFERENCE_WALK_H
 #define ISO_BACKEND_CPU_REFERENCE_WALK_H
 
