@@ -1,5 +1,6 @@
 #include "runtime/graph/savepoint.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -198,20 +199,29 @@ static iso_tensor_path **path_behind(iso_savepoint *point, int tensor)
     return last ? &last->next : &point->graph->tensors[tensor]->paths;
 }
 
-static bool savepoint_make_room(iso_savepoint *point)
+static void savepoint_free_room(iso_savepoint *point)
 {
     for (int i = 0; i < LISTS; i++) {
         iso_free(point->taken[i]);
+        point->taken[i] = NULL;
+    }
+    iso_free(point->taken_keep);
+    point->taken_keep = NULL;
+}
+
+static bool savepoint_make_room(iso_savepoint *point)
+{
+    savepoint_free_room(point);
+    for (int i = 0; i < LISTS; i++) {
         point->taken[i] = iso_new(((size_t)(point->end[i] - point->count[i]) + 1) * sizeof(void *));
         if (!point->taken[i])
             return false;
     }
-    iso_free(point->taken_keep);
     point->taken_keep = iso_new(((size_t)(point->kept_end - point->kept) + 1) * sizeof(void *));
     return point->taken_keep != NULL;
 }
 
-/* Where taken[i] and taken_keep have no room (discard), nothing is noted there. */
+/* If taken[i] and taken_keep are NULL (discard), what is taken out is freed instead of noted there. */
 static void take_lists(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
@@ -263,20 +273,31 @@ void iso_savepoint_discard(iso_savepoint *point)
 {
     if (!point)
         return;
+    savepoint_free_room(point);
     iso_savepoint_end(point);
     savepoint_take(point);
     iso_savepoint_destroy(point);
 }
 
-/* The lists have had room for all of this. */
+/* Whether the memory of a list of a graph has room for this number of items. */
+static bool has_room(const void *items, int count)
+{
+    return (size_t)count <= iso_memory_room(items) / sizeof(void *);
+}
+
+/* The lists have held all of this before, and the memory of a list never shrinks (base/list.h): nothing needs
+ * to grow, so nothing can fail. The assertions would show a caller that adds to the graph in between and does
+ * not take it out again. */
 void iso_savepoint_put_back(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
     list lists[LISTS];
     lists_of(graph, lists);
     int kept = point->kept_end - point->kept;
+    assert(has_room(graph->keep, graph->kept + kept));
     for (int i = 0; i < LISTS; i++) {
         size_t count = (size_t)(point->end[i] - point->count[i]);
+        assert(*lists[i].count == point->count[i] && has_room(*lists[i].item, point->end[i]));
         if (count)
             memcpy(*lists[i].item + point->count[i], point->taken[i], count * sizeof(void *));
         *lists[i].count = point->end[i];
@@ -298,9 +319,7 @@ void iso_savepoint_destroy(iso_savepoint *point)
         return;
     for (int i = 0; point->out && i < point->kept_end - point->kept; i++)
         iso_free(point->taken_keep[i]);
-    for (int i = 0; i < LISTS; i++)
-        iso_free(point->taken[i]);
-    iso_free(point->taken_keep);
+    savepoint_free_room(point);
     iso_names_free(&point->scalars.layer_names);
     iso_names_free(&point->scalars.variable_paths);
     iso_free(point->tensor);

@@ -1,0 +1,41 @@
+/* Ranks: 1. A savepoint of a graph: what was taken out and put back can be discarded, with what was added
+ * since.
+ * Sanitize: 1 */
+#include <check.h>
+
+#include "runtime/graph/op.h"
+#include "runtime/graph/savepoint.h"
+#include "tests/support/run_tests.h"
+
+enum { LATER = 100 };
+
+static void add_ops(iso_tensor *x, int count)
+{
+    for (int i = 0; i < count; i++)
+        iso_tensor_set_name(iso_relu(x), "added");
+}
+
+START_TEST(discards_what_was_put_back_and_what_followed)
+{
+    iso_graph *graph = iso_graph_create(NULL);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4));
+    iso_savepoint *point = NULL;
+    ck_assert_int_eq(iso_savepoint_create(graph, &point), ISO_OK);
+    add_ops(x, 1);
+    iso_savepoint_end(point);
+    ck_assert_int_eq(iso_savepoint_take_out(point), ISO_OK);
+    ck_assert_int_eq(iso_graph_op_count(graph), 1);
+    iso_savepoint_put_back(point);
+    ck_assert_int_eq(iso_graph_op_count(graph), 2);
+    add_ops(x, LATER);
+    iso_savepoint_discard(point);
+    ck_assert_int_eq(iso_graph_op_count(graph), 1);
+    ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
+    iso_graph_destroy(graph);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("savepoints", 30, discards_what_was_put_back_and_what_followed);
+}
