@@ -1,9 +1,9 @@
 /* The end of a context.
  *
- * Ranks meet on a communicator of their own, which no other collective uses, and tell each other how they
- * ended. A rank with an error waits for the others only a few seconds: those that do not come are stuck in a
- * collective that waits for this rank, so the job is aborted (if MPI is ours). A rank without an error waits
- * as long as it takes, as MPI_Finalize would. */
+ * The ranks exchange how they ended on a communicator of their own, which no other collective uses. A rank
+ * with an error waits only a few seconds for the others: ranks that do not arrive are stuck in a collective
+ * that waits for this rank, so the job is aborted (if iso_init began MPI). A rank without an error waits as
+ * long as necessary, as MPI_Finalize would. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,21 +16,20 @@
 
 /* How a rank ended. */
 typedef struct ending {
-    uint64_t message; /* hash of the error's; 0 where all went well */
+    uint64_t message; /* hash of the error's message; 0 without an error */
     int32_t status, rank;
 } ending;
 
 static const double patience = 5; /* seconds */
 
-/* How the ranks met. */
+/* The result of the exchange. */
 typedef enum meeting {
     MET,
-    LATE, /* the others did not come in time, or MPI failed; the message is still under way */
-    LOST, /* MPI sent nothing */
+    LATE, /* the others did not arrive in time, or MPI failed; the message is still in flight */
+    LOST, /* MPI could not send */
 } meeting;
 
-/* Waits until all ranks have come; with `seconds` above 0 at most so long. Where MPI fails, *failed says
- * how. */
+/* Waits for all ranks; at most `seconds` if that is above 0. If MPI fails, *failed is its error. */
 static meeting wait_for_all(MPI_Request *request, double seconds, iso_status *failed)
 {
     double end = iso_clock() + seconds;
@@ -46,7 +45,7 @@ static meeting wait_for_all(MPI_Request *request, double seconds, iso_status *fa
     }
 }
 
-/* One write, so that the lines of several ranks do not mix. */
+/* One write, so that lines of different ranks do not mix. */
 static void print_error(int rank, const char *message)
 {
     char line[5000];
@@ -59,8 +58,8 @@ static void print_error(int rank, const char *message)
     }
 }
 
-/* Each message is printed once, by the lowest rank that has it; without the rank where all have the same.
- * Returns the status of the lowest failing rank. */
+/* Prints each message once, from the lowest rank that has it, and without the rank if all ranks have the
+ * same. Returns the status of the lowest failing rank. */
 static iso_status tell(const iso_context *ctx, const ending *endings)
 {
     const ending *mine = &endings[ctx->channel.rank];
@@ -79,7 +78,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
     return status;
 }
 
-/* Meets the other ranks. *status becomes that of the job. */
+/* Exchanges the ranks' endings. *status becomes the job's status. */
 static meeting meet(iso_context *ctx, iso_status *status)
 {
     int ranks = ctx->channel.n_ranks;
@@ -96,9 +95,9 @@ static meeting meet(iso_context *ctx, iso_status *status)
     meeting how = failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
     if (how == MET)
         *status = tell(ctx, endings);
-    else if (failed != ISO_OK) /* the program's own error comes first */
+    else if (failed != ISO_OK) /* the program's own error takes precedence */
         *status = *status == ISO_OK ? failed : iso_error(*status, "%s", message);
-    if (how != LATE) /* else its memory stays */
+    if (how != LATE) /* otherwise MPI still uses its memory */
         iso_free(endings);
     return how;
 }
@@ -117,14 +116,14 @@ static const char *name_of(iso_status status)
     return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "not a status";
 }
 
-/* Whether the program's MPI is ours and has other ranks, which may be waiting for this one. */
+/* Whether Isogrid began MPI and the job has other ranks, which may be waiting for this one. */
 static bool may_abort(const iso_context *ctx)
 {
     int ranks = 1;
     return ctx && ctx->began_mpi && ISO_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks)) == ISO_OK && ranks > 1;
 }
 
-/* The end of a context whose communicators could not be made. */
+/* Ends a context whose communicators could not be made. */
 static meeting end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)

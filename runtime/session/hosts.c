@@ -1,7 +1,7 @@
-/* Which ranks share memory, and how many cores each may use.
+/* Finds which ranks share memory, and how many cores each may use.
  *
- * ISOGRID_RANKS_PER_HOST=k cuts every machine into pretended hosts of k consecutive ranks, between which
- * messages travel as between machines: so that one machine can test what many do. */
+ * ISOGRID_RANKS_PER_HOST=k divides every machine into simulated hosts of k consecutive ranks. Messages
+ * between them are sent as between machines, so one machine can test what many do. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static iso_status ranks_per_host(int *ranks)
     return ISO_OK;
 }
 
-/* The cores that are this rank's share: each core of its mask counts for 1 / (ranks of the machine whose mask
- * has it). At least 1. */
+/* This rank's share of the cores: each core of its mask counts 1 / (ranks of the machine whose mask has it).
+ * At least 1. */
 static iso_status count_cores(MPI_Comm machine, int *cores)
 {
     cpu_set_t mask;
@@ -41,15 +41,15 @@ static iso_status count_cores(MPI_Comm machine, int *cores)
         status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, machine));
     if (status != ISO_OK || !known)
         return status;
-    double share = 1e-6; /* so that three thirds are one */
+    double share = 1e-6; /* rounding: three thirds are one */
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         share += mine[cpu] ? 1.0 / users[cpu] : 0;
     *cores = share < 1 ? 1 : (int)share;
     return ISO_OK;
 }
 
-/* Numbers hosts from 0 in order of their lowest rank. host_of_rank[r] comes as the lowest rank of r's host.
- */
+/* Numbers hosts from 0 in the order of their lowest rank. On entry host_of_rank[r] is the lowest rank of r's
+ * host. */
 static int number_hosts(int ranks, int *host_of_rank)
 {
     int hosts = 0;
@@ -60,7 +60,7 @@ static int number_hosts(int ranks, int *host_of_rank)
     return hosts;
 }
 
-/* The lowest rank of this rank's host, pretended hosts counted. */
+/* The lowest rank of this rank's host, which may be a simulated one. */
 static iso_status find_lowest(const iso_context *ctx, MPI_Comm machine, int per_host, int *lowest)
 {
     int place;
@@ -71,7 +71,7 @@ static iso_status find_lowest(const iso_context *ctx, MPI_Comm machine, int per_
         ISO_TRY(ISO_MPI(MPI_Comm_rank(machine, &place)));
         ISO_TRY(iso_mpi_split(machine, place / per_host, place, &host));
     }
-    /* ranks of a split keep their order */
+    /* MPI_Comm_split keeps the order of ranks */
     status = ISO_MPI(MPI_Bcast(lowest, 1, MPI_INT, 0, per_host > 0 ? host : machine));
 done:
     iso_mpi_free(&host);
@@ -84,7 +84,8 @@ static iso_status find_with_mpi(iso_context *ctx, int per_host)
     int lowest, cores;
     iso_status found, status = ISO_OK;
     ISO_TRY(iso_mpi_split_shared(all, ctx->channel.rank, &machine));
-    found = find_lowest(ctx, machine, per_host, &lowest); /* other hosts wait for this one all the same */
+    found = find_lowest(ctx, machine, per_host, &lowest); /* after an error too: the other ranks wait for this
+                                                             one */
     ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, ctx->host_of_rank, 1, MPI_INT, all)));
     ISO_TRY(count_cores(machine, &cores));
     ISO_TRY(found);
@@ -107,7 +108,7 @@ iso_status iso_hosts_find(iso_context *ctx)
     } else
         ctx->n_hosts = 1;
     if (ctx->n_threads == 0) {
-        count_cores(MPI_COMM_NULL, &cores); /* without MPI it does not fail */
+        count_cores(MPI_COMM_NULL, &cores); /* cannot fail without MPI */
         ctx->n_threads = cores;
     }
     ctx->n_host_ranks = 0;

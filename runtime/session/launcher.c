@@ -1,7 +1,7 @@
-/* Who started this process. A program that nobody launched must not begin MPI: it costs a quarter of a
- * second, and inside an allocation of Slurm it could wait for a daemon that is not there. So only what
- * launchers set for each rank counts, never what an allocation's shell has in its environment. ISOGRID_MPI=0
- * or 1 overrides: a program started by a rank of another job inherits its variables. */
+/* Finds out whether a launcher started this process. Otherwise MPI must not begin: it costs a quarter of a
+ * second, and inside a Slurm allocation it could wait for a daemon that does not run. So only the variables
+ * that launchers set for each rank count, not those of an allocation's shell. ISOGRID_MPI=0 or 1 overrides
+ * this: a program that a rank of another job starts inherits that rank's variables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool in_parallel_step(void)
            is_set("SLURM_PROCID");
 }
 
-/* ---- the environment ---- */
+/* ---- environment ---- */
 
 static bool is_switch(const char *name)
 {
@@ -51,8 +51,8 @@ static iso_status check_switch(const char *name)
                : iso_error(ISO_INVALID, "%s is '%s': it must be 0 or 1", name, getenv(name));
 }
 
-/* TensorFlow's TF_CONFIG names the tasks of a cluster and the one of this process. Its processes are started
- * without a launcher: each would train alone. */
+/* TensorFlow's TF_CONFIG names the tasks of a cluster and this process's task. Such processes are started
+ * without a launcher, so each would train alone. */
 static iso_status check_tasks(const json_t *root)
 {
     const json_t *list, *task = json_object_get(root, "task");
@@ -122,11 +122,11 @@ static bool on_one_machine(void)
 
 void iso_launcher_prepare(void)
 {
-    /* Open MPI's own MPI-IO leaves a semaphore behind when a rank dies in MPI_File_open, and the next open
+    /* Open MPI's own MPI-IO leaves a semaphore behind if a rank dies in MPI_File_open, and the next open
      * hangs on it. */
     setenv("OMPI_MCA_io", "romio321", 0);
-    /* On one machine shared memory is all there is; not looking for networks makes starting several times
-     * quicker. */
+    /* On one machine only shared memory is needed; without the search for networks, starting is several times
+     * faster. */
     if (on_one_machine() && !is_set("OMPI_MCA_pml") && !is_set("OMPI_MCA_btl")) {
         setenv("OMPI_MCA_pml", "ob1", 1);
         setenv("OMPI_MCA_btl", "self,vader", 1);

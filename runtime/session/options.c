@@ -1,4 +1,4 @@
-/* The options that every program with Isogrid in it understands. A new one is a line in the table. */
+/* The options of every Isogrid program. A new option is a row of the table. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ iso_status iso_session_option_check(const iso_session_option *option, const char
     return iso_error(ISO_INVALID, "--%s '%s': it must be %s", option->name, text, option->wants);
 }
 
-/* Puts a number into the context. */
+/* Stores a number in the context. */
 static void take_number(iso_context *ctx, const iso_session_option *option, uint64_t number)
 {
     if (!strcmp(option->name, "seed"))
@@ -66,7 +66,7 @@ static void take_number(iso_context *ctx, const iso_session_option *option, uint
         ctx->n_threads = (int)number;
 }
 
-/* The option that an argument names; *value: what follows its '=', NULL where nothing does. */
+/* The option that an argument names. *value: the text after '=', NULL if there is no '='. */
 static const iso_session_option *find_option(const char *argument, const char **value)
 {
     if (strncmp(argument, "--", 2))
@@ -89,14 +89,14 @@ static iso_status options_keep(iso_context *ctx, const iso_session_option *optio
     int at = 0;
     while (at < ctx->n_options && strcmp(ctx->options[at].name, option->name))
         at++;
-    iso_free(ctx->options[at].value); /* given twice: the last counts */
+    iso_free(ctx->options[at].value); /* given twice: the last one counts */
     ctx->options[at] = (iso_option_value){option->name, copy};
     if (at == ctx->n_options)
         ctx->n_options++;
     return ISO_OK;
 }
 
-/* Takes the option at argv[*at], if it is ours, and steps over it. */
+/* Takes the option at argv[*at] if it is one of ours, and steps over it. */
 static iso_status take_at(iso_context *ctx, int argc, char **argv, int *at, bool *taken)
 {
     const char *value;

@@ -12,7 +12,7 @@
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
 
-/* A context of one rank without MPI, its options taken. */
+/* Makes a context of one rank without MPI, with its options taken. */
 static iso_status session_create(int *argc, char ***argv, iso_context **out)
 {
     *out = NULL;
@@ -27,7 +27,8 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
     return iso_options_take(ctx, argc, argv);
 }
 
-/* Makes communicators of the ranks of one role. Our own, so that no message of the caller's can meet ours. */
+/* Makes communicators of the ranks of one role. They are our own, so the caller's messages cannot match
+ * ours. */
 static iso_status session_join(iso_context *ctx, MPI_Comm communicator)
 {
     int rank;
@@ -42,7 +43,7 @@ done:
     return status;
 }
 
-/* Ranks that were given different options or run different builds say so before anything else. Collective. */
+/* Ranks that have different options or run different builds report this before anything else. Collective. */
 static iso_status compare_ranks(iso_context *ctx)
 {
     char text[1024];
@@ -53,7 +54,7 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the builds of Isogrid", iso_build_id());
 }
 
-/* `status`: how this rank's options fared; all ranks hear of it once there is a communicator. Collective. */
+/* `status`: of this rank's options; agreed as soon as there is a communicator. Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_status status)
 {
     iso_status joined = communicator != MPI_COMM_NULL ? session_join(ctx, communicator) : ISO_OK;
@@ -97,7 +98,7 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     iso_status status = session_create(argc, argv, out);
     if (!*out)
         return status;
-    MPI_Initialized(&running); /* these two work at any time and do not fail */
+    MPI_Initialized(&running); /* these two are valid at any time and do not fail */
     MPI_Finalized(&over);
     if (running)
         return over ? iso_error(ISO_INVALID, "iso_init: MPI has been finalized; it cannot begin again")
@@ -202,7 +203,7 @@ void *iso_communicator(const iso_context *ctx)
     return !ctx || ctx->channel.communicator == MPI_COMM_NULL ? NULL : (void *)&ctx->channel.communicator;
 }
 
-/* MPI counts in int: parts of at most 1 GiB. */
+/* MPI counts are ints, so at most 1 GiB is sent at once. */
 static iso_status broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
 {
     enum { PART = 1 << 30 };
@@ -248,7 +249,7 @@ iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void
 static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datatype type, char *values,
                                     size_t count)
 {
-    enum { PART = 1 << 16, ELEMENT = 8 }; /* what MPI itself needs for a call is small */
+    enum { PART = 1 << 16, ELEMENT = 8 }; /* keeps the memory that MPI needs for a call small */
     iso_status status = ISO_OK;
     for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
         int n = count - at < PART ? (int)(count - at) : PART;

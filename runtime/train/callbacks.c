@@ -14,13 +14,13 @@
 
 iso_callback *iso_callback_no_memory(void)
 {
-    static const iso_callback no_memory = {.status = ISO_NO_MEMORY}; /* nobody writes to it */
+    static const iso_callback no_memory = {.status = ISO_NO_MEMORY}; /* never written */
     return (iso_callback *)&no_memory;
 }
 
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name)
 {
-    if (callback->status == ISO_OK) /* else it is a constant */
+    if (callback->status == ISO_OK) /* otherwise it is the constant */
         callback->logs = name;
     return callback;
 }
@@ -93,7 +93,8 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
         if (moment != ISO_EPOCH_END || !function_of(callbacks[i], moment))
             continue;
         iso_status shared = iso_training_share_logs(state->training);
-        if (shared != ISO_OK) /* on all ranks: those after would act apart */
+        if (shared != ISO_OK) /* the same on all ranks; the callbacks after it would act differently on
+                                 each */
             return shared;
     }
     for (int i = 0; callbacks && callbacks[i]; i++)
@@ -105,7 +106,7 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
     return iso_first_error_get(&first);
 }
 
-/* Ranks with other lists would wait for each other in vain. */
+/* Describes a list. Ranks with different lists would wait for each other for ever. */
 void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text)
 {
     for (int i = 0; callbacks && callbacks[i]; i++) {

@@ -1,4 +1,4 @@
-/* What checkpoints keep of callbacks: an array of {"kind": ..., "state": ...}, and tensors. */
+/* The state of callbacks in checkpoints: an array of {"kind": ..., "state": ...}, and tensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool keeps_state(const iso_callback *callback)
            callback->options.restore;
 }
 
-/* How many of the same kind stand before it. */
+/* The number of callbacks of the same kind before it. */
 static int callbacks_state_number_of(iso_callback *const *callbacks, int index)
 {
     int number = 0;
@@ -21,7 +21,7 @@ static int callbacks_state_number_of(iso_callback *const *callbacks, int index)
     return number;
 }
 
-/* Adds {"kind": ..., "state": ...}, whatever a callback takes for JSON. */
+/* Adds {"kind": ..., "state": ...}, and checks that the callback's text is JSON. */
 static iso_status add_entry(const iso_callback_options *options, json_t *list)
 {
     iso_text entry = {0};

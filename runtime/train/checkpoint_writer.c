@@ -1,4 +1,4 @@
-/* A saver and what it saves of a training; what became of each save is told by the chief. */
+/* Saves a training's state with a saver; the chief reports the result of each save. */
 #include "runtime/checkpoint/saver.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 
@@ -16,7 +16,7 @@ struct iso_checkpoint_writer {
     iso_checkpoint_writer_options options;
     iso_state_dict *contents;
     iso_saver *saver;
-    char reported[1024]; /* what was told last of a save: it is told once */
+    char reported[1024]; /* the last message about a save, which is reported once */
     int64_t n_saves, failed;
 };
 
@@ -63,7 +63,7 @@ static bool speaks(const iso_checkpoint_writer *writer)
     return iso_is_chief(writer->ctx);
 }
 
-/* What a save that failed means: a warning, or the end. */
+/* Handles a failed save: a warning, or an error if the options say so. */
 static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const char *message)
 {
     if (status == ISO_OK)
@@ -77,8 +77,8 @@ static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const c
     return ISO_OK;
 }
 
-/* How the last save ended. One that is written may have something to say too: an old one that cannot be
- * removed. */
+/* Reports the result of the last save. A successful one may have a message too, such as an old file that
+ * could not be removed. */
 static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
 {
     const char *message = iso_saver_message(writer->saver);
@@ -100,7 +100,7 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
     iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
-    /* Where each save is waited for, the saver's message is that of this one, which is told below. */
+    /* If each save is waited for, the saver's message is about this save and is reported below. */
     bool waits = writer->options.waits || writer->options.mpio;
     iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(writer, last);
     iso_status now = tell(writer, status, message);

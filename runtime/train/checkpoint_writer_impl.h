@@ -1,4 +1,4 @@
-/* What callbacks that write checkpoints have in common. For runtime/train only. */
+/* Shared by callbacks that write checkpoints. For runtime/train only. */
 #ifndef ISO_TRAIN_CHECKPOINT_WRITER_IMPL_H
 #define ISO_TRAIN_CHECKPOINT_WRITER_IMPL_H
 
@@ -6,8 +6,8 @@
 
 typedef struct iso_checkpoint_writer_options {
     bool weights_only, mpio, waits;
-    bool stop_on_error; /* a checkpoint that cannot be written is an error instead of a warning */
-    bool verbose;       /* a line for each */
+    bool stop_on_error; /* a checkpoint that cannot be written is an error, not a warning */
+    bool verbose;       /* prints a line for each */
     int keep;           /* 0: all */
 } iso_checkpoint_writer_options;
 
@@ -16,16 +16,16 @@ typedef struct iso_checkpoint_writer iso_checkpoint_writer;
 /* Collective. */
 iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
                                         iso_checkpoint_writer **writer);
-/* Waits for what is being written. Collective. */
+/* Waits for the save in progress. Collective. */
 void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer);
 /* Checks that every rank can write into the folder (iso_saver_try), and counts existing checkpoints for
  * `keep` (iso_saver_adopt). who: for messages. Collective. */
 iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char *who, const char *pattern);
-/* Begins to write; what became of the one before is told now. Collective. */
+/* Begins a save and reports the result of the one before. Collective. */
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best);
 void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
-/* Waits. Collective. */
+/* Waits for the save in progress and reports its result. Collective. */
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);
 /* After the last save: the chief warns if no checkpoint could be written. */
 void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern);

@@ -1,4 +1,4 @@
-/* iso_compile: from a network to the functions that train and evaluate it. */
+/* iso_compile: from a network to its training and evaluation functions. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -11,7 +11,7 @@
 #include "runtime/train/model_impl.h"
 #include "runtime/train/state_impl.h"
 
-/* What an output is trained for, with its texts, which are the caller's, as the graph's. */
+/* Copies the options of an output, with their texts, so that the graph owns them. */
 static iso_output_options keep_objective(iso_graph *graph, iso_output_options objective)
 {
     for (int i = 0; i < ISO_MAX_METRICS; i++)
@@ -22,14 +22,15 @@ static iso_output_options keep_objective(iso_graph *graph, iso_output_options ob
 
 /* ---- compiling again ---- */
 
-/* A model while it is compiled, and what it was before: what building adds to the graph lies after a
- * savepoint, so that it can be taken out when the model is compiled again, or when compiling fails. */
+/* A model being compiled, and its previous state. Building adds to the graph after a savepoint, so that these
+ * additions can be removed when the model is compiled again or when compiling fails. */
 typedef struct compilation {
     iso_model *model;
-    iso_model before;     /* the model's own members */
+    iso_model before;     /* the model's previous members */
     bool begun;           /* `before` holds them */
-    iso_savepoint *point; /* in front of what is built */
-    iso_savepoint *old;   /* of what was built before, taken out; NULL: the model was not compiled */
+    iso_savepoint *point; /* before what is being built */
+    iso_savepoint *old;   /* holds what an earlier compile built, removed from the graph; NULL: the model was
+                             not compiled */
     iso_set_aside *aside;
 } compilation;
 
@@ -86,7 +87,7 @@ done:
     return status;
 }
 
-/* The model is as it was. */
+/* Restores the model to its previous state. */
 static void undo(compilation *c)
 {
     iso_model *model = c->model;
@@ -114,7 +115,7 @@ static void finish(compilation *c)
     iso_savepoint_destroy(c->old);
 }
 
-/* Whether its state is kept. */
+/* Whether the optimizer's state is kept. */
 static bool same_optimizer(const compilation *c, const iso_compile_options *options)
 {
     const iso_optimizer *was = &c->before.optimizer, *is = &c->model->optimizer;
@@ -124,8 +125,8 @@ static bool same_optimizer(const compilation *c, const iso_compile_options *opti
            was_over == is_over;
 }
 
-/* Variables that keep their values: those of loss functions, and those of the optimizer except the learning
- * rate, which the options set. */
+/* Keeps the values of the loss functions' variables and of the optimizer's, except the learning rate, which
+ * the options set. */
 static void keep_values(const compilation *c, bool same)
 {
     const iso_graph *graph = c->model->graph;
@@ -139,7 +140,7 @@ static void keep_values(const compilation *c, bool same)
 
 /* ---- building ---- */
 
-/* Everything that one rank does by itself: losses, metrics, the update. */
+/* Builds, on one rank alone, everything that needs no other rank: losses, metrics, the update. */
 static iso_status compile_build(iso_model *model, const iso_compile_options *options, iso_results *results,
                                 iso_update **update)
 {
@@ -238,6 +239,6 @@ iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *
     *training = inputs_and_outputs(model, &results);
     training->updates[0] = update;
     training->training = true;
-    model->compiled = true; /* losses and updates are in the graph now: there is no second time */
+    model->compiled = true; /* losses and updates are in the graph now: compiling is not repeated */
     return ISO_OK;
 }

@@ -6,7 +6,7 @@
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
-/* The pass, with a bar where `progress` is not NULL. */
+/* Runs the pass, with a bar if `progress` is not NULL. */
 static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress)
 {
     iso_input_iterator iterator;

@@ -40,13 +40,13 @@ static void name_values(iso_training *t)
     }
 }
 
-/* Not where a generator goes until its end. */
+/* False for a generator without a known end. */
 static bool knows_steps(const iso_training *t)
 {
     return t->options.steps_per_epoch > 0 || iso_dataset_knows_rows(t->data);
 }
 
-/* What this rank checks and makes by itself. */
+/* Checks and builds what needs no other rank. */
 static iso_status fit_prepare(iso_training *t)
 {
     iso_status status = ISO_OK;
@@ -127,7 +127,8 @@ iso_status iso_fit_log(iso_fit_state *state, const char *name, double value)
     return ISO_OK;
 }
 
-/* What is compared with a best value, and names files, must not differ: the chief's values count. */
+/* Makes the logs equal on all ranks by taking the chief's values: they are compared with a best value and
+ * appear in file names. */
 iso_status iso_training_share_logs(iso_training *t)
 {
     iso_text names = {0};
@@ -147,7 +148,7 @@ iso_logs iso_training_expected_logs(const iso_training *t)
     return (iso_logs){t->options.validation ? 2 * count : count, t->name, t->value};
 }
 
-/* Whether a callback of any rank has asked to stop. */
+/* Whether a callback on any rank has asked to stop. */
 static iso_status agree_to_stop(iso_training *t)
 {
     if (!t->callbacks)
@@ -167,8 +168,8 @@ static iso_status call_and_agree(iso_training *t, iso_moment moment)
     return status == ISO_OK ? agree_to_stop(t) : status;
 }
 
-/* A callback between batches that fails on this rank alone must not leave the others waiting: the error is
- * kept until all leave the steps. */
+/* A callback that fails between batches on this rank alone must not leave the others waiting: the error is
+ * kept until all ranks leave the steps. */
 static void call_between(iso_training *t, iso_moment moment)
 {
     iso_status status = iso_callbacks_call(t->callbacks, moment, &t->state);
@@ -184,7 +185,7 @@ static void read_values(iso_training *t)
     t->state.logs = (iso_logs){t->model->n_values, t->name, t->value};
 }
 
-/* What a callback wants between batches is known to all ranks before the next step. */
+/* Agrees, before the next step, on what callbacks asked for between batches. */
 static iso_status after_step(iso_training *t)
 {
     t->cursor.batch++;
@@ -242,7 +243,7 @@ static iso_status validate(iso_training *t)
     return status;
 }
 
-/* Callbacks see the epoch's logs first: what they add to them is shown and remembered too. */
+/* Callbacks run first: the values that they add to the epoch's logs are printed and recorded too. */
 static iso_status end_epoch(iso_training *t)
 {
     int own = t->state.logs.count;
@@ -255,7 +256,7 @@ static iso_status end_epoch(iso_training *t)
     return status == ISO_OK ? remembered : status;
 }
 
-/* Training goes on, as in Keras, so the chief warns once. */
+/* Training continues, as in Keras, so the chief warns once. */
 static void warn_of_nan(iso_training *t)
 {
     if (t->warned || t->state.stop || isfinite(t->value[0]))
@@ -268,7 +269,7 @@ static void warn_of_nan(iso_training *t)
                  t->state.epoch + 1, t->value[0]);
 }
 
-/* The steps that are left of the epoch; one that began in another run has had its beginning. */
+/* Runs the remaining steps of the epoch. An epoch that began in another run does not begin again. */
 static iso_status run_epoch(iso_training *t)
 {
     char title[64];
@@ -283,7 +284,7 @@ static iso_status run_epoch(iso_training *t)
                        t->cursor.batch);
     ISO_TRY(run_steps(t));
     warn_of_nan(t);
-    if (t->cursor.batch == t->steps) { /* else a callback has stopped it */
+    if (t->cursor.batch == t->steps) { /* otherwise a callback has stopped it */
         t->cursor.epoch++;
         t->cursor.batch = 0;
         t->cursor.totals = (iso_totals){{0}, {0}};
@@ -294,7 +295,7 @@ done:
     return status;
 }
 
-/* From the checkpoint that fit was given, unless a callback has found another. */
+/* Resumes from the checkpoint that fit was given, unless a callback has found another one. */
 static iso_status resume(iso_training *t)
 {
     iso_status status = ISO_OK;
@@ -317,7 +318,7 @@ static iso_status fit_run(iso_training *t)
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
     ISO_TRY(resume(t));
-    close_resumed(t); /* its place on the disk is free when it is rotated away */
+    close_resumed(t); /* so that the disk space is free after the file is rotated away */
     while (t->cursor.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));

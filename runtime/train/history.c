@@ -40,7 +40,7 @@ static int find_name(const iso_history *history, const char *name)
     return -1;
 }
 
-/* A value that the epochs before did not log: NaN in theirs. */
+/* Adds a value that earlier epochs did not log: NaN for those. */
 static bool add_name(iso_history *history, const char *name)
 {
     size_t old = (size_t)history->n_values, epochs = (size_t)history->epochs;

@@ -1,5 +1,5 @@
-/* Data for the steps: checks that a data set fits a model, and batches that keep all ranks together when one
- * fails. */
+/* Input for the steps: checks that a data set fits a model, and yields batches that keep all ranks together
+ * when one of them fails. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static iso_shape essential(const iso_shape *shape, int from)
     return out;
 }
 
-/* The shape of a row in the model. */
+/* The shape of a row of the model's input. */
 static iso_shape row_shape(const iso_tensor *input)
 {
     const iso_shape *shape = iso_tensor_shape(input);
@@ -26,7 +26,7 @@ static iso_shape row_shape(const iso_tensor *input)
     return row;
 }
 
-/* "inputs", or where there are several "inputs 'image'". */
+/* "inputs" or, if there are several, "inputs 'image'". */
 static void part_text(const iso_model *model, int part, char *text, size_t size)
 {
     int first = part < model->n_inputs ? 0 : part < model->n_inputs + model->n_targets ? 1 : 2;
@@ -49,7 +49,7 @@ static iso_status check_component(iso_dataset *data, int component, const iso_mo
                      iso_shape_text(&row, want, sizeof want));
 }
 
-/* "2 inputs" or "no inputs", with what they are called in the model where `names`. */
+/* "2 inputs" or "no inputs"; if `names`, followed by the model's names for them. */
 static void count_text(iso_text *text, int count, const char *what, const iso_model *model, int first,
                        bool names)
 {
@@ -62,7 +62,7 @@ static void count_text(iso_text *text, int count, const char *what, const iso_mo
                      i == count - 1 ? ")" : "");
 }
 
-/* Both sides' numbers of inputs, targets and sample weights. */
+/* Reports the numbers of inputs, targets and sample weights of the data set and of the model. */
 static iso_status wrong_components(const iso_model *model, const iso_dataset *data, int targets, int weights)
 {
     iso_text text = {0};
@@ -89,7 +89,7 @@ static iso_status wrong_components(const iso_model *model, const iso_dataset *da
     return status;
 }
 
-/* Which component of the data is which part of the model, for the first `parts` of it. */
+/* Maps the first `parts` parts of the model to components of the data. */
 static void map_components(const iso_model *model, const iso_dataset *data, int *component)
 {
     int before = model->n_inputs + model->n_targets;
@@ -138,7 +138,7 @@ done:
     return status;
 }
 
-/* Reads as a batch of a data set that failed. */
+/* Reads from a failed batch: reports its error. */
 static iso_status read_failed(const iso_batch *batch, int component, int64_t begin, int64_t count,
                               iso_dtype dtype, void *out)
 {
@@ -153,7 +153,7 @@ static iso_status read_part_failed(const iso_batch *batch, int component, int64_
     return read_failed(batch, component, begin, count, dtype, out);
 }
 
-/* The other ranks may be waiting for this one's rows. */
+/* A failed batch reports no error here: the other ranks may be waiting for this one's rows. */
 static iso_status prepare_failed(const iso_batch *batch, const iso_row_range *ranges, int count)
 {
     iso_input_iterator *iterator = batch->impl;
@@ -174,7 +174,7 @@ static void fail(iso_input_iterator *iterator, iso_status status)
     iterator->failed.prepare = prepare_failed;
 }
 
-/* Reads the batch that is lent; its rows have as many elements. */
+/* Reads from the lent batch; its rows have the same number of elements. */
 static iso_status read_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             iso_dtype dtype, void *out)
 {
@@ -183,7 +183,7 @@ static iso_status read_lent(const iso_batch *batch, int component, int64_t begin
     return lent->read(lent, iterator->component[component], begin, count, dtype, out);
 }
 
-/* The dimensions that are not 1 are those of the rows that are lent, in their order. */
+/* The part of the lent rows: their dimensions that are not 1 are those of `shape`, in order. */
 static iso_box part_of_lent(const iso_shape *shape, const iso_box *part, const iso_shape *lent)
 {
     iso_box out = {.rank = lent->rank};
@@ -247,7 +247,7 @@ void iso_input_iterator_begin_inputs(iso_input_iterator *iterator, const iso_mod
     begin_parts(iterator, model, model->n_inputs, data, begin, steps);
 }
 
-/* Rows of the batch at a position, which a failed batch must have too. */
+/* The number of rows of the batch at a position, which a failed batch must have too. */
 static int64_t rows_at(const iso_dataset *data, int64_t position)
 {
     int64_t size = iso_dataset_batch_size(data), at = position % iso_dataset_batches(data);
@@ -255,7 +255,7 @@ static int64_t rows_at(const iso_dataset *data, int64_t position)
     return left < size ? left : size;
 }
 
-/* A generator that goes until its end has ended the epoch, and the steps are those of the epoch. */
+/* A generator of unknown length may end the epoch only if the steps end with the epoch. */
 static bool ends_here(const iso_input_iterator *iterator)
 {
     return !iso_dataset_knows_rows(iterator->data) &&
@@ -274,7 +274,7 @@ const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
         iterator->position = iterator->end;
         return NULL;
     }
-    if (iterator->status == ISO_OK && !batch) { /* the data set's epoch is over, the steps are not */
+    if (iterator->status == ISO_OK && !batch) { /* the data set's epoch is over, but more steps follow */
         fail(iterator, iso_dataset_seek(iterator->data, iterator->position));
         if (iterator->status == ISO_OK)
             fail(iterator, iso_dataset_next(iterator->data, &batch));

@@ -1,4 +1,4 @@
-/* The learning rate of a compiled model, from outside of steps. */
+/* The learning rate of a compiled model, between steps. */
 #include <math.h>
 #include <stdio.h>
 

@@ -31,13 +31,13 @@ static iso_status line_file_failed(const iso_line_file *file)
     return iso_error(ISO_IO, "%s %s: %s", file->what, file->path, strerror(errno));
 }
 
-/* A file that cannot be written is a wrong argument: ISO_INVALID. */
+/* A file that cannot be opened is an invalid argument: ISO_INVALID. */
 static iso_status cannot_open(const iso_line_file *file)
 {
     return iso_error(ISO_INVALID, "%s %s: it cannot be written: %s", file->what, file->path, strerror(errno));
 }
 
-/* A full file system is noticed only when a page is written. An empty file is truncated again afterwards. */
+/* A full file system is noticed only when a page is written. Truncates an empty file again afterwards. */
 static bool takes_a_page(int file)
 {
     char page[4096] = {0};
@@ -63,7 +63,7 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
     return file->file && takes_a_page(fileno(file->file)) ? ISO_OK : cannot_open(file);
 }
 
-/* 0 where it is no file: a pipe or a terminal has no size; nor has what is not open. ISO_IO. */
+/* The size in bytes; 0 if the file is not open or has no size (a pipe or a terminal). ISO_IO. */
 static iso_status measure(const iso_line_file *file, off_t *bytes)
 {
     struct stat facts;
@@ -100,7 +100,7 @@ iso_status iso_line_file_write(iso_line_file *file, const char *text)
     return ISO_OK;
 }
 
-/* Lines of another training, which the first new line will remove, do not count. */
+/* Lines of another training do not count: the first new line removes them. */
 iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
 {
     off_t bytes = 0;
@@ -110,7 +110,7 @@ iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
     return status;
 }
 
-/* Whether a line ends there: else it is another file that has got the name. ISO_IO. */
+/* Whether a line ends at `bytes`. If not, another file has this name now. ISO_IO. */
 static iso_status find_end_of_line(const iso_line_file *file, off_t bytes, bool *ends)
 {
     char last = '\n';
@@ -127,7 +127,7 @@ static iso_status find_end_of_line(const iso_line_file *file, off_t bytes, bool 
     return ISO_OK;
 }
 
-/* Takes off what is after so many bytes. */
+/* Truncates the file to `kept` bytes, if a line ends there. */
 static iso_status cut_back(const iso_line_file *file, off_t kept)
 {
     bool ends = false;

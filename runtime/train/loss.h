@@ -1,6 +1,5 @@
-/* The rows of losses and metrics: what compile, the command line, Keras's files, messages and checkpoints
- * iterate over. A new loss or metric is a file in losses/ and a line in losses/list.h. For the library only.
- */
+/* The rows of losses and metrics. Compile, the command line, Keras's files, messages and checkpoints iterate
+ * over them. A new loss or metric is a file in losses/ and a line in losses/list.h. For the library only. */
 #ifndef ISO_TRAIN_LOSS_H
 #define ISO_TRAIN_LOSS_H
 
@@ -8,7 +7,7 @@
 #include "runtime/base/text.h"
 #include "runtime/train/model.h"
 
-/* What the targets of a loss are: see losses/list.h. */
+/* The kind of a loss's targets: see losses/list.h. */
 typedef enum iso_loss_targets {
     ISO_LOSS_OF_VALUES,
     ISO_LOSS_OF_FRACTIONS,
@@ -21,49 +20,50 @@ typedef struct iso_loss_call {
     bool from_logits;
 } iso_loss_call;
 
-/* A loss. Its function gives the loss of each row (of each position) [batch, ...]; errors stay in the graph.
- */
+/* A loss. Its function returns the loss of each row (of each position) [batch, ...]; errors stay in the
+ * graph. */
 typedef struct iso_loss_type {
     iso_row row;       /* settings: members of iso_output_options */
     const char *saved; /* the name in the config of Keras's class */
-    const char *alias; /* one more name that is accepted; NULL: none */
-    /* The loss of logits that belongs to the same class, which may be this one; NULL: the class has no
-     * argument from_logits. */
+    const char *alias; /* another accepted name; NULL: none */
+    /* The loss of logits of the same Keras class, which may be this one; NULL: the class has no argument
+     * from_logits. */
     const struct iso_loss_type *logits;
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
-    iso_tensor *(*build)(const iso_loss_call *call); /* where `function` is NULL */
+    iso_tensor *(*build)(const iso_loss_call *call); /* used if `function` is NULL */
 } iso_loss_type;
 
-/* A metric. Its function gives booleans or floats [batch, ...]; NULL where the graph has an error. The metric
+/* A metric. Its function returns booleans or floats [batch, ...]; NULL if the graph has an error. The metric
  * is `last` of their mean over all rows. */
 typedef struct iso_metric_type {
     iso_row row;                    /* settings: members of iso_output_options */
     const char *keras_name, *title; /* iso_metric_keras_name, iso_metric_title */
-    const char *alias;              /* one more name that is accepted; NULL: none */
+    const char *alias;              /* another accepted name; NULL: none */
     bool less_is_better;
-    /* The metric that takes the place of this one; NULL: this one is computed. */
+    /* Chooses the metric that replaces this one; NULL: this one is computed. */
     iso_metric (*choose)(iso_loss loss, const iso_shape *prediction);
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred); /* targets in the predictions' shape */
-    iso_tensor *(*build)(const iso_metric_options *options);         /* where `function` is NULL */
+    iso_tensor *(*build)(const iso_metric_options *options);         /* used if `function` is NULL */
     double (*last)(double mean);                                     /* NULL: the mean is the metric */
 } iso_metric_type;
 
 /* NULL outside the range. */
 const iso_loss_type *iso_loss_type_of(iso_loss loss);
 const iso_metric_type *iso_metric_type_of(iso_metric metric);
-/* The loss of logits of the same class of Keras; ISO_LOSS_NONE: there is none. loss: not ISO_LOSS_NONE */
+/* The loss of logits of the same Keras class; ISO_LOSS_NONE: there is none. loss: not ISO_LOSS_NONE. */
 iso_loss iso_loss_with_logits(iso_loss loss);
-/* Of ISO_LOSS_NONE ISO_LOSS_OF_VALUES. */
+/* ISO_LOSS_OF_VALUES for ISO_LOSS_NONE. */
 iso_loss_targets iso_loss_targets_of(iso_loss loss);
-/* The name by which a metric was asked for, as the metric's row has it; NULL: it is not one of its names. */
+/* The name by which a metric was requested, as spelled in the metric's row; NULL: it is not one of its
+ * names. */
 const char *iso_metric_spelling(iso_metric metric, const char *name);
-/* The metric that is computed: "accuracy" becomes the one that suits the loss and predictions of this shape
- * (with the batch); others stay. */
+/* The metric that is computed: "accuracy" becomes the accuracy for this loss and for predictions of this
+ * shape (including the batch); other metrics stay. */
 iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction);
 
 /* ---- the options of compile ---- */
 
-/* What holds for all outputs, as the options of one; and back. */
+/* Converts between the options that hold for all outputs and the options of one output. */
 iso_output_options iso_compile_common(const iso_compile_options *options);
 void iso_compile_set_common(iso_compile_options *options, const iso_output_options *common);
 /* Sets the settings of all losses to their defaults. */

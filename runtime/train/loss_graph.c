@@ -1,4 +1,4 @@
-/* What a model is trained for: the losses of its outputs, their sum, and the values that are reported. */
+/* The loss graph of a model: the losses of its outputs, their sum, and the reported values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +6,9 @@
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
 
-/* An output that has a loss or metrics, with its inputs of the functions. */
+/* An output that has a loss or metrics, with its step inputs. */
 typedef struct objective {
-    const char *prefix; /* of the names of its values: "" where the model has one output */
+    const char *prefix; /* prefix of the names of its values: "" if the model has one output */
     iso_output_options options;
     iso_tensor *output, *target, *weights; /* weights NULL: none */
     iso_tensor *loss;                      /* NULL: none */
@@ -18,13 +18,13 @@ typedef struct objectives {
     iso_model *model;
     iso_results *results;
     int count, n_losses;
-    int n_values; /* that are asked for */
+    int n_values; /* requested values */
     objective of[ISO_MAX_MODEL_OUTPUTS];
 } objectives;
 
 /* ---- the options of an output ---- */
 
-/* What iso_compile_options and iso_output_options both have. */
+/* The members that iso_compile_options and iso_output_options share. */
 #define MEMBERS(DO)                                                                                          \
     DO(loss)                                                                                                 \
     DO(loss_function)                                                                                        \
@@ -93,7 +93,7 @@ static bool has_objective(const iso_output_options *o)
            o->custom_metrics[0].function;
 }
 
-/* ---- the inputs besides the model's own ---- */
+/* ---- inputs beyond the model's own ---- */
 
 static iso_tensor *add_part(iso_model *model, const char *output, const char *what, iso_dtype dtype,
                             iso_shape shape)
@@ -142,7 +142,7 @@ static iso_tensor *build_loss(objectives *all, objective *o)
     return o->loss = iso_reduce_loss(values, o->weights);
 }
 
-/* The weighted sum, with what layers add. */
+/* The weighted sum of the losses, plus the losses that layers add. */
 static iso_tensor *build_total(objectives *all)
 {
     iso_tensor *total = NULL, *others = iso_graph_losses(all->model->graph);
@@ -174,8 +174,8 @@ static bool name_used(const iso_model *model, const char *name)
     return false;
 }
 
-/* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. Where that is taken, a weighted metric
- * is called "weighted_<name>", and what is taken still gets a number, as in Keras. */
+/* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. If the name is taken, a weighted metric
+ * is called "weighted_<name>"; if that is taken too, a number is appended, as in Keras. */
 static void loss_graph_add_value(objectives *all, const char *prefix, const char *name, bool weighted,
                                  iso_metric_sums sums, iso_value_rule how)
 {
@@ -185,7 +185,7 @@ static void loss_graph_add_value(objectives *all, const char *prefix, const char
     if (!sums.sum)
         return; /* the graph has an error */
     if (all->n_values++ >= ISO_MAX_VALUES)
-        return; /* counted, for check_values */
+        return; /* the count alone: check_values reports it */
     snprintf(text, sizeof text, "%.*s%s%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "", name);
     if (weighted && name_used(model, text))
         snprintf(text, sizeof text, "%.*s%sweighted_%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "",
@@ -208,7 +208,7 @@ static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
                          (iso_value_rule){.mean = true});
 }
 
-/* As in Keras, a value has the name by which its metric was asked for. names NULL: the default ones. */
+/* As in Keras, a value has the name by which its metric was requested. names NULL: the default names. */
 static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
                         const char *const *names, iso_tensor *weights)
 {

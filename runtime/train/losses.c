@@ -1,4 +1,4 @@
-/* What losses have in common: their rows, and how targets, predictions and weights fit together. */
+/* Shared by losses: their rows, and the matching of targets, predictions and weights. */
 #include "runtime/train/losses.h"
 #include "runtime/graph/layer.h"
 
@@ -143,7 +143,7 @@ bool iso_loss_match_labels(iso_tensor **y_true, iso_tensor *y_pred, const char *
         return false;
     if (rows.rank < 2)
         return fail(*y_true, y_pred, what);
-    rows.rank--; /* without the classes */
+    rows.rank--; /* without the class dimension */
     if (is_column_of(t, &rows))
         *y_true = iso_reshape_to(*y_true, rows);
     else if (!iso_shape_equal(t, &rows))

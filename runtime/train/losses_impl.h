@@ -1,4 +1,4 @@
-/* What losses and metrics share. For runtime/train only. */
+/* Shared by losses and metrics. For runtime/train only. */
 #ifndef ISO_TRAIN_LOSSES_IMPL_H
 #define ISO_TRAIN_LOSSES_IMPL_H
 
@@ -12,34 +12,35 @@
 
 #define ISO_LOSS_EPSILON 1e-7 /* keras.config.epsilon() */
 
-/* Brings targets to the shape and type of the predictions; both may lack, or have, a last dimension of 1.
- * False, and an error in the graph with both shapes, where they do not fit. */
+/* Brings targets to the shape and type of the predictions; either may have or lack a last dimension of 1. If
+ * they do not fit: false, and an error in the graph that names both shapes. */
 bool iso_loss_match(iso_tensor **y_true, iso_tensor **y_pred, const char *what);
 /* Brings labels to the shape of the predictions without their last dimension. */
 bool iso_loss_match_labels(iso_tensor **y_true, iso_tensor *y_pred, const char *what);
-/* The bad tensor of a broken graph. */
+/* The placeholder tensor of a broken graph. */
 iso_tensor *iso_loss_bad(iso_tensor *y_pred);
-/* Mean and sum over the last dimension, which goes. */
+/* Mean and sum over the last dimension, which is removed. */
 iso_tensor *iso_loss_mean(iso_tensor *x);
 iso_tensor *iso_loss_sum(iso_tensor *x);
-/* Brought into [low, high]. */
+/* Clips to [low, high]. */
 iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high);
-/* Weights, [batch] or with more dimensions, so that they broadcast to the values, in their type. */
+/* Brings weights, [batch] or with more dimensions, to the values' type and to a shape that broadcasts to
+ * theirs. */
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values);
 
-/* The loss of each row, by name; the graph has an error where there is no such loss. */
+/* The loss of each row, by name; an error in the graph if there is no such loss. */
 iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
                             const iso_output_options *settings);
 /* The shape of a row of targets for a row of predictions. */
 iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction);
 
-/* False, and an error in the graph, where the targets are integer labels and the metric needs numbers in the
- * shape of the predictions, or distributions; `sparse` takes those labels. */
+/* False, and an error in the graph, if the targets are integer labels but the metric needs numbers in the
+ * predictions' shape, or distributions; `sparse` is the metric for such labels. */
 bool iso_metric_takes_values(const iso_metric_options *options);
 bool iso_metric_takes_distributions(const iso_metric_options *options, const iso_metric_type *sparse);
-/* The sums of a metric's values, [batch, ...] (NULL: of a broken graph), with weights or without. */
+/* The sums of a metric's values, [batch, ...] (NULL: the graph is broken), with or without weights. */
 iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights);
-/* `last` (NULL: none) of sum / weight; a weight of 0 gives a mean of 0, as in Keras. */
+/* `last` (NULL: none) of sum / weight. A weight of 0 gives a mean of 0, as in Keras. */
 double iso_metric_last_step(double (*last)(double mean), double sum, double weight);
 
 #endif

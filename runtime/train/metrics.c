@@ -1,4 +1,4 @@
-/* What metrics have in common: their rows, and the sums over the rows of a batch. */
+/* Shared by metrics: their rows, and the sums over the rows of a batch. */
 #include <math.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape
 
 /* ---- targets ---- */
 
-/* Whether the targets are integers, for predictions with a number for each class. */
+/* Whether the targets are integer labels, for predictions with one number per class. */
 static bool are_labels(const iso_metric_options *o)
 {
     return !iso_dtype_is_float(iso_tensor_dtype(o->y_true)) &&
@@ -102,7 +102,7 @@ bool iso_metric_takes_distributions(const iso_metric_options *o, const iso_metri
     return !labels;
 }
 
-/* A single output may have targets [batch]. */
+/* The targets of a single output may be [batch]. */
 bool iso_metric_takes_values(const iso_metric_options *o)
 {
     char want[160], have[160];
@@ -119,7 +119,7 @@ bool iso_metric_takes_values(const iso_metric_options *o)
 
 /* ---- values and their sums ---- */
 
-/* The mean of values over the dimensions that the weights lack: Keras weighs rows. */
+/* The mean of values over the dimensions that the weights lack, because Keras weights rows. */
 static iso_tensor *mean_beyond(iso_tensor *values, int rank)
 {
     int axes[ISO_MAX_RANK], count = 0;

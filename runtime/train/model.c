@@ -1,4 +1,4 @@
-/* Models: creation, parts, and how their reported values add up over batches. */
+/* Models: creation, inputs and outputs, and how reported values add up over batches. */
 #include "runtime/train/model.h"
 #include "runtime/graph/layer.h"
 
@@ -53,8 +53,7 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
     }
 }
 
-/* A graph to store the error in, where the caller gave none; with the context of one of the model's tensors.
- */
+/* A graph to store an error in, if the caller gave none; with the context of one of the model's tensors. */
 static iso_graph *graph_of(const iso_tensor *some)
 {
     return iso_graph_create(some ? iso_graph_context(iso_tensor_graph(some)) : NULL);
@@ -183,7 +182,7 @@ iso_tensor *iso_model_output_at(iso_model *model, int index)
     return index >= 0 && index < model->n_outputs ? model->outputs[index] : NULL;
 }
 
-/* The outermost block that gives a tensor; NULL: none does. Blocks begin before those within them. */
+/* The outermost block that outputs a tensor; NULL: there is none. Outer blocks begin before inner ones. */
 static const char *block_of(const iso_graph *graph, const iso_tensor *tensor)
 {
     for (int i = 0; i < iso_graph_block_count(graph); i++) {
@@ -195,8 +194,8 @@ static const char *block_of(const iso_graph *graph, const iso_tensor *tensor)
     return NULL;
 }
 
-/* Who made a tensor, as Keras sees it: a block, else the last layer that gave it (one may pass on what
- * another made). */
+/* The maker of a tensor, as Keras sees it: a block, otherwise the last layer that returned it (a layer may
+ * return its input). */
 static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
 {
     const char *block = block_of(graph, tensor);

@@ -9,7 +9,7 @@
 
 enum { MAX_FIELD = 64, MAX_WIDTH = 64 };
 
-/* What stands between braces. */
+/* The content of a pair of braces. */
 typedef struct field {
     char name[MAX_FIELD];
     bool zeros;
@@ -48,7 +48,7 @@ static bool read_format(const char *at, field *f)
     return *at == '}' && f->width <= MAX_WIDTH && f->digits <= MAX_WIDTH;
 }
 
-/* Reads "name[:format]}" and leaves *at after it. */
+/* Reads "name[:format]}" and moves *at past it. */
 static bool read_field(const char **at, field *f)
 {
     const char *end = strchr(*at, '}');
@@ -78,7 +78,7 @@ static bool find_value(const field *f, int64_t epoch, int64_t batch, const iso_l
     return false;
 }
 
-/* As few digits as give the number back, in Python's way. */
+/* The fewest digits that read back as the same number, formatted as Python does. */
 static void add_shortest(iso_text *out, double real)
 {
     char text[40];
@@ -97,7 +97,7 @@ static void add_real(const field *f, char kind, double real, iso_text *out)
     iso_text_add(out, f->zeros ? format : plain, f->width, f->digits < 0 ? 6 : f->digits, real);
 }
 
-/* False where the kind does not fit the value. */
+/* False if the kind does not fit the value. */
 static bool path_template_add_value(const field *f, const value *v, iso_text *out)
 {
     if (v->integer && (!f->kind || f->kind == 'd')) {

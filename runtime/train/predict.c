@@ -1,4 +1,4 @@
-/* iso_predict: the outputs of all rows of a data set, to arrays, to a function, to a file. */
+/* iso_predict: the outputs for all rows of a data set, to arrays, to a function or to a file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,25 +13,25 @@
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
-/* A prediction while it runs. */
+/* A prediction in progress. */
 typedef struct prediction {
     iso_model *model;
     iso_dataset *data;
     iso_context *ctx;
     iso_predict_options options;
-    bool whole, parts; /* arrays are wanted; parts are, by the user's function or the file */
+    bool whole, parts; /* whole: the arrays need them; parts: the user's function or the file does */
     iso_progress *progress;
-    double *room[ISO_MAX_MODEL_OUTPUTS]; /* of a batch's outputs */
+    double *room[ISO_MAX_MODEL_OUTPUTS]; /* a batch's outputs */
     iso_rows_file *file;
-    int64_t row; /* first of the batch at hand */
+    int64_t row; /* first row of the current batch */
     /* The first error of this rank alone, in the user's function or the file. It must not leave the others
-     * waiting: agreed when all batches are done. */
+     * waiting, so it is agreed after all batches. */
     iso_first_error pending;
 } prediction;
 
 /* ---- before the first batch ---- */
 
-/* [rows, ...]: an output of all rows. */
+/* [rows, ...]: the shape of an output over all rows. */
 static iso_shape output_shape(const prediction *p, int output, int64_t rows)
 {
     return iso_shape_with_rows(iso_tensor_shape(p->model->outputs[output]), rows);
@@ -59,7 +59,7 @@ static iso_status predict_make_room(prediction *p, int output)
     return status == ISO_OK ? iso_alloc(bytes, "the outputs of a batch", (void **)&p->room[output]) : status;
 }
 
-/* What this rank checks and makes by itself. */
+/* Checks and makes what needs no other rank. */
 static iso_status predict_prepare(prediction *p)
 {
     iso_status status = p->model->status;
@@ -110,7 +110,7 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
     return status;
 }
 
-/* "y", or where there are several the outputs' names; a name that is taken gets a number. */
+/* "y" or, if there are several, the outputs' names; a name that is taken gets a number. */
 static void name_arrays(const prediction *p, iso_rows_array *arrays, char name[][ISO_MAX_NAME + 16])
 {
     for (int i = 0; i < p->model->n_outputs; i++) {

@@ -1,4 +1,4 @@
-/* Progress lines in Keras's form: a bar that is redrawn on a terminal, elsewhere a line an epoch. */
+/* Progress lines in Keras's form: on a terminal a bar that is redrawn, otherwise one line an epoch. */
 #include "runtime/train/progress.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ static const double redraw_seconds = 0.1;
 struct iso_progress {
     bool prints, bar, colored, latest;
     double (*clock)(void);      /* seconds */
-    int64_t steps, done;        /* steps 0: not known */
-    int64_t earlier;            /* of those that are done: by another run */
+    int64_t steps, done;        /* steps 0: unknown */
+    int64_t earlier;            /* of `done`: made by another run */
     double begin, first, drawn; /* first: the end of the first step */
     int width;                  /* characters of the last drawing */
     /* for iso_progress_update */
@@ -60,7 +60,7 @@ void iso_progress_set_clock(iso_progress *progress, double (*clock)(void))
     progress->clock = clock;
 }
 
-/* What follows a bar that was not ended, an error, begins a line of its own. */
+/* After a bar that was not ended, an error begins on a line of its own. */
 void iso_progress_destroy(iso_progress *progress)
 {
     if (progress && progress->width > 0) {
@@ -93,7 +93,7 @@ bool iso_progress_step(iso_progress *progress)
 
 /* ---- times ---- */
 
-/* Of a step, in seconds. As in Keras a bar leaves out the first one, which is slow, once there are others. */
+/* Seconds per step. As in Keras, a bar leaves out the first step, which is slow, once there are others. */
 static double seconds_each(const iso_progress *progress, double time)
 {
     int64_t done = progress->done - progress->earlier;
@@ -115,7 +115,7 @@ static void each_text(double seconds, char *text, size_t size)
         snprintf(text, size, "%.0fus/step", seconds * 1e6);
 }
 
-/* What is left: "1:02:03", "2:03" or "3s". */
+/* The remaining time: "1:02:03", "2:03" or "3s". */
 static void left_text(double seconds, char *text, size_t size)
 {
     int64_t whole = seconds > 0 ? (int64_t)fmin(seconds, 1e15) : 0;
@@ -130,7 +130,8 @@ static void left_text(double seconds, char *text, size_t size)
 
 /* ---- values ---- */
 
-/* Keras sorts the values of training, then those of validation; then come those that callbacks have added. */
+/* Keras sorts the values of training, then those of validation; values that callbacks have added come
+ * last. */
 static bool comes_before(const iso_logs *logs, int own, int a, int b)
 {
     bool a_last = strncmp(logs->name[a], "val_", 4) == 0, b_last = strncmp(logs->name[b], "val_", 4) == 0;
@@ -161,11 +162,11 @@ static void values_text(const iso_logs *logs, int own, char *text, size_t size)
 
 /* ---- lines ---- */
 
-/* A line in its parts. */
+/* The parts of a line. */
 typedef struct line {
     char steps[64], time[64], values[8192];
-    int bar, full; /* characters of the bar; 0: none */
-    int width;     /* of the line, in characters */
+    int bar, full; /* characters of the bar; 0: no bar */
+    int width;     /* characters of the line */
 } line;
 
 static int digits_of(int64_t number)
@@ -210,7 +211,7 @@ static void progress_fill(const iso_progress *progress, const iso_logs *logs, in
     measure(l);
 }
 
-/* Takes the last value away; false where there is none. */
+/* Removes the last value; false if there is none. */
 static bool drop_value(line *l)
 {
     char *last = NULL;
@@ -227,8 +228,8 @@ static void progress_cut(char *text, int bytes)
         text[bytes > 0 ? bytes : 0] = 0;
 }
 
-/* A line that is redrawn must not be wrapped: its bar gets shorter, then it shows fewer values, then less of
- * the numbers, which are ASCII. */
+/* A redrawn line must fit on one terminal line: first the bar gets shorter, then fewer values are shown, then
+ * the numbers, which are ASCII, are cut. */
 static void fit_into(line *l, int columns)
 {
     enum { SHORTEST_BAR = 5 };
@@ -248,7 +249,7 @@ static void fit_into(line *l, int columns)
     }
 }
 
-/* Keras's colours: what is done is green, the rest white; numbers are bold. */
+/* Keras's colours: the finished part is green, the rest white; numbers are bold. */
 typedef struct colors {
     const char *bold, *green, *white, *end;
 } colors;

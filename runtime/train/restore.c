@@ -1,4 +1,4 @@
-/* Reading files into models and trainings. */
+/* Reads files into models and trainings. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -22,7 +22,7 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     iso_load_weights_options options = {0};
     iso_options_copy(&options, sizeof options, given, size);
     iso_saved_file *file = NULL;
-    iso_function *predictor; /* variables of a model that is not compiled have values from then on */
+    iso_function *predictor; /* a model that is not compiled gets its variables' values here */
     iso_status status;
     if (!model || model->status != ISO_OK)
         return check_compiled(model, "load_weights");
@@ -31,7 +31,7 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_saved_file_open(ctx, options.path, &file));
-    iso_saved_file_close(model->initial); /* compiling must not read its optimizer's state any more */
+    iso_saved_file_close(model->initial); /* compiling must no longer read the optimizer's state from it */
     model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
@@ -63,9 +63,9 @@ done:
     return status;
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
-/* Tensors that callbacks keep, where the file has them. */
+/* Reads the callbacks' tensors that the file has. */
 static iso_status read_callbacks(iso_training *t, iso_saved_file *file)
 {
     iso_state_shards shards = {0};
@@ -114,7 +114,7 @@ done:
     return status;
 }
 
-/* ---- make or restore ---- */
+/* ---- restore or create ---- */
 
 static iso_status read_steps(iso_model *model, const iso_saved_file *file)
 {
@@ -128,7 +128,7 @@ static iso_status read_steps(iso_model *model, const iso_saved_file *file)
     return ISO_OK;
 }
 
-/* The weights, as soon as variables have values (iso_graph_set_restore). */
+/* Reads the weights as soon as variables have values (iso_graph_set_restore). */
 static iso_status read_initial_weights(void *user)
 {
     iso_model *model = user;
@@ -154,7 +154,7 @@ iso_status iso_model_read_initial_optimizer(iso_model *model)
     return ISO_OK;
 }
 
-/* Where the builder has made functions (compiling makes some) the weights have values now. */
+/* If the builder has made functions (compiling makes some), the variables have values now. */
 static iso_status begin_with(iso_model *model, iso_saved_file *file)
 {
     iso_status status = ISO_OK;
@@ -183,7 +183,7 @@ iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
     ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder gave no model")));
     if (file && model->status == ISO_OK) {
         status = begin_with(model, file);
-        file = NULL; /* the model's */
+        file = NULL; /* the model owns it now */
     }
     if (status == ISO_OK)
         *out = model;

@@ -1,4 +1,4 @@
-/* Whether all ranks compile the same model in the same way; where they do not, the first layer, variable or
+/* Checks that all ranks compile the same model in the same way; if not, finds the first layer, variable or
  * setting that differs. */
 #include "runtime/graph/layer.h"
 #include "runtime/train/model_impl.h"
@@ -13,7 +13,7 @@
 #include "runtime/graph/schedules/rule.h"
 #include "runtime/session/session.h"
 
-/* The model is described by the lines of one text, without pointers, which differ between ranks. */
+/* The lines of one text describe the model. It contains no pointers, which differ between ranks. */
 
 /* One line for each attribute. */
 static void add_attributes(iso_text *facts, const char *of, const char *prefix, const iso_attribute *object)

@@ -12,8 +12,8 @@
 struct iso_snapshot {
     iso_graph *graph;
     int count;
-    iso_state_shard *shard; /* [count] as the graph had them, but `data` is the copy's */
-    char **path;            /* [count] in files; NULL before they are asked for */
+    iso_state_shard *shard; /* [count] the graph's shards, with `data` in the copy */
+    char **path;            /* [count] paths in files; NULL until requested */
     char *memory;
 };
 
@@ -25,8 +25,8 @@ static bool has_path(const iso_state_shards *shards, const char *path)
     return false;
 }
 
-/* A variable of which this rank has nothing is an empty shard: what is kept has the same names on every rank.
- */
+/* Adds an empty shard for each variable of which this rank has nothing, so that snapshots have the same names
+ * on every rank. */
 static iso_status add_missing(iso_graph *graph, iso_state_shards *shards)
 {
     for (int i = 0; i < iso_graph_variable_count(graph); i++) {
@@ -46,7 +46,7 @@ static iso_status add_missing(iso_graph *graph, iso_state_shards *shards)
     return ISO_OK;
 }
 
-/* The graph's shards without the optimizer's, in place. */
+/* The graph's shards without the optimizer's, with pointers to its own data. */
 static iso_status find_shards(iso_graph *graph, iso_state_shards *shards)
 {
     int kept = 0;
@@ -142,7 +142,7 @@ void iso_snapshot_destroy(iso_snapshot *snapshot)
     iso_free(snapshot);
 }
 
-/* Memory may have moved since: the shards are looked up each time. */
+/* The shards are looked up each time, because their memory may have moved. */
 iso_status iso_snapshot_take(iso_snapshot *snapshot)
 {
     iso_state_shards shards = {0};
@@ -162,11 +162,11 @@ iso_status iso_snapshot_put(iso_snapshot *snapshot)
     iso_status status = find_shards(snapshot->graph, &shards);
     if (status == ISO_OK)
         status = same_shards(snapshot, &shards);
-    ISO_TRY(iso_agree(ctx, status)); /* nobody reads the old values any more */
+    ISO_TRY(iso_agree(ctx, status)); /* no rank still reads the old values */
     for (int i = 0; i < snapshot->count; i++)
         if (shards.shards[i].count > 0)
             memcpy(shards.shards[i].data, snapshot->shard[i].data, shard_bytes(&shards.shards[i]));
-    status = iso_agree(ctx, ISO_OK); /* nobody runs a step before all have written */
+    status = iso_agree(ctx, ISO_OK); /* no rank runs a step before all have written */
 done:
     iso_state_shards_free(&shards);
     return status;

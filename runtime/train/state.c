@@ -1,4 +1,4 @@
-/* The state of a training as JSON: written into checkpoints, and put back. */
+/* The state of a training as JSON, for checkpoints. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static json_t *numbers(const double *value, int count)
     return array;
 }
 
-/* Integers beyond 2^53 are texts. */
+/* Integers beyond 2^53 are stored as text. */
 static json_t *hexadecimal(uint64_t value)
 {
     char text[24];
@@ -41,7 +41,7 @@ static void add_attributes(iso_text *text, const char *prefix, const iso_attribu
     }
 }
 
-/* Files have this hash: the text that it is of must stay as it is. */
+/* The hash is stored in files, so the text that is hashed must never change. */
 static iso_status hash_layer(const iso_layer_record *layer, uint64_t *hash)
 {
     iso_text text = {0};

@@ -1,4 +1,4 @@
-/* The tensors of a model in files: what a checkpoint is to hold of it, and reading it back. */
+/* The state dict: a model's tensors as a checkpoint stores them; writing and reading. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +53,13 @@ void iso_state_dict_destroy(iso_state_dict *contents)
 
 /* ---- saving ---- */
 
-/* What one save writes: the model's tensors, and after them those that callbacks keep. */
+/* The content of one save: the model's tensors, followed by those that callbacks keep. */
 typedef struct saving {
     iso_state_shards shards;
     int n_tensors;
     iso_saved_tensor *tensors;
     const void **constant;
-    char **places; /* of the callbacks' tensors: owned */
+    char **places; /* of the callbacks' tensors; owned */
     int n_places;
     iso_text state;
 } saving;
@@ -80,7 +80,7 @@ static int by_path(const void *a, const void *b)
     return strcmp((*(const iso_state_shard *const *)a)->path, (*(const iso_state_shard *const *)b)->path);
 }
 
-/* The tensor of a callback's shard lies below /isogrid/variables. */
+/* The tensor of a callback's shard is stored below /isogrid/variables. */
 static bool add_tensor(saving *s, const iso_state_shard *shard)
 {
     iso_text place = {0};
@@ -95,7 +95,7 @@ static bool add_tensor(saving *s, const iso_state_shard *shard)
     return true;
 }
 
-/* Each path once, in an order that is the same on every rank. */
+/* Adds each path once, in an order that is the same on every rank. */
 static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
 {
     const iso_state_shard **sorted = iso_new((size_t)(kept->count ? kept->count : 1) * sizeof *sorted);
@@ -139,7 +139,7 @@ static iso_status state_dict_append(iso_state_shards *shards, const iso_state_sh
     return ISO_OK;
 }
 
-/* Of weights alone, the shards of the optimizer stay out. */
+/* When saving only weights, removes the optimizer's shards. */
 static void keep_weights(iso_state_shards *shards)
 {
     int kept = 0;
@@ -194,7 +194,7 @@ static const char *file_name(const iso_saved_file *file)
     return iso_saved_file_path(file);
 }
 
-/* Keras 2's .h5 files have the layers' own names where these have "/layers". */
+/* Keras 2's .h5 files have the layers' own names where Keras 3's have "/layers". */
 static bool has_layers(const iso_saved_file *file)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++)
@@ -222,8 +222,8 @@ static iso_status state_dict_check_tensor(const iso_saved_file *file, const iso_
                      iso_shape_text(&tensor->shape, want, sizeof want));
 }
 
-/* A tensor of the file that the model lacks says that it is a file of another model. Seeds and what Isogrid
- * keeps for itself do not count. */
+/* A tensor in the file that the model lacks means that the file belongs to another model. Seeds and Isogrid's
+ * own data do not count. */
 static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *places)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
@@ -254,8 +254,8 @@ static bool is_class(const char *name)
     return found;
 }
 
-/* Whether optimizers of these names can be of one kind. Keras numbers them ("adam_1"), and users name them as
- * they like; but what is called as another of its classes is that. */
+/* Whether optimizers of these names can be of the same kind. Keras numbers them ("adam_1") and users choose
+ * their own names, but a name that is another optimizer's class rules the match out. */
 static bool names_agree(const char *theirs, const char *ours)
 {
     char name[64];
@@ -270,10 +270,10 @@ static bool names_agree(const char *theirs, const char *ours)
     return strcmp(name, ours) == 0 || !is_class(name);
 }
 
-/* Whether the file has the state of such an optimizer as the model's: of that name (older Keras 3 wrote
- * none), and as Keras asks (load_own_variables in keras/src/optimizers/base_optimizer.py) of as many
- * variables. One that has never been used has an iteration and a learning rate; else the chief warns of what
- * is left out. */
+/* Whether the file has the state of an optimizer like the model's: of that name (older Keras 3 wrote none)
+ * and, as Keras requires (load_own_variables in keras/src/optimizers/base_optimizer.py), with the same number
+ * of variables. An optimizer that was never used has an iteration and a learning rate only; otherwise the
+ * chief warns of what is ignored. */
 static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *places)
 {
     const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
@@ -295,7 +295,7 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
     return false;
 }
 
-/* What Keras does not have, a file of Keras's need not have either. */
+/* State that Keras does not have may be missing from Keras's own files. */
 static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
     return starts_with(tensor->place, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
@@ -322,7 +322,7 @@ static const iso_saved_tensor *tensor_of(const iso_weight_paths *places, const c
     return NULL;
 }
 
-/* weights, optimizer: whether what is and what is not the optimizer's is read. */
+/* weights: reads what is not the optimizer's; optimizer: reads what is. */
 static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_weight_paths *places,
                               bool weights, bool optimizer)
 {

@@ -1,4 +1,4 @@
-/* What a training that goes on has otherwise than the one that wrote its checkpoint. */
+/* Warns of differences between a resumed training and the one that wrote its checkpoint. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ uint64_t iso_state_hexadecimal(const json_t *object, const char *key)
     return strtoull(text_of(object, key), NULL, 16);
 }
 
-/* ---- how it is computed ---- */
+/* ---- machine and numerics ---- */
 
 static void compare_machines(const char *path, const json_t *state, const iso_graph *graph)
 {
@@ -49,7 +49,7 @@ static bool has_other_seed(const json_t *state, const iso_training *t)
     return iso_state_hexadecimal(state, "seed") != iso_graph_seed(t->model->graph);
 }
 
-/* Whether the member is a count, and another one. */
+/* Whether the member is a count that differs from `value`. */
 static bool is_other_count(const json_t *object, const char *key, int64_t value)
 {
     return (int64_t)json_integer_value(json_object_get(object, key)) != value;
@@ -101,7 +101,7 @@ bool iso_state_has_other_rate(const json_t *state, const iso_training *t, double
     return true;
 }
 
-/* Settings are constants of the functions that were compiled here, so what was asked for here holds. */
+/* Settings are constants of the compiled functions, so the settings of this run apply. */
 static void compare_optimizers(const char *path, const json_t *state, const iso_training *t)
 {
     const json_t *theirs = json_object_get(state, "optimizer"), *value;
@@ -125,7 +125,7 @@ static void compare_optimizers(const char *path, const json_t *state, const iso_
 
 static void compare_losses(const char *path, const json_t *state, const iso_training *t)
 {
-    const char *theirs = text_of(state, "loss"); /* "": of a file from before it was written */
+    const char *theirs = text_of(state, "loss"); /* "": the file is older than this member */
     json_t *loss = iso_state_loss(t->model);
     const char *ours = json_string_value(loss);
     if (*theirs && ours && strcmp(theirs, ours) != 0)

@@ -1,4 +1,4 @@
-/* The state of a checkpoint, put back into a training. */
+/* Restores the state of a checkpoint into a training. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ iso_status iso_state_parse(const iso_saved_file *file, json_t **root)
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }
 
-/* A count that must be there. */
+/* A count, which is required. */
 static iso_status count_of(const json_t *object, const char *key, int64_t *value)
 {
     const json_t *member = json_object_get(object, key);
@@ -42,7 +42,7 @@ static iso_status check_model(const json_t *state, const iso_model *model)
                      theirs, ours);
 }
 
-/* Where the next step is. In the middle of an epoch the batches must be the same ones. */
+/* The position of the next step. In the middle of an epoch the batches must be the same. */
 static iso_status read_place(const json_t *state, const iso_training *t, iso_training_cursor *place)
 {
     const json_t *data = json_object_get(state, "data");
@@ -97,7 +97,7 @@ static bool is_old_name(const char *old, const char *name)
            strstr(name, "_accuracy") != NULL;
 }
 
-/* The running sums count by name: metrics may be others now, which then begin in the middle of the epoch. */
+/* Running sums are matched by name. Metrics that are new begin in the middle of the epoch. */
 static iso_status read_running(const json_t *state, const iso_training *t, iso_totals *totals)
 {
     double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
@@ -145,7 +145,8 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
     training->cursor = *place;
     training->model->trained = place->trained;
-    training->earlier = json_integer_value(json_object_get(state, "earlier_steps")); /* 0 where it has none */
+    training->earlier =
+        json_integer_value(json_object_get(state, "earlier_steps")); /* 0 if the state has none */
     iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);
     iso_status status = restore_callbacks(state, training);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));

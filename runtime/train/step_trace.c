@@ -3,8 +3,9 @@
 
 #include "runtime/train/training_impl.h"
 
-/* The middle of the run's second epoch, or of its only one: everything is warm, and a training that stops
- * early gets there. An epoch's last batch may not be full, it would be a plan of its own. */
+/* The middle of the run's second epoch, or of its only one: caches are warm by then, and a training that
+ * stops early still gets there. The last batch of an epoch is avoided: if it is not full, it has a plan of
+ * its own. */
 static int64_t middle_step(const iso_training *t)
 {
     int64_t whole = t->steps > 0 ? t->steps : 1, left = whole - t->cursor.batch;
@@ -24,7 +25,7 @@ iso_status iso_step_trace_begin(iso_step_trace *trace, const iso_fit_state *stat
 
 iso_status iso_step_trace_before(iso_step_trace *trace, const iso_fit_state *state)
 {
-    if (trace->step == 0) /* here, as the training may have gone on from a checkpoint */
+    if (trace->step == 0) /* only now is it known whether the training resumed from a checkpoint */
         trace->step = middle_step(state->training);
     return ++trace->begun == trace->step ? iso_function_record(state->training->model->training) : ISO_OK;
 }

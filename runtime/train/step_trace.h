@@ -6,17 +6,17 @@
 #include "runtime/train/callbacks.h"
 
 typedef struct iso_step_trace {
-    int64_t step; /* of those that this run makes, from 1; 0: the middle of their second epoch, or only one */
+    int64_t step; /* counts this run's steps, from 1; 0: the middle of its second epoch, or of its only one */
     int64_t begun;
     bool done;
 } iso_step_trace;
 
-/* Where a training begins. ISO_INVALID. */
+/* When training begins. ISO_INVALID. */
 iso_status iso_step_trace_begin(iso_step_trace *trace, const iso_fit_state *state);
-/* Before each step. Collective before the one that is traced. */
+/* Before each step. Collective before the traced step. */
 iso_status iso_step_trace_before(iso_step_trace *trace, const iso_fit_state *state);
-/* After each step: the trace, added to the chief's text, after the one that was traced. *ready says so; every
- * rank does alike. Collective then. */
+/* After each step. After the traced one, adds the trace to the chief's text and sets *ready, on every rank
+ * alike; collective then. */
 iso_status iso_step_trace_after(iso_step_trace *trace, const iso_fit_state *state, iso_text *json,
                                 bool *ready);
 

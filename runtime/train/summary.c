@@ -9,7 +9,7 @@
 enum { LAYER_WIDTH = 33, SHAPE_WIDTH = 24, COUNT_WIDTH = 15, FROM_WIDTH = 30, MOST_COLUMNS = 4 };
 static const int widths[MOST_COLUMNS] = {LAYER_WIDTH, SHAPE_WIDTH, COUNT_WIDTH, FROM_WIDTH};
 
-/* The model as it is printed. A chain has no column of what is connected to what. */
+/* The table being printed. For a chain it has no column of connections. */
 typedef struct table {
     FILE *out;
     const iso_graph *graph;
@@ -41,7 +41,7 @@ static void with_commas(int64_t value, char text[32])
     text[at] = 0;
 }
 
-/* How much of a text stands on its first line: what fits, up to the last ", " or else as it comes. */
+/* The length of the first line of a text: as much as fits, up to the last ", " if there is one. */
 static int first_line(const char *text, int width)
 {
     int length = (int)strlen(text), at = width;
@@ -52,7 +52,7 @@ static int first_line(const char *text, int width)
     return at > 1 ? at : width;
 }
 
-/* One row, of as many lines as its longest cell needs. */
+/* Prints one row, on as many lines as its longest cell needs. */
 static void row(const table *t, const char *bar, const char *const *cell)
 {
     const char *left[MOST_COLUMNS];
@@ -107,7 +107,7 @@ static int64_t layer_parameters(const iso_graph *graph, const char *layer)
     return count;
 }
 
-/* ---- one operation of the network ---- */
+/* ---- an operation of the network ---- */
 
 static void shapes_text(const iso_layer_call *call, iso_text *text)
 {
@@ -122,7 +122,7 @@ static void shapes_text(const iso_layer_call *call, iso_text *text)
     }
 }
 
-/* Which of its operation's calls a call is. */
+/* The index of a call among the calls of its operation. */
 static int number_of_call(const iso_keras_topology *net, int call)
 {
     const iso_operation *operation = &net->operations[net->calls[call].operation];
@@ -132,7 +132,7 @@ static int number_of_call(const iso_keras_topology *net, int call)
     return number;
 }
 
-/* "dense[0][0], flat[0][0]": layer, its call, that one's output. */
+/* "dense[0][0], flat[0][0]": the layer, its call, and that call's output. */
 static void connections_text(const iso_keras_topology *net, const iso_operation *operation, iso_text *text)
 {
     for (int k = 0; k < operation->n_calls; k++) {
@@ -166,7 +166,7 @@ static void operation_row(const table *t, const iso_operation *operation)
     iso_text_free(&from);
 }
 
-/* Whether each operation is called once, with the result of one other that nobody else takes. */
+/* Whether each operation is called once, on the result of one other operation that no other uses. */
 static bool is_chain(const iso_keras_topology *net)
 {
     int taken = 0;

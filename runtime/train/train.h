@@ -1,4 +1,4 @@
-/* Training: everything of this folder that users see. */
+/* Training: the public headers of this folder. */
 #ifndef ISO_TRAIN_TRAIN_H
 #define ISO_TRAIN_TRAIN_H
 

@@ -15,11 +15,12 @@ typedef struct backup {
     iso_backup_and_restore_options options;
     char *folder, *path;
     iso_checkpoint_writer *writer;
-    int64_t seen; /* batches since the last that was saved */
+    int64_t seen; /* batches since the last save */
 } backup;
 
-/* Training goes on from what an earlier run has left, whatever fit was given to go on from; that is done when
- * all callbacks have begun, so that none forgets what it gets back. */
+/* Training continues from the backup of an earlier run, even if fit was given something else to continue
+ * from. The backup is read after all callbacks have begun, so that none resets the state that it gets
+ * back. */
 static iso_status backup_find(const backup *b, iso_training *training)
 {
     iso_saved_file *file = training->options.resume_file;
@@ -39,7 +40,7 @@ static iso_status backup_begin(void *user, iso_fit_state *state)
     backup *b = user;
     const iso_backup_and_restore_options *o = &b->options;
     iso_status status;
-    if (!b->folder || !b->folder[0] || o->save_freq < 0) /* alike on every rank */
+    if (!b->folder || !b->folder[0] || o->save_freq < 0) /* the same on every rank */
         return iso_error(
             ISO_INVALID,
             "BackupAndRestore: folder '%s' and save_freq %lld; a name, and 0 or more, are wanted",
@@ -76,7 +77,7 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
     return b->options.save_freq == 0 ? backup_save(b, state) : ISO_OK;
 }
 
-/* The training is done: nobody is to go on from its backup. What else lies in the folder stays. */
+/* The training is complete, so its backup is removed. Other files in the folder stay. */
 void iso_backup_remove(const char *folder)
 {
     static const char *const names[] = {ISO_BACKUP_NAME, "latest"};
@@ -130,7 +131,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
     iso_callback *callback =
         iso_callback_create(.train_begin = backup_begin, .train_end = end, .epoch_end = after_epoch,
                             .batch_end = after_batch, .alike = true, .user = b, .destroy = backup_destroy);
-    if (callback->status == ISO_OK) { /* else it is a constant, and b is gone */
+    if (callback->status == ISO_OK) { /* otherwise it is a constant, and b has been freed */
         callback->last = true;
         callback->logs = "";
         callback->alike = iso_hash_bytes(0, words, sizeof words);

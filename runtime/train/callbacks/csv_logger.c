@@ -38,7 +38,7 @@ static void add_number(iso_text *line, double value)
     iso_text_add(line, "%s", text);
 }
 
-/* In quotes where it holds what has a meaning in the table. */
+/* Quotes a field that has characters with a meaning in the table. */
 static void add_field(const csv_logger *logger, iso_text *line, const char *text)
 {
     bool quoted = strchr(text, logger->separator) || strpbrk(text, "\"\r\n");
@@ -76,7 +76,8 @@ static bool add_key(csv_logger *logger, const char *prefix, const char *name)
     return logger->keys[logger->n_keys++] != NULL;
 }
 
-/* The names of the first epoch, sorted; those of validation after them where there is none. */
+/* Takes the names of the first epoch, sorted. If the logs have no values of validation, their names follow
+ * all the same. */
 static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
 {
     bool filled = true, doubled = !has_validation(logs);
@@ -113,7 +114,7 @@ static void csv_logger_add_value(iso_text *line, const iso_logs *logs, const cha
     iso_text_add(line, "NA");
 }
 
-/* Existing lines may have other columns, if metrics or their names have changed. */
+/* The lines in the file may have other columns, if metrics or their names have changed. */
 static void warn_of_columns(const csv_logger *logger)
 {
     iso_text names = {0};
@@ -168,7 +169,7 @@ static iso_status csv_logger_train_begin(void *user, iso_fit_state *state)
     return iso_line_file_open(&logger->file, state);
 }
 
-/* ---- the rest ---- */
+/* ---- state and creation ---- */
 
 static iso_status csv_logger_save(void *user, iso_text *json)
 {

@@ -14,9 +14,9 @@ typedef struct early_stopping {
     double baseline;
     bool has_baseline;
     int wait;          /* epochs without an improvement */
-    int stopped_epoch; /* after which training was stopped, from 0; 0: it was not */
+    int stopped_epoch; /* epoch (from 0) after which training was stopped; 0: it was not */
     int best_epoch;
-    iso_fit_state *state; /* of the training; lent */
+    iso_fit_state *state; /* the training's; lent */
     iso_snapshot *best;   /* weights of best_epoch; NULL: none yet */
 } early_stopping;
 
@@ -50,8 +50,8 @@ static iso_status keep_weights(early_stopping *stopping, int epoch)
                           : iso_snapshot_create(iso_model_graph(stopping->state->model), &stopping->best);
 }
 
-/* The first watched epoch is kept whatever it is worth. The count of epochs begins anew only where an epoch
- * beats the baseline too, and where it does, it has improved. */
+/* The weights of the first watched epoch are kept whatever its value. The count of epochs restarts only when
+ * an epoch has improved and also beats the baseline. */
 static iso_status early_stopping_epoch_end(void *user, iso_fit_state *state)
 {
     early_stopping *stopping = user;
@@ -100,8 +100,8 @@ static iso_status early_stopping_save(void *user, iso_text *json)
     return ISO_OK;
 }
 
-/* Where weights were kept there is to be room for them: iso_callbacks_shards() shows it to those who fill it.
- */
+/* If the checkpoint has weights, allocates memory for them: iso_callbacks_shards() then offers it to be
+ * filled. */
 static iso_status restore(void *user, const char *json)
 {
     early_stopping *stopping = user;
@@ -115,7 +115,7 @@ static iso_status restore(void *user, const char *json)
     if (stopping->options.restore_best_weights && json_is_true(json_object_get(state, "weights")) &&
         !stopping->best)
         ISO_TRY(iso_snapshot_create(iso_model_graph(stopping->state->model), &stopping->best));
-    /* a training that had been stopped stays so, unless there is more patience now */
+    /* a training that was stopped stays stopped, unless the patience is greater now */
     if (stopping->stopped_epoch > 0 && stopping->wait >= stopping->options.patience)
         stopping->state->stop = true;
     else
@@ -165,7 +165,7 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
                             .train_end = early_stopping_train_end, .user = stopping,
                             .destroy = early_stopping_destroy, .kind = "early_stopping",
                             .save = early_stopping_save, .restore = restore, .shards = shards);
-    if (callback->status == ISO_OK) /* else it is a constant */
+    if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->alike = alike;
     return iso_callback_logs(callback, "");
 }

@@ -14,21 +14,21 @@
 
 typedef struct model_checkpoint {
     iso_model_checkpoint_options options;
-    char *path;          /* the option's */
+    char *path;          /* the option, copied */
     iso_monitor monitor; /* for save_best_only */
-    iso_monitor marked;  /* for the mark `best`; its name NULL: none is wanted */
+    iso_monitor marked;  /* for the pointer `best`; its name is NULL if none is wanted */
     iso_checkpoint_writer *writer;
-    int seen;       /* batches since the last that was saved */
-    bool due, best; /* what has been decided for this moment: to save, and to mark it */
+    int seen;       /* batches since the last save */
+    bool due, best; /* decided for this moment: whether to save, and whether it is the best */
 } model_checkpoint;
 
-/* ---- the beginning ---- */
+/* ---- begin ---- */
 
 enum {
     LONGEST_NAME = 255 - 17
-}; /* of a file, but for the ".", ".saving-" and eight digits while it is written */
+}; /* of a file name, less the ".", ".saving-" and eight digits of its temporary name */
 
-/* What no save of that name could do is said before the first step. */
+/* Names that could never be saved are reported before the first step. */
 static iso_status check_name(const char *pattern, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -43,7 +43,7 @@ static iso_status check_name(const char *pattern, const char *path)
     return ISO_OK;
 }
 
-/* Every name in the path must be one of the logs that there will be. */
+/* Every name in the path must be a name in the logs. */
 static iso_status check_path(const model_checkpoint *c, const iso_fit_state *state)
 {
     iso_text name = {0};
@@ -73,7 +73,7 @@ static bool has_one_name(const model_checkpoint *c, const iso_logs *logs)
     return one;
 }
 
-/* The best one stays only where no other takes its name. */
+/* The best checkpoint can be kept only if later ones have other names. */
 static iso_status check_best(const model_checkpoint *c, const iso_fit_state *state)
 {
     if (!c->marked.name || !has_one_name(c, &state->logs))
@@ -116,10 +116,10 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
     const iso_model_checkpoint_options *o = &c->options;
     iso_fit_state reported = *state;
     reported.logs = iso_training_expected_logs(state->training);
-    if (o->save_freq > 0) /* between batches nothing is known of validation */
+    if (o->save_freq > 0) /* between batches there are no values of validation */
         reported.logs.count = iso_model_value_count(state->model);
     iso_status status;
-    ISO_TRY(model_checkpoint_check(c, &reported)); /* alike on every rank */
+    ISO_TRY(model_checkpoint_check(c, &reported)); /* the same on every rank */
     ISO_TRY(begin_monitors(c, state));
     ISO_TRY(
         iso_checkpoint_writer_create(state->model,
@@ -137,13 +137,13 @@ done:
 
 /* ---- saving ---- */
 
-/* Whether a value is the best so far, which it then becomes. NaN never is. */
+/* Whether a value is the best so far; if so, it becomes the best. NaN never is. */
 static bool improves(iso_monitor *monitor, double value)
 {
     return !isnan(value) && iso_monitor_improve(monitor, value);
 }
 
-/* As in Keras, what cannot be compared is saved: better one too many than none. */
+/* As in Keras, a value that cannot be compared leads to a save: one too many is better than none. */
 static bool is_wanted(model_checkpoint *c, const iso_fit_state *state)
 {
     double value;
@@ -157,7 +157,7 @@ static bool is_marked(model_checkpoint *c, const iso_fit_state *state)
     return c->marked.name && iso_monitor_read(&c->marked, state, &value) && improves(&c->marked, value);
 }
 
-/* An epoch that is the best so far has a checkpoint, however often others are saved. */
+/* The best epoch so far gets a checkpoint, whatever the save frequency. */
 static void decide(void *user, const iso_fit_state *state, iso_moment moment)
 {
     model_checkpoint *c = user;
@@ -205,7 +205,7 @@ static iso_status end(void *user, iso_fit_state *state)
     return status;
 }
 
-/* ---- what a checkpoint keeps of it ---- */
+/* ---- state in checkpoints ---- */
 
 static iso_status keep_state(void *user, iso_text *json)
 {
@@ -256,7 +256,7 @@ static bool copy_texts(model_checkpoint *c)
            (!o->best || iso_monitor_init(&c->marked, "ModelCheckpoint", o->best, o->best_mode, 0));
 }
 
-/* For what ranks do together. Names are compared where files get them. */
+/* A hash of the options that all ranks must share. Names are compared where files get them. */
 static uint64_t model_checkpoint_number_of(const iso_model_checkpoint_options *o)
 {
     int64_t words[] = {o->mode,  o->save_best_only, o->save_weights_only, o->save_freq,
@@ -280,7 +280,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
                             .batch_end = after_batch, .alike = true, .user = c,
                             .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
                             .save = keep_state, .restore = take_state);
-    if (callback->status == ISO_OK) { /* else it is a constant */
+    if (callback->status == ISO_OK) { /* otherwise it is a constant */
         callback->last = true;
         callback->logs = "";
         callback->decide = decide;

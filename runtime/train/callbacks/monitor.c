@@ -26,9 +26,9 @@ void iso_monitor_free(iso_monitor *monitor)
     monitor->name = NULL;
 }
 
-/* ---- what is better ---- */
+/* ---- direction ---- */
 
-/* Whether a name of a value is this metric's: "accuracy", "weighted_accuracy", "head_accuracy_2". */
+/* Whether a value's name belongs to this metric: "accuracy", "weighted_accuracy", "head_accuracy_2". */
 static bool is_metric(const char *name, size_t length, const char *metric)
 {
     size_t own = strlen(metric);
@@ -62,7 +62,7 @@ static bool is_among(const iso_logs *logs, const char *name)
     return false;
 }
 
-/* logs: what there will be; all: that and what there would be with validation data. */
+/* logs: the values that will be there; all: also those that validation data would give. */
 static iso_status no_such_value(const iso_monitor *monitor, const iso_logs *logs, const iso_logs *all)
 {
     iso_text near = {0};
@@ -74,7 +74,7 @@ static iso_status no_such_value(const iso_monitor *monitor, const iso_logs *logs
     return status;
 }
 
-/* Whether the logs can have the monitored value. What the user's own callbacks log is not known. */
+/* Whether the logs can have the monitored value. The names that the user's own callbacks log are unknown. */
 static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, bool needed)
 {
     const iso_training *t = state->training;

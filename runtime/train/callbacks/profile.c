@@ -12,7 +12,7 @@ typedef struct profile {
     iso_line_file file;
     int64_t step;
     iso_step_trace trace;
-    iso_status failed; /* the chief's file, told where the epoch ends */
+    iso_status failed; /* of the chief's file, reported at the end of the epoch */
     char message[512];
 } profile;
 
@@ -30,7 +30,7 @@ static iso_status batch_begin(void *user, iso_fit_state *state)
     return iso_step_trace_before(&((profile *)user)->trace, state);
 }
 
-/* Only the chief can fail to write: between batches that would not be alike. */
+/* Only the chief can fail to write, and between batches all ranks must return the same status. */
 static iso_status profile_batch_end(void *user, iso_fit_state *state)
 {
     profile *p = user;

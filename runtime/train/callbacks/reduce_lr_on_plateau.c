@@ -11,7 +11,7 @@ typedef struct plateau {
     iso_reduce_lr_on_plateau_options options;
     iso_monitor monitor;
     int wait;     /* epochs without an improvement */
-    int cooldown; /* epochs that are left in which nothing is reduced */
+    int cooldown; /* epochs left in which the rate is not reduced */
 } plateau;
 
 static iso_status reduce_lr_on_plateau_check(const iso_reduce_lr_on_plateau_options *options)
@@ -43,7 +43,7 @@ static iso_status reduce(plateau *p, iso_fit_state *state, double rate)
 {
     const iso_reduce_lr_on_plateau_options *options = &p->options;
     double lower = fmax(rate * options->factor, options->min_lr);
-    if (rate <= fmax(options->min_lr, (float)options->min_lr)) /* which is what a float32 holds of it */
+    if (rate <= fmax(options->min_lr, (float)options->min_lr)) /* the rate is stored as a float32 */
         return ISO_OK;
     if (options->verbose > 0)
         iso_fit_say(state, "Epoch %d: learning rate %g from here on, as %s has not improved",
@@ -69,7 +69,7 @@ static iso_status watch(plateau *p, iso_fit_state *state, double value, double r
     return p->wait >= p->options.patience ? reduce(p, state, rate) : ISO_OK;
 }
 
-/* The logs have the rate of the epoch that ends. */
+/* Adds to the logs the rate of the epoch that ends. */
 static iso_status reduce_lr_on_plateau_epoch_end(void *user, iso_fit_state *state)
 {
     plateau *p = user;

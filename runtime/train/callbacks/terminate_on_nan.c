@@ -1,4 +1,4 @@
-/* Keras's TerminateOnNaN. The loss is the same on all ranks, so they stop without a word. */
+/* Keras's TerminateOnNaN. The loss is the same on all ranks, so they stop without communication. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct terminate {
     bool raise_error, found;
-    int epoch; /* where it was found, from 0 */
+    int epoch; /* the epoch in which it was found, from 0 */
     int64_t batch;
     double loss;
 } terminate;

@@ -1,5 +1,5 @@
 /* Networks in Keras's order: map_graph of keras/src/ops/function.py, Keras 3.15, for the records of a graph.
- * A call is what Keras calls a node. */
+ * Keras calls a call a node. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,41 +13,40 @@ static const char CALLS[] = "the calls of a graph of %d layers";
 
 enum { OUTSIDE = -2, NONE = -1 };
 
-/* A network while it is being found; in its tables NONE says "not yet". */
+/* The state of the search; in its tables NONE means "not yet". */
 typedef struct finder {
     const iso_graph *graph;
     iso_keras_topology *net;
-    int scope;                /* the block whose inside this is; NONE: the whole graph */
-    int last_layer;           /* layers from here on came after the scope */
+    int scope;                /* the block whose inside is searched; NONE: the whole graph */
+    int last_layer;           /* the layers from here on were added after the scope */
     iso_tensor *const *given; /* the network's inputs */
-    int n_given, most;        /* there are at most so many calls */
-    int *last;                /* [tensors] the last layer call that gave out the tensor */
-    int *previous;            /* [layers] the call before it that gave out the same */
+    int n_given, most;        /* upper bound on the number of calls */
+    int *last;                /* [tensors] the last layer call that returned the tensor */
+    int *previous;            /* [layers] the previous call that returned the same tensor */
     int *call_of_layer, *call_of_block, *call_of_op, *call_of_input;
     int *operation_of_layer, *operation_of_block;
-    /* the depth-first search: calls under way, with the input that each follows next; those that are finished
-     */
+    /* the depth-first search: active calls, with the next input to follow for each; finished calls */
     int *stack, *next, depth, *finished, n_finished;
-    int *met, n_met; /* [operations] when each was first met */
+    int *met, n_met; /* [operations] in the order in which they were first found */
     int *call_depth, *operation_depth;
     int *entered; /* [calls] NONE: not yet */
-    int *tables;  /* the memory of all of them */
+    int *tables;  /* the memory of all these tables */
 } finder;
 
-/* ---- who made a tensor ---- */
+/* ---- which call made a tensor ---- */
 
-/* The block that an op was made in. */
+/* The innermost block in which an op was made. */
 static int block_of_op(const iso_graph *graph, int op)
 {
     for (int b = iso_graph_block_count(graph) - 1; b >= 0;
-         b--) /* an inner one comes after the one around it */
+         b--) /* an inner block comes after the one around it */
         if (iso_graph_block(graph, b)->first_op <= op && op < iso_graph_block(graph, b)->last_op)
             return b;
     return NONE;
 }
 
-/* Of `block` and those around it, the one that lies directly in the scope: NONE where `block` is the scope
- * itself, OUTSIDE where it is not within it. */
+/* The outermost block around `block` (or `block` itself) that is inside the scope. NONE: `block` is the scope
+ * itself; OUTSIDE: it is not inside the scope. */
 static int block_in_scope(const finder *f, int block)
 {
     int inner = NONE;
@@ -58,8 +57,8 @@ static int block_in_scope(const finder *f, int block)
     return block == f->scope ? inner : OUTSIDE;
 }
 
-/* The last of the layer calls [0, before), noted when the graph had at most `ops` ops, that gave out the
- * tensor. Layers that do nothing give out what came in, so that a tensor can have several. */
+/* The last of the layer calls [0, before), recorded when the graph had at most `ops` ops, that returned the
+ * tensor. Layers that do nothing return their input, so several calls may return one tensor. */
 static int layer_before(const finder *f, const iso_tensor *tensor, int before, int ops)
 {
     int layer = f->last[tensor->id];
@@ -68,7 +67,7 @@ static int layer_before(const finder *f, const iso_tensor *tensor, int before, i
     return layer;
 }
 
-/* Whether nobody computed it: a variable's value or a constant. */
+/* Whether no op computed it: a variable's value or a constant. */
 static bool is_leaf(const iso_tensor *tensor)
 {
     return tensor->producer->type == &iso_op_variable || tensor->producer->type == &iso_op_constant;
@@ -91,7 +90,7 @@ static iso_tensor **copy(iso_tensor *const *list, int count)
     return out;
 }
 
-/* The call's number, NONE if there is no memory. */
+/* Returns the call's number; NONE: out of memory. */
 static int add_call(finder *f, int operation, int record, iso_tensor *const *inputs, int input_count,
                     iso_tensor *const *outputs, int output_count)
 {
@@ -131,7 +130,8 @@ static int call_op(finder *f, const iso_op *op)
                add_call(f, operation, NONE, op->inputs, op->n_inputs, op->outputs, op->n_outputs);
 }
 
-/* An input's name: that of a layer InputLayer in the scope, else the tensor's, but a block's has none. */
+/* The name of an input: of its InputLayer in the scope, otherwise the tensor's. Inputs of blocks have
+ * none. */
 static const char *input_name(const finder *f, const iso_tensor *tensor)
 {
     for (int i = 0; i < iso_graph_layer_count(f->graph); i++) {
@@ -151,7 +151,7 @@ static int call_input(finder *f, int number)
     return f->call_of_input[number] = add_call(f, operation, NONE, NULL, 0, &tensor, 1);
 }
 
-/* ---- a block's inputs where they were not noted: what its ops take from outside ---- */
+/* ---- inputs of a block that did not record them: the tensors that its ops take from outside ---- */
 
 static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
 {
@@ -161,7 +161,7 @@ static bool is_in(iso_tensor *const *list, int count, const iso_tensor *tensor)
     return false;
 }
 
-/* Sets the inputs of a block's call; false if there is no memory. */
+/* Sets the inputs of a block's call. False: out of memory. */
 static bool derive_inputs(const finder *f, const iso_block_record *block, iso_layer_call *call)
 {
     for (int o = block->first_op; o < block->last_op; o++) {
@@ -203,7 +203,8 @@ static int call_block(finder *f, int record)
     return f->call_of_block[record] = call;
 }
 
-/* The place of a tensor among the outputs of a call. A block gives out whatever others take from it. */
+/* The index of a tensor among a call's outputs. Any tensor of a block that others use is one of its
+ * outputs. */
 static int output_of(finder *f, int call, iso_tensor *tensor)
 {
     iso_layer_call *c = &f->net->calls[call];
@@ -214,7 +215,8 @@ static int output_of(finder *f, int call, iso_tensor *tensor)
     return status == ISO_OK ? c->n_outputs - 1 : NONE;
 }
 
-/* The call of the scope that made the tensor, as of when the graph had so many layers and ops. */
+/* Finds the scope's call that made the tensor, considering only the first `layers` layers and `ops` ops of
+ * the graph. */
 static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops, iso_layer_call_output *out)
 {
     int layer = layer_before(f, tensor, layers, ops), block, call = NONE;
@@ -244,7 +246,7 @@ static iso_status find_maker(finder *f, iso_tensor *tensor, int layers, int ops,
     return out->output < 0 ? iso_no_memory(CALLS, iso_graph_layer_count(f->graph)) : ISO_OK;
 }
 
-/* Who made what a call takes. */
+/* Finds the call that made an input of a call. */
 static iso_status find_input(finder *f, int call, int input, iso_layer_call_output *from)
 {
     iso_layer_call *c = &f->net->calls[call];
@@ -261,7 +263,7 @@ static iso_status find_input(finder *f, int call, int input, iso_layer_call_outp
     return status;
 }
 
-/* ---- the order: calls by a depth-first search from the outputs, then by their distance from these ---- */
+/* ---- order: depth-first search from the outputs, then by distance from the outputs ---- */
 
 static void enter(finder *f, int call)
 {
@@ -300,7 +302,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* An operation's depth is that of its deepest call so far, which the call then has too. */
+/* The depth of an operation is that of its deepest call so far, which becomes the depth of the call too. */
 static void find_depths(finder *f)
 {
     for (int i = f->n_finished - 1; i >= 0; i--) {
@@ -326,7 +328,7 @@ static int compare_ranks(const void *a, const void *b)
         return x->depth > y->depth ? -1 : 1;
     if (x->met != y->met)
         return x->met < y->met ? -1 : 1;
-    return x->operation - y->operation; /* inputs that are not used: in the order in which they are given */
+    return x->operation - y->operation; /* unused inputs come in the order in which they are given */
 }
 
 static iso_status sort_operations(finder *f)

@@ -1,4 +1,4 @@
-/* The places of a model's state in a file of Keras. */
+/* The paths of a model's state in Keras's weight files. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@ typedef struct iso_sorted_variable {
     int number;
 } iso_sorted_variable;
 
-/* Places while they are being found. */
+/* The state of the search. */
 typedef struct finder {
     iso_weight_paths *out;
     iso_graph *graph;
-    bool *seen_layer, *seen_block; /* [records] a shared layer lies where it is met first */
+    bool *seen_layer, *seen_block; /* [records] a shared layer is stored where it is found first */
     iso_sorted_variable *by_path;  /* [variables] */
-    bool *placed;                  /* [variables] */
-    int *own;                      /* [variables] room for the numbers of a layer's */
-    int *trainables, n_trainables; /* the trainable variables' numbers in Keras's order */
+    bool *placed;                  /* [variables] whether it has a path */
+    int *own;                      /* [variables] scratch for the numbers of one layer's variables */
+    int *trainables, n_trainables; /* the numbers of the trainable variables in Keras's order */
 } finder;
 
 /* ---- names ---- */
@@ -40,7 +40,7 @@ static const char *last_part(const char *path)
 
 enum { PLACE = ISO_MAX_SLOT_PATH + 48 };
 
-/* Formats a place or a path. */
+/* Formats a path. */
 static iso_status form(char text[PLACE], const char *format, ...)
 {
     va_list args;
@@ -56,7 +56,7 @@ static iso_status form(char text[PLACE], const char *format, ...)
 
 static const char PLACES[] = "the places of a model's variables";
 
-/* name NULL: none. */
+/* name NULL: no name. */
 static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)
 {
     iso_status status = iso_list_reserve(out->groups, out->n_groups, 1, PLACES);
@@ -67,7 +67,7 @@ static iso_status add_group(iso_weight_paths *out, const char *place, const char
     return group.place && (!name || group.name) ? ISO_OK : iso_no_memory(PLACES);
 }
 
-/* Takes over `constant`. path NULL: none. */
+/* Takes ownership of `constant`. path NULL: no path. */
 static iso_status add_tensor(iso_weight_paths *out, const char *place, const char *path, iso_dtype dtype,
                              const iso_shape *shape, void *constant)
 {
@@ -92,7 +92,8 @@ static bool belongs(const char *path, const char *layer)
     return strncmp(path, layer, length) == 0 && path[length] == '/';
 }
 
-/* A layer that Keras makes of other layers: "<layer>/<path>/kernel" and bias are those of its attribute. */
+/* A layer that Keras builds from other layers: "<layer>/<path>/kernel" and bias belong to that attribute of
+ * the layer. */
 typedef struct inner_layer {
     const char *type, *path, *attribute;
 } inner_layer;
@@ -103,7 +104,7 @@ static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "quer
                                            {"MultiHeadAttention", "value", "value_dense"},
                                            {"MultiHeadAttention", "attention_output", "output_dense"}};
 
-/* The inner layer to which a variable of a layer belongs; NULL: it is the layer's own. */
+/* The inner layer of a layer's variable; NULL: the layer itself has the variable. */
 static const inner_layer *inner_of(const iso_operation *layer, const char *path)
 {
     const char *within = path + strlen(layer->name) + 1;
@@ -113,7 +114,7 @@ static const inner_layer *inner_of(const iso_operation *layer, const char *path)
     return NULL;
 }
 
-/* The place of an inner layer's variable, and its group unless it is there. */
+/* Forms the path of an inner layer's variable, and adds its group unless it exists. */
 static iso_status place_inner(iso_weight_paths *out, const char *base, const inner_layer *inner,
                               const char *path, int first_group, char place[PLACE])
 {
@@ -139,7 +140,7 @@ static int compare_numbers(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The first place in f->by_path whose path is not before `path`. */
+/* The index of the first variable in f->by_path whose path is at or after `path`. */
 static int lower_bound(const finder *f, const char *path)
 {
     int low = 0, high = iso_graph_variable_count(f->graph);
@@ -153,7 +154,7 @@ static int lower_bound(const finder *f, const char *path)
     return low;
 }
 
-/* The number of a variable; -1: there is none of this path. */
+/* The number of the variable with this path; -1: there is none. */
 static int weight_paths_number_of(const finder *f, const char *path)
 {
     int at = lower_bound(f, path);
@@ -161,7 +162,7 @@ static int weight_paths_number_of(const finder *f, const char *path)
     return found ? f->by_path[at].number : -1;
 }
 
-/* Puts the numbers of a layer's variables into f->own, in order of creation; returns how many. */
+/* Puts the numbers of a layer's variables into f->own, in the order of creation; returns their count. */
 static int find_own(finder *f, const char *layer)
 {
     char first[ISO_MAX_SLOT_PATH + 8];
@@ -183,7 +184,7 @@ static iso_status add_variable(finder *f, const char *place, int number)
                       iso_variable_shape(variable), NULL);
 }
 
-/* The variables of a layer below its group: Keras numbers the trainable ones first. */
+/* Adds a layer's variables below its group: Keras numbers the trainable ones first. */
 static iso_status add_variables(finder *f, const char *base, const iso_operation *layer)
 {
     iso_status status = ISO_OK;
@@ -208,7 +209,7 @@ done:
 
 /* ---- networks ---- */
 
-/* How often each class has been met so far, in a list of layers. */
+/* How often each class has occurred so far in a list of layers. */
 typedef struct counter {
     const char *type;
     int count;
@@ -265,8 +266,8 @@ done:
     return status;
 }
 
-/* A layer that a Sequential has several times counts each time, though it lies in the file once. Its calls
- * are a chain, so that the first of the operations is the first of the chain, and so on. */
+/* A layer that a Sequential has several times counts each time, although the file stores it once. The calls
+ * are a chain, so the i-th operation is the i-th of the chain. */
 static iso_status add_network(finder *f, const iso_keras_topology *net, const char *base)
 {
     iso_status status = ISO_OK;
@@ -297,7 +298,7 @@ static iso_status add_network(finder *f, const iso_keras_topology *net, const ch
 
 /* ---- the optimizer: keras/src/optimizers ---- */
 
-/* The optimizer's next variable: number *at of its group. */
+/* Adds the optimizer's next variable: number *at of its group. */
 static iso_status add_own(finder *f, const char *name, int *at)
 {
     char place[64], path[64];
@@ -308,7 +309,7 @@ static iso_status add_own(finder *f, const char *name, int *at)
                        : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
 }
 
-/* What Keras has for a variable that the loss does not depend on: the slot's initial value. */
+/* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value. */
 static iso_status add_unused(finder *f, const iso_variable *variable, const char *place, double initial)
 {
     const iso_shape *shape = iso_variable_shape(variable);
@@ -352,7 +353,8 @@ static bool is_beside(const iso_optimizer_rule *rule, const char *name)
     return slot->beside;
 }
 
-/* Keras lists the slots of one kind for all variables, then the next kind; but some take turns. */
+/* Keras lists the slots of one kind for all variables, then the next kind; some optimizers alternate between
+ * kinds. */
 static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimizer,
                                          const iso_optimizer_rule *rule, int *at)
 {
@@ -391,9 +393,9 @@ done:
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole ---- */
 
-/* Whether a path can be that of a dataset: another may not lie below it, and "." means something else. */
+/* Whether a path can be a dataset's: no other path may be below it, and "." has another meaning. */
 static bool is_plain(const finder *f, const char *path)
 {
     char below[ISO_MAX_SLOT_PATH + 8];
@@ -405,7 +407,7 @@ static bool is_plain(const finder *f, const char *path)
     return next == iso_graph_variable_count(f->graph) || !belongs(f->by_path[next].path, path);
 }
 
-/* Variables of no layer that Keras would list. */
+/* Adds the variables that belong to no layer that Keras would list. */
 static iso_status add_others(finder *f)
 {
     iso_status status = ISO_OK;

@@ -1,4 +1,4 @@
-/* How often predictions are right: of classes, of distributions, of yes and no. */
+/* The fraction of correct predictions: of classes, of distributions, of binary values. */
 #include "runtime/train/losses_impl.h"
 
 static iso_tensor *sparse(const iso_metric_options *o)
@@ -31,7 +31,7 @@ static iso_tensor *binary(const iso_metric_options *o)
     return iso_equal(iso_cast(iso_greater(p, limit), iso_tensor_dtype(t)), t);
 }
 
-/* Keras's choice. */
+/* Chooses as Keras does. */
 static iso_metric accuracy_choose(iso_loss loss, const iso_shape *prediction)
 {
     if (iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES)

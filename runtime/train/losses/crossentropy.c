@@ -1,7 +1,7 @@
-/* Cross-entropy: of classes, of distributions, of independent fractions; from probabilities or logits. */
+/* Cross-entropy of classes, of distributions and of independent fractions, from probabilities or logits. */
 #include "runtime/train/losses_impl.h"
 
-/* Probabilities that are divided by their sum and clipped. */
+/* Divides probabilities by their sum and clips them. */
 static iso_tensor *normalise(iso_tensor *p)
 {
     p = iso_divide(p, iso_reduce_sum(p, (const int[]){-1}, 1, true));
@@ -33,7 +33,7 @@ iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, 
         return iso_loss_bad(p);
     if (options.from_logits)
         return iso_sparse_crossentropy_op(t, p);
-    /* The op gives log(sum(p)) - log(p[label]), and the error of a label outside the classes. */
+    /* The op computes log(sum(p)) - log(p[label]), and reports labels outside the classes. */
     p = normalise(p);
     return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(iso_loss_sum(p)));
 }
@@ -60,7 +60,7 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, 
         return iso_loss_bad(p);
     if (smoothing > 0)
         t = iso_affine(t, 1 - smoothing, 0.5 * smoothing);
-    iso_tensor *if_one, *if_zero; /* the loss where the target is 1 or 0 */
+    iso_tensor *if_one, *if_zero; /* the loss for a target of 1 and of 0 */
     if (options.from_logits) {
         if_one = iso_softplus(iso_negate(p));
         if_zero = iso_softplus(p);
@@ -90,7 +90,7 @@ static iso_tensor *binary(const iso_loss_call *c)
     return iso_binary_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing);
 }
 
-/* Each is two rows, of probabilities and of logits, which are one class of Keras. */
+/* Each Keras class has two rows: for probabilities and for logits. */
 #define SPARSE                                                                                               \
     .row.keras = "SparseCategoricalCrossentropy", .saved = "sparse_categorical_crossentropy",                \
     .logits = &iso_loss_sparse_crossentropy_logits, .build = sparse

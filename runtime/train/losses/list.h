@@ -1,8 +1,9 @@
-/* Every loss and every metric, one a line: LOSS(name, NAME, targets) stands for the loss "name", its row
- * iso_loss_name and its value ISO_LOSS_NAME of the enum iso_loss; METRIC(name, NAME) likewise. The targets of
- * a loss are VALUES (any numbers) or FRACTIONS (from 0 to 1), both in the predictions' shape, or CLASSES (an
- * integer for each distribution that is predicted). The rows are in the files of this folder. A macro that is
- * not defined leaves its lines out. */
+/* Every loss and every metric, one per line. LOSS(name, NAME, targets) is the loss "name" with its row
+ * iso_loss_name and its value ISO_LOSS_NAME of the enum iso_loss; METRIC(name, NAME) likewise.
+ *
+ * The targets of a loss are VALUES (any numbers) or FRACTIONS (from 0 to 1), both in the predictions' shape,
+ * or CLASSES (an integer for each predicted distribution). The rows are in the files of this folder. A macro
+ * that is not defined skips its lines. */
 #ifndef LOSS
 #define LOSS(name, NAME, targets)
 #endif

@@ -2,7 +2,7 @@
 
 #include "runtime/train/losses_impl.h"
 
-/* The squared error of each element: the root is the last step. */
+/* The squared error of each element; the last step takes the root. */
 static iso_tensor *squares(iso_tensor *y_true, iso_tensor *y_pred)
 {
     if (!iso_loss_match(&y_true, &y_pred, "root mean squared error"))

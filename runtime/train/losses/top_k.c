@@ -1,4 +1,4 @@
-/* How often the right class is among the k likeliest. */
+/* The fraction of rows whose true class is among the k most likely. */
 #include "runtime/train/losses_impl.h"
 
 static const iso_setting top[] = {{"k", ISO_SETTING_INT, offsetof(iso_output_options, top_k), .fallback = 5},

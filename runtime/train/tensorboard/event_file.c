@@ -24,7 +24,7 @@ struct iso_event_file {
 
 /* ---- files ---- */
 
-/* The folder with those above it; path is changed and put back. */
+/* Makes a folder and its parents; path is changed during the call and restored. */
 static bool make_folders(char *path)
 {
     for (char *at = path + 1; *at; at++)
@@ -70,7 +70,7 @@ static iso_status write_event(iso_event_file *file, event_message *event)
     return written ? ISO_OK : event_file_failed(file->path);
 }
 
-/* What every file begins with. */
+/* The first record of every file. */
 static iso_status write_version(iso_event_file *file)
 {
     Isogrid__Tensorboard__SourceMetadata source = ISOGRID__TENSORBOARD__SOURCE_METADATA__INIT;
@@ -121,7 +121,7 @@ iso_status iso_event_file_flush(iso_event_file *file)
 
 /* ---- values ---- */
 
-/* plugin: by which the value is shown. Its own data, a message with a version of 0, is empty. */
+/* plugin: the TensorBoard plugin that shows the value. Its own data, a message with version 0, is empty. */
 static iso_status write_value(iso_event_file *file, const char *tag, const char *plugin,
                               tensor_message *tensor, int64_t step)
 {

@@ -11,7 +11,7 @@
 #include "runtime/train/snapshot.h"
 
 typedef struct range {
-    double least, minus_greatest; /* so that both become the least of all ranks */
+    double least, minus_greatest; /* negated, so that one minimum over all ranks gives both */
 } range;
 
 typedef struct counts {
@@ -44,7 +44,7 @@ static iso_status list_variables(maker *m)
     return iso_graph_shards(m->graph, &m->shards);
 }
 
-/* The number of a shard's variable in the list where this rank is to count it, else -1. */
+/* The index in the list of a shard's variable; -1: this rank does not count it. */
 static int listed(const maker *m, const iso_state_shard *shard)
 {
     for (int v = 0; shard->writer && v < m->n_variables; v++)
@@ -53,7 +53,7 @@ static int listed(const maker *m, const iso_state_shard *shard)
     return -1;
 }
 
-/* What this rank has to count: finite elements, each with the number of its variable. */
+/* Visits the finite elements that this rank counts, each with the index of its variable. */
 static void each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
 {
     for (int p = 0; p < m->shards.count; p++) {

@@ -1,4 +1,4 @@
-/* The hyperparameters of a training, for people. */
+/* The hyperparameters of a training, as readable text. */
 #ifndef ISO_TRAIN_TENSORBOARD_PARAMETERS_H
 #define ISO_TRAIN_TENSORBOARD_PARAMETERS_H
 

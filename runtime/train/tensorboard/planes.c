@@ -14,7 +14,7 @@ typedef Isogrid__Tensorboard__PlaneEvent event_message;
 typedef Isogrid__Tensorboard__NameEntry entry_message;
 typedef Isogrid__Tensorboard__EventName name_message;
 
-/* Whatever a space is made of is freed at once. */
+/* All memory of a space, which is freed at once. */
 typedef struct block {
     struct block *next;
 } block;
@@ -24,7 +24,7 @@ typedef struct packer {
     plane_message *plane; /* the last */
     line_message *line;   /* the last */
     block *blocks;
-    bool failed; /* memory has ended */
+    bool failed; /* out of memory */
 } packer;
 
 static void *planes_keep(packer *p, size_t bytes)
@@ -46,7 +46,7 @@ static char *keep_text(packer *p, const char *text)
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* One more in a list of pointers, whose room doubles. */
+/* Appends to a list of pointers, whose capacity doubles. */
 static void planes_append(packer *p, size_t *count, void *list, void *item)
 {
     void **old = *(void ***)list, **grown = old;
@@ -73,7 +73,8 @@ static void begin_plane(packer *p, const json_t *event)
     if (!plane)
         return;
     isogrid__tensorboard__plane__init(plane);
-    snprintf(name, sizeof name, "/device:CUSTOM:rank %lld", rank); /* what is called so is shown as it is */
+    snprintf(name, sizeof name, "/device:CUSTOM:rank %lld", rank); /* TensorBoard shows planes of this name as
+                                                                      they are */
     plane->id = rank + 1;
     plane->name = keep_text(p, name);
     planes_append(p, &p->space.n_planes, &p->space.planes, plane);
@@ -131,7 +132,7 @@ static void add_event(packer *p, const json_t *event)
     planes_append(p, &p->line->n_events, &p->line->events, added);
 }
 
-/* In the text a rank's title stands before its slots', and a slot's before its events. */
+/* In the text, a rank's title comes before its slots, and a slot's title before its events. */
 static void planes_add(packer *p, const json_t *event)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));
@@ -146,7 +147,7 @@ static void planes_add(packer *p, const json_t *event)
         add_event(p, event);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole text ---- */
 
 static iso_status pack(packer *p, unsigned char **packed, size_t *bytes)
 {

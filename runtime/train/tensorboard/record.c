@@ -4,7 +4,7 @@
 
 static uint32_t table[256];
 
-/* The remainder of each byte, for the reflected polynomial 0x1EDC6F41. */
+/* The table of remainders per byte, for the reflected polynomial 0x1EDC6F41. */
 static void record_make_table(void)
 {
     for (uint32_t byte = 0; byte < 256; byte++) {
@@ -26,8 +26,8 @@ uint32_t iso_crc32c(const void *data, size_t bytes)
     return rest ^ 0xFFFFFFFFu;
 }
 
-/* As records have it: turned by 15 bits and moved by a constant, so that data with checksums within have no
- * strange checksums themselves. */
+/* Masks a checksum as records require: rotates it by 15 bits and adds a constant, because a checksum over
+ * data that contains checksums is a poor one. */
 static uint32_t masked(const void *data, size_t bytes)
 {
     uint32_t crc = iso_crc32c(data, bytes);

@@ -10,7 +10,7 @@
 
 /* CRC-32C (Castagnoli, RFC 3720, appendix B.4). */
 uint32_t iso_crc32c(const void *data, size_t bytes);
-/* False where the file takes no more (errno). */
+/* False if the file accepts no more data (errno). */
 bool iso_record_write(FILE *file, const void *data, size_t bytes);
 
 #endif

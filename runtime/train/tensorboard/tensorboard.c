@@ -1,4 +1,4 @@
-/* Keras's TensorBoard: when what is written under which tag. */
+/* Keras's TensorBoard: what is written when, and under which tag. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +15,11 @@
 typedef struct tensorboard {
     iso_tensorboard_options options;
     char *train_folder, *validation_folder;
-    iso_event_file *train, *validation; /* of the chief; validation: once there is something */
+    iso_event_file *train, *validation; /* on the chief; validation: made with its first value */
     iso_step_trace trace;
     double epoch_begin, batch_begin; /* seconds */
-    int64_t steps_before;            /* the epoch, since the first of all; -1: it began in another run */
-    iso_status failed;               /* of the chief between batches, told where the epoch ends */
+    int64_t steps_before;            /* total steps before the epoch; -1: the epoch began in another run */
+    iso_status failed;               /* of the chief between batches, reported at the end of the epoch */
     char message[512];
 } tensorboard;
 
@@ -38,7 +38,7 @@ static bool of_validation(const char *name)
     return strncmp(name, "val_", 4) == 0;
 }
 
-/* The epoch's values of training. The rate is the one that the logs have where a callback has changed it. */
+/* The epoch's training values. `rate` is the logs' value if a callback has changed the learning rate. */
 static iso_status add_epoch(tensorboard *tb, const iso_fit_state *state, double rate)
 {
     const iso_logs *logs = &state->logs;
@@ -55,7 +55,7 @@ done:
     return status;
 }
 
-/* Those of validation, by epoch and by the optimizer's iterations. */
+/* The epoch's validation values, by epoch and by the optimizer's iterations. */
 static iso_status add_validation(tensorboard *tb, const iso_fit_state *state, int64_t iterations)
 {
     const iso_logs *logs = &state->logs;
@@ -103,7 +103,7 @@ static iso_status write_histograms(tensorboard *tb, const iso_fit_state *state)
     return status;
 }
 
-/* ---- what training calls ---- */
+/* ---- hooks ---- */
 
 static iso_status tensorboard_check(const iso_tensorboard_options *options)
 {
@@ -141,7 +141,7 @@ static iso_status tensorboard_train_begin(void *user, iso_fit_state *state)
         return ISO_OK;
     ISO_TRY(iso_event_file_create(tb->train_folder, &tb->train));
     ISO_TRY(write_parameters(tb, state));
-done: /* a folder that nothing can be written to is the user's */
+done: /* the user chose the folder, so a failure to write is an invalid argument */
     return status == ISO_IO ? ISO_INVALID : status;
 }
 
@@ -160,7 +160,7 @@ static iso_status batch_begin(void *user, iso_fit_state *state)
     return tb->options.profile_batch ? iso_step_trace_before(&tb->trace, state) : ISO_OK;
 }
 
-/* Only the chief can fail to write: between batches that would not be alike. */
+/* Only the chief can fail to write, and between batches all ranks must return the same status. */
 static void keep_failure(tensorboard *tb, iso_status status)
 {
     if (status == ISO_OK || tb->failed != ISO_OK)
@@ -207,7 +207,7 @@ done:
     return status;
 }
 
-/* What is collective comes first, on every rank. */
+/* Collective work comes first, on every rank. */
 static iso_status tensorboard_epoch_end(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
@@ -239,7 +239,7 @@ static iso_status tensorboard_train_end(void *user, iso_fit_state *state)
     return ISO_OK;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static void tensorboard_destroy(void *user)
 {
@@ -273,7 +273,7 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
         return iso_callback_no_memory();
     }
     bool batches = options->update_freq || options->profile_batch;
-    /* the caller's text may be gone later; whether there was one stays known */
+    /* the caller's text may be freed later; an empty path stays recognisable */
     tb->options.path = options->path && options->path[0] ? tb->train_folder : NULL;
     return iso_callback_logs(
         iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,

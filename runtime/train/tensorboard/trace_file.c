@@ -13,7 +13,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/train/tensorboard/planes.h"
 
-/* <folder>/plugins/profile/<date and time>, made. */
+/* Makes <folder>/plugins/profile/<date and time>. */
 static iso_status make_folder(const char *folder, char *path, size_t size)
 {
     time_t seconds = time(NULL);
@@ -31,7 +31,7 @@ static iso_status make_folder(const char *folder, char *path, size_t size)
     return at < size ? ISO_OK : iso_error(ISO_IO, "TensorBoard's %s: the name is too long", path);
 }
 
-/* As gzip writes it; *packed is the caller's. */
+/* Compresses as gzip does; the caller owns *packed. */
 static iso_status pack(const iso_text *json, unsigned char **packed, size_t *bytes)
 {
     enum { GZIP = 16 };
