@@ -58,7 +58,7 @@ static iso_status compute(iso_context *ctx, const network *n, iso_layout_map *ma
     ISO_TRY(iso_function_call(n->norms, .inputs = {h}, .outputs = {&norms}));
     ISO_TRY(iso_value_fetch(norms, squares));              /* an array on every rank */
     ISO_TRY(iso_variable_assign_value(n->kernel, w));      /* from slots to slots */
-    ISO_TRY(iso_layout_map_get(map, "h/output", &wanted)); /* NULL where no key matches */
+    ISO_TRY(iso_layout_map_get(map, "h/output", &wanted)); /* NULL if no key matches */
     if (iso_is_chief(ctx)) {
         iso_layout_print(iso_value_layout(h), stdout);
         printf("as the map says: %s; %d x %d parts\n",

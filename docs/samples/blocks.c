@@ -11,7 +11,7 @@ static iso_tensor *block(iso_tensor *x, const char *name, int64_t units)
     return iso_name_scope_end(iso_tensor_graph(x), x); /* layouts find it as "encoder/output" */
 }
 
-/* A table: Keras's Sequential. The second layer tells itself how its weights lie. */
+/* A table: Keras's Sequential. The second layer sets the layouts of its own weights. */
 static const iso_layer_row head[] = ISO_LAYERS(ISO_LAYER(dropout, 0.1),
                                                ISO_LAYER(dense, 32, .activation = ISO_RELU, .name = "hidden",
                                                          .kernel_layout = "-, model", .bias_layout = "model"),

@@ -4,17 +4,17 @@
 
 static iso_status sums(iso_context *ctx, iso_mesh *mesh)
 {
-    iso_layout *addends = NULL, *rows = NULL;
+    iso_layout *partial = NULL, *rows = NULL;
     iso_value *products = NULL, *sum = NULL;
     float part[4 * 6], whole[4 * 6];
     iso_status status;
-    ISO_TRY(iso_layout_create(mesh, "-, -; partial(model)", &addends));
+    ISO_TRY(iso_layout_create(mesh, "-, -; partial(model)", &partial));
     ISO_TRY(iso_layout_batch_sharded(mesh, "data", 2, &rows)); /* "data, -" */
-    ISO_TRY(iso_value_create(addends, ISO_F32, ISO_SHAPE(4, 6), &products));
+    ISO_TRY(iso_value_create(partial, ISO_F32, ISO_SHAPE(4, 6), &products));
     for (int slot = 0; slot < iso_mesh_slots(mesh); slot++) {
         for (int i = 0; i < 4 * 6; i++)
             part[i] = (float)(slot % 4 * i);
-        ISO_TRY(iso_value_pack(products, slot, part)); /* does nothing where another rank hosts the slot */
+        ISO_TRY(iso_value_pack(products, slot, part)); /* does nothing if another rank hosts the slot */
     }
     ISO_TRY(iso_value_reshard(products, rows, &sum));
     ISO_TRY(iso_value_fetch(sum, whole)); /* on every rank */
@@ -27,7 +27,7 @@ done:
     iso_value_destroy(sum);
     iso_value_destroy(products);
     iso_layout_destroy(rows);
-    iso_layout_destroy(addends);
+    iso_layout_destroy(partial);
     return status;
 }
 
