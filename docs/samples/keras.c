@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     }
     const char *path = argv[1];
     ISO_TRY(iso_keras_load(ctx, path, &model, .compile = &compile));
-    compile.optimizer.learning_rate = 0.01; /* what the file says can be changed */
+    compile.optimizer.learning_rate = 0.01; /* settings of the file can be changed */
     ISO_TRY(iso_compile_with(model, &compile, sizeof compile));
     ISO_TRY(iso_keras_load_weights(model, path));
     ISO_TRY(iso_model_set_learning_rate(model, 0.01)); /* it is part of the optimizer's state too */
