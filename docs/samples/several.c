@@ -13,7 +13,7 @@ static iso_model *build(iso_context *ctx)
     return iso_model_create_several(g, x, 2, y, 2);
 }
 
-/* Called on every rank for what its own slots have computed. */
+/* Called on every rank for the parts that its own slots have computed. */
 static iso_status count(void *user, const iso_output_part *part)
 {
     *(int64_t *)user += iso_box_count(&part->box); /* rows part->box.offset[0] ... of output part->output */
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     ISO_TRY(iso_fit(model, data, .epochs = 2));
 
     ISO_TRY(iso_predict(model, data, .outputs = {kind}));                /* all rows, on every rank */
-    ISO_TRY(iso_predict(model, data, .part = count, .user = &elements)); /* each rank what it has */
+    ISO_TRY(iso_predict(model, data, .part = count, .user = &elements)); /* on each rank its parts */
     ISO_TRY(iso_predict(model, data, .file = "several.h5"));             /* datasets kind and place */
     if (iso_is_chief(ctx))
         remove("several.h5");

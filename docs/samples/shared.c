@@ -7,7 +7,7 @@ static iso_tensor *tower(iso_graph *g, iso_tensor *x)
 {
     iso_name_scope_begin(g, "tower");
     iso_freeze_begin(g);
-    x = iso_conv2d(x, 8, 5, .strides = 2, .activation = ISO_RELU); /* its weights stay as they are */
+    x = iso_conv2d(x, 8, 5, .strides = 2, .activation = ISO_RELU); /* its weights are not trained */
     iso_freeze_end(g);
     x = iso_dense(iso_flatten(x), 16, .activation = ISO_TANH);
     return iso_name_scope_end(g, x);
@@ -19,7 +19,7 @@ static iso_model *build(iso_context *ctx)
     iso_tensor *left = iso_input(g, "left", ISO_F32, ISO_SHAPE(28, 28, 1));
     iso_tensor *right = iso_input(g, "right", ISO_F32, ISO_SHAPE(28, 28, 1));
     iso_tensor *a = tower(g, left);
-    iso_share_begin(g); /* what follows uses the variables that it has made before */
+    iso_share_begin(g); /* from here on, the variables made before are used again */
     iso_tensor *b = tower(g, right);
     iso_share_end(g);
     iso_tensor *far = iso_square(iso_subtract(a, b)); /* [batch, 16] */
