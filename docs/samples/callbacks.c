@@ -23,7 +23,7 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
         g->reached = state->epoch + 1;
         state->stop = true; /* on one rank is enough: all of them end with this epoch */
     }
-    return iso_fit_log(state, "gap", gap); /* for the callbacks after it, the progress line and the history */
+    return iso_fit_log(state, "gap", gap); /* for later callbacks, the progress line and the history */
 }
 
 int main(int argc, char **argv)
