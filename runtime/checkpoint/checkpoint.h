@@ -1,15 +1,15 @@
-/* Checkpoints: one HDF5 file, written in parallel, committed whole or not at all, that Keras opens as it is.
+/* Checkpoints: one HDF5 file, written in parallel, committed whole or not at all, which Keras opens as it is.
  *
- * A file holds tensors at the places where Keras has them, groups with the attribute `name` that Keras
- * writes, and beside them the group /isogrid:
+ * A file holds tensors under the HDF5 paths that Keras uses, groups with the attribute `name` that Keras
+ * writes, and in addition the group /isogrid:
  *   /isogrid/state   a JSON text: the state that the caller saves
- *   /isogrid/index   a JSON text: of each tensor its place in the file and its path in Isogrid
+ *   /isogrid/index   a JSON text: for each tensor its HDF5 path and its path in Isogrid
  *   /isogrid/crc32   uint32 [tensors], in the index's order: the CRC-32 (zlib's) of each tensor's bytes
- * After the last byte that HDF5 knows of comes the commit record (commit_record.h): where each tensor's bytes are,
- * their checksums, that of all other bytes, and the checkpoint's number. A file without a valid record is
- * nobody's checkpoint; it may still be a file of Keras.
+ * The commit record (commit_record.h) follows the last byte of the HDF5 file. It has the offsets of the
+ * tensors' bytes, their checksums, the checksum of all other bytes, and the checkpoint's number. A file
+ * without a valid record is not a checkpoint, but it may be a weights file of Keras.
  *
- * Checkpoints take shards (runtime/base/shards.h) and know nothing of graphs, plans and layouts.
+ * Checkpoints take shards (runtime/base/shards.h) and do not depend on graphs, plans or layouts.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_CHECKPOINT_CHECKPOINT_H
 #define ISO_CHECKPOINT_CHECKPOINT_H
@@ -23,13 +23,13 @@ extern "C" {
 
 /* A tensor in a file. Texts are lent. */
 typedef struct iso_saved_tensor {
-    const char *place; /* of its HDF5 dataset: "/layers/dense/vars/0" */
-    const char *path;  /* in Isogrid: "d1/kernel", "optimizer/adam/d1/kernel/momentum"; NULL: none is known */
+    const char *place; /* HDF5 path of its dataset: "/layers/dense/vars/0" */
+    const char *path;  /* in Isogrid: "d1/kernel", "optimizer/adam/d1/kernel/momentum"; NULL: unknown */
     iso_dtype dtype;
     iso_shape shape;
 } iso_saved_tensor;
 
-/* A group that is there even where it holds nothing, and its attribute `name`; NULL: it has none. */
+/* A group, which the file has even if it is empty, and its attribute `name`; NULL: it has none. */
 typedef struct iso_saved_group {
     const char *place; /* "/layers/dense/vars" */
     const char *name;
@@ -37,51 +37,52 @@ typedef struct iso_saved_group {
 
 typedef struct iso_saved_file iso_saved_file;
 
-/* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without commit record is first gone through
- * by a child process under limits of memory and time. Links, external and virtual datasets are refused.
- * ISO_INVALID, ISO_IO name the file and what is wrong with it. The file is not read whole: see
+/* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without a commit record is first checked by
+ * a child process under limits of memory and time. Links, external and virtual datasets are refused.
+ * ISO_INVALID, ISO_IO name the file and what is wrong with it. Does not verify all bytes: see
  * iso_saved_file_verify. Collective. */
 ISO_API iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
 ISO_API void iso_saved_file_close(iso_saved_file *file);
-/* Whether it carries our commit record; its number. */
+/* Whether the file has a commit record; *number is the record's. */
 ISO_API bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
 ISO_API const char *iso_saved_file_path(const iso_saved_file *file);
-/* The JSON text of /isogrid/state; NULL: it has none. Lent. */
+/* The JSON text of /isogrid/state; NULL: the file has none. Lent. */
 ISO_API const char *iso_saved_file_state(const iso_saved_file *file);
-/* Its tensors, and below its groups: how many, and each; NULL outside [0, count). Lent. */
+/* Its tensors, and below its groups: their count, and each by index; NULL outside [0, count). Lent. */
 ISO_API int iso_saved_file_tensors(const iso_saved_file *file);
 ISO_API const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
-/* How its elements are stored: "float16", which is read as float32. *bytes: of one of them (may be NULL). */
+/* The name of the type that stores its elements: "float16", which is read as float32. *bytes: the size of one
+ * element (may be NULL). */
 ISO_API const char *iso_saved_file_stored(const iso_saved_file *file, int index, uint64_t *bytes);
-/* The number of the tensor at a place, or of a path; -1: none. */
+/* The index of the tensor with an HDF5 path (iso_saved_file_at) or a path in Isogrid (iso_saved_file_of); -1:
+ * none. */
 ISO_API int iso_saved_file_at(const iso_saved_file *file, const char *place);
 ISO_API int iso_saved_file_of(const iso_saved_file *file, const char *path);
-/* The attribute `name` of a group; NULL: it has none, or there is no such group. Lent. */
+/* The attribute `name` of a group; NULL: there is no such attribute or group. Lent. */
 ISO_API const char *iso_saved_file_name(const iso_saved_file *file, const char *group);
 ISO_API int iso_saved_file_groups(const iso_saved_file *file);
 ISO_API const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, int index);
-/* The elements of `box` (global coordinates) into `out`, dense, converted to dtype. ISO_IO. Not collective.
- */
+/* Reads the elements of `box` (global coordinates) into `out`, dense, converted to dtype. ISO_IO. Local. */
 ISO_API iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
                                        void *out);
 /* Fills a shard (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
 ISO_API iso_status iso_saved_file_read_shard(iso_saved_file *file, int tensor, const iso_state_shard *shard);
-/* Reads all bytes, shared among the ranks, and compares them with the checksums; not again where the file was
- * verified before and is as it was then. ISO_INVALID names the first tensor that is not what was written;
+/* Reads all bytes, shared among the ranks, and compares them with the checksums. Does nothing if the file was
+ * verified before and has not changed since. ISO_INVALID names the first tensor that is not what was written;
  * ISO_OK for files without checksums. Collective. */
 ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
 
-/* The newest checkpoint of a folder (by number, then by time) that opens and verifies, whose name fits the
- * pattern (NULL: any name): *file is open, verified and the caller's, NULL where there is none or no such
- * folder. A line on each that was passed over and why is added to `passed_over` (may be NULL). Collective. */
+/* Finds the newest checkpoint of a folder (by number, then by time) that opens and verifies, and whose name
+ * matches the pattern (NULL: any name). *file is open, verified and owned by the caller; NULL if there is
+ * none or the folder does not exist. For each file that was skipped, a line with the reason is added to
+ * `passed_over` (may be NULL). Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
-/* The same; the chief warns of those that were passed over: "<what> passes over", and a line on each.
- * Collective. */
+/* The same; the chief warns of the skipped files: "<what> passes over", and a line on each. Collective. */
 ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder,
                                          const char *pattern, iso_saved_file **file);
-/* The name in the file `pointer` ("latest", "best") of a folder: *name is the caller's (iso_free), NULL where there is no
- * such file. ISO_IO. Local. */
+/* Reads the name in the pointer file ("latest", "best") of a folder: *name is the caller's (iso_free), NULL
+ * if the pointer does not exist. ISO_IO. Local. */
 ISO_API iso_status iso_checkpoint_pointed(const char *folder, const char *pointer, char **name);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* Isogrid within a program that has an MPI communicator of its own. */
+/* Isogrid in a program that has its own MPI communicator. */
 #ifndef ISO_SESSION_MPI_H
 #define ISO_SESSION_MPI_H
 
-/* Without the old C++ bindings. */
+/* Omits the obsolete C++ bindings. */
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -17,11 +17,11 @@
 extern "C" {
 #endif
 
-/* As iso_init, on the ranks of a caller's communicator (an intracommunicator; it is duplicated, so the
- * caller's messages and ours never meet). MPI must be running, with at least MPI_THREAD_FUNNELED where slots
- * run on threads. The communicator keeps its error handler; Isogrid's own have MPI_ERRORS_RETURN, and an
- * error of MPI is ISO_FAILED with MPI's text. iso_finish leaves MPI running and never aborts the job.
- * Collective over `communicator`. */
+/* As iso_init, on the ranks of the caller's communicator. It must be an intracommunicator; it is duplicated,
+ * so the caller's messages never match ours. MPI must be running, with at least MPI_THREAD_FUNNELED if slots
+ * run on threads. The communicator keeps its error handler; Isogrid's own communicators have
+ * MPI_ERRORS_RETURN, and an MPI error becomes ISO_FAILED with MPI's text. iso_finish leaves MPI running and
+ * never aborts the job. Collective over `communicator`. */
 ISO_API iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Weights and training state in files, and the callbacks that keep them there.
- * Functions are local unless their comment says otherwise. */
+/* Weights and training state in files, and the callbacks that save them. Functions are local unless their
+ * comment says otherwise. */
 #ifndef ISO_TRAIN_CHECKPOINTS_H
 #define ISO_TRAIN_CHECKPOINTS_H
 
@@ -9,17 +9,17 @@
 extern "C" {
 #endif
 
-/* Writes the weights of a model, its other variables and, where it is compiled, the optimizer's state into a
- * file that ends in ".weights.h5", which Keras's model.load_weights() opens; in the place of what had the
- * name, when it is whole. Collective. */
+/* Writes the weights of a model, its other variables and, if it is compiled, the optimizer's state into a
+ * file that ends in ".weights.h5", which Keras's model.load_weights() opens. An existing file of this name is
+ * replaced when the new one is complete. Collective. */
 ISO_API iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
     const char *path;  /* positional */
-    bool no_optimizer; /* its state stays as it is */
+    bool no_optimizer; /* does not change the optimizer's state */
 } iso_load_weights_options;
 /* Reads the weights of a model (compiled, or to be used by iso_predict) from a checkpoint or a .weights.h5 of
- * Keras, on any mesh, and the optimizer's state where the file has it. Checksums, where there are any, are
- * compared first; ISO_INVALID names the first tensor that is missing, too much, or of another shape, and
+ * Keras, on any mesh, and the optimizer's state if the file has it. Checksums, if the file has them, are
+ * compared first. ISO_INVALID names the first tensor that is missing, unexpected, or of another shape;
  * nothing has been changed then. Collective. */
 ISO_API iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                                size_t size);
@@ -42,26 +42,27 @@ ISO_API iso_status iso_model_restore_or_create(iso_context *ctx, const char *fol
 
 typedef struct iso_model_checkpoint_options {
     char begin_;
-    /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5": epoch and batch count from 1, as in Keras; further names
-     * are those of the logs. A folder that is missing is made; ISO_INVALID before the first step
-     * where a rank cannot write into it. */
+    /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5": epoch and batch count from 1, as in Keras; other names
+     * are those of the logs. A missing folder is made. ISO_INVALID before the first step if a rank cannot
+     * write into it. */
     const char *path;
     const char *monitor; /* "val_loss": for save_best_only */
     iso_mode mode;
     bool save_best_only;
-    bool save_weights_only; /* without the optimizer and the training's state: nothing can go on from it */
-    double initial_value_threshold; /* save_best_only: only what is better than it; ISO_ZERO for 0 */
-    int64_t save_freq;              /* after so many batches; 0: after each epoch */
-    int keep;                       /* so many checkpoints are left; 0: all */
-    iso_mode best_mode;             /* of the value below */
-    const char *best; /* a value of the logs: the checkpoint where it was best is marked by the file `best` in
-                         its folder, and stays */
-    bool mpio;        /* HDF5's parallel driver writes, while training waits */
+    bool save_weights_only; /* without the optimizer and the training's state: training cannot resume from
+                               it */
+    double initial_value_threshold; /* save_best_only: a value must be better than this; ISO_ZERO for 0 */
+    int64_t save_freq;              /* after this many batches; 0: after each epoch */
+    int keep;                       /* how many checkpoints are kept; 0: all */
+    iso_mode best_mode;             /* for the value `best` */
+    const char *best; /* a value of the logs: the file `best` in the folder names the checkpoint where it was
+                         best, which is kept */
+    bool mpio;        /* writes with HDF5's parallel driver, while training waits */
     bool waits;       /* training waits for each checkpoint; default: a thread writes */
     bool stop_on_error; /* a checkpoint that cannot be written ends training; default: a warning */
-    int verbose;        /* 1: a line for each checkpoint */
+    int verbose;        /* 1: prints a line for each checkpoint */
 } iso_model_checkpoint_options;
-/* Saves checkpoints from which training goes on to the last bit (iso_fit's .resume). */
+/* Saves checkpoints from which training resumes bit for bit (iso_fit's .resume). */
 ISO_API iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *options, size_t size);
 #define iso_model_checkpoint(...)                                                                            \
     iso_model_checkpoint_with(ISO_OPTIONS_AFTER(iso_model_checkpoint_options, path, __VA_ARGS__))
@@ -70,20 +71,20 @@ ISO_API iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_optio
 
 typedef struct iso_backup_and_restore_options {
     char begin_;
-    /* Of this training alone; made where it is missing; ISO_INVALID before the first step where a rank cannot
+    /* For this training alone; made if it is missing. ISO_INVALID before the first step if a rank cannot
      * write into it. */
     const char *folder;
-    int64_t save_freq;               /* after so many batches; 0: after each epoch */
-    bool keep_backup;                /* the backup stays when training is done */
-    bool mpio, waits, stop_on_error; /* as of iso_model_checkpoint */
+    int64_t save_freq;               /* after this many batches; 0: after each epoch */
+    bool keep_backup;                /* the backup stays after training ends */
+    bool mpio, waits, stop_on_error; /* as in iso_model_checkpoint */
 } iso_backup_and_restore_options;
-/* Keeps one checkpoint of a training and, where the folder has one when training begins, goes on from it.
+/* Keeps one checkpoint of a training. If the folder has one when training begins, training resumes from it.
  * Removed when training ends without an error. */
 ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(ISO_OPTIONS_AFTER(iso_backup_and_restore_options, folder, __VA_ARGS__))
-/* What `keep_backup` has left of it, for whom training is not all: to be called when what comes of it has
- * been saved. Other files of the folder stay. By one rank. */
+/* Removes the backup that `keep_backup` left in the folder; other files stay. For programs that have more to
+ * do after training: call it when its results are saved. On one rank. */
 ISO_API void iso_backup_remove(const char *folder);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Losses and metrics of Keras 3: as graph functions for one's own loops and as names for iso_compile().
+/* Losses and metrics of Keras 3: as graph functions for custom training loops, and by name for iso_compile().
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_TRAIN_LOSSES_H
 #define ISO_TRAIN_LOSSES_H
@@ -10,23 +10,25 @@
 extern "C" {
 #endif
 
-/* ---- losses as functions: the loss of each row (of each position, where predictions have more dimensions)
- * ---- y_pred: [batch, ..., n]; result: [batch, ...]. Probabilities are clipped to [1e-7, 1 - 1e-7]. */
+/* ---- losses as functions ----
+ *
+ * The result is the loss of each row, or of each position if predictions have more dimensions.
+ * y_pred: [batch, ..., n]; result: [batch, ...]. Probabilities are clipped to [1e-7, 1 - 1e-7]. */
 
 /* y_true: as y_pred */
 ISO_API iso_tensor *iso_mean_squared_error(iso_tensor *y_true, iso_tensor *y_pred);
 ISO_API iso_tensor *iso_mean_absolute_error(iso_tensor *y_true, iso_tensor *y_pred);
 /* delta 0: 1 */
 ISO_API iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta);
-/* Kullback-Leibler: sum(y_true * log(y_true / y_pred)) over the last dimension; both are clipped to [1e-7, 1].
- * y_true: distributions, as y_pred */
+/* Kullback-Leibler: sum(y_true * log(y_true / y_pred)) over the last dimension; both are clipped to [1e-7,
+ * 1]. y_true: distributions, as y_pred */
 ISO_API iso_tensor *iso_kl_divergence(iso_tensor *y_true, iso_tensor *y_pred);
 
 typedef struct iso_crossentropy_options {
     char begin_;
     iso_tensor *y_true, *y_pred;
     bool from_logits;
-    double label_smoothing; /* 0; not of sparse labels */
+    double label_smoothing; /* 0; not for sparse labels */
 } iso_crossentropy_options;
 /* y_true: classes as integers or integral floats, [batch, ...] or [batch, ..., 1] */
 ISO_API iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *options, size_t size);
@@ -40,11 +42,11 @@ ISO_API iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options 
 #define iso_binary_crossentropy(...) ISO_CROSSENTROPY_(iso_binary_crossentropy_with, __VA_ARGS__)
 
 /* Keras's reduction "sum_over_batch_size": sum(values * weights) / number of values. weights: NULL, [batch]
- * or what broadcasts to the values. */
+ * or any shape that broadcasts to the values. */
 ISO_API iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights);
 
 /* ---- losses by name ---- */
-/* ISO_LOSS_MSE, ...: those of the list. */
+/* ISO_LOSS_MSE, ...: the losses in losses/list.h. */
 typedef enum iso_loss {
     ISO_LOSS_NONE = 0,
 #define LOSS(name, NAME, targets) ISO_LOSS_##NAME,
@@ -53,15 +55,15 @@ typedef enum iso_loss {
 } iso_loss;
 /* "sparse_crossentropy_logits"; NULL outside the range. */
 ISO_API const char *iso_loss_name(iso_loss loss);
-/* Takes our names and Keras's ("mean_squared_error", "sparse_categorical_crossentropy"); ISO_INVALID offers
- * the nearest. */
+/* Accepts Isogrid's names and Keras's ("mean_squared_error", "sparse_categorical_crossentropy"). ISO_INVALID
+ * suggests the nearest name. */
 ISO_API iso_status iso_loss_find(const char *name, iso_loss *loss);
-/* The targets' part in a batch for a model with this output: element type and shape of a row. */
+/* The targets in a batch for a model with this output: element type and shape of a row. */
 ISO_API iso_dtype iso_loss_target_dtype(iso_loss loss);
 
-/* ---- metrics: by name for iso_compile(), as functions for one's own loops ---- */
-/* ISO_METRIC_MSE, ...: those of the list. ISO_METRIC_ACCURACY is sparse by the loss, else binary where one
- * value is predicted, or categorical. */
+/* ---- metrics: by name for iso_compile(), as functions for custom loops ---- */
+/* ISO_METRIC_MSE, ...: the metrics in losses/list.h. ISO_METRIC_ACCURACY becomes sparse accuracy if the loss
+ * has integer labels, otherwise binary if one value is predicted, otherwise categorical. */
 typedef enum iso_metric {
     ISO_METRIC_NONE = 0,
 #define METRIC(name, NAME) ISO_METRIC_##NAME,
@@ -71,7 +73,7 @@ typedef enum iso_metric {
 /* Isogrid's name ("sparse_accuracy") and Keras's ("sparse_categorical_accuracy"); NULL outside the range. */
 ISO_API const char *iso_metric_name(iso_metric metric);
 ISO_API const char *iso_metric_keras_name(iso_metric metric);
-/* What logs and files call it where iso_compile's .metric_names does not say: Keras's name, but "accuracy",
+/* The name in logs and files unless iso_compile's .metric_names sets one: Keras's name, except "accuracy",
  * "mse" and "mae". */
 ISO_API const char *iso_metric_title(iso_metric metric);
 ISO_API iso_status iso_metric_find(const char *name, iso_metric *metric);
@@ -80,13 +82,13 @@ typedef struct iso_metric_options {
     char begin_;
     iso_metric metric;
     iso_tensor *y_true, *y_pred;
-    iso_tensor *weights; /* NULL: each value counts 1 */
-    int k;               /* of top-k; 5 */
-    double threshold;    /* of binary accuracy; 0.5 */
+    iso_tensor *weights; /* NULL: each value has weight 1 */
+    int k;               /* for top-k; 5 */
+    double threshold;    /* for binary accuracy; 0.5 */
 } iso_metric_options;
-/* A metric of one batch: the sum of its values times weights and the sum of the weights, scalars; over
- * several batches it is iso_metric_result of the sums. Without weights `weight` is NULL and every value
- * counts `per_row` times a row. */
+/* A metric of one batch: the sum of its values times weights, and the sum of the weights, both scalars. Over
+ * several batches it is iso_metric_result of the added sums. Without weights `weight` is NULL, and each row
+ * counts as `per_row` values. */
 typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;

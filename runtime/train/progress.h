@@ -1,5 +1,5 @@
-/* Keras's progress lines, for iso_fit() and for one's own loops.
- * Functions are local unless their comment says otherwise. */
+/* Keras's progress lines, for iso_fit() and for custom training loops. Functions are local unless their
+ * comment says otherwise. */
 #ifndef ISO_TRAIN_PROGRESS_H
 #define ISO_TRAIN_PROGRESS_H
 
@@ -14,11 +14,11 @@ typedef struct iso_progress iso_progress;
 
 typedef struct iso_progress_options {
     char begin_;
-    int64_t steps; /* in an epoch; 0: not known */
+    int64_t steps; /* in an epoch; 0: unknown */
     const char
         *names[ISO_MAX_PROGRESS]; /* of the values, in the order of iso_progress_update; ends at NULL */
     int verbose; /* 1 (default): a bar on a terminal, else as 2: a line at the end; ISO_ZERO: nothing */
-    bool latest; /* show the last values instead of their mean over the updates */
+    bool latest; /* shows the last values instead of their means over the updates */
 } iso_progress_options;
 
 /* Only the chief prints, to stdout. Not collective. */
@@ -27,10 +27,10 @@ ISO_API iso_status iso_progress_create_with(iso_context *ctx, iso_progress **pro
 #define iso_progress_create(ctx, progress, ...)                                                              \
     iso_progress_create_with(ctx, progress, ISO_OPTIONS(iso_progress_options, __VA_ARGS__))
 ISO_API void iso_progress_destroy(iso_progress *progress);
-/* One step is done; values: one for each name. A terminal is redrawn at most ten times a second. Takes
+/* Counts a step; values: one for each name. Redraws a terminal at most ten times a second, and takes
  * nanoseconds otherwise. */
 ISO_API void iso_progress_update(iso_progress *progress, const double *values);
-/* Ends the line and begins anew with the next update. */
+/* Ends the line; the next update begins a new one. */
 ISO_API void iso_progress_finish(iso_progress *progress);
 
 #ifdef __cplusplus
