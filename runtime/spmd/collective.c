@@ -1,8 +1,9 @@
-/* Reshards in the words of collectives: what they are, and what they move.
+/* Describes reshards as collectives, and counts the elements that they move.
  *
- * What a slot takes follows from its coordinates alone: from the extents of its boxes before and after, which
- * are products over dimensions. Along an axis most coordinates are alike (a dimension is cut into equal
- * parts, then one remainder, then empty ones), so sums over slots are sums over classes of coordinates. */
+ * What a slot receives follows from its coordinates: it is computed from the extents of its boxes before
+ * and after, which are products over dimensions. Along an axis most coordinates are alike (a dimension is
+ * split into equal parts, then a shorter one, then empty ones), so sums over slots are computed over
+ * classes of coordinates. */
 #include "runtime/spmd/collective.h"
 
 #include <stdio.h>
@@ -16,11 +17,11 @@ typedef struct change {
     const iso_mesh *mesh;
     const iso_shape *shape;
     iso_layout from, to;
-    uint32_t summed;        /* axes along which addends lie */
-    uint32_t masked;        /* whole before, addends after: coordinate 0 keeps its part */
-    uint32_t kept;          /* sharded before, addends after: each slot keeps its part */
-    int same[ISO_MAX_RANK]; /* leading axes that cut a dimension alike before and after */
-    int64_t group;          /* addends of an element */
+    uint32_t summed;        /* axes along which the slots hold partial sums */
+    uint32_t masked;        /* replicated before, partial after: coordinate 0 keeps its part */
+    uint32_t kept;          /* sharded before, partial after: each slot keeps its part */
+    int same[ISO_MAX_RANK]; /* leading axes that split a dimension alike before and after */
+    int64_t group;          /* partial sums of an element */
     bool halves;
 } change;
 
@@ -69,7 +70,7 @@ static change change_of(const iso_mesh *mesh, const iso_layout *from, const iso_
     return c;
 }
 
-/* True where windows cut a dimension before or after, and not alike. */
+/* True if windows split a dimension before or after, and differ. */
 static bool changes_windows(const change *c, int dim)
 {
     const iso_sharding *from = &c->from.dim[dim], *to = &c->to.dim[dim];
@@ -87,8 +88,8 @@ static uint32_t axes_behind(const iso_sharding *sharding, int same)
     return axes;
 }
 
-/* Windows come to a dimension, whose slots then take what theirs read beyond their part; or they go, and what
- * they left in parts of others is added up there. */
+/* A dimension that gains windows: each slot takes what its windows read beyond its part. A dimension that
+ * loses them: what windows left in the parts of other slots is added up there. */
 static void find_window_parts(const change *c, int dim, uint32_t axes[ISO_COLLECTIVE_KINDS])
 {
     uint32_t old = axes_behind(&c->from.dim[dim], 0), new = axes_behind(&c->to.dim[dim], 0);
@@ -98,8 +99,8 @@ static void find_window_parts(const change *c, int dim, uint32_t axes[ISO_COLLEC
         axes[old & ~c->kept ? ISO_COLLECTIVE_HALO : ISO_COLLECTIVE_SLICE] |= (old & ~c->kept) | new;
 }
 
-/* The axes of each kind. An axis that ceases to cut gathers, unless something new cuts there or it cuts
- * elsewhere: then every slot has a part for every other. */
+/* The axes of each kind. An axis that no longer splits a dimension gathers, unless another axis now splits
+ * that dimension or this axis splits another one: then every slot has a part for every other slot. */
 static void find_parts(const change *c, uint32_t axes[ISO_COLLECTIVE_KINDS])
 {
     uint32_t ended = 0, begun = 0, crossed = 0;
@@ -150,13 +151,13 @@ static range collective_cut(range whole, const iso_mesh *mesh, int axis, int coo
     return part;
 }
 
-/* What the axes cut: the places of windows or, without windows, the elements. */
+/* What the axes split: the positions of windows or, without windows, the elements. */
 static range places(const iso_sharding *sharding, int64_t n)
 {
     return (range){0, iso_sharding_has_window(sharding) ? sharding->window.places : n};
 }
 
-/* The elements that a range of places reads. */
+/* The elements that a range of window positions reads. */
 static range read_by(const iso_sharding *sharding, int64_t n, range part)
 {
     range read = part;
@@ -181,7 +182,7 @@ static int64_t overlap(range a, range b)
     return end > begin ? end - begin : 0;
 }
 
-/* Elements of `want` that lie in the parts which have this slot's coordinates along the kept axes. */
+/* Elements of `want` in the parts which have this slot's coordinates along the kept axes. */
 static int64_t covered(const change *c, int dim, int next, range part, range want, const int *coordinate)
 {
     const iso_sharding *from = &c->from.dim[dim];
@@ -197,15 +198,15 @@ static int64_t covered(const change *c, int dim, int next, range part, range wan
     return count;
 }
 
-/* True where the parts of a slot's coordinates are not just all there is of what it wants, once: some are not
- * for it, or overlap. */
+/* True if the parts of a slot's coordinates do not cover what it wants exactly once: some lie outside, or
+ * overlap. */
 static bool covers_unevenly(const change *c, int dim)
 {
     return axes_behind(&c->from.dim[dim], 0) & c->kept ||
            (iso_sharding_has_window(&c->from.dim[dim]) && changes_windows(c, dim));
 }
 
-/* In one exchange: every addend of what the slot wants, but its own. */
+/* In one exchange: all partial sums of what the slot wants, except its own. */
 static int64_t taken_at_once(const change *c, const int *coordinate)
 {
     int64_t wanted = 1, own = 1;
@@ -220,7 +221,7 @@ static int64_t taken_at_once(const change *c, const int *coordinate)
     return wanted * c->group - own;
 }
 
-/* The slot's number among those that hold addends of its elements: row-major along the summed axes. */
+/* The slot's number among those that hold partial sums of its elements: row-major along the summed axes. */
 static int64_t number_in_group(const change *c, const int *coordinate)
 {
     int64_t number = 0;
@@ -230,7 +231,7 @@ static int64_t number_in_group(const change *c, const int *coordinate)
     return number;
 }
 
-/* In halves: the other addends of its own chunk, then the other chunks. */
+/* In two halves: the other partial sums of its own chunk, then the other chunks. */
 static int64_t taken_in_halves(const change *c, const int *coordinate)
 {
     int64_t elements = 1, begin, chunk;
@@ -254,8 +255,8 @@ int64_t iso_collective_taken(const iso_mesh *mesh, const iso_layout *from, const
 
 enum { MOST_CLASSES = 64 };
 
-/* Runs of coordinates along one axis: each from its start to the next one's; `each`: every coordinate is a
- * class of its own. */
+/* Runs of coordinates along one axis: each from its start to the start of the next. `each`: every
+ * coordinate is a class of its own. */
 typedef struct classes {
     bool each;
     int count;
@@ -280,8 +281,8 @@ static void add_start(classes *k, int64_t start, int size)
     k->count++;
 }
 
-/* The cuts of a range of n elements from the axis number `next` on: the first parts are alike, then comes a
- * remainder, then empty ones. */
+/* How the axes from number `next` on split a range of n elements: the first parts are alike, then comes a
+ * shorter one, then empty ones. */
 static void add_cuts(const change *c, const iso_sharding *sharding, int next, int64_t n, classes *of)
 {
     if (next == sharding->count || n == 0)
@@ -312,7 +313,7 @@ static void find_classes(const change *c, classes *of)
     }
 }
 
-/* The sum for all slots of the classes chosen so far; axis: the next to choose. */
+/* The sum over all slots of the classes chosen so far. axis: the next one to choose. */
 static void sum_classes(const change *c, const classes *of, int axis, double slots, int *coordinate,
                         iso_collective *out)
 {
@@ -331,8 +332,8 @@ static void sum_classes(const change *c, const classes *of, int axis, double slo
     }
 }
 
-/* The first slot of a group has the largest chunk, so it takes the most; together the slots take every
- * element of each but one of them twice. */
+/* The first slot of a group has the largest chunk, so it takes the most. Together the slots take all but
+ * one of the partial sums of each element, twice. */
 static void sum_halves(const change *c, classes *of, iso_collective *out)
 {
     int coordinate[ISO_MAX_AXES] = {0};

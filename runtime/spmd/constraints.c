@@ -1,14 +1,14 @@
-/* Constraints: what is known of a tensor's layout before the tensor is made. The terms are GSPMD's (Xu et al.
- * 2021, arXiv 2105.04663).
+/* Constraints: what is known about a tensor's layout before the tensor is made. The terms are GSPMD's (Xu et
+ * al. 2021, arXiv 2105.04663).
  *
  * The distribution annotates outputs of layers. Its layouts are hard constraints: the tensor is resharded to
  * them as soon as it is made. They propagate to tensors that the op rules relate to the annotated one:
  *
  * - A layout is expected of the inputs of the layer's ops, and of the gradients of all these tensors (in JAX
- * a constraint holds for the gradient, too). Strategies are ranked by their violations of expected layouts
+ *   a constraint holds for the gradient, too). Strategies are ranked by their violations of expected layouts
  *   before they are ranked by bytes: weights are gathered, activations stay.
- * - A layout is a hint to an op whose inputs are replicated and could be cut in any way. It is then cut as
- * its output is wanted, so that no slot computes elements that it discards.
+ * - A layout is a hint to an op whose inputs are replicated and could be sharded in any way. It is then
+ *   sharded as its output is wanted, so that no slot computes elements that it discards.
  *
  * The gradient of a variable whose update is sharded is expected in the layout of the update. It is
  * reduce-scattered to it as soon as it is made. */
@@ -19,7 +19,7 @@
 
 enum { NONE = -1 };
 
-/* Tensors of pieces (decompose.c) have no constraints. */
+/* Tensors of decomposed ops (decompose.c) have no constraints. */
 static iso_constraint *constraint_of(const iso_partitioner *p, const iso_tensor *tensor)
 {
     return tensor->id < p->graph->n_tensors ? &p->constraint[tensor->id] : NULL;
@@ -42,8 +42,7 @@ static iso_status constraints_add(iso_partitioner *p, const char *path, const is
 
 /* ---- annotations ---- */
 
-/* *number (may be NULL): of the layout that the distribution gives to a path; unchanged where it gives none.
- */
+/* *number (may be NULL): of the layout that the distribution gives to a path; unchanged if it gives none. */
 static iso_status query(iso_partitioner *p, const char *path, const iso_shape *shape, int *number)
 {
     iso_layout layout;
@@ -56,16 +55,15 @@ done:
     return status;
 }
 
-/* Whether an output is found by its own name: it is computed, or the mode puts another tensor in its place.
- */
+/* Whether an output is found by its own name: it is computed, or the mode replaces it by another tensor. */
 static bool found_by_name(const iso_partitioner *p, const iso_tensor *tensor)
 {
     const iso_op *op = tensor->producer;
     return tensor->name && (p->needed[op->id] ? !iso_partition_is_source(op) : op->type == &iso_op_by_mode);
 }
 
-/* An output is annotated by its name, then by those of the layers that pass it on. The layouts hold for the
- * tensor that stands for it in this mode. */
+/* An output is annotated by its name, then by the names of the layers that pass it on. The layouts apply
+ * to the tensor that replaces it in this mode. */
 static iso_status annotate(iso_partitioner *p, const iso_tensor *tensor)
 {
     iso_status status = ISO_OK;
@@ -105,7 +103,7 @@ static bool is_elementwise(const iso_rule *rule, int input, const iso_shape *fro
     return same;
 }
 
-/* The layout of an output as the rule maps it to an input. */
+/* The layout of an input that the rule derives from that of an output. */
 static iso_layout mapped(const iso_rule *rule, int output, const iso_layout *layout, int input, int rank)
 {
     iso_layout result = iso_layout_whole(rank);
@@ -172,7 +170,7 @@ static void constrain_gradients(iso_partitioner *p)
     }
 }
 
-/* The last gradient of a variable is its whole gradient; those before are terms of it. */
+/* The last gradient of a variable is its whole gradient; the earlier ones are terms of it. */
 static iso_status constrain_variable_gradients(iso_partitioner *p)
 {
     iso_status status = ISO_OK;
@@ -241,7 +239,7 @@ static const iso_layout *expected(const iso_partitioner *p, const iso_tensor *te
     return constraint && constraint->expected != NONE ? &p->annotations[constraint->expected].layout : NULL;
 }
 
-/* A variable's gradient does not count: to compute it in its layout would move activations. */
+/* Gradients of variables do not count: computing one in its expected layout would move activations. */
 int iso_partition_violations(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
 {
     const iso_layout *wanted = variable_of(tensor->gradient_of) ? NULL : expected(p, tensor);
@@ -263,7 +261,8 @@ static iso_status constrain_to(iso_partitioner *p, iso_tensor *tensor, const iso
     return status;
 }
 
-/* Whether `to` cuts what `from` cuts, and along some axes of its addends. */
+/* Whether `to` splits what `from` splits, and further along some of the axes along which `from` is
+ * partial. */
 static bool scatters(const iso_layout *from, const iso_layout *to)
 {
     for (int d = 0; d < from->rank; d++)

@@ -1,6 +1,6 @@
-/* Ops in blocks: where a dimension that an op's rule holds whole is sharded, ops whose rules let it be so
- * take the op's place (iso_op_type.split). They live in a graph of the program's own, and are built as any
- * network is; then inputs and results are tied to the tensors of the program. */
+/* Decomposition: if a dimension that an op's rule holds whole is sharded, the op is replaced by ops whose
+ * rules let that dimension be sharded (iso_op_type.split). These are built in a graph of the program's
+ * own, as any network is. Their inputs and results are then connected to the tensors of the program. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -31,7 +31,7 @@ bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *o
 
 /* ---- building ---- */
 
-/* Inputs of the pieces' graph that stand for the op's. */
+/* Inputs of the decomposed graph that stand for the op's. */
 static void stand_in(iso_graph *pieces, const iso_op *op, iso_tensor **in)
 {
     for (int i = 0; i < op->n_inputs; i++) {
@@ -41,7 +41,8 @@ static void stand_in(iso_graph *pieces, const iso_op *op, iso_tensor **in)
     }
 }
 
-/* What a tensor of the pieces was replaced by: its producer's output, which is then another tensor. */
+/* The tensor that replaces a tensor of the decomposed graph: an output of the same producer, whose outputs
+ * may have been replaced. */
 static iso_tensor *standing_for(const iso_tensor *tensor)
 {
     return tensor->producer->outputs[tensor->output];
@@ -63,8 +64,8 @@ static bool gives_result(const iso_op *piece, const iso_op *op)
     return false;
 }
 
-/* Leaves out a piece that one before it computes already: the statistics of logits serve loss, gradient and
- * accuracy. Pieces that may be asked for again are chained by the tensor that they read first. */
+/* Leaves out an op that an earlier one computes already: loss, gradient and accuracy share the statistics
+ * of logits. Ops that may be shared are chained at the tensor that they read first. */
 static bool is_repeated(iso_partitioner *p, int number)
 {
     iso_graph *pieces = p->program->decomposed;
@@ -82,7 +83,8 @@ static bool is_repeated(iso_partitioner *p, int number)
     return false;
 }
 
-/* Gives the pieces from `first` on their real inputs and outputs; those that are none are left out. */
+/* Connects the ops from `first` on to their real inputs and outputs. Those that only stand for inputs are
+ * left out. */
 static void tie(iso_partitioner *p, int first, const iso_op *op, iso_tensor *const *in)
 {
     iso_graph *pieces = p->program->decomposed;
@@ -112,7 +114,7 @@ static bool grow(void *list, int from, int to, size_t size)
     return grown != NULL;
 }
 
-/* Room in what the partitioner keeps of tensors and pieces, for these and as many more. */
+/* Makes room in the partitioner's tables for this many more tensors and decomposed ops. */
 static iso_status decompose_make_room(iso_partitioner *p, int tensors, int pieces)
 {
     if (tensors <= p->tensor_room && pieces <= p->piece_room)
@@ -129,7 +131,7 @@ static iso_status decompose_make_room(iso_partitioner *p, int tensors, int piece
     return ISO_OK;
 }
 
-/* The pieces' tensors get numbers after those of the graph. */
+/* Tensors of decomposed ops are numbered after those of the graph. */
 static iso_status number_tensors(iso_partitioner *p, int first)
 {
     iso_graph *pieces = p->program->decomposed;

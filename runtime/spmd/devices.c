@@ -6,7 +6,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/spmd/spmd_impl.h"
 
-/* Ranks from `first` to `last`, up or down, each `times` times. */
+/* Ranks from `first` to `last`, ascending or descending, each `times` times. */
 typedef struct item {
     int first, last;
     int64_t times;
@@ -27,7 +27,7 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* A number at *at, and the space after it. */
+/* A number at *at, and the spaces after it. */
 static iso_status parse_number(const char *text, const char **at, const char *what, int *number)
 {
     char *end;
@@ -63,7 +63,7 @@ done:
     return status;
 }
 
-/* Writes the list to `list` (NULL: counts only). */
+/* Writes the list to `list` (NULL: only counts). */
 static iso_status parse(const char *text, int *list, int64_t *count)
 {
     const char *at = text;

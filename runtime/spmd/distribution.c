@@ -1,5 +1,5 @@
-/* Distributions: a mesh, and what says how inputs, variables and layers' outputs lie on it. Data parallel
- * splits the batch, model parallel has a layout map, all others have the user's callbacks. */
+/* Distributions: a mesh, and what gives inputs, variables and layers' outputs their layouts on it. Data
+ * parallel splits the batch, model parallel has a layout map, all others have the user's callbacks. */
 #include "runtime/base/arguments.h"
 #include "runtime/spmd/layout_map_impl.h"
 
@@ -35,7 +35,7 @@ iso_sharding iso_distribution_batch(const iso_distribution *distribution)
     return sharding;
 }
 
-/* The batch over one axis of the mesh or over all. */
+/* The batch split over one axis of the mesh or over all. */
 static iso_layout batch_layout(const iso_distribution *distribution, const iso_shape *shape)
 {
     iso_layout layout = iso_layout_whole(shape->rank);
@@ -131,7 +131,7 @@ static iso_status check_rank(const iso_layout *layout, const char *text, const i
                      layout->rank == 1 ? "y" : "ies", iso_shape_text(shape, have, sizeof have));
 }
 
-/* The layout that a text means for a tensor. */
+/* Parses the text of a tensor's layout, and checks it against the shape. */
 static iso_status distribution_take(const iso_distribution *distribution, const char *path, const char *text,
                                     const iso_shape *shape, iso_layout *layout)
 {
@@ -145,7 +145,7 @@ done:
     return iso_error_prefix(status, "'%s': ", path);
 }
 
-/* What a user's callback says. */
+/* The layout that a user's callback gives. */
 static iso_status query_callback(const iso_distribution *distribution, iso_layout_callback callback,
                                  const char *path, const iso_shape *shape, iso_layout *layout, bool *given)
 {
@@ -158,7 +158,8 @@ static iso_status query_callback(const iso_distribution *distribution, iso_layou
     return *given ? distribution_take(distribution, path, text, shape, layout) : ISO_OK;
 }
 
-/* What the distribution says of a path: its map, the user's callback (may be NULL), or nothing. */
+/* The layout that the distribution gives to a path: by its map, by the user's callback (may be NULL), or
+ * none. */
 static iso_status query(const iso_distribution *distribution, iso_layout_callback callback, const char *path,
                         const iso_shape *shape, iso_layout *layout, bool *given)
 {
@@ -190,7 +191,7 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     return status;
 }
 
-/* Gradients that are gathered over steps lie as the slots of their variable. */
+/* Gradients that are accumulated over steps have the layout of the optimizer slots of their variable. */
 static iso_status gathered_layout(const iso_distribution *distribution, const iso_variable *variable,
                                   iso_layout *layout)
 {

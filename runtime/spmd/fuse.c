@@ -1,6 +1,6 @@
-/* Fusing a ReLU into the batch normalisation in front of it, forward and backward: the arrays between them
- * are never written. In the gradients the normalisation's kernels find out again where the ReLU let values
- * pass, from what they read anyway. */
+/* Fuses a ReLU into the batch normalisation before it, forward and backward, so that the arrays between
+ * them are never written. In the backward pass the normalisation's kernels compute again where the ReLU
+ * passed values, from what they read anyway. */
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/attrs.h"
@@ -11,8 +11,8 @@
 typedef struct fusion {
     iso_program *program;
     int *uses;       /* [values] */
-    int *first_read; /* [values + 1] where in `reader` a value's readers begin */
-    int *reader;     /* steps, in order; one that reads a value twice stands there twice */
+    int *first_read; /* [values + 1] index in `reader` at which a value's readers begin */
+    int *reader;     /* steps, in order; one that reads a value twice is listed twice */
     bool *dead;      /* [steps] */
 } fusion;
 
@@ -45,7 +45,7 @@ static iso_status list_readers(fusion *f)
     f->reader = iso_new(((size_t)reads + 1) * sizeof *f->reader);
     if (!f->first_read || !f->reader)
         return iso_error(ISO_NO_MEMORY, "no memory to fuse a program of %d steps", program->n_steps);
-    int *next = f->first_read + 1; /* becomes first_read by being filled */
+    int *next = f->first_read + 1; /* filling makes it first_read */
     for (int i = 0; i < program->n_steps; i++)
         for (int k = 0; k < inputs_of(&program->steps[i]); k++)
             next[program->steps[i].input[k] + 1]++;
@@ -73,7 +73,7 @@ static bool one_layout(const fusion *f, int a, int b)
     return iso_layout_equal(&f->program->values[a].layout, &f->program->values[b].layout);
 }
 
-/* Gives a step an op of its own with the activation. */
+/* Replaces a step's op by a copy with the activation. */
 static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
 {
     iso_program *program = f->program;
@@ -101,7 +101,7 @@ static void set_input(const fusion *f, iso_program_step *step, int k, int value)
 
 /* ---- backward ---- */
 
-/* Whether a step is a gradient of this normalisation that takes `value` as its dy and nothing else of it. */
+/* Whether a step is a gradient of this normalisation that reads `value` as its dy and in no other input. */
 static bool takes_slope(const iso_program_step *step, const iso_program_step *norm, int value)
 {
     if (!is(step, &iso_op_batch_norm_grad_sums) && !is(step, &iso_op_batch_norm_grad))
@@ -110,7 +110,7 @@ static bool takes_slope(const iso_program_step *step, const iso_program_step *no
            step->input[3] == norm->input[2];
 }
 
-/* What gamma and beta of the normalisation a gradient lacks is appended to its inputs. */
+/* Appends the normalisation's gamma and beta to a gradient's inputs, if it lacks them. */
 static iso_status take_activation(fusion *f, iso_program_step *step, const iso_program_step *norm, int dy)
 {
     iso_op *op;
@@ -130,7 +130,7 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
     return ISO_OK;
 }
 
-/* The gradients of the normalisation that read this slope: all of its readers, or it cannot go. */
+/* The number of gradients of the normalisation that read this slope; 0 unless all of its readers are such. */
 static int count_takers(const fusion *f, const iso_program_step *norm, int slope)
 {
     int taken = 0, value = f->program->steps[slope].output[0];
@@ -157,7 +157,7 @@ static iso_status fuse_slope(fusion *f, const iso_program_step *norm, int number
     return ISO_OK;
 }
 
-/* y: the ReLU's output, which the normalisation now gives. */
+/* y: the ReLU's output, which is now the normalisation's output. */
 static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
 {
     iso_status status = ISO_OK;
@@ -192,7 +192,7 @@ static iso_status fuse_relu(fusion *f, int relu_index)
     return fuse_backward(f, norm, y);
 }
 
-/* Takes out the steps that nobody needs any more. */
+/* Removes the steps that nothing needs any more. */
 static void close_gaps(fusion *f)
 {
     iso_program *program = f->program;

@@ -1,4 +1,5 @@
-/* The partitioner's values: which layouts of a tensor there are, and reshards to those that there are not. */
+/* The values of the partitioner: the layouts in which a tensor exists, and reshards to those in which it
+ * does not. */
 #include <float.h>
 
 #include "runtime/spmd/collective.h"
@@ -23,7 +24,7 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
     return status;
 }
 
-/* One more value of the tensor, after its others. */
+/* Adds a value to the tensor's list. */
 static iso_status insert_reshard_add(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
                                      int step, int *value)
 {
@@ -36,15 +37,15 @@ static iso_status insert_reshard_add(iso_partitioner *p, iso_tensor *tensor, con
     return ISO_OK;
 }
 
-/* Copies of a variable that were made for the forward pass are not used in the backward pass: a weight that
- * is gathered is dropped after its use, and gathered again. */
+/* Copies of a variable that were made for the forward pass are not used in the backward pass: a gathered
+ * weight is dropped after its use and gathered again. */
 static bool within_reach(const iso_partitioner *p, const iso_tensor *tensor, int v)
 {
     return tensor->producer->type != &iso_op_variable || v == p->first_value[tensor->id] ||
            p->program->values[v].backward == p->backward;
 }
 
-/* The value from which this layout is cheapest, and what it costs in elements. */
+/* The value from which a reshard to this layout is cheapest, and its cost in elements. */
 static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout,
                     double *least)
 {
@@ -76,9 +77,10 @@ static bool adds_overlaps(const iso_layout *from, const iso_layout *to)
     return false;
 }
 
-/* Whether a reshard goes in two steps, and the layout between them. What moves goes before addends become
- * zeros, which is each slot's own affair; and addends of parts that overlap are added part by part before the
- * overlaps where that is cheaper. */
+/* Whether a reshard goes in two steps, and the layout between them. Data moves before a replicated axis
+ * becomes partial (all but one of the partial sums are then zeros), because that needs no communication.
+ * Overlapping parts that are also partial are first added part by part, then the overlaps, if that is
+ * cheaper. */
 static bool goes_in_two(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
                         const iso_layout *to, iso_layout *between)
 {
@@ -94,7 +96,8 @@ static bool goes_in_two(const iso_partitioner *p, const iso_tensor *tensor, cons
                iso_reshard_cost(p->mesh, from, to, &shape);
 }
 
-/* What the plan moves where it goes directly: it does an all-reduce in halves by itself. */
+/* The elements that the plan moves without intermediate layouts: an all-reduce in two halves is the plan's
+ * own doing. */
 static double direct_total(const iso_partitioner *p, const iso_layout *from, const iso_layout *to,
                            const iso_shape *shape)
 {
@@ -103,8 +106,7 @@ static double direct_total(const iso_partitioner *p, const iso_layout *from, con
     return iso_collective_of(p->mesh, from, to, shape, iso_layout_equal(&reduced, to)).total;
 }
 
-/* The stops of a sum's way to a layout. Sums of few elements go directly: what counts there is the number of
- * exchanges. */
+/* Finds the path of a sum to a layout. Small sums go directly: there the number of exchanges matters. */
 static int find_stops(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *from,
                       const iso_layout *to, iso_layout stop[ISO_MAX_RESHARD_PATH])
 {

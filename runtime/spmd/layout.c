@@ -1,4 +1,4 @@
-/* Layouts as text, and the boxes that they give to slots. */
+/* Layouts as text, and the boxes that they assign to slots. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* One axis name at *at, which the layout does not use so far. */
+/* One axis name at *at, which the layout must not use yet. */
 static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char **at,
                              const iso_layout *layout, int *out)
 {
@@ -118,7 +118,7 @@ static iso_status parse_dimension(const iso_mesh *mesh, const char *text, const 
     }
 }
 
-/* The dimensions, up to what follows them. */
+/* Parses the dimensions, up to what follows them. */
 static iso_status parse_dimensions(const iso_mesh *mesh, const char *text, const char **at,
                                    iso_layout *layout)
 {
@@ -184,7 +184,7 @@ iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_
     return parse(mesh, text, true, layout);
 }
 
-/* "; halo(h, w)": the axes that cut the places of windows. */
+/* "; halo(h, w)": the axes that split the positions of windows. the places of windows. */
 static size_t add_windows(const iso_mesh *mesh, const iso_layout *layout, bool addends, char *text,
                           size_t size, size_t at)
 {
@@ -245,7 +245,8 @@ static void find_range(const iso_mesh *mesh, const iso_sharding *sharding, int64
         iso_sliding_window_covers(&sharding->window, n, first, count, begin, extent);
 }
 
-/* The longest range of the parts of `count` places from `first` on, cut by the axes from i on. */
+/* The longest range that a part of `count` window positions from `first` on reads, split by the axes from
+ * i on. */
 static int64_t longest_of_places(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int i,
                                  int64_t first, int64_t count)
 {
@@ -269,9 +270,9 @@ int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding,
 {
     int64_t most = n, begin;
     if (iso_sharding_has_window(
-            sharding)) /* the ends of the dimension may shorten the first and the last part */
+            sharding)) /* the borders of the dimension may shorten the first and the last part */
         return longest_of_places(mesh, sharding, n, 0, 0, sharding->window.places);
-    for (int i = 0; i < sharding->count; i++) /* every cut makes its first part the largest */
+    for (int i = 0; i < sharding->count; i++) /* the first part of every split is the largest */
         iso_cut(most, mesh->size[sharding->axis[i]], 0, &begin, &most);
     return most;
 }
@@ -283,7 +284,7 @@ typedef struct holder {
     int64_t n;
 } holder;
 
-/* The same nested cuts of elements and of places: part by part. */
+/* Compares the same nested splits of elements and of window positions, part by part. */
 static bool parts_hold(const holder *h, int i, int64_t first, int64_t count, int64_t place, int64_t places)
 {
     int64_t begin, extent;

@@ -1,4 +1,4 @@
-/* Layouts that users hold: on a mesh, made from text or by kind. */
+/* Layouts that users hold: each on a mesh, made from text or by kind. */
 #include <stdio.h>
 
 #include "runtime/base/arguments.h"

@@ -1,6 +1,5 @@
-/* Layout maps from JSON: an object whose members are keys, each with a layout as Keras's tuple ([null,
- * "model"],
- * [["data", "model"], null]) or as text ("data+model, -"). */
+/* Layout maps from JSON: an object whose members are keys. Each layout is a list like Keras's tuple
+ * ([null, "model"], [["data", "model"], null]) or a text ("data+model, -"). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,11 +21,11 @@ typedef struct reader {
     iso_layout_map *map;
     const char *name, *text; /* of the file */
     size_t size;
-    const char *key; /* the member at hand; NULL: none */
-    int value;       /* the number of the value at hand (iso_json_place) */
+    const char *key; /* the current member; NULL: none */
+    int value;       /* the number of the current value (iso_json_place) */
 } reader;
 
-/* Puts file, line and column of a value, and the member at hand, before the recorded message. */
+/* Prefixes the recorded message with the file, line and column of a value, and the current member. */
 static iso_status at(const reader *r, int value, iso_status status)
 {
     int line, column;
@@ -55,7 +54,7 @@ static const char *kind_of(const json_t *value)
     }
 }
 
-/* An axis, at r->value, joined to the text of its dimension. */
+/* Appends an axis, at r->value, to the text of its dimension. */
 static iso_status add_axis(reader *r, const json_t *axis, bool first, iso_text *layout)
 {
     const char *name = json_string_value(axis);
@@ -125,7 +124,7 @@ static iso_status add_key(reader *r, const char *key, const json_t *value)
     }
     if (layout.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layout key '%s'", key));
-    r->key = NULL; /* what follows names it itself */
+    r->key = NULL; /* the messages of what follows name the key themselves */
     status = iso_layout_map_set(r->map, key, iso_text_get(&layout));
     if (status != ISO_OK)
         status = at(r, begin, status);
@@ -176,7 +175,7 @@ static iso_status layout_file_read_file(const char *path, char **text, size_t *s
     return status;
 }
 
-/* Rank 0 reads, all get the text. */
+/* Rank 0 reads, all ranks get the text. */
 static iso_status share_file(iso_context *ctx, const char *path, char **text, size_t *size)
 {
     bool reads = iso_rank(ctx) == 0;

@@ -151,7 +151,7 @@ iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, boo
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "layout key '%s': ", entry->key);
 }
 
-/* The entry whose key is the path, or the one whose expression matches all of it; NULL where none does. */
+/* The entry whose key is the path, or else the one whose expression matches all of it; NULL if none does. */
 static iso_status look_up(iso_layout_map *map, const char *path, iso_map_entry **found)
 {
     *found = NULL;

@@ -1,4 +1,5 @@
-/* The inside of layout maps: layout_map.c keeps and finds, unmatched_keys.c reports keys that match nothing. */
+/* Internals of layout maps: layout_map.c stores and finds keys, unmatched_keys.c reports keys that match
+ * nothing. */
 #ifndef ISO_SPMD_LAYOUT_MAP_IMPL_H
 #define ISO_SPMD_LAYOUT_MAP_IMPL_H
 
@@ -13,8 +14,8 @@ typedef struct iso_map_entry {
     char *text;
     iso_layout layout;
     iso_pattern *pattern;
-    bool plain;        /* no character of it means anything in an expression: it matches itself alone */
-    bool of_optimizer; /* for slots of optimizers, not for variables and outputs */
+    bool plain;        /* contains no special character of expressions: it matches only itself */
+    bool of_optimizer; /* applies to slots of optimizers, not to variables and outputs */
     bool used, reported;
 } iso_map_entry;
 
@@ -27,7 +28,8 @@ struct iso_layout_map {
 };
 
 bool iso_path_of_optimizer(const char *path);
-/* Whether a path is one that the entry is for and matches, as the key itself or by its expression. */
+/* Whether the entry applies to paths of this kind and matches the path, as the key itself or by its
+ * expression. */
 iso_status iso_map_entry_match(const iso_map_entry *entry, const char *path, bool *found);
 
 #endif

@@ -36,7 +36,7 @@ static int count_axes(const char *spec)
     return axes;
 }
 
-/* "name=size" at *at; moves after it. */
+/* "name=size" at *at; advances *at. after it. */
 static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
 {
     const char *begin = skip_space(*at), *end = begin;
@@ -87,7 +87,7 @@ static iso_status parse(iso_mesh *mesh, const char *spec)
     }
 }
 
-/* The number that determines an axis "*": slots of a list (0: no list), else ranks, else threads. */
+/* The number that an axis "*" is computed from: slots of a list (0: no list), else ranks, else threads. */
 static int64_t places_for(const iso_mesh *mesh, int listed, const char **unit)
 {
     int ranks = iso_ranks(mesh->ctx);
@@ -130,7 +130,7 @@ static iso_status write_text(iso_mesh *mesh)
     return ISO_OK;
 }
 
-/* Contiguous blocks of slots, as equal as they can be; every rank has at least one. */
+/* Assigns contiguous blocks of slots, as equal as possible; every rank has at least one slot. */
 static iso_status place_in_blocks(iso_mesh *mesh)
 {
     int ranks = iso_ranks(mesh->ctx);
@@ -144,7 +144,7 @@ static iso_status place_in_blocks(iso_mesh *mesh)
     return ISO_OK;
 }
 
-/* ranks: how many there are; 0: as many as the list names. */
+/* ranks: their number; 0: as many as the list names. */
 static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int count, int ranks)
 {
     if (count != mesh->n_slots)
@@ -160,7 +160,7 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
     return ISO_OK;
 }
 
-/* Every rank must have a slot; ranks: 0: as many as the list names. */
+/* Checks that every rank has a slot. ranks: 0: as many as the list names. */
 static iso_status check_all_host(const iso_mesh *mesh, int ranks)
 {
     for (int s = 0; s < mesh->n_slots; s++)
@@ -225,14 +225,14 @@ done:
     return status;
 }
 
-/* The mesh as a number that ranks compare. */
+/* A hash of the mesh, for ranks to compare. */
 static uint64_t mesh_hash(const iso_mesh *mesh)
 {
     uint64_t hash = iso_hash_text(0, mesh->text);
     return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->n_slots * sizeof(int));
 }
 
-/* made: the status of making the mesh. */
+/* made: the status of this rank's creation of the mesh. */
 static iso_status agree_on_mesh(iso_context *ctx, iso_status made, iso_mesh *mesh, iso_mesh **out)
 {
     iso_status status = ISO_OK;
@@ -256,7 +256,7 @@ iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *ran
     return agree_on_mesh(ctx, made, mesh, out);
 }
 
-/* devices: a list as that of --devices; NULL: none. */
+/* devices: a list in the form of --devices; NULL: none. */
 static iso_status create_by_text(iso_context *ctx, const char *spec, const char *devices, bool abstract,
                                  iso_mesh **out)
 {
@@ -313,8 +313,8 @@ void iso_mesh_destroy(iso_mesh *mesh)
     iso_free(mesh);
 }
 
-/* Slots in the order of their ranks, those of one rank in the order of the mesh: where each rank's begin in
- * first [ranks + 1]. */
+/* Sorts slots by rank, those of one rank in mesh order. first [ranks + 1]: where the slots of each rank
+ * begin. */
 static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
 {
     for (int s = 0; s < mesh->n_slots; s++)
@@ -405,7 +405,7 @@ int iso_mesh_find_axis(const iso_mesh *mesh, const char *name)
     return -1;
 }
 
-/* Slots between neighbours along an axis: row-major, the last axis runs fastest. */
+/* The distance, in slots, between neighbours along an axis: row-major, the last axis varies fastest. */
 static int axis_stride(const iso_mesh *mesh, int axis)
 {
     int stride = 1;

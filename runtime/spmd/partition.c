@@ -1,5 +1,5 @@
-/* The partitioner: walks the graph op by op, gives every tensor of a function a layout, and inserts reshards
- * where layouts meet. */
+/* The partitioner: walks the graph op by op, gives every tensor of a function a layout, and inserts a
+ * reshard wherever a reader needs another layout. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -25,7 +25,7 @@ done:
     return status;
 }
 
-/* Ops that the mode resolves are not computed, but what stands for their output has its layout. */
+/* Ops that the mode resolves are not computed, but the tensor that replaces their output gets its layout. */
 static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
 {
     iso_tensor *real = p->resolved[op->outputs[0]->id];
@@ -125,7 +125,7 @@ static iso_status check_inputs(const iso_partitioner *p)
 
 /* ---- outputs and changes ---- */
 
-/* The layout that a tensor has, without addends and overlaps: each element has one holder, or replicas. */
+/* The layout of a tensor without partial sums and overlaps: each element has one holder, or replicas. */
 static iso_layout plain_layout(const iso_partitioner *p, const iso_tensor *tensor)
 {
     iso_layout layout = *iso_partition_layout(p, tensor);
@@ -231,7 +231,7 @@ done:
     return status;
 }
 
-/* The axes over which the batch of some input is split are those over which other batches may be. */
+/* The axes over which the batch of some input is split: batches of others may be split over these. */
 static iso_status lay_out_inputs(iso_partitioner *p)
 {
     iso_status status = ISO_OK;
@@ -273,7 +273,7 @@ done:
     return status;
 }
 
-/* All updates of a request in one list; owned by the graph. */
+/* Joins all updates of a request in one list, which the graph owns. */
 static iso_update *all_updates(iso_graph *graph, const iso_program_request *request)
 {
     static iso_update none;

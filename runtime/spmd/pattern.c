@@ -1,5 +1,5 @@
-/* Python's regular expressions by PCRE2. The two agree on all that paths need; what PCRE2 has beyond Python
- * is refused, so that a key means the same in both, and what both have in different words is translated. */
+/* Python's regular expressions, run by PCRE2. The two agree on all that paths need. What only PCRE2 has is
+ * refused, so that a key means the same in both; what both have but write differently is translated. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/spmd/pattern.h"
 
@@ -24,7 +24,7 @@ static iso_status refuse(const char *text, const char *at, const char *what)
 
 /* ---- from Python's words to PCRE2's ---- */
 
-/* At a backslash. The letters after which Python has a meaning; another is an error there. */
+/* At a backslash. Accepts the letters that Python gives a meaning; any other letter is an error in Python. */
 static iso_status translate_escape(const char *text, const char **at, iso_text *out)
 {
     char letter = (*at)[1];
@@ -39,7 +39,8 @@ static iso_status translate_escape(const char *text, const char **at, iso_text *
     return ISO_OK;
 }
 
-/* A class in brackets. A '[' within one is plain in Python, and may begin a POSIX class in PCRE2. */
+/* A class in brackets. A '[' inside it is an ordinary character in Python, but may begin a POSIX class in
+ * PCRE2. */
 static iso_status translate_class(const char *text, const char **at, iso_text *out)
 {
     const char *begin = *at, *c = begin + 1;
@@ -80,7 +81,7 @@ static iso_status check_group(const char *text, const char *at)
     return refuse(text, at, "an unknown kind of group");
 }
 
-/* "{,3}" and "{,}", which PCRE2 before 10.43 takes for plain characters. */
+/* "{,3}" and "{,}", which PCRE2 before 10.43 reads as ordinary characters. PCRE2 before 10.43 takes for plain characters. */
 static bool from_zero(const char *at)
 {
     return at[0] == '{' && at[1] == ',' && at[2 + strspn(at + 2, "0123456789")] == '}';
@@ -109,8 +110,8 @@ done:
 
 /* ---- PCRE2 ---- */
 
-/* The character of the expression from which the one at `offset` of its translation comes: a translation only
- * has more ('0' before ',', '\' before '[' or ']'). */
+/* The character of the expression that the one at `offset` of its translation comes from: a translation
+ * only adds characters ('0' before ',', '\' before '[' or ']'). */
 static const char *origin(const char *text, const char *translated, size_t offset)
 {
     for (size_t i = 0; i < offset && translated[i]; i++)

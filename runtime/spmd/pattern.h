@@ -1,5 +1,5 @@
-/* The regular expressions of layout keys: those of Python's `re` (as LayoutMap has them), matched against
- * whole paths. */
+/* The regular expressions of layout keys: those of Python's `re` (as in Keras's LayoutMap), matched
+ * against whole paths. */
 #ifndef ISO_SPMD_PATTERN_H
 #define ISO_SPMD_PATTERN_H
 
@@ -9,14 +9,14 @@
 
 typedef struct iso_pattern iso_pattern;
 
-/* ISO_INVALID names the position (in bytes, from 1) and what is wrong there; so also for what PCRE2
- * knows and Python does not (recursion, verbs, \K, ...). Owned by the caller. */
+/* ISO_INVALID names the position (in bytes, from 1) and what is wrong there; also for features of PCRE2
+ * that Python does not have (recursion, verbs, \K, ...). Owned by the caller. */
 iso_status iso_pattern_create(const char *text, iso_pattern **pattern);
 void iso_pattern_destroy(iso_pattern *pattern);
-/* Whether the whole path matches, as re.fullmatch(). ISO_INVALID where the path is no UTF-8 or matching takes
- * more than a million tries: an expression such as (a+)+b. */
+/* Whether the whole path matches, as re.fullmatch(). ISO_INVALID if the path is not UTF-8, or if matching
+ * takes more than a million steps, as an expression such as (a+)+b may. */
 iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool *found);
-/* Whether some part of the path matches; false too where that cannot be found out. For advice, not for
+/* Whether some part of the path matches; false also if that cannot be determined. For advice, not for
  * decisions. */
 bool iso_pattern_search(const iso_pattern *pattern, const char *path);
 

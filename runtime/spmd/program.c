@@ -1,4 +1,4 @@
-/* Programs: their storage, and what tells one from another. */
+/* Programs: their storage, and the hash and text that tell them apart. */
 #include "runtime/spmd/program.h"
 
 #include "runtime/base/hash.h"
@@ -37,7 +37,7 @@ const iso_variable *iso_program_variable_under(const iso_program *program, int v
                                               : NULL;
 }
 
-/* A copy in place of a value that the end of the step would change under its readers. */
+/* Replaces a value that the end of the step would change before it is read by a copy. */
 static iso_status program_keep(iso_program *program, const bool *changed, int *value)
 {
     iso_program_step *step = NULL;
@@ -95,7 +95,7 @@ void iso_program_note(iso_program *program, const char *path, const iso_layout *
     program->placement = iso_hash_text(hash, iso_layout_text(program->mesh, layout, text, sizeof text));
 }
 
-/* The text of a layout names the axes of its windows only. */
+/* The text of a layout names only the axes of its windows, so the windows are hashed here. */
 static uint64_t hash_windows(uint64_t hash, const iso_layout *layout)
 {
     for (int d = 0; d < layout->rank; d++) {

@@ -1,6 +1,6 @@
 /* Programs: a function's part of the graph after partitioning, the same for every slot and every batch size.
  *
- * A value is a tensor in one layout; a step is an op on values, or a reshard of one value into another. */
+ * A value is a tensor in one layout. A step is an op on values, or a reshard of one value into another. */
 #ifndef ISO_SPMD_PROGRAM_H
 #define ISO_SPMD_PROGRAM_H
 
@@ -21,13 +21,12 @@ typedef struct iso_program_step {
     iso_op *op;                /* NULL: a reshard of value input[0] into value output[0] */
     int input[ISO_MAX_INPUTS]; /* values */
     int output[ISO_MAX_OUTPUTS];
-    double
-        replicas; /* slots that compute the same part: 1 where the work is shared out over the whole mesh */
+    double replicas; /* slots that compute the same part; 1: the work is divided over the whole mesh */
 } iso_program_step;
 
 /* A change of state: an assignment of `value` in the variable's layout, or an optimizer's update with the
- * gradient `value`, whose dimensions have the update's layout and which is partial over every axis along
- * which that is replicated. */
+ * gradient `value`. The dimensions of that gradient have the update's layout, and it is partial over every
+ * axis along which the update's layout is replicated. */
 typedef struct iso_program_change {
     iso_variable *variable;
     iso_op *apply; /* NULL: an assignment */
@@ -46,68 +45,69 @@ typedef struct iso_program {
     int n_inputs, n_outputs;
     iso_tensor *inputs[ISO_MAX_FUNCTION_INPUTS];
     int input_value[ISO_MAX_FUNCTION_INPUTS];   /* -1: nothing reads it */
-    int output_value[ISO_MAX_FUNCTION_OUTPUTS]; /* replicated values; with a request's `parts` as they are cut
-                                                 */
+    int output_value[ISO_MAX_FUNCTION_OUTPUTS]; /* replicated values; with a request's `parts`: sharded as
+                                                   they are */
     int n_changes;
     iso_program_change *changes;
     int n_variables;             /* of the graph when the program was made */
     iso_layout *variable_layout; /* [n_variables] */
     iso_layout *update_layout;   /* [n_variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
-    uint64_t placement;          /* a number of what the distribution said of inputs, variables and outputs */
-    /* Ops that decompose.c put in the place of the graph's; their id is that of the op they stand for. NULL: none
-     */
+    uint64_t
+        placement; /* a hash of the layouts that the distribution gave to inputs, variables and outputs */
+    /* Ops by which decompose.c replaced ops of the graph; their id is that of the op they stand for. NULL:
+     * none */
     iso_graph *decomposed;
     int n_fused;
-    iso_op **fused; /* ops that fuse.c put in the place of the graph's */
+    iso_op **fused; /* ops by which fuse.c replaced ops of the graph */
 } iso_program;
 
 typedef struct iso_program_request {
     bool training;
-    bool parts; /* outputs are not made whole on every slot: plain cuts, without addends and overlaps */
+    bool parts; /* outputs stay sharded instead of whole on every slot, without partial sums and overlaps */
     int n_inputs, n_outputs, n_updates;
     iso_tensor *const *inputs;
     iso_tensor *const *outputs;
     iso_update *const *updates;
 } iso_program_request;
 
-/* Extracts what the outputs and updates need in this mode, chooses a layout for every tensor and inserts the
- * reshards. The result depends on graph, mesh and layouts only. */
+/* Extracts what the outputs and updates need in this mode, chooses a layout for every tensor and inserts
+ * the reshards. The result depends only on graph, mesh and layouts. */
 iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
                               const iso_program_request *request, iso_program **program);
 void iso_program_destroy(iso_program *program);
-/* For the partitioner: a new value or step after the others, its number or address in the last argument. */
+/* For the partitioner: appends a value or step; its number or address is returned in the last argument. */
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value);
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
-/* For the partitioner: what the distribution says of a path is part of what ranks compare. */
+/* For the partitioner: notes a layout that the distribution gave to a path, so that ranks compare it. */
 void iso_program_note(iso_program *program, const char *path, const iso_layout *layout);
-/* The variable in whose memory a value lies, being its value or what only reshapes it; NULL: none. */
+/* The variable in whose memory a value is stored, because it is the variable's value or a reshape of it;
+ * NULL: none. */
 const iso_variable *iso_program_variable_under(const iso_program *program, int value);
-/* Copies the outputs and assigned values that are variables which the program itself changes: both have the
- * values of the beginning of the step. */
+/* Copies outputs and assigned values that are variables which the program itself changes: both have the
+ * values from the beginning of the step. */
 iso_status iso_program_keep_old_values(iso_program *program);
-/* Reports the keys of the distribution's layout map that match no variable, no output and no input of the
- * program's graph and (where the program has optimizers) none of their slots. */
+/* Reports the keys of the distribution's layout map that match no variable, output or input of the
+ * program's graph and (if the program has optimizers) none of their slots. */
 iso_status iso_program_report_unmatched_keys(const iso_program *program, bool chief);
-/* A number that is equal where programs are equal, and the program as text, a line a step (iso_text of base).
- */
+/* A hash that is equal for equal programs, and the program as text, one line per step (iso_text of base). */
 uint64_t iso_program_hash(const iso_program *program);
 void iso_program_list_steps(const iso_program *program, iso_text *lines);
 
 /* ---- fusing steps (fuse.c) ----
- * Does a ReLU after a batch normalisation within the latter's kernels. The result depends on the program
- * only. */
+ * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels. The result
+ * depends only on the program. */
 iso_status iso_program_fuse(iso_program *program);
 void iso_program_free_fused(iso_program *program);
 
 /* ---- resolving a function's mode (resolve.c) ---- */
-/* What stands for each tensor of the graph in this mode: itself, another, or NULL: absent, a zero that nobody
- * computes. */
+/* The tensor that replaces each tensor of the graph in this mode: itself, another, or NULL: absent, a zero
+ * that is never computed. */
 void iso_resolve(const iso_graph *graph, bool training, iso_tensor **resolved);
 
 /* ---- resharding (reshard.c) ---- */
-/* One region of a slot's new box and the slots whose parts of it are added (in increasing order). */
+/* One region of a slot's new box, and the slots whose parts of it are added (in increasing order). */
 typedef struct iso_region {
     iso_box box;
     int sources;
@@ -115,14 +115,15 @@ typedef struct iso_region {
     const iso_box *source_box; /* [sources] what these hold under the old layout */
 } iso_region;
 typedef iso_status (*iso_region_visit)(void *arg, const iso_region *region);
-/* Visits the regions of which `slot` composes its box under `to`. Parts that no region covers are zero (where
- * `to` is partial along more axes than `from`). shape: rows fixed. `from` is no halo but the same one. */
+/* Visits the regions that make up the box of `slot` under `to`. Parts that no region covers are zero (if
+ * `to` is partial along more axes than `from`). shape: rows fixed. `from` must not be a halo, unless `to`
+ * has the same one. */
 iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                              const iso_shape *shape, int slot, iso_region_visit visit, void *arg);
-/* True where every slot makes its new box from its own old one. */
+/* True if every slot makes its new box from its own old one. */
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to);
-/* Elements that a slot takes from others, about; for comparing choices. DBL_MAX where `from` is a halo that
- * `to` is not: such values are copies for their readers, not sources. */
+/* The approximate number of elements that a slot receives from others, for comparing choices. DBL_MAX if
+ * `from` is a halo that `to` does not have: such values are copies for their readers, not sources. */
 double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                         const iso_shape *shape);
 

@@ -1,5 +1,5 @@
-/* Reshards: from whom a slot takes what, by intersecting boxes. All-gather, slice, all-to-all, all-reduce and
- * reduce-scatter are the cases in which the two layouts differ in one way. */
+/* Reshards: which slots each slot takes its elements from, found by intersecting boxes. All-gather, slice,
+ * all-to-all, all-reduce and reduce-scatter are the cases in which the two layouts differ in one way. */
 #include <assert.h>
 #include <float.h>
 #include <string.h>
@@ -9,10 +9,9 @@
 
 /* What each axis does in a reshard, seen from the slot that receives. */
 typedef enum axis_role {
-    SAME,   /* the source has my coordinate: the axis replicates, stays partial, sharded what becomes partial
-             * (each   keeps its part among zeros), or cuts the places of one window before and after */
-    SEARCH, /* the axis sharded the tensor: parts lie along it */
-    SUM,    /* addends lie along it: of the whole, or of parts that overlap */
+    SAME, /* the source has the receiver's coordinate: the axis replicates, stays partial, turns from sharded into partial (each slot keeps its part among zeros), or splits the positions of the same window before and after */
+    SEARCH, /* the axis sharded the tensor: look for parts along it */
+    SUM,    /* the tensor is partial along it: partial sums of the whole, or of parts that overlap */
     MASK,   /* replicated before, partial after: coordinate 0 keeps its part, the others hold zeros */
 } axis_role;
 
@@ -31,7 +30,7 @@ static axis_role role_of(const iso_layout *from, const iso_layout *to, int axis)
     return iso_sharding_equal(&from->dim[d], &to->dim[d]) ? SAME : SUM;
 }
 
-/* Halos are copies: nobody looks for elements in them but those who need the same ones. */
+/* Halos are copies: they are read only by readers that need the same halo. */
 static bool from_other_halo(const iso_layout *from, const iso_layout *to)
 {
     for (int d = 0; d < from->rank; d++)
@@ -45,9 +44,9 @@ typedef struct visitor {
     const iso_mesh *mesh;
     const iso_layout *from;
     const iso_shape *shape;
-    iso_box want, hull; /* hull: around what the addends have of it */
+    iso_box want, hull; /* hull: the smallest box around what the sources have of it */
     axis_role role[ISO_MAX_AXES];
-    int n_addends; /* slots that may hold addends, in increasing order, and their boxes */
+    int n_addends; /* slots that may hold partial sums, in increasing order, and their boxes */
     int *slot;
     iso_box *box;
     int *region_slot; /* room for those of one region */
@@ -56,14 +55,14 @@ typedef struct visitor {
     void *arg;
 } visitor;
 
-/* The slots that differ from `slot`, which is the first along the SUM axes, along these, in increasing order.
- */
+/* The slots that differ from `slot` along the SUM axes only, in increasing order; `slot` is the first of
+ * them along these axes. */
 static int list_addends(visitor *v, int slot)
 {
     int count = 1;
     v->slot[0] = slot;
     for (int a = v->mesh->n_axes - 1; a >= 0;
-         a--) { /* the last axis runs fastest, so the list stays in order */
+         a--) { /* the last axis varies fastest, so the list stays in order */
         if (v->role[a] != SUM)
             continue;
         int before = count;
@@ -83,7 +82,7 @@ static void widen(iso_box *hull, const iso_box *box)
     }
 }
 
-/* Keeps those that have something of what is wanted. */
+/* Keeps those that hold some of what is wanted. */
 static void find_addends(visitor *v, int slot)
 {
     int count = list_addends(v, slot);
@@ -128,7 +127,8 @@ static int64_t next_cut(const visitor *v, int d, int64_t at)
     return next;
 }
 
-/* The hull, cut wherever a box begins or ends, from dimension d on: in one where the boxes are alike. */
+/* Visits the hull from dimension d on, split wherever a box begins or ends; as one region if the boxes are
+ * equal. */
 static iso_status visit_cut(visitor *v, iso_box *box, int d)
 {
     if (d == box->rank)
@@ -152,7 +152,7 @@ static iso_status visit_part(visitor *v, int slot)
     return v->n_addends ? visit_cut(v, &box, 0) : ISO_OK;
 }
 
-/* Every part along the SEARCH axes from `axis` on. */
+/* Visits every part along the SEARCH axes from `axis` on. */
 static iso_status search(visitor *v, int slot, int axis)
 {
     if (axis == v->mesh->n_axes)
@@ -196,14 +196,14 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
 
 /* ---- local reshards ---- */
 
-/* True where `to` cuts the dimension as `from` does and then perhaps further: the part lies inside. */
+/* True if `to` splits the dimension as `from` does, and perhaps further: the part lies inside the old one. */
 static bool refines(const iso_sharding *from, const iso_sharding *to)
 {
     return from->count <= to->count && memcmp(from->axis, to->axis, (size_t)from->count) == 0;
 }
 
-/* True where a slot's new part of the dimension comes from its old one: `to` refines `from`, but for axes
- * that cut last in `from` and along which the tensor becomes partial. */
+/* True if a slot's new part of the dimension comes from its old one: `to` refines `from`, except for the
+ * last axes of `from` along which the tensor becomes partial. */
 static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_t partial)
 {
     int kept = 0;
@@ -241,15 +241,15 @@ static double parts(const iso_mesh *mesh, const iso_sharding *sharding)
     return count;
 }
 
-/* Elements of a dimension that a slot holds. */
+/* The number of elements of a dimension that a slot holds. */
 static double reshard_share(const iso_mesh *mesh, const iso_sharding *sharding, double n)
 {
     return iso_sharding_has_window(sharding) ? (double)iso_sharding_longest(mesh, sharding, (int64_t)n)
                                              : n / parts(mesh, sharding);
 }
 
-/* Elements of a dimension: what a slot has afterwards and had before, what of the former it had itself, and
- * how many addends overlap in each. */
+/* Elements of a dimension: what a slot has afterwards, what it had before, how much of the former it had
+ * itself, and how many overlapping parts contain each. */
 typedef struct extents {
     double after, before, own, overlap;
 } extents;
@@ -292,7 +292,7 @@ double iso_reshard_cost(const iso_mesh *mesh, const iso_layout *from, const iso_
         }
     if (addends == 1 || overlap > 1)
         return wanted * overlap * addends - had;
-    /* reduce-scatter takes (k - 1) times its own part; an all-reduce is that and a gather */
+    /* a reduce-scatter receives (k - 1) times its own part; an all-reduce is that and a gather */
     return scattered ? (addends - 1) * wanted
                      : 2 * (addends - 1) / addends * (wanted > whole ? wanted : whole);
 }

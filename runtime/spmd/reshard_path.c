@@ -1,10 +1,10 @@
-/* Routes: the stops by which a layout becomes another with the fewest bytes.
+/* Reshard paths: the intermediate layouts by which one layout becomes another with the fewest bytes.
  *
- * Boxes that only move go directly: a slot takes what it lacks, and that it must. Addends are different: a
- * slot that wants the sum of k addends takes k - 1 of each element, and where several slots want the same
- * sum, each would. So a sum is first scattered, over the axes of its addends and over those along which the
- * tensor is replicated, and gathered afterwards: what an all-reduce in halves does (Rabenseifner 2004). Where
- * along which dimension it is best cut, is tried. */
+ * Boxes that only move go directly: a slot receives what it lacks, which cannot be avoided. Partial sums
+ * are different: a slot that wants the sum of k of them receives k - 1 of each element, and if several
+ * slots want the same sum, each of them does. So a sum is first scattered, over the axes along which it is
+ * partial and those along which the result is replicated, and gathered afterwards, as in an all-reduce in
+ * two halves (Rabenseifner 2004). The dimension to split along each axis is found by trying. */
 #include <float.h>
 
 #include "runtime/spmd/collective.h"
@@ -57,7 +57,7 @@ static uint32_t axes_in_use(const iso_mesh *mesh, const iso_layout *layout)
     return iso_layout_sharded_axes(layout) | layout->partial | single;
 }
 
-/* Through `stop`, cut further over some more axes along each dimension. */
+/* Tries paths through `stop`, split further over more axes along each dimension. */
 static void try_cuts(search *s, const iso_layout *stop, uint32_t axes)
 {
     for (int d = 0; d < stop->rank; d++) {
@@ -77,7 +77,7 @@ static void try_stop(search *s, const iso_layout *stop)
     try_cuts(s, stop, idle);
 }
 
-/* What is cut before stays so; addends are scattered where `to` is cut. */
+/* Dimensions that are sharded stay so; partial sums are scattered as `to` is sharded. */
 static iso_layout scattered(const search *s)
 {
     iso_layout stop = *s->from;
@@ -122,7 +122,7 @@ int iso_reshard_path(const iso_mesh *mesh, const iso_layout *from, const iso_lay
     bool other_addends = from->partial && to->partial && from->partial_max != to->partial_max;
     if (!other_addends)
         return search_path(mesh, from, to, shape, stop);
-    iso_layout reduced = *to; /* sums have nothing to do with candidates of a maximum */
+    iso_layout reduced = *to; /* sums are independent of candidates for a maximum */
     reduced.partial = 0;
     int count = search_path(mesh, from, &reduced, shape, stop);
     stop[count] = *to;

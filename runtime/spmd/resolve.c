@@ -1,8 +1,8 @@
-/* Resolving the mode of a function: which tensor stands for which, and which are absent.
+/* Resolves the mode of a function: which tensor replaces which, and which are absent.
  *
- * A gate lets its input through in one mode. In the other its output is absent: a zero that nobody computes.
- * It comes up in the backward pass only, where ops are linear in the gradient: a sum drops the absent term,
- * anything else of an absent gradient is absent. */
+ * A gate passes its input in one mode. In the other mode its output is absent: a zero that is never
+ * computed. Absent tensors occur only in the backward pass, where ops are linear in the gradient: a sum
+ * drops an absent term, and any other op on an absent gradient is absent. */
 #include <string.h>
 
 #include "runtime/spmd/program.h"

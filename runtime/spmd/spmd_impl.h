@@ -1,4 +1,4 @@
-/* The inside of meshes, maps and distributions, for runtime/spmd, runtime/plan and runtime/exec. */
+/* Internals of meshes, maps and distributions, for runtime/spmd, runtime/plan and runtime/exec. */
 #ifndef ISO_SPMD_SPMD_IMPL_H
 #define ISO_SPMD_SPMD_IMPL_H
 
@@ -26,26 +26,26 @@ struct iso_distribution {
     int holders;                  /* the program and graphs: the last one frees the distribution */
     iso_mesh *mesh;               /* held; NULL: made when a graph is distributed */
     iso_distribution_options how; /* the user's callbacks; none with a map */
-    int batch_axis;      /* over which inputs are split where nobody says otherwise; -1: every axis */
-    iso_layout_map *map; /* held; NULL: none. Keys that match nothing are reported */
-    int zero;            /* its level; 0: not asked for */
+    int batch_axis;               /* over which inputs are split by default; -1: every axis */
+    iso_layout_map *map;          /* held; NULL: none. Its keys that match nothing are reported */
+    int zero;                     /* its level; 0: not asked for */
 };
 
-/* One more holder, who lets go with the object's destroy function. NULL is fine. Returns the object. */
+/* Adds a holder, which releases the object with its destroy function. NULL is allowed. Returns the object. */
 iso_mesh *iso_mesh_hold(iso_mesh *mesh);
 iso_layout_map *iso_layout_map_hold(iso_layout_map *map);
 iso_distribution *iso_distribution_hold(iso_distribution *distribution);
 /* The mesh of a distribution, made now if there is none. Collective. */
 iso_status iso_distribution_resolve(iso_distribution *distribution, iso_context *ctx);
-/* What a distribution with a mesh says, checked against mesh and shape; ISO_INVALID names the path. An input
- * "image" is asked for by "image/output"; a variable's own layout comes before what the distribution says.
- * *given: whether it says anything about this output. */
+/* The layouts that a distribution with a mesh gives, checked against mesh and shape; ISO_INVALID names the
+ * path. The path of an input "image" is "image/output". A variable's own layout takes precedence. *given:
+ * whether the distribution gives this output a layout. */
 iso_status iso_distribution_input(const iso_distribution *distribution, const iso_tensor *input,
                                   iso_layout *layout);
 iso_status iso_distribution_variable(const iso_distribution *distribution, const iso_variable *variable,
                                      iso_layout *layout);
-/* What gave a variable its layout: "key", the map's of which *key becomes; "own"; "distribution"; "default":
- * nothing did, so it is replicated. */
+/* The source of a variable's layout: "key" (*key becomes that key of the map), "own", "distribution", or
+ * "default": none, so it is replicated. */
 const char *iso_distribution_reason(const iso_distribution *distribution, const iso_variable *variable,
                                     const char **key);
 iso_status iso_distribution_output(const iso_distribution *distribution, const char *path,
@@ -59,11 +59,11 @@ iso_status iso_distribution_slot(const iso_distribution *distribution, const iso
 iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
-/* zero.c: what ZeRO says where the distribution says nothing. *layout: replicated; cut over the batch where
- * the level shards variables. */
+/* zero.c: the layouts of ZeRO, if the distribution gives none. *layout: replicated; becomes sharded over
+ * the batch axes if the level shards variables. */
 void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable,
                        iso_layout *layout);
-/* *layout: the variable's; becomes that of its gradients gathered over steps. */
+/* *layout: the variable's; becomes that of its gradients accumulated over steps. */
 iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
                              iso_layout *layout);
 /* *layout: the variable's; becomes that of its update by this optimizer. */
@@ -72,21 +72,21 @@ iso_status iso_zero_update(const iso_distribution *distribution, const iso_varia
 /* The layout to which an output of this path is pinned; false: it is not. */
 bool iso_zero_output(const iso_distribution *distribution, const char *path, const iso_shape *shape,
                      iso_layout *layout);
-/* The axes that split the batch of inputs where nobody says otherwise, as one dimension's cut. */
+/* The axes that split the batch of inputs by default, as the sharding of one dimension. */
 iso_sharding iso_distribution_batch(const iso_distribution *distribution);
 
 iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
 /* As iso_layout_map_read, from a text of `size` bytes; `name` is what messages call it. Local. */
 iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const char *text, size_t size);
-/* The layout that a map gives to a path, checked against the shape; everything replicated where no key
- * matches. For the path of an optimizer's slot ("optimizer:d1/kernel/momentum") only keys that begin so are
- * tried, and these for nothing else. `matched` (may be NULL) gets the key that matched, or NULL. ISO_INVALID
- * where two keys match or the layout does not fit the shape. */
+/* The layout that a map gives to a path, checked against the shape; everything replicated if no key
+ * matches. For the path of an optimizer's slot ("optimizer:d1/kernel/momentum") only keys with this prefix
+ * are tried, and these for no other path. `matched` (may be NULL) receives the key that matched, or NULL.
+ * ISO_INVALID if two keys match or the layout does not fit the shape. */
 iso_status iso_layout_map_find(iso_layout_map *map, const char *path, const iso_shape *shape,
                                iso_layout *layout, const char **matched);
-/* Warns (or, strict, fails) for each key that no lookup has found so far and that matches none of these
- * paths; tells which paths it is a part of or contains, and which are nearest. Once per key; keys of
- * optimizers only where some of the paths are such. Changes the order of the paths. */
+/* Warns (or, if strict, fails) for each key that no lookup has found so far and that matches none of these
+ * paths. The message names the paths that contain the key, those that the key contains, and the nearest.
+ * Once per key; keys of optimizers only if some of the paths are of optimizers. Reorders the paths. */
 iso_status iso_layout_map_report_unmatched_keys(iso_layout_map *map, const char **paths, int count,
                                                 bool chief);
 

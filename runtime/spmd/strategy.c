@@ -1,7 +1,7 @@
-/* The choice for one op: of what its rule allows along each mesh axis - shard one of the factors that its
- * inputs are already sharded by, let a partial sum pass through where the op is linear, or do the same work
- * on every slot - the strategy that shares the work most widely, then violates the fewest expected layouts,
- * and then moves the fewest bytes. */
+/* Chooses the strategy of one op. Along each mesh axis its rule allows: to shard a factor that its inputs
+ * are already sharded by, to pass a partial sum through if the op is linear, or to do the same work on
+ * every slot. The strategy divides the work most widely; among equals it violates the fewest expected
+ * layouts, then moves the fewest bytes. */
 #include <string.h>
 
 #include "runtime/spmd/partition_impl.h"
@@ -21,7 +21,7 @@ typedef struct chooser {
     bool found;
 } chooser;
 
-/* Whether every slot along an axis has the inputs alike. */
+/* Whether all slots along an axis have equal inputs. */
 static bool all_have_inputs(const chooser *c, int axis)
 {
     uint32_t divided = 0;
@@ -44,8 +44,8 @@ static bool hinted(const chooser *c, int factor, int axis)
     return false;
 }
 
-/* A factor is offered along an axis where an input is sharded so, where it is the batch of an output that no
- * input has, or where it is the hint of an output and no input says otherwise. */
+/* A factor may be sharded along an axis if an input is sharded so, if it is the batch of an output that no
+ * input has, or if it is the hint of an output and no input is sharded otherwise. */
 static bool offered(const chooser *c, int factor, int axis)
 {
     bool in_inputs = false;
@@ -68,8 +68,8 @@ static bool offered(const chooser *c, int factor, int axis)
     return false;
 }
 
-/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. Beside a
- * partial maximum it cannot where all must be partial together. */
+/* The inputs that would be partial if a partial sum along this axis passed through; 0: it cannot. If all
+ * inputs must be partial together, it cannot pass beside a partial maximum. */
 static uint32_t passing(const chooser *c, int axis)
 {
     uint32_t partial = 0;
@@ -98,7 +98,7 @@ static void list_choices(chooser *c, int axis)
     c->choices[axis] = n;
 }
 
-/* Takes over the order in which a layout's dimension is cut, where it is by the same axes. */
+/* Takes over the order in which axes split a dimension of a layout, if they are the same axes. */
 static bool take_order(const iso_sharding *have, iso_sharding *sharding)
 {
     uint32_t mine = 0, theirs = 0;
@@ -107,13 +107,11 @@ static bool take_order(const iso_sharding *have, iso_sharding *sharding)
     for (int k = 0; k < sharding->count; k++)
         mine |= 1u << sharding->axis[k];
     if (mine == theirs)
-        memcpy(sharding->axis, have->axis, sizeof have->axis); /* a window is another matter */
+        memcpy(sharding->axis, have->axis, sizeof have->axis); /* a window is not copied */
     return mine == theirs;
 }
 
-/* The order in which several axes cut one factor: as an input has it, as the hint has it, else as in the
- * mesh.
- */
+/* The order in which several axes split one factor: that of an input, else of the hint, else of the mesh. */
 static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
 {
     for (int i = 0; i < c->op->n_inputs; i++)
@@ -129,8 +127,8 @@ static void order_axes(const chooser *c, int factor, iso_sharding *sharding)
     }
 }
 
-/* Cuts the places of a window, unless the elements cut alike hold all that these read: then there is no halo.
- */
+/* Splits the positions of a window, unless the elements split alike hold all that these positions read:
+ * then there is no halo. */
 static void set_window(const chooser *c, int factor, int64_t n, bool addends, iso_sharding *sharding)
 {
     const iso_sliding_window *window = &c->rule.window[factor];
@@ -162,7 +160,7 @@ static bool has_factor(const int8_t *dims, int rank, int factor)
     return false;
 }
 
-/* The layouts that a strategy means; false where a sum and a maximum would be mixed. */
+/* The layouts that follow from a strategy; false if a sum and a maximum would be mixed. */
 static bool complete(const chooser *c, iso_strategy *a)
 {
     iso_sharding by_factor[ISO_MAX_FACTORS] = {0};

@@ -1,4 +1,4 @@
-/* Keys of a layout map that match nothing: a misspelt one leaves a weight replicated without a word. */
+/* Keys of a layout map that match nothing: a misspelt one would silently leave a weight replicated. */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -39,7 +39,7 @@ static bool of_one_kind(const iso_map_entry *entry, const char *path)
     return entry->of_optimizer == iso_path_of_optimizer(path);
 }
 
-/* Moves those of the paths that fit to the front of the list and counts them. */
+/* Moves the paths that fit to the front of the list and counts them. */
 static int move_to_front(const iso_map_entry *entry, const char **paths, int count,
                          bool (*fits)(const iso_map_entry *entry, const char *path))
 {
@@ -54,8 +54,8 @@ static int move_to_front(const iso_map_entry *entry, const char **paths, int cou
     return found;
 }
 
-/* Adds the paths that overlap with the key so, at most SHOWN; moves them to the front of the list and counts
- * them. */
+/* Adds the paths that overlap with the key in this way, at most SHOWN; moves them to the front of the list
+ * and counts them. */
 static int add_overlapping(iso_text *message, const iso_map_entry *entry, const char **paths, int count,
                            bool (*overlaps)(const iso_map_entry *entry, const char *path), const char *lead,
                            const char *end)

@@ -1,8 +1,8 @@
 /* ZeRO by layout (Rajbhandari et al. 2020, arXiv 1910.02054). Level 2: the optimizer's slots of trainable
- * variables, and so their gradients, are cut over the axes of the batch (with any level where gradients are
- * clipped or gathered over steps). Level 3: the variables themselves
- * are, and layers' outputs are pinned to the batch, so that weights are gathered where they are used instead
- * of activations. What a layout map says about a variable or an output stays as it says. */
+ * variables, and therefore their gradients, are sharded over the axes of the batch (at any level if
+ * gradients are clipped or accumulated over steps). Level 3: the variables themselves are sharded, and
+ * layers' outputs are pinned to the batch, so that weights are gathered where they are used, not
+ * activations. Layouts that a layout map gives to variables and outputs are kept. */
 #include <string.h>
 
 #include "runtime/base/arguments.h"
@@ -26,8 +26,8 @@ static int64_t parts_of(const iso_mesh *mesh, const iso_sharding *sharding)
     return parts;
 }
 
-/* The dimension to cut: the first not cut yet that the parts divide, else that of which a slot has most; -1
- * where it has a single element. */
+/* The dimension to split: the first one not split yet that the number of parts divides, else that of which
+ * a slot has the most; -1 for a single element. */
 static int dimension_to_cut(const iso_mesh *mesh, const iso_shape *shape, const iso_layout *layout,
                             int64_t parts)
 {
@@ -45,7 +45,7 @@ static int dimension_to_cut(const iso_mesh *mesh, const iso_shape *shape, const 
     return most;
 }
 
-/* Cuts over the axes of the batch that do not cut yet. */
+/* Splits over those axes of the batch that do not split yet. */
 static void zero_cut(const iso_distribution *distribution, const iso_shape *shape, iso_layout *layout)
 {
     iso_sharding batch = iso_distribution_batch(distribution), rest = {0};
@@ -58,9 +58,9 @@ static void zero_cut(const iso_distribution *distribution, const iso_shape *shap
         layout->dim[d].axis[layout->dim[d].count++] = rest.axis[i];
 }
 
-/* The layout of a variable's slots as asked for, made finer where that is needed to lie within the
- * variable's: the update then finds every weight that it changes in place. An axis that cuts the variable
- * keeps its cut, the others cut where the slots' layout has them. */
+/* The requested layout of a variable's slots, refined if necessary so that it lies within the variable's:
+ * the update then finds every weight that it changes in its own memory. An axis that splits the variable
+ * keeps its dimension, the others split as in the slots' layout. */
 static iso_layout zero_within(const iso_layout *variable, const iso_layout *slots)
 {
     iso_layout fine = *variable;
@@ -81,7 +81,7 @@ void iso_zero_variable(const iso_distribution *distribution, const iso_variable 
         zero_cut(distribution, &variable->shape, layout);
 }
 
-/* By the key of one slot. */
+/* The layout from the key of one slot. */
 static iso_status lay_out_slot(const iso_distribution *distribution, const iso_variable *variable,
                                const char *slot, iso_layout *layout)
 {
@@ -102,8 +102,8 @@ iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_var
     return status;
 }
 
-/* What is not linear in gradients needs their sums, not addends: where they are cut, each slot needs its part
- * only, and a norm is one sum of numbers. */
+/* Whatever is not linear in the gradients needs their sums, not partial sums. If they are sharded, each
+ * slot needs only its part, and a norm is one sum of numbers. */
 static bool needs_sums(const iso_optimizer *optimizer)
 {
     return optimizer->clip_norm != 0 || optimizer->global_clip_norm != 0 || optimizer->clip_value != 0 ||
