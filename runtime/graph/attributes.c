@@ -1,4 +1,4 @@
-/* Attributes: typed values by name, which live as long as their graph. */
+/* Attributes: named, typed values that live as long as their graph. */
 #include <inttypes.h>
 
 #include "runtime/base/json.h"

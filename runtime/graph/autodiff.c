@@ -7,9 +7,9 @@
 
 typedef struct backward {
     iso_graph *graph;
-    int n_tensors;        /* that existed when the pass began */
-    bool *depends;        /* [tensors] on one of those asked for */
-    iso_tensor **adjoint; /* [tensors] the gradient gathered so far */
+    int n_tensors;        /* tensors that existed when the pass began */
+    bool *depends;        /* [tensors] on one of the requested tensors */
+    iso_tensor **adjoint; /* [tensors] the gradient accumulated so far */
 } backward;
 
 static void mark_dependents(backward *pass, iso_tensor *const *of, int count, int ops)
@@ -27,7 +27,8 @@ static void mark_dependents(backward *pass, iso_tensor *const *of, int count, in
     }
 }
 
-/* A tensor that is several gradients at once (an addition passes its own on) counts as the first one's. */
+/* A tensor that is the gradient of several (an addition passes its own gradient on) is recorded for the
+ * first one. */
 static void autodiff_note(const backward *pass, iso_tensor *gradient, iso_tensor *tensor)
 {
     if (gradient->id >= pass->n_tensors && !gradient->gradient_of)
@@ -53,10 +54,11 @@ static void through(backward *pass, iso_op *op)
     if (!any || !wanted)
         return;
     if (op->type->no_second)
-        iso_graph_fail(pass->graph,
-                       "the gradient of '%s' has no gradient itself: second derivatives through this op are "
-                       "not supported",
-                       op->backward_of ? op->backward_of->type->name : op->type->name);
+        iso_graph_fail(
+            pass->graph,
+            "the gradient of '%s' has no gradient of its own: second derivatives through this op are "
+            "not supported",
+            op->backward_of ? op->backward_of->type->name : op->type->name);
     if (!op->type->gradient || pass->graph->status != ISO_OK)
         return;
     int first = pass->graph->n_ops;

@@ -1,4 +1,4 @@
-/* Building: the graph's storage, its sticky error, tensors and variables. */
+/* Building a graph: its storage, its sticky error, tensors and variables. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static void graph_set_up(iso_graph *graph, iso_context *ctx)
     graph->bad_update = (iso_update){.graph = graph};
 }
 
-/* What iso_graph_create gives when it is out of memory: of each thread one, with the context of the call. */
+/* The graph that iso_graph_create returns when it is out of memory: one per thread, with the context of
+ * the call. */
 static _Thread_local iso_graph no_memory;
 
 iso_graph *iso_graph_create(iso_context *ctx)
@@ -318,13 +319,13 @@ void iso_tensor_set_name(iso_tensor *tensor, const char *name)
         tensor->name = iso_graph_keep_text(tensor->graph, name);
 }
 
-/* Floating-point tensors take the graph's precision. */
+/* Floating-point tensors have the graph's precision. */
 static iso_dtype in_precision(const iso_graph *graph, iso_dtype dtype)
 {
     return dtype == ISO_F32 ? graph->precision : dtype;
 }
 
-/* shape: of one row where there is a batch, else of all. */
+/* shape: of one row if there is a batch, else of the whole tensor. */
 static iso_tensor *make_input(iso_graph *graph, const char *name, iso_dtype dtype, const iso_shape *shape,
                               bool batch)
 {
@@ -383,7 +384,7 @@ iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, con
         return &graph->bad;
     }
     if (!iso_dtype_size(dtype))
-        iso_graph_fail(graph, "constant: there is no such element type");
+        iso_graph_fail(graph, "constant: unknown element type");
     if (!iso_dtype_size(dtype) || (count > 0 && ISO_NULL_IN(graph, values)))
         return &graph->bad;
     iso_constant_attrs attrs = {.dtype = in_precision(graph, dtype), .shape = shape};
@@ -402,7 +403,7 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
 
 /* ---- variables ---- */
 
-/* Some initializers make a matrix. */
+/* Checks the shape for initializers that need a matrix. */
 static bool check_initializer(iso_graph *graph, const char *path, iso_initializer_kind kind,
                               const iso_shape *shape)
 {
@@ -429,7 +430,7 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
     else if (iso_graph_find_variable(graph, path))
         iso_graph_fail(graph, "two variables have the path '%s'", path);
     else if (!iso_dtype_size(dtype))
-        iso_graph_fail(graph, "variable '%s': %d is no element type", path, (int)dtype);
+        iso_graph_fail(graph, "variable '%s': %d is not an element type", path, (int)dtype);
     else if (iso_shape_count(shape, &count) != ISO_OK)
         iso_graph_fail(graph, "variable '%s': %s", path, iso_error_message());
     else if (count == 0)
@@ -438,7 +439,7 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
     return graph->status == ISO_OK;
 }
 
-/* The variable that a shared layer has already. */
+/* The existing variable of a shared layer. */
 static iso_variable *had(iso_graph *graph, const char *path, iso_dtype dtype, const iso_shape *shape)
 {
     char is[160], wanted[160];
@@ -465,7 +466,7 @@ void iso_freeze_end(iso_graph *graph)
     if (ISO_ANY_NULL(graph))
         return;
     if (graph->frozen == 0)
-        iso_graph_fail(graph, "a freezing ends that was not begun");
+        iso_graph_fail(graph, "iso_freeze_end without iso_freeze_begin");
     else
         graph->frozen--;
 }

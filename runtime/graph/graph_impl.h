@@ -1,4 +1,4 @@
-/* The inside of a graph, for runtime/graph, runtime/spmd, runtime/plan and runtime/exec only. */
+/* Internals of graphs, for runtime/graph, runtime/spmd, runtime/plan and runtime/exec only. */
 #ifndef ISO_GRAPH_GRAPH_IMPL_H
 #define ISO_GRAPH_GRAPH_IMPL_H
 
@@ -13,14 +13,14 @@ struct iso_variable {
     iso_dtype dtype;
     iso_shape shape;
     iso_initializer initializer;
-    bool trainable;              /* its layer made it to be trained, frozen or not */
-    bool frozen, made_frozen;    /* now, and when it was made */
-    bool trained, updated;       /* iso_minimize had it in its list, and the loss depends on it */
-    bool inherits;               /* compiled again: it takes over the value that it had (exec/set_aside.h) */
+    bool trainable;              /* its layer declared it trainable, frozen or not */
+    bool frozen, made_frozen;    /* frozen now, and when it was made */
+    bool trained, updated;       /* iso_minimize was given it; the loss depends on it */
+    bool inherits;               /* compiled again: takes over its old value (exec/set_aside.h) */
     bool placed;                 /* a function has given it memory on the slots */
-    const char *layout;          /* its own, as text; NULL: the distribution says */
+    const char *layout;          /* its own, as text; NULL: given by the distribution */
     iso_tensor *value;           /* output of its variable op */
-    const iso_variable *gathers; /* whose gradients an optimizer gathers in it over steps; or NULL */
+    const iso_variable *gathers; /* accumulates the gradients of this one over steps; or NULL */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */
@@ -28,7 +28,7 @@ typedef struct iso_change {
     iso_variable *variable;
     iso_tensor *value;  /* of an assignment; for an optimizer's update, the output of `apply` */
     iso_op *apply;      /* the apply_optimizer op, NULL for an assignment */
-    bool unless_frozen; /* functions that are made while the variable is frozen leave it out */
+    bool unless_frozen; /* left out of functions that are made while the variable is frozen */
 } iso_change;
 
 /* A term of the loss; counted unless the variable (may be NULL) is frozen. */
@@ -37,7 +37,7 @@ typedef struct iso_loss_term {
     const iso_variable *variable;
 } iso_loss_term;
 
-/* Room for changes, the first `used` of which belong to some update. */
+/* Memory for changes; the first `used` of them belong to some update. */
 typedef struct iso_change_room {
     int used, capacity;
     iso_change *change;
@@ -46,11 +46,11 @@ typedef struct iso_change_room {
 struct iso_update {
     iso_graph *graph;
     int count;
-    iso_change *change; /* [count] never changed: an update that joins this one may have the same and more */
-    iso_change_room *room; /* that they are in; NULL: none */
+    iso_change *change; /* [count] never modified: an update that joins this one may share it and have more */
+    iso_change_room *room; /* the memory that they are in; NULL: none */
 };
 
-/* Names and a number for each, found by hash: graphs may have tens of thousands. */
+/* Names with a number each, in a hash table: graphs may have tens of thousands. */
 typedef struct iso_name {
     const char *text;
     int value;
@@ -61,9 +61,9 @@ typedef struct iso_name_table {
     iso_table index; /* by the hash of the text */
 } iso_name_table;
 
-/* Layers that are built again with the variables they have: iso_share_begin(). */
+/* Layers that are built again with their existing variables: iso_share_begin(). */
 typedef struct iso_sharing {
-    iso_name_table names; /* that have been taken within it */
+    iso_name_table names; /* names used since it began */
     struct iso_sharing *outer;
 } iso_sharing;
 
@@ -73,7 +73,7 @@ struct iso_runtime;
 struct iso_graph {
     iso_context *ctx;
     bool owned;        /* by a model: iso_graph_destroy does nothing */
-    bool of_thread;    /* a thread's graph for calls without memory: never freed */
+    bool of_thread;    /* a thread's graph for calls that ran out of memory: never freed */
     int holders;       /* the program or a model, and functions: the last one frees the graph */
     iso_status status; /* the first error made while building */
     char message[1024];
@@ -86,7 +86,7 @@ struct iso_graph {
     iso_op **ops;
     int n_variables;
     iso_variable **variables;
-    iso_name_table layer_names; /* of layers and blocks; value: the next number that may be free after it */
+    iso_name_table layer_names;    /* of layers and blocks; value: the next number to try for a free name */
     iso_name_table variable_paths; /* value: the variable's id */
     int n_scopes;
     const char *scopes[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
@@ -95,8 +95,8 @@ struct iso_graph {
     iso_block_record **blocks;
     bool sequential;      /* the whole network */
     const char *name;     /* of the whole network; NULL: it has none */
-    iso_sharing *sharing; /* the innermost that is open; NULL: none */
-    int frozen;           /* so many iso_freeze_begin() are open */
+    iso_sharing *sharing; /* the innermost open one; NULL: none */
+    int frozen;           /* number of iso_freeze_begin() that are open */
     int kept;
     void **keep; /* everything to free with the graph */
     int n_layers;
@@ -104,22 +104,22 @@ struct iso_graph {
     iso_update *training_update;
     int n_loss_terms;
     iso_loss_term **loss_terms;
-    iso_tensor bad; /* what calls on a broken graph return */
+    iso_tensor bad; /* returned by calls on a graph with an error */
     iso_variable bad_variable;
     iso_update bad_update;
-    /* Extension slots: an object of a folder above, which alone knows its type, and the function that destroys
-     * it with the graph. */
-    struct iso_distribution *distribution; /* runtime/spmd, held; NULL: every slot there is, data parallel */
+    /* Extension slots: an object of a higher folder, which alone knows its type, and the function that
+     * destroys it with the graph. */
+    struct iso_distribution *distribution; /* runtime/spmd, held; NULL: data parallel over all slots */
     void (*destroy_distribution)(struct iso_distribution *distribution);
     struct iso_runtime *runtime; /* runtime/exec, made with the first function: executes the functions */
     void (*destroy_runtime)(struct iso_runtime *runtime);
-    /* Called after the making of each function until it has succeeded once: gives variables their first
-     * values, in the place of their initializers'. Collective. NULL: none. */
+    /* Called after each creation of a function until it has succeeded once: sets the first values of
+     * variables, instead of their initializers. Collective. NULL: none. */
     iso_status (*restore)(void *user);
     void *restore_user;
 };
 
-/* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) if there is no memory. */
+/* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) when out of memory. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
 
 /* Adds a pointer to one of the graph's lists; false (and an error in the graph) when out of memory. */
@@ -128,18 +128,18 @@ bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void 
     iso_graph_append_item(graph, &(list), &(count), 1 ? (item) : *(list))
 
 /* ---- names.c ---- */
-/* NULL where the table has no such name; valid until the next one is added. */
+/* NULL if the table has no such name; valid until the next one is added. */
 iso_name *iso_name_find(const iso_name_table *table, const char *text);
-/* Adds a name, which must live as long as the graph and not be in the table; fails in the graph where memory
- * ends. */
+/* Adds a name, which must live as long as the graph and not be in the table. Out of memory: an error in
+ * the graph. */
 void iso_name_add(iso_graph *graph, iso_name_table *table, const char *text, int value);
-/* A copy of a table, which begins empty. */
+/* Copies a table; `to` must be empty. */
 iso_status iso_names_copy(const iso_name_table *from, iso_name_table *to);
 void iso_names_free(iso_name_table *table);
-/* A variable's path within the block that is open: the path itself where it begins with the block's, else
- * written into `room` [ISO_MAX_PATH]. */
+/* A variable's path within the open block: the path itself if it begins with the block's, else written
+ * into `room` [ISO_MAX_PATH]. */
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room);
-/* Layouts find the tensor by "<name>/output" too; name: `length` characters. */
+/* Lets layouts find the tensor by "<name>/output" too; name: `length` characters. */
 void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length);
 
 typedef struct iso_variable_attrs {
@@ -153,9 +153,9 @@ typedef struct iso_constant_attrs {
 typedef struct iso_input_attrs {
     const char *name;
     iso_dtype dtype;
-    iso_shape shape; /* with the batch, if it has one */
+    iso_shape shape; /* including the batch, if it has one */
 } iso_input_attrs;
-/* Of an input: whether its first dimension is the rows of the batch. */
+/* Whether the first dimension of an input is the rows of the batch. */
 static inline bool iso_input_has_batch(const iso_tensor *input)
 {
     return input->shape.rank > 0 && input->shape.dim[0] == ISO_BATCH;
@@ -164,13 +164,13 @@ static inline bool iso_input_has_batch(const iso_tensor *input)
 typedef struct iso_mode_attrs {
     const iso_variable *variable;
 } iso_mode_attrs;
-/* Passes its input in one mode; in the other nothing flows: the output is absent, as if it were a zero that
- * is never computed. */
+/* Passes its input in one mode. In the other mode its output is absent, as if it were a zero that is never
+ * computed. */
 typedef struct iso_gate_attrs {
     bool training;
-    const iso_variable *variable; /* as of by_mode */
+    const iso_variable *variable; /* as in iso_mode_attrs */
 } iso_gate_attrs;
-/* The mode of such an op in a function. */
+/* The mode in which such an op runs in a function. */
 static inline bool iso_mode_of(const iso_variable *variable, bool training)
 {
     return training && !(variable && variable->frozen);
@@ -181,7 +181,7 @@ typedef struct iso_apply_attrs {
     iso_variable *variable;
 } iso_apply_attrs;
 
-/* The training update without what frozen variables leave out; NULL: none. Owned by the graph. */
+/* The training update without the changes that frozen variables leave out; NULL: none. Owned by the graph. */
 iso_update *iso_graph_active_update(iso_graph *graph);
 /* The update of one variable by an optimizer. iteration: ISO_I64 scalar; rate: ISO_F64 scalar. */
 iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_variable *iteration,

@@ -5,7 +5,8 @@
 
 #include "runtime/base/options.h"
 
-/* Standard deviation of a standard normal cut at +-2 (Keras: keras/src/initializers/random_initializers.py). */
+/* Standard deviation of a standard normal truncated at +-2 (Keras:
+ * keras/src/initializers/random_initializers.py). */
 static const double cut_deviation = 0.87962566103423978;
 static const double pi = 3.14159265358979323846;
 
@@ -67,7 +68,7 @@ static double window_at(const iso_stft *stft, int64_t n, int64_t k)
     return mean - (1 - mean) * cos(2 * pi * (double)k / (double)(stft->periodic ? n : n - 1));
 }
 
-/* What the window is divided by: its L2 or L1 norm. From 4 elements on, sums of cosines over a period are 0. */
+/* The divisor of the window: its L2 or L1 norm. From 4 elements on, sums of cosines over a period are 0. */
 static double window_norm(const iso_stft *stft, int64_t n)
 {
     double a = stft->window == ISO_STFT_HANN ? 0.5 : 0.54, b = 1 - a, sum = 0, squares = 0;
@@ -176,7 +177,7 @@ iso_initializer iso_initializer_filled(const iso_initializer *init)
     const iso_initializer_type *type = iso_initializer_type_of(init->kind);
     for (const iso_setting *s = type ? type->row.setting : NULL; s && s->name; s++)
         iso_setting_set(s, &full, iso_setting_option(s, init));
-    if (init->low != 0 || init->high != 0) { /* Keras's range is one default */
+    if (init->low != 0 || init->high != 0) { /* Keras's range is a single default */
         full.low = iso_option_number(init->low, 0);
         full.high = iso_option_number(init->high, 0);
     }

@@ -1,4 +1,4 @@
-/* Names: of layers and blocks, of what is made within blocks, and those by which layouts find a tensor. */
+/* Names of layers and blocks, of what is made within blocks, and those by which layouts find a tensor. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 static const char names_of_a_graph[] = "the names of a graph";
 
-/* What is looked for among the names of a table. */
+/* A name that is looked up in a table. */
 typedef struct wanted {
     const iso_name_table *table;
     const char *text;
@@ -78,13 +78,13 @@ void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length)
     *last = path;
 }
 
-/* The path of the block that is open, with its '/'; "" outside of all. */
+/* The path of the open block, with its '/'; "" outside all blocks. */
 static const char *scope_of(const iso_graph *graph)
 {
     return graph->n_scopes ? graph->scopes[graph->n_scopes - 1] : "";
 }
 
-/* A text after the open block's path. Where it is too long, an error in the graph. */
+/* Joins the open block's path and a text. If the result is too long, an error in the graph. */
 static void in_scope(iso_graph *graph, const char *text, char path[ISO_MAX_PATH])
 {
     int length = snprintf(path, ISO_MAX_PATH, "%s%s", scope_of(graph), text);
@@ -97,7 +97,7 @@ const char *iso_graph_path(iso_graph *graph, const char *path, char *room)
 {
     const char *scope = scope_of(graph);
     if (strncmp(path, scope, strlen(scope)) ==
-        0) /* a layer's variable has it already, from the layer's name */
+        0) /* a layer's variable already has it, from the layer's name */
         return path;
     in_scope(graph, path, room);
     return room;
@@ -111,21 +111,21 @@ static const char *names_take(iso_graph *graph, const char *path)
     return kept;
 }
 
-/* A name that the graph has, for the layer that is built again. */
+/* An existing name of the graph, for a layer that is built again. */
 static const char *take_again(iso_graph *graph, const char *path)
 {
     iso_name *had = iso_name_find(&graph->layer_names, path);
     if (graph->status != ISO_OK)
         return "";
     if (!had) {
-        iso_graph_fail(graph, "'%s' is to be used again, and there is no layer or block of this name", path);
+        iso_graph_fail(graph, "'%s' is to be used again, but there is no layer or block of this name", path);
         return "";
     }
     iso_name_add(graph, &graph->sharing->names, had->text, 1);
     return had->text;
 }
 
-/* "optimizer", "optimizer_1": below these lie the variables of iso_minimize. */
+/* "optimizer", "optimizer_1": the paths of iso_minimize's variables begin with these. lie the variables of iso_minimize. */
 static bool is_optimizers(const char *name)
 {
     static const char word[] = "optimizer";
@@ -200,7 +200,7 @@ void iso_share_end(iso_graph *graph)
         return;
     iso_sharing *sharing = graph->sharing;
     if (!sharing) {
-        iso_graph_fail(graph, "a sharing ends that was not begun");
+        iso_graph_fail(graph, "iso_share_end without iso_share_begin");
         return;
     }
     iso_names_free(&sharing->names);

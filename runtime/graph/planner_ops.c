@@ -1,4 +1,4 @@
-/* The ops without kernels, which the planner handles: inputs, variables, constants, the choice by mode,
+/* Ops without kernels, which the planner handles: inputs, variables, constants, choices by mode,
  * optimizers' updates. */
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"

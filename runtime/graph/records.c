@@ -1,4 +1,4 @@
-/* What a graph was built from: calls of layers, and the blocks around them. */
+/* Records of what a graph was built from: calls of layers, and the blocks around them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int open_block(const iso_graph *graph)
     return graph->n_scopes ? graph->scope_block[graph->n_scopes - 1] : -1;
 }
 
-/* A list that lives as long as the graph; NULL if there is no memory. */
+/* A list that lives as long as the graph; NULL when out of memory. */
 static iso_tensor **keep_list(iso_graph *graph, iso_tensor *const *list, int count)
 {
     size_t bytes = (size_t)count * sizeof *list;
@@ -58,7 +58,7 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
 
 /* ---- blocks ---- */
 
-/* The first block of a name where layers are shared; -1: this is the first. */
+/* The first block of this name if layers are shared; -1: this is the first. */
 static int first_block(const iso_graph *graph, const char *name)
 {
     for (int i = 0; iso_graph_shares(graph) && i < graph->n_blocks; i++)
@@ -123,7 +123,7 @@ void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, in
     if (ISO_ANY_NULL(graph) || (count > 0 && ISO_NULL_IN(graph, outputs)))
         return;
     if (graph->n_scopes == 0)
-        iso_graph_fail(graph, "a block ends that was not begun");
+        iso_graph_fail(graph, "iso_name_scope_end without iso_name_scope_begin");
     if (graph->status != ISO_OK)
         return;
     iso_block_record *record = graph->blocks[open_block(graph)];

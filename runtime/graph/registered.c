@@ -41,7 +41,7 @@ void iso_registered_ops_list(iso_text *lines)
     list(atomic_load(&first), lines);
 }
 
-/* ---- the rule as a text: operands of letters, or all "..." ---- */
+/* ---- the rule as text: operands made of letters, or all "..." ---- */
 
 enum { ELLIPSIS = -1 };
 
@@ -61,7 +61,7 @@ static int rank_of(const char *text)
     return rank;
 }
 
-/* Finds the operands; what is wrong with the text, or NULL. */
+/* Finds the operands. Returns what is wrong with the text, or NULL. */
 static const char *find_operands(const char *text, operands *o)
 {
     bool after_arrow = false;
@@ -94,7 +94,7 @@ static const char *check_letters(const operands *o)
         for (int d = 0; d < o->rank[i]; d++) {
             const char *letter = o->at[i] + d;
             if (*letter != '.' && memchr(o->at[i], *letter, (size_t)d))
-                return "a letter stands twice in one operand";
+                return "a letter occurs twice in one operand";
             if (*letter == '.' || strchr(letters, *letter))
                 continue;
             if (strlen(letters) == ISO_MAX_FACTORS)
@@ -193,7 +193,7 @@ static bool check_outputs(iso_op *op)
     return true;
 }
 
-/* The extent of each letter, the same wherever it stands. */
+/* Checks that each letter has the same extent wherever it occurs. */
 static bool check_extents(iso_op *op, const operands *o, const iso_shape *const *shape)
 {
     int64_t extent[128];
@@ -213,7 +213,7 @@ static bool check_extents(iso_op *op, const operands *o, const iso_shape *const 
     return true;
 }
 
-/* Of a rule of '...': inputs are broadcast to the outputs, which have one shape. */
+/* For a rule of '...': inputs must broadcast to the outputs, which all have one shape. */
 static bool check_broadcast(iso_op *op, const operands *o, const iso_shape *const *shape)
 {
     const iso_shape *out = shape[o->n_inputs];

@@ -1,4 +1,4 @@
-/* Sharding rules, from strings and of ops. */
+/* Sharding rules: from strings, and of ops. */
 #include <assert.h>
 #include <ctype.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int factor_of(iso_rule *rule, char letter, char *letters)
     return rule->n_factors++;
 }
 
-/* One operand's letters into its dimensions; returns what follows them. */
+/* Parses the letters of one operand into its dimensions; returns what follows them. */
 static const char *parse_operand(iso_rule *rule, const char *text, int8_t *dims, char *letters)
 {
     int d = 0;
@@ -31,8 +31,7 @@ static void clear(iso_rule *rule)
     memset(rule->output, ISO_WHOLE, sizeof rule->output);
 }
 
-/* Dimensions aligned from the right, as NumPy broadcasts; one of extent 1 that was broadcast is held whole.
- */
+/* Aligns dimensions from the right, as NumPy broadcasts; a dimension of 1 that was broadcast is whole. */
 static void elementwise(const iso_op *op, iso_rule *rule)
 {
     const iso_shape *out = &op->outputs[0]->shape;

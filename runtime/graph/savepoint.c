@@ -13,7 +13,7 @@ typedef struct list {
 } list;
 enum { LISTS = 6 };
 
-/* What building changes of a tensor or a variable that there was before. */
+/* What building changes in a tensor or variable that existed before. */
 typedef struct tensor_note {
     const char *name;
     iso_tensor_path *last; /* NULL: it had no paths */
@@ -34,15 +34,15 @@ typedef struct scalars {
 
 struct iso_savepoint {
     iso_graph *graph;
-    int count[LISTS], end[LISTS]; /* of the lists, when it was made and when it ended */
-    int kept, kept_end;           /* its part of graph->keep */
-    scalars scalars;              /* those of the other state: before, or when it is taken out, after */
-    tensor_note *tensor;          /* [count of tensors] likewise; paths: what follows `last` */
+    int count[LISTS], end[LISTS]; /* lengths of the lists when it was made and when it ended */
+    int kept, kept_end;           /* its range of graph->keep */
+    scalars scalars;              /* those of the other state: of before, or of after while it is taken out */
+    tensor_note *tensor;          /* [count of tensors] likewise; of the paths, those after `last` */
     variable_note *variable;
     bool out;
     void **taken[LISTS];    /* [end - count] */
     void **taken_keep;      /* [kept_end - kept] */
-    iso_tensor_path **path; /* [count of tensors] that are taken out */
+    iso_tensor_path **path; /* [count of tensors] the paths that are taken out */
 };
 
 enum { TENSORS, OPS, VARIABLES, LAYERS, BLOCKS, TERMS };
@@ -57,7 +57,7 @@ static void lists_of(iso_graph *graph, list lists[LISTS])
     lists[TERMS] = (list){(void ***)&graph->loss_terms, &graph->n_loss_terms};
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static scalars scalars_of(const iso_graph *graph)
 {
@@ -192,7 +192,7 @@ static void swap_notes(iso_savepoint *point)
     }
 }
 
-/* Where the paths that are taken out begin, or are to begin. */
+/* The link at which the paths that are taken out begin, or will begin again. */
 static iso_tensor_path **path_behind(iso_savepoint *point, int tensor)
 {
     iso_tensor_path *last = point->tensor[tensor].last;
@@ -221,7 +221,7 @@ static bool savepoint_make_room(iso_savepoint *point)
     return point->taken_keep != NULL;
 }
 
-/* If taken[i] and taken_keep are NULL (discard), what is taken out is freed instead of noted there. */
+/* Stores what it takes out in taken[i] and taken_keep. If these are NULL (discard), frees it instead. */
 static void take_lists(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;

@@ -1,4 +1,4 @@
-/* Updates: what becomes of variables at the end of a step; the terms that layers add to the loss. */
+/* Updates: how variables change at the end of a step; the terms that layers add to the loss. */
 #include <string.h>
 
 #include "runtime/graph/graph_impl.h"
@@ -49,7 +49,7 @@ iso_update *iso_update_apply(iso_variable *variable, iso_tensor *gradient, iso_v
     return single(graph, (iso_change){.variable = variable, .value = value, .apply = value->producer});
 }
 
-/* Room for `count` changes and as many more, which begins with those of an update. */
+/* Memory for twice `count` changes, which begins with those of an update. */
 static iso_change_room *new_room(const iso_update *update, size_t count)
 {
     iso_change_room *room = iso_graph_keep(update->graph, sizeof *room);
@@ -62,8 +62,8 @@ static iso_change_room *new_room(const iso_update *update, size_t count)
     return room;
 }
 
-/* Appends b's changes where a's lie, unless others have been appended there: so updates that are joined one
- * by one take time and memory in proportion to their number. */
+/* Appends b's changes to the memory of a's, unless others were appended there before. Joining updates one
+ * by one therefore takes time and memory in proportion to their number. */
 iso_update *iso_update_join(iso_update *a, iso_update *b)
 {
     if (!a || !b)

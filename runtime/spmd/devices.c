@@ -15,7 +15,7 @@ typedef struct item {
 static iso_status bad_list(const char *text, const char *at, const char *what)
 {
     return iso_error(ISO_INVALID,
-                     "%s at position %d; wanted is the rank of each slot, for example 0,1,2,3 or 0-3,0-3 or "
+                     "%s at position %d; expected the rank of each slot, for example 0,1,2,3 or 0-3,0-3 or "
                      "0x4,1x4",
                      what, (int)(at - text) + 1);
 }
@@ -51,10 +51,10 @@ static iso_status parse_item(const char *text, const char **at, item *out)
     out->last = out->first;
     if (**at == '-') {
         ++*at;
-        ISO_TRY(parse_number(text, at, "no rank behind '-'", &out->last));
+        ISO_TRY(parse_number(text, at, "no rank after '-'", &out->last));
     } else if (**at == 'x') {
         const char *begin = ++*at;
-        ISO_TRY(parse_number(text, at, "no number of slots behind 'x'", &times));
+        ISO_TRY(parse_number(text, at, "no number of slots after 'x'", &times));
         if (times == 0)
             ISO_TRY(bad_list(text, begin, "no slot"));
     }

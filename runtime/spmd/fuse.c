@@ -130,7 +130,8 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
     return ISO_OK;
 }
 
-/* The number of gradients of the normalisation that read this slope; 0 unless all of its readers are such. */
+/* Counts the gradients of the normalisation that read this slope. The slope is removed only if these are
+ * all of its readers. */
 static int count_takers(const fusion *f, const iso_program_step *norm, int slope)
 {
     int taken = 0, value = f->program->steps[slope].output[0];

@@ -55,8 +55,8 @@ static iso_status bad_layout(const char *text, const char *at, const char *what)
 {
     return iso_error(
         ISO_INVALID,
-        "layout '%s': %s at position %d; wanted is one entry per dimension, for example 'data, -'", text,
-        what, (int)(at - text) + 1);
+        "layout '%s': %s at position %d; expected one entry per dimension, for example 'data, -'", text, what,
+        (int)(at - text) + 1);
 }
 
 static iso_status unknown_axis(const iso_mesh *mesh, const char *text, const char *at, const char *name)

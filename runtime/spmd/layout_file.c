@@ -59,7 +59,7 @@ static iso_status add_axis(reader *r, const json_t *axis, bool first, iso_text *
 {
     const char *name = json_string_value(axis);
     if (!name)
-        return at(r, r->value, iso_error(ISO_INVALID, "%s; wanted is the name of an axis", kind_of(axis)));
+        return at(r, r->value, iso_error(ISO_INVALID, "%s; expected the name of an axis", kind_of(axis)));
     if (iso_mesh_find_axis(iso_layout_map_mesh(r->map), name) < 0)
         return at(r, r->value, iso_mesh_unknown_axis(iso_layout_map_mesh(r->map), name));
     iso_text_add(layout, "%s%s", first ? "" : "+", name);
@@ -81,7 +81,7 @@ static iso_status add_dimension(reader *r, const json_t *entry, iso_text *layout
         return add_axis(r, entry, true, layout);
     if (!json_is_array(entry))
         return at(r, r->value,
-                  iso_error(ISO_INVALID, "%s; wanted is null, an axis or a list of axes", kind_of(entry)));
+                  iso_error(ISO_INVALID, "%s; expected null, an axis or a list of axes", kind_of(entry)));
     json_array_foreach(entry, i, axis)
     {
         r->value++;
@@ -119,7 +119,7 @@ static iso_status add_key(reader *r, const char *key, const json_t *value)
     } else {
         ISO_TRY(at(r, begin,
                    iso_error(ISO_INVALID,
-                             "%s; wanted is a list such as [null, \"model\"], or a text such as \"-, model\"",
+                             "%s; expected a list such as [null, \"model\"], or a text such as \"-, model\"",
                              kind_of(value))));
     }
     if (layout.failed)
@@ -141,8 +141,7 @@ iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const cha
     const char *key;
     ISO_TRY(iso_json_parse(name, text, size, &root));
     if (!json_is_object(root))
-        ISO_TRY(
-            at(&r, 0, iso_error(ISO_INVALID, "%s; wanted is an object of layouts by key", kind_of(root))));
+        ISO_TRY(at(&r, 0, iso_error(ISO_INVALID, "%s; expected an object of layouts by key", kind_of(root))));
     json_object_foreach(root, key, value) ISO_TRY(add_key(&r, key, value));
 done:
     json_decref(root);
@@ -160,8 +159,8 @@ static iso_status read_stream(FILE *file, const char *path, char **text, size_t 
     if (ferror(file))
         return iso_error(ISO_INVALID, "cannot read the layouts in '%s': %s", path, strerror(errno));
     if (*size == MOST_BYTES)
-        return iso_error(ISO_INVALID, "the layouts in '%s': %d bytes or more, that is no layout file", path,
-                         MOST_BYTES);
+        return iso_error(ISO_INVALID, "the layouts in '%s': %d bytes or more, too large for a layout file",
+                         path, MOST_BYTES);
     return ISO_OK;
 }
 

@@ -17,7 +17,7 @@ enum { REST = 0 }; /* the size of an axis written "*" until it is known */
 
 static iso_status bad_spec(const char *spec, const char *at, const char *what)
 {
-    return iso_error(ISO_INVALID, "mesh '%s': %s at position %d; wanted is for example data=4,model=2", spec,
+    return iso_error(ISO_INVALID, "mesh '%s': %s at position %d; expected for example data=4,model=2", spec,
                      what, (int)(at - spec) + 1);
 }
 
@@ -211,7 +211,7 @@ static iso_status mesh_create(iso_context *ctx, const char *spec, const placing 
     mesh->ctx = ctx;
     mesh->abstract = how->abstract;
     if (!spec || !*spec)
-        ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; wanted is for example data=4,model=2"));
+        ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; expected for example data=4,model=2"));
     ISO_TRY(parse(mesh, spec));
     ISO_TRY(resolve_sizes(mesh, spec, how->list ? how->count : 0));
     ISO_TRY(write_text(mesh));

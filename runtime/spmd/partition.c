@@ -144,7 +144,8 @@ static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *
     for (int i = 0; i < request->n_outputs; i++) {
         iso_tensor *tensor = p->resolved[request->outputs[i]->id];
         if (!tensor)
-            return iso_error(ISO_INVALID, "output %d ('%s') depends on the other mode only", i,
+            return iso_error(ISO_INVALID,
+                             "output %d ('%s') exists only in the other mode (training or inference)", i,
                              iso_tensor_name(request->outputs[i]));
         iso_layout layout = request->parts ? plain_layout(p, tensor) : iso_layout_whole(tensor->shape.rank);
         ISO_TRY(iso_partition_insert_reshard(p, tensor, &layout, &p->program->output_value[i]));
@@ -158,7 +159,8 @@ static iso_status finish_change(iso_partitioner *p, const iso_change *change, is
     iso_layout layout = p->program->variable_layout[change->variable->id];
     iso_tensor *value = p->resolved[(change->apply ? change->apply->inputs[1] : change->value)->id];
     if (!value)
-        return iso_error(ISO_INVALID, "the update of '%s' depends on the other mode only",
+        return iso_error(ISO_INVALID,
+                         "the update of '%s' exists only in the other mode (training or inference)",
                          change->variable->path);
     if (change->apply) {
         layout = p->program->update_layout[change->variable->id];

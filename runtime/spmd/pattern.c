@@ -19,7 +19,7 @@ struct iso_pattern {
 
 static iso_status refuse(const char *text, const char *at, const char *what)
 {
-    return iso_error(ISO_INVALID, "no regular expression: %s at position %d", what, (int)(at - text) + 1);
+    return iso_error(ISO_INVALID, "not a regular expression: %s at position %d", what, (int)(at - text) + 1);
 }
 
 /* ---- from Python's words to PCRE2's ---- */

@@ -53,8 +53,7 @@ typedef struct iso_program {
     iso_layout *variable_layout; /* [n_variables] */
     iso_layout *update_layout;   /* [n_variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
-    uint64_t
-        placement; /* a hash of the layouts that the distribution gave to inputs, variables and outputs */
+    uint64_t placement;          /* hash of the layouts from the distribution */
     /* Ops by which decompose.c replaced ops of the graph; their id is that of the op they stand for. NULL:
      * none */
     iso_graph *decomposed;

@@ -13,7 +13,8 @@ iso_status iso_distribution_set_zero(iso_distribution *distribution, int level)
 {
     ISO_NEED(distribution);
     if (level < 1 || level > 3)
-        return iso_error(ISO_INVALID, "ZeRO of level %d: there are 1 (what every run does), 2 and 3", level);
+        return iso_error(ISO_INVALID, "ZeRO of level %d: the levels are 1 (what every run does), 2 and 3",
+                         level);
     distribution->zero = level;
     return ISO_OK;
 }

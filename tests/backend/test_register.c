@@ -72,7 +72,7 @@ START_TEST(rules_that_cannot_be_read_are_refused)
     RULE("a b->ab", "operands have letters");
     RULE("ab>ab", "operands have letters");
     RULE("a1->a1", "operands have letters");
-    RULE("aa->a", "a letter stands twice in one operand");
+    RULE("aa->a", "a letter occurs twice in one operand");
     RULE("...,ab->ab", "either all operands are '...'");
     RULE("ab->ab,ab", "it does not have as many outputs");
     RULE("abcdefghi->a", "an operand has too many dimensions");

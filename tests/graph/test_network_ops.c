@@ -510,10 +510,10 @@ START_TEST(refused)
     check_refused(graph, "one shape");
     graph = iso_graph_create(NULL);
     iso_softmax(logits_of(graph), 0);
-    check_refused(graph, "the axis is that of the batch");
+    check_refused(graph, "the axis must not be the batch");
     graph = iso_graph_create(NULL);
     iso_log_softmax(logits_of(graph), -2);
-    check_refused(graph, "the axis is that of the batch");
+    check_refused(graph, "the axis must not be the batch");
     graph = iso_graph_create(NULL);
     iso_softmax(logits_of(graph), 2);
     check_refused(graph, "axis 2 is out of range");

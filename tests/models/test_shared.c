@@ -102,7 +102,7 @@ START_TEST(what_cannot_be_shared)
     iso_dense(left, 4, .name = "d");
     iso_share_begin(graph);
     iso_dense(right, 4, .name = "e");
-    refused("'e' is to be used again, and there is no layer or block of this name");
+    refused("'e' is to be used again, but there is no layer or block of this name");
     begin();
     iso_dense(left, 4, .name = "d");
     iso_share_begin(graph);
@@ -116,10 +116,10 @@ START_TEST(what_cannot_be_shared)
     refused("it is to be used again, and was a Dense");
     begin();
     iso_share_end(graph);
-    refused("a sharing ends that was not begun");
+    refused("iso_share_end without iso_share_begin");
     begin();
     iso_freeze_end(graph);
-    refused("a freezing ends that was not begun");
+    refused("iso_freeze_end without iso_freeze_begin");
 }
 END_TEST
 

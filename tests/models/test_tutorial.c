@@ -351,7 +351,7 @@ START_TEST(wrong_names_and_blocks_are_refused)
 {
     iso_graph *g = iso_graph_create(ctx);
     iso_name_scope_end(g, NULL);
-    check_graph(g, "a block ends that was not begun");
+    check_graph(g, "iso_name_scope_end without iso_name_scope_begin");
     g = iso_graph_create(ctx);
     iso_name_scope_begin(g, "a/b");
     check_graph(g, "'a/b': a name must have characters, and no '/'");

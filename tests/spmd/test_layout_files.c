@@ -114,16 +114,16 @@ START_TEST(wrong_files_are_named_with_line_and_column)
         {"{} {}", "f, line 1, column 4: end of file expected"},
         {"{\"a\": [\"data\"],\n \"a\": [null]}", "f, line 2, column 4: duplicate object key near '\"a\"'"},
         {"{\"a\\u0000b\": [\"data\"]}", "f, line 1, column 11: NUL byte in object key not supported"},
-        {"[1, 2]", "f, line 1, column 1: a list; wanted is an object of layouts by key"},
+        {"[1, 2]", "f, line 1, column 1: a list; expected an object of layouts by key"},
         {"  7", "f, line 1, column 3: '[' or '{' expected"},
-        {"{\"a\": 7}", "f, line 1, column 7: layout key 'a': a number; wanted is a list such as"},
+        {"{\"a\": 7}", "f, line 1, column 7: layout key 'a': a number; expected a list such as"},
         {"{\"a\": null}", "f, line 1, column 7: layout key 'a': null; wanted"},
         {"{\"a\": true}", "f, line 1, column 7: layout key 'a': true or false; wanted"},
         {"{\"a\": {\"b\": null}}", "f, line 1, column 7: layout key 'a': an object; wanted"},
         {"{\"a\": [1.5]}",
-         "f, line 1, column 8: layout key 'a': a number; wanted is null, an axis or a list of axes"},
+         "f, line 1, column 8: layout key 'a': a number; expected null, an axis or a list of axes"},
         {"{\"x\": [\"data\"],\n  \"a\": [null, [\"data\", 3]]}",
-         "f, line 2, column 24: layout key 'a': a number; wanted is the name of an axis"},
+         "f, line 2, column 24: layout key 'a': a number; expected the name of an axis"},
         {"{\"x\": [[\"data\"], \"model\"],\n  \"a\": [null, \"modle\"]}",
          "f, line 2, column 15: layout key 'a': the mesh data=2,model=3 has no axis 'modle'; did you mean "
          "'model'?"},
@@ -141,8 +141,9 @@ START_TEST(wrong_files_are_named_with_line_and_column)
         {"{\"a\": \"-; partial(data)\"}", "f, line 1, column 7: layout key 'a': layout '-; partial(data)': "
                                           "neither ',' nor the end at position 2"},
         {"{\"a\": \"data,\"}", "layout 'data,': neither an axis nor '-' at position 6"},
-        {"{\"ö\": \"-\", \"a(b\": [null]}", "f, line 1, column 19: layout key 'a(b': no regular expression: "
-                                            "missing closing parenthesis at position 4"},
+        {"{\"ö\": \"-\", \"a(b\": [null]}",
+         "f, line 1, column 19: layout key 'a(b': not a regular expression: "
+         "missing closing parenthesis at position 4"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         iso_layout_map *map = new_map();

@@ -117,8 +117,8 @@ START_TEST(lists_of_devices_are_read)
         {"0,", "no rank at position 3"},
         {"0,-1", "no rank at position 3"},
         {"0 1", "neither ',' nor the end at position 3"},
-        {"0-", "no rank behind '-' at position 3"},
-        {"0x", "no number of slots behind 'x' at position 3"},
+        {"0-", "no rank after '-' at position 3"},
+        {"0x", "no number of slots after 'x' at position 3"},
         {"0x0", "no slot at position 3"},
         {"0-3x2", "neither ',' nor the end at position 4"},
         {"99999999999999999999", "a number that is too large at position 1"},
@@ -323,7 +323,7 @@ START_TEST(wrong_keys_are_named)
     check_refused(iso_layout_map_set(map, "a/b", "-, depth"),
                   "layout key 'a/b': layout '-, depth', position 4: the mesh");
     check_refused(iso_layout_map_set(map, "a(b", "-"),
-                  "layout key 'a(b': no regular expression: missing closing parenthesis at position 4");
+                  "layout key 'a(b': not a regular expression: missing closing parenthesis at position 4");
     iso_layout_map_destroy(map);
     iso_mesh_destroy(mesh);
 }

@@ -69,7 +69,7 @@ static const char *kind(void)
         {"has no axis", "no such axis"},
         {"two layout keys match", "several keys"},
         {"an axis for the second time", "axis twice"},
-        {"no regular expression", "no expression"},
+        {"not a regular expression", "no expression"},
         {"neither an axis nor '-'", "no such axis"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -236,7 +236,7 @@ START_TEST(expressions_match_as_in_python)
         const char *matches = json_string_value(json_array_get(row, 1));
         iso_status status = iso_pattern_create(text, &pattern);
         if (!matches) {
-            ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), "no regular expression") &&
+            ck_assert_msg(status == ISO_INVALID && strstr(iso_error_message(), "not a regular expression") &&
                               strstr(iso_error_message(), "at position"),
                           "'%s' is none in Python and was taken, or the message is '%s'", text,
                           iso_error_message());

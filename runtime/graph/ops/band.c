@@ -1,4 +1,4 @@
-/* A band of a matrix along its diagonal: what attention may look at. */
+/* A band of a matrix along its diagonal: the positions that attention may look at. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
@@ -17,7 +17,7 @@ static void band_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_op_1(&iso_op_band, dy[0], &attrs);
 }
 
-/* Linear where what lies outside the band is 0. */
+/* Linear if the elements outside the band are 0. */
 static void band_rule_of(const iso_op *op, iso_rule *rule)
 {
     iso_rule_parse(op, "...->...", rule);

@@ -19,7 +19,7 @@ static iso_shape channels_of(const iso_tensor *x)
     return (iso_shape){1, {x->shape.dim[x->shape.rank - 1]}};
 }
 
-/* Input i is one number a channel, of any floating type. */
+/* Input i has one number per channel, of any floating type. */
 static bool statistic_fits(iso_op *op, int i)
 {
     return iso_expect_float(op, i, 1) && iso_expect_channels(op, i);
@@ -134,7 +134,7 @@ static bool batch_norm_infer_gradient(iso_op *op)
            iso_infer_same(op);
 }
 
-/* The moments_finish op whose outputs are mean and variance of just this x, or NULL. */
+/* The moments_finish op whose outputs are mean and variance of exactly this x, or NULL. */
 static const iso_op *moments_behind(const iso_op *op)
 {
     const iso_op *finish = op->inputs[MEAN]->producer;
@@ -152,7 +152,7 @@ static iso_tensor *gamma_of(const iso_op *op)
     return batch_norm_attrs_of(op)->has_gamma ? op->inputs[GAMMA] : NULL;
 }
 
-/* dx where mean and variance are functions of x: through all three. */
+/* dx if mean and variance are functions of x: through all three. */
 static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_tensor *dy, iso_op *sums)
 {
     iso_batch_norm_attrs attrs = *batch_norm_attrs_of(op);
@@ -163,7 +163,7 @@ static iso_tensor *gradient_with_moments(iso_op *op, const iso_op *finish, iso_t
     return iso_op_create(op->graph, &iso_op_batch_norm_grad, inputs, attrs.has_gamma ? 7 : 6, &attrs);
 }
 
-/* With given statistics y is linear in x: dx = dy gamma rstd, dmean = -sum(dy) gamma rstd, dvariance =
+/* With given statistics, y is linear in x: dx = dy gamma rstd, dmean = -sum(dy) gamma rstd, dvariance =
  * -sum(dy xhat) gamma rstd^2 / 2. */
 static void gradient_with_given(iso_op *op, iso_tensor *dy, iso_op *sums, iso_tensor **dx)
 {

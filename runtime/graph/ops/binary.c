@@ -48,7 +48,7 @@ static void divide_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     give(op, da, iso_negate(iso_multiply(da, op->outputs[0])), dx);
 }
 
-/* y = a^b: da = dy b a^(b-1), db = dy y log(a), 0 where a is not positive */
+/* y = a^b: da = dy b a^(b-1), db = dy y log(a), which is 0 if a is not positive */
 static void power_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_tensor *a = op->inputs[0], *b = op->inputs[1];
@@ -59,7 +59,7 @@ static void power_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     give(op, da, iso_multiply(iso_multiply(dy[0], op->outputs[0]), log), dx);
 }
 
-/* Of equal operands the first gets the gradient, as in TensorFlow. */
+/* If the operands are equal, the first gets the gradient, as in TensorFlow. */
 static void choose_backward(iso_op *op, iso_tensor *first_wins, iso_tensor *dy, iso_tensor **dx)
 {
     iso_tensor *zero = iso_number(op->graph, dy->dtype, 0);

@@ -1,7 +1,7 @@
-/* Pieces of softmax, cross-entropy, argmax and top-k for classes that are sharded: what each slot does with
- * its part of the classes, the results to be summed or maximised between slots. A row's maximum and the sum
- * of exponentials over it are all that slots need of each other, so logits are never gathered (the "parallel
- * cross-entropy" of Shoeybi et al. 2019, arXiv 1909.08053, in blocks that the partitioner knows). */
+/* The decompositions of softmax, cross-entropy, argmax and top-k for sharded classes: the work of each
+ * slot on its part of the classes, with results that are summed or maximised over slots. Slots exchange
+ * only a row's maximum and the sum of its exponentials, so logits are never gathered (the "parallel
+ * cross-entropy" of Shoeybi et al. 2019, arXiv 1909.08053, as ops that the partitioner knows). */
 #include "runtime/graph/ops/classes_impl.h"
 
 static int axis_of(const iso_op *op)
@@ -16,7 +16,8 @@ static iso_shape row_of(const iso_op *op, int x)
     return row;
 }
 
-/* ---- rules: every dimension of x has a factor; rows hold that of the classes whole, labels lack it ---- */
+/* ---- rules: every dimension of x has a factor; rows hold that of the classes whole, labels do not have
+ * it ---- */
 
 enum { AS_X, ROW, LABELS };
 
@@ -70,7 +71,7 @@ static void rule_of_sparse_grad(const iso_op *op, iso_rule *rule)
     rule_by(op, rule, (const int8_t[]){LABELS, AS_X, ROW, ROW, LABELS, AS_X});
 }
 
-/* ---- shapes: the builders below give inputs that fit ---- */
+/* ---- shapes: the builders below pass inputs that fit ---- */
 
 static bool gives_row(iso_op *op, int x, iso_dtype dtype)
 {
@@ -130,7 +131,7 @@ static double four_for_each(const iso_op *op, const iso_box *inputs, const iso_b
     return 4 * iso_box_elements(&inputs[1]);
 }
 
-/* One for each row whose label lies in the part: its share of them, on average. */
+/* One for each row whose label is in the part: on average, the part's share of the rows. */
 static double one_for_each_label(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     double classes = (double)op->inputs[1]->shape.dim[axis_of(op)];

@@ -1,10 +1,10 @@
-/* Builders for the pieces of ops over sharded classes (classes.c): what `split` of those ops is made of. */
+/* Builders for the decompositions of ops over sharded classes (classes.c), used by `split` of those ops. */
 #ifndef ISO_GRAPH_OPS_CLASSES_IMPL_H
 #define ISO_GRAPH_OPS_CLASSES_IMPL_H
 
 #include "runtime/graph/ops/network_impl.h"
 
-/* Of each row along the axis: the largest element and sum(exp(x - largest)), both [.., 1, ..]. */
+/* For each row along the axis: the largest element and sum(exp(x - largest)), both [.., 1, ..]. */
 typedef struct iso_class_row {
     iso_tensor *max, *sum;
 } iso_class_row;

@@ -55,7 +55,7 @@ bool iso_infer_broadcast(iso_op *op)
         if (op->inputs[i]->dtype != op->inputs[0]->dtype)
             return iso_op_refuse(op, "operands have different types; iso_cast makes them one");
         if (!iso_shape_broadcast(&shape, &op->inputs[i]->shape, &shape))
-            return iso_op_refuse(op, "shapes do not broadcast to one");
+            return iso_op_refuse(op, "shapes do not broadcast together");
     }
     return iso_op_gives(op, op->inputs[0]->dtype, &shape);
 }
@@ -75,7 +75,7 @@ iso_tensor *iso_op_3(const iso_op_type *type, iso_tensor *a, iso_tensor *b, iso_
     return iso_op_create(a->graph, type, (iso_tensor *[]){a, b, c}, 3, attrs);
 }
 
-/* Dimension `i` counted from the last of a shape, 1 in front of its first. */
+/* Dimension `i` of a shape, counted from the last; 1 before its first. */
 static int64_t dim_from_end(const iso_shape *shape, int i)
 {
     return i < shape->rank ? shape->dim[shape->rank - 1 - i] : 1;

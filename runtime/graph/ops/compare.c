@@ -20,7 +20,7 @@ static bool infer_logical(iso_op *op)
     return iso_infer_broadcast(op);
 }
 
-/* The type that holds the values of both, as NumPy promotes them. */
+/* The type that holds the values of both, by NumPy's promotion. */
 static iso_dtype wider(iso_dtype a, iso_dtype b)
 {
     static const iso_dtype order[] = {ISO_BOOL, ISO_U8, ISO_I32, ISO_I64, ISO_F32, ISO_F64};
@@ -95,7 +95,7 @@ static bool infer_where(iso_op *op)
         return iso_op_refuse(op, "the alternatives have different types; iso_cast makes them one");
     if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) ||
         !iso_shape_broadcast(&op->inputs[0]->shape, &shape, &shape))
-        return iso_op_refuse(op, "shapes do not broadcast to one");
+        return iso_op_refuse(op, "shapes do not broadcast together");
     return iso_op_gives(op, a->dtype, &shape);
 }
 
@@ -136,9 +136,9 @@ static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
         dx[0] = iso_cast(dy[0], op->inputs[0]->dtype);
 }
 
-/* Sums pass through casts that lose nothing. Were float64 to float32 linear too, partial sums would be added
- * between slots in float32, for it moves fewer bytes, and losses would lose what their accumulation in
- * float64 is for. */
+/* Partial sums pass through casts that lose nothing. If a cast from float64 to float32 were linear too,
+ * partial sums would be added between slots in float32, because that moves fewer bytes, and losses would
+ * lose the accuracy that their accumulation in float64 is for. */
 static void cast_rule(const iso_op *op, iso_rule *rule)
 {
     iso_dtype from = op->inputs[0]->dtype, to = op->outputs[0]->dtype;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { N, H, W, C, F }; /* the factors of the rules: rows, places of the window, channels, filters */
+enum { N, H, W, C, F }; /* the factors of the rules: rows, window positions, channels, filters */
 
 static iso_tensor *convolution_create(const iso_op_type *type, iso_tensor *a, iso_tensor *b,
                                       const iso_conv_geometry *geometry, const iso_shape *shape)
@@ -72,7 +72,7 @@ static void convolution_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor *
     dx[1] = convolution_create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
 }
 
-/* The three are one trilinear form in x, kernel and dy, each its derivative by one of them. */
+/* The three ops are derivatives of one trilinear form in x, kernel and dy, each by one of them. */
 static void input_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
@@ -89,10 +89,10 @@ static void kernel_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
     dx[1] = convolution_create(&iso_op_conv2d, x, d[0], geometry, NULL);
 }
 
-/* What the dimensions run over, and which do so through a window: x's height and width; y's places directly.
- * Without groups channels contract and filters are free. With groups these are one factor, of which channels
- * and filters are blocks: windows side by side, where both have one size or one of them is 1; else they stay
- * whole. */
+/* The factors of the dimensions, and which dimensions have windows: x's height and width; y's positions
+ * are direct. Without groups, channels are contracted and filters are free. With groups, these are one
+ * factor, of which channels and filters are blocks: windows side by side, if both have one size or one of
+ * them is 1; otherwise they stay whole. */
 typedef struct conv_dims {
     int8_t x[4], kernel[4], y[4];
     uint8_t x_windows, kernel_windows, y_windows;
@@ -169,7 +169,8 @@ static void rule_of_kernel_gradient(const iso_op *op, iso_rule *rule)
     memcpy(rule->output[0], dims.kernel, sizeof dims.kernel);
 }
 
-/* A multiplication and an addition for each kernel element and place; taps on padding are counted. */
+/* A multiplication and an addition for each kernel element and position; elements in the padding are
+ * counted. */
 static double operations(const iso_box *kernel, const iso_box *y)
 {
     return 2 * iso_box_elements(kernel) * (double)y->extent[0] * (double)y->extent[1] * (double)y->extent[2];

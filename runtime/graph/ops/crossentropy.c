@@ -1,4 +1,4 @@
-/* Cross-entropy of each row from logits, for labels that are class numbers or distributions. */
+/* Cross-entropy of each row, from logits and labels that are class numbers or distributions. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
@@ -82,7 +82,7 @@ static void dense_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
         iso_multiply(iso_negate(iso_log_softmax(op->inputs[LOGITS], -1)), iso_reshape_to(dy[0], column));
 }
 
-/* Rows are free, classes whole. */
+/* Rows may be sharded, classes are whole. */
 static void rule_of_tensor(const iso_tensor *tensor, int rows, int8_t *dims)
 {
     iso_rule_run_over(dims, 0, rows);
@@ -99,7 +99,7 @@ static void crossentropy_rule_of(const iso_op *op, iso_rule *rule)
     rule_of_tensor(op->outputs[0], rows, rule->output[0]);
 }
 
-/* Maximum, difference, exponential, sum, and as much as that for the labels' part. */
+/* Maximum, difference, exponential, sum, and the same again for the labels' part. */
 static double crossentropy_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;

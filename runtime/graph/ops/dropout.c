@@ -1,11 +1,11 @@
-/* Dropout and noise: random numbers that depend on seed, path, step and global index alone. */
+/* Dropout and noise: random numbers that depend only on seed, path, step and global index. */
 #include <math.h>
 
 #include "runtime/base/random.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
-/* The same elements of the gradient stay. */
+/* The gradient keeps the same elements. */
 static void dropout_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     dx[0] = iso_op_1(&iso_op_dropout, dy[0], op->attrs);

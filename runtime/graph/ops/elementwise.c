@@ -1,4 +1,4 @@
-/* Ops of one operand, element by element: the functions of calculus and the activations. */
+/* Elementwise ops of one operand: mathematical functions and activations. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -22,7 +22,7 @@ static void of_negate(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_negate(dy[0]);
 }
 
-/* ---- one descriptor and one function each; all of them are as cheap as one pass over memory ---- */
+/* ---- one descriptor and one function each; all of them cost about one pass over memory ---- */
 static iso_tensor *unary(const iso_op_type *type, iso_tensor *x, iso_unary_kind kind, double alpha)
 {
     iso_unary_attrs attrs = {kind, alpha};
@@ -90,7 +90,7 @@ static iso_tensor *normal_density(iso_tensor *square)
     return iso_affine(iso_exp(iso_affine(square, -0.5, 0)), 0.39894228040143267794, 0);
 }
 
-/* What the derivative in unary_gradient, a function of s, has as its own derivative to s. NULL: it is 0
+/* The derivative, by s, of the derivative that unary_gradient computes as a function of s. NULL: it is 0
  * almost everywhere. */
 static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s)
 {
@@ -125,7 +125,7 @@ static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s
         iso_graph_fail(
             s->graph, "second derivatives of the approximate gelu are not available; the exact one has them");
         return NULL;
-    case ISO_UNARY_NEGATE: /* straight lines */
+    case ISO_UNARY_NEGATE: /* piecewise linear */
     case ISO_UNARY_ABS:
     case ISO_UNARY_SIGN:
     case ISO_UNARY_RELU:
@@ -154,7 +154,7 @@ const iso_op_type iso_op_unary_gradient = {
     .in_place = 3,
 };
 
-/* ---- straight lines ---- */
+/* ---- linear functions ---- */
 static void affine_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     const iso_affine_attrs *attrs = op->attrs;

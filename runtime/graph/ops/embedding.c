@@ -1,5 +1,5 @@
-/* Rows of a table, looked up by index. A slot that holds a part of the table finds the rows it has; the
- * others are zeros, so that the slots' results add up. */
+/* Rows of a table, looked up by index. A slot that holds a part of the table returns the rows that it has,
+ * and zeros for the others, so that the sum over slots is the result. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
@@ -47,7 +47,8 @@ static void embedding_rule_of(const iso_op *op, iso_rule *rule)
     rule->output[0][rank] = (int8_t)(rank + 1);
 }
 
-/* The index's dimensions are contracted; rows of the result may be split, each slot adding up its own. */
+/* The index's dimensions are contracted; rows of the result may be split, and each slot then adds up its
+ * own. */
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
     int rank = op->inputs[0]->shape.rank;
@@ -58,8 +59,8 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
     iso_rule_run_over(rule->output[0], rank, 2);
 }
 
-/* Of the rows that are looked up a slot has those that lie in its part of the table: as many as its share of
- * it, on average. */
+/* Of the rows that are looked up, a slot finds those in its part of the table: on average, the part's
+ * share of them. */
 static double embedding_share(const iso_tensor *table, const iso_box *part)
 {
     return table->shape.dim[0] > 0 ? (double)part->extent[0] / (double)table->shape.dim[0] : 0;

@@ -1,9 +1,9 @@
-/* The place of the largest element, and whether an element is among the k largest. */
+/* The index of the largest element, and whether an element is among the k largest. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/classes_impl.h"
 
-/* One comparison for each element that is read. */
+/* One comparison per element that is read. */
 /* ---- argmax ---- */
 
 static int axis_of(const iso_op *op)
@@ -31,7 +31,7 @@ static void argmax_rule(const iso_op *op, iso_rule *rule)
             rule->output[0][o++] = rule->input[0][i] = iso_rule_factor(rule);
 }
 
-/* The largest of all, then the first class that equals it. */
+/* The largest element over all slots, then the first class that equals it. */
 static void split_argmax(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
     iso_class_attrs attrs = {.axis = axis_of(op)};
@@ -85,7 +85,7 @@ static void top_k_rule(const iso_op *op, iso_rule *rule)
     iso_rule_run_over(rule->output[0], 0, rows);
 }
 
-/* The target's own value, then how many are above it. */
+/* The target's own value, then the number of values above it. */
 static void split_in_top_k(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
     iso_class_attrs attrs = {.axis = op->inputs[0]->shape.rank - 1};

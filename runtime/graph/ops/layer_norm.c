@@ -15,7 +15,7 @@ static bool x_fits(iso_op *op)
             iso_op_refuse(op, "input 0 should have channels as its last dimension"));
 }
 
-/* Vectors from input `first` on. */
+/* Inputs from `first` on must be vectors. */
 static bool vectors_fit(iso_op *op, int first)
 {
     for (int i = first; i < op->n_inputs; i++)

@@ -1,5 +1,5 @@
-/* Pieces of layer normalisation for channels that are sharded: a row's sum and sum of squares, and of its
- * gradient two sums more, are all that slots need of each other. */
+/* The decomposition of layer normalisation for sharded channels. Slots exchange only the sum and the sum
+ * of squares of a row, and for its gradient two more sums. */
 #include "runtime/graph/ops/layer_parts_impl.h"
 
 static bool has_gamma(const iso_op *op)
@@ -7,7 +7,7 @@ static bool has_gamma(const iso_op *op)
     return ((const iso_layer_norm_attrs *)op->attrs)->has_gamma;
 }
 
-/* ---- shapes: the builders give inputs that fit ---- */
+/* ---- shapes: the builders pass inputs that fit ---- */
 
 static bool infer_moments(iso_op *op)
 {
@@ -26,8 +26,8 @@ static bool infer_sums(iso_op *op)
     return iso_expect_float(op, 0, -1);
 }
 
-/* ---- rules: what is as x runs over all of its dimensions, rows hold their last whole, vectors have it ----
- */
+/* ---- rules: tensors like x have a factor for each dimension, rows hold the last one whole, vectors have
+ * only that one ---- */
 
 enum { AS_X, ROW, VECTOR };
 
@@ -39,7 +39,7 @@ static void rule_dims(int rank, int form, int8_t *dims)
         iso_rule_run_over(dims, 0, form == ROW ? rank - 1 : rank);
 }
 
-/* forms: of the inputs but the vectors, which come last; of the outputs */
+/* forms: of the inputs except the vectors, which come last; of the outputs */
 static void rule_by(const iso_op *op, const int8_t *forms, int first_vector, int output, iso_rule *rule)
 {
     int rank = op->inputs[0]->shape.rank;
@@ -135,7 +135,7 @@ const iso_op_type iso_op_layer_weight_sums = {
     .flops = layer_parts_flops,
 };
 
-/* ---- the ops in blocks ---- */
+/* ---- the decomposed ops ---- */
 
 /* Sum and sum of squares of each row. */
 static void moments_of(iso_tensor *x, iso_tensor **moments)

@@ -1,4 +1,4 @@
-/* Layer normalisation in blocks (layer_parts.c): the `split` of its ops. */
+/* The decomposition of layer normalisation (layer_parts.c): the `split` of its ops. */
 #ifndef ISO_GRAPH_OPS_LAYER_PARTS_IMPL_H
 #define ISO_GRAPH_OPS_LAYER_PARTS_IMPL_H
 

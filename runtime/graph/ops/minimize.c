@@ -106,7 +106,8 @@ static iso_update *count_iteration(const minimizer *m)
 
 /* ---- accumulation: the gradient becomes the mean over the steps that end with this one ---- */
 
-/* Whether this step ends with an update: iteration + 1 is a multiple of the steps. Exact in float64. */
+/* Whether this step ends with an update: iteration + 1 is a multiple of the number of steps. Exact in
+ * float64. */
 static iso_tensor *updates_now(const minimizer *m)
 {
     iso_tensor *steps = iso_number(m->graph, ISO_F64, m->optimizer->accumulation);
@@ -115,7 +116,7 @@ static iso_tensor *updates_now(const minimizer *m)
     return iso_equal(iso_multiply(whole, steps), done);
 }
 
-/* The variable that a rule has besides slots (iso_optimizer_scalar). */
+/* The variable that a rule has in addition to slots (iso_optimizer_scalar). */
 static iso_update *update_scalar(minimizer *m, const iso_optimizer_scalar *scalar, iso_update *update)
 {
     iso_graph *graph = m->graph;
@@ -226,8 +227,8 @@ static iso_update *apply(const minimizer *m, int i)
     return iso_update_apply(m->variable[i], m->gradient[i], m->iteration, m->rate, &optimizer);
 }
 
-/* The rule's own name, which lives as long as the program. No rule at all is Keras's default, and what is 0 in its settings
- * Keras's default too. */
+/* Sets the rule's own name, which lives as long as the program. Without a rule: Keras's default. Settings
+ * that are 0 get Keras's defaults. */
 static void name_rule(iso_optimizer *optimizer)
 {
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);

@@ -34,7 +34,7 @@ bool iso_expect_index(iso_op *op, int i)
     return op->inputs[i]->dtype != ISO_BOOL || iso_op_refuse(op, "input %d should hold numbers", i);
 }
 
-/* Small enough that sums and products of two fit 64 bits. */
+/* Whether a value is small enough that sums and products of two such values fit 64 bits. */
 static bool in_range(int64_t value, int64_t low)
 {
     return value >= low && value <= INT32_MAX;

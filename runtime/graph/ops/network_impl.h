@@ -1,4 +1,4 @@
-/* What the network ops share. */
+/* Shared by the network ops. */
 #ifndef ISO_GRAPH_OPS_NETWORK_IMPL_H
 #define ISO_GRAPH_OPS_NETWORK_IMPL_H
 
@@ -6,7 +6,8 @@
 #include "runtime/graph/ops/network.h"
 #include "runtime/graph/ops/ops_impl.h"
 
-/* Each of these refuses the op (iso_op_refuse) and returns false where it does not hold. */
+/* Each of these checks a condition. If it does not hold, it refuses the op (iso_op_refuse) and returns
+ * false. */
 
 /* Input i is floating point and, with rank >= 0, of that rank. */
 bool iso_expect_float(iso_op *op, int i, int rank);
@@ -18,8 +19,8 @@ bool iso_expect_channels(iso_op *op, int i);
 /* Input i may hold indices: integers or integral floats. */
 bool iso_expect_index(iso_op *op, int i);
 
-/* Fills in the places of a window that slides over `extent` elements with `after` zeros after them; refuses
- * numbers out of range and a window larger than what it slides over. */
+/* Fills in the positions of a window that slides over `extent` elements with `after` zeros after them.
+ * Refuses numbers out of range and a window larger than what it slides over. */
 bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_t after,
                             iso_sliding_window *window);
 
@@ -27,8 +28,8 @@ bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_
 void iso_set_output(iso_op *op, int i, iso_dtype dtype, const iso_shape *shape);
 /* Factors first, first + 1, ... for `count` dimensions. */
 void iso_rule_run_over(int8_t *dims, int first, int count);
-/* The rule of an op over x [..., c] that goes by channels: what has x's rank runs over factors 0.. rank-1,
- * what has rank 1 over the last of them; with `whole` the channels stay whole. */
+/* The rule of an op over x [..., c] with vectors of channels: tensors of x's rank have factors 0 .. rank -
+ * 1, vectors have the last of them. With `whole` the channels stay whole. */
 void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
 /* Elements of a box, for counting operations. */
 double iso_box_elements(const iso_box *box);

@@ -1,11 +1,11 @@
-/* What the op families share: messages, broadcasting, rules, small builders. */
+/* Shared by the op families: messages, broadcasting, rules, small builders. */
 #ifndef ISO_GRAPH_OPS_OPS_IMPL_H
 #define ISO_GRAPH_OPS_OPS_IMPL_H
 
 #include "runtime/graph/op.h"
 
-/* Product of the dimensions begin..end-1, the batch left out; *batch (may be NULL) tells whether it was among
- * them. */
+/* The product of the dimensions begin .. end - 1 without the batch; *batch (may be NULL): whether the
+ * batch is among them. */
 int64_t iso_shape_product(const iso_shape *shape, int begin, int end, bool *batch);
 
 /* Sets every dimension of inputs and outputs to ISO_WHOLE, with no factors. */

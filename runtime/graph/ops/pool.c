@@ -26,7 +26,7 @@ static bool pool_infer(iso_op *op)
         if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
             return false;
         y.dim[1 + i] = window.places;
-        /* so that every place has an element of x, whatever the stride */
+        /* so that every window has an element of x, whatever the stride */
         if (g->pad_before[i] >= g->size[i] || g->pad_after[i] >= g->size[i])
             return iso_op_refuse(op, "padding %lld and %lld should be below the window's size %lld",
                                  (long long)g->pad_before[i], (long long)g->pad_after[i],
@@ -82,7 +82,7 @@ static void pool_rule_of(const iso_op *op, iso_rule *rule)
     rule->input_windows[0] = X_WINDOWS;
 }
 
-/* x where there is one comes first, dy last. */
+/* x, if there is one, comes first; dy comes last. */
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
     begin_rule(op, &op->inputs[op->n_inputs - 1]->shape, rule);

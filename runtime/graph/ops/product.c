@@ -4,11 +4,11 @@
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
 
-/* Which dimension of an operand is which: rows or columns of the product, or k. Leading ones come before
+/* The roles of an operand's dimensions: rows or columns of the product, or k. Leading dimensions precede
  * both. */
 typedef struct roles {
-    int m, k_a, k_b, n; /* m: -1 where a is a vector */
-    int lead_a, lead_b; /* how many leading dimensions */
+    int m, k_a, k_b, n; /* m: -1 if a is a vector */
+    int lead_a, lead_b; /* number of leading dimensions */
 } roles;
 
 static roles roles_of(const iso_op *op)

@@ -9,7 +9,7 @@ static bool is_reduced(const iso_reduce_attrs *attrs, int dim)
     return attrs->axes >> dim & 1;
 }
 
-/* The shape with the reduced dimensions as 1, or without them. */
+/* The shape with 1 for each reduced dimension, or without them. */
 static iso_shape reduced_shape(const iso_shape *x, const iso_reduce_attrs *attrs, bool keep)
 {
     iso_shape shape = {0};
@@ -35,8 +35,8 @@ static bool infer_extreme(iso_op *op)
     return infer_reduce(op);
 }
 
-/* Kept dimensions have one factor in input and output. What is reduced has a factor that is contracted, or is
- * whole. */
+/* Kept dimensions have the same factor in input and output. A reduced dimension has a factor that is
+ * contracted, or is whole. */
 static void reduce_factors(const iso_op *op, iso_rule *rule, bool contract)
 {
     const iso_reduce_attrs *attrs = op->attrs;
@@ -68,7 +68,8 @@ static void min_rule(const iso_op *op, iso_rule *rule)
     reduce_factors(op, rule, false);
 }
 
-/* What turns the order of numbers round without overflow, and back: -x, of integers its bits turned over. */
+/* Reverses the order of numbers without overflow; applied twice it restores them: -x, or for integers the
+ * complement of their bits. */
 static iso_tensor *turn_over(iso_tensor *x)
 {
     if (iso_dtype_is_float(x->dtype))
@@ -76,19 +77,19 @@ static iso_tensor *turn_over(iso_tensor *x)
     return iso_subtract(iso_number(x->graph, x->dtype, x->dtype == ISO_U8 ? 255 : -1), x);
 }
 
-/* Where a reduced dimension is sharded: slots exchange maxima. */
+/* If a reduced dimension is sharded, slots exchange maxima. */
 static void split_min(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
     out[0] = turn_over(iso_op_1(&iso_op_reduce_max, turn_over(in[0]), op->attrs));
 }
 
-/* A tensor of the output's shape, with the reduced dimensions back as 1, so that it broadcasts against the
+/* A tensor of the output's shape, with a 1 for each reduced dimension, so that it broadcasts against the
  * input. */
 static iso_tensor *with_ones(const iso_op *op, iso_tensor *y)
 {
     const iso_reduce_attrs *attrs = op->attrs;
     const iso_shape *x = &op->inputs[0]->shape;
-    bool leading = true; /* only dimensions in front are missing: they broadcast as it is */
+    bool leading = true; /* only leading dimensions are missing: it broadcasts as it is */
     for (int i = 1; i < x->rank; i++)
         leading &= is_reduced(attrs, i - 1) || !is_reduced(attrs, i);
     return attrs->keep || leading ? y : iso_reshape_to(y, reduced_shape(x, attrs, true));
@@ -150,7 +151,7 @@ const iso_op_type iso_op_reduce_min = {
     .split = split_min,
 };
 
-/* The axes as bits; an axis that is out of range fails in the graph. */
+/* The axes as bits; an axis out of range is an error in the graph. */
 static uint32_t axis_bits(iso_tensor *x, const int *axes, int count)
 {
     uint32_t bits = 0;
@@ -200,8 +201,8 @@ iso_tensor *iso_reduce_min(iso_tensor *x, const int *axes, int count, bool keep)
     return reduce(&iso_op_reduce_min, x, axis_bits(x, axes, count), keep, x->dtype, 1);
 }
 
-/* Over fixed dimensions: a scaled sum. Over the batch: the sums of all slots in float64, then divided by the
- * rows that a plan knows. */
+/* Over fixed dimensions: a scaled sum. Over the batch: the float64 sum over all slots, divided by the
+ * rows, which the plan knows. */
 static iso_tensor *mean(iso_tensor *x, uint32_t axes, bool keep)
 {
     if (!iso_dtype_is_float(x->dtype))

@@ -21,7 +21,7 @@ static bool infer_reshape(iso_op *op)
             want = iso_shape_product(y, 0, y->rank, &y_batch);
     char text[160];
     if (have != want || x_batch != y_batch || (x_batch && (x->dim[0] != ISO_BATCH || y->dim[0] != ISO_BATCH)))
-        return iso_op_refuse(op, "cannot be seen as %s", iso_shape_text(y, text, sizeof(text)));
+        return iso_op_refuse(op, "cannot be reshaped to %s", iso_shape_text(y, text, sizeof(text)));
     return iso_op_gives(op, op->inputs[0]->dtype, y);
 }
 
@@ -30,9 +30,10 @@ static void reshape_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_reshape_to(dy[0], op->inputs[0]->shape);
 }
 
-/* Dimension i of x and o of y, which have as many elements before them. Where the extents are equal a part of
- * one is a part of the other, one row-major block of both. Where one is a multiple of the other, x[.., 6, 4]
- * seen as y[.., 24], the coarser counts blocks of the finer: windows side by side. */
+/* Dimension i of x and o of y, which have as many elements before them. If the extents are equal, a part
+ * of one is a part of the other: one row-major block of both. If one is a multiple of the other, as in
+ * x[.., 6, 4] reshaped to y[.., 24], the coarser dimension counts blocks of the finer: windows side by
+ * side. */
 static void share_factor(const iso_shape *x, int i, const iso_shape *y, int o, iso_rule *rule)
 {
     int64_t a = x->dim[i], b = y->dim[o];
@@ -79,8 +80,8 @@ const iso_op_type iso_op_reshape = {
     .no_kernel = true,
 };
 
-/* Fills in the one dimension that is -1, the batch in front not counted. False where there are several, or
- * none can be. */
+/* Fills in the one dimension that is -1; the batch is not counted. False if several are -1, or no extent
+ * fits. */
 static bool complete(const iso_shape *x, iso_shape *shape)
 {
     bool batch = x->rank > 0 && x->dim[0] == ISO_BATCH;
@@ -116,11 +117,11 @@ iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape)
     }
     if (complete(&x->shape, &attrs.shape))
         return iso_shape_equal(&x->shape, &attrs.shape) ? x : iso_op_1(&iso_op_reshape, x, &attrs);
-    iso_graph_fail(
-        x->graph,
-        "reshape: %s %s cannot be seen as %s (the batch stays in front; one -1 stands for what is left)",
-        iso_tensor_name(x), iso_shape_text(&x->shape, have, sizeof(have)),
-        iso_shape_text(&shape, want, sizeof(want)));
+    iso_graph_fail(x->graph,
+                   "reshape: %s %s cannot be reshaped to %s (the batch stays first; one -1 stands for the "
+                   "remaining elements)",
+                   iso_tensor_name(x), iso_shape_text(&x->shape, have, sizeof(have)),
+                   iso_shape_text(&shape, want, sizeof(want)));
     return iso_graph_bad_tensor(x->graph);
 }
 
@@ -228,8 +229,9 @@ static void pad_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_op_1(&iso_op_slice, dy[0], &attrs);
 }
 
-/* Every dimension may be sharded. The factor of one that is not taken in full counts the elements of the
- * larger side, each a place that looks at one element of the smaller, or at none. */
+/* Every dimension may be sharded. The factor of a dimension that is not taken in full counts the elements
+ * of the larger side. Each of them is a window position that reads one element of the smaller side, or
+ * none. */
 static void window_rule(const iso_op *op, const iso_shape *large, const iso_shape *small, int8_t *large_dims,
                         int8_t *small_dims, uint8_t *small_windows, iso_rule *rule)
 {
@@ -288,7 +290,7 @@ iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size)
             continue;
         attrs.begin[i] = begin[entry];
         attrs.shape.dim[i] = size[entry] == -1 ? x->shape.dim[i] - begin[entry] : size[entry];
-        if (attrs.shape.dim[i] < 0) /* would be taken for the batch */
+        if (attrs.shape.dim[i] < 0) /* a negative extent would mean the batch */
             iso_graph_fail(x->graph, "slice: entry %d takes %lld elements from %lld on", entry,
                            (long long)size[entry], (long long)begin[entry]);
         entry++;
@@ -306,7 +308,7 @@ iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after)
         if (x->shape.dim[i] == ISO_BATCH)
             continue;
         if (before[entry] < 0 || after[entry] < 0)
-            iso_graph_fail(x->graph, "pad: entry %d puts %lld elements in front and %lld behind", entry,
+            iso_graph_fail(x->graph, "pad: entry %d adds %lld elements before and %lld after", entry,
                            (long long)before[entry], (long long)after[entry]);
         attrs.begin[i] = before[entry];
         attrs.shape.dim[i] += before[entry] + after[entry];

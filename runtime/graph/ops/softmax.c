@@ -17,7 +17,7 @@ static void log_softmax_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor *
     dx[0] = iso_op_2(&iso_op_log_softmax_grad, op->outputs[0], dy[0], op->attrs);
 }
 
-/* Every dimension but the axis is free. */
+/* Every dimension except the axis may be sharded. */
 static void softmax_rule_of(const iso_op *op, iso_rule *rule)
 {
     int rank = op->inputs[0]->shape.rank, axis = ((const iso_softmax_attrs *)op->attrs)->axis;
@@ -124,7 +124,7 @@ static iso_tensor *along(iso_tensor *x, int axis, const iso_op_type *type)
         return iso_graph_bad_tensor(x->graph);
     iso_softmax_attrs attrs = {.axis = iso_axis(x, axis)};
     if (attrs.axis == 0 && x->shape.dim[0] == ISO_BATCH)
-        iso_graph_fail(x->graph, "%s: the axis is that of the batch", type->name);
+        iso_graph_fail(x->graph, "%s: the axis must not be the batch", type->name);
     return iso_op_1(type, x, &attrs);
 }
 

@@ -1,4 +1,4 @@
-/* Images made larger, with values in between. */
+/* Enlarges images by interpolation. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
@@ -47,7 +47,7 @@ static void second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
     dx[0] = iso_op_1(&iso_op_upsample_linear, d[0], op->attrs);
 }
 
-/* Places are the elements of x; each looks at itself and its two neighbours. */
+/* Window positions are the elements of x; each reads itself and its two neighbours. */
 static void begin_rule(const iso_op *op, const iso_shape *x, int8_t *x_dims, int8_t *y_dims, iso_rule *rule)
 {
     static const int8_t small[] = {N, H, W, C}, large[] = {N, H, ISO_WHOLE, W, ISO_WHOLE, C};

@@ -17,8 +17,9 @@ static const iso_optimizer_slot slots[] = {{.name = "momentum"},
                                            {.name = "velocity_hat", .with = "amsgrad"},
                                            {0}};
 
-/* Keras computes in the variables' type. In float32 0.999 is not 0.999, 1 - 0.999^t comes out 1.3e-5 off at first, and the rate by
- * half of that: to follow Keras step by step these powers must be float's. */
+/* Keras computes in the variables' type. In float32, 0.999 is rounded, which makes 1 - 0.999^t wrong by
+ * 1.3e-5 at first, and the rate by half of that: to follow Keras step by step, these powers must be
+ * computed in float. */
 static double adam_alpha(double rate, double beta_1, double beta_2, double t, bool narrow)
 {
     if (!narrow)

@@ -10,7 +10,7 @@ static const iso_setting settings[] = {
 };
 static const iso_optimizer_slot slots[] = {{.name = "momentum"}, {0}};
 
-/* As in Keras, differences are those of the variables' type. */
+/* As in Keras, differences are computed in the variables' type. */
 static void prepare(const iso_optimizer *optimizer, bool narrow, int64_t updates, double *hyper)
 {
     (void)updates;

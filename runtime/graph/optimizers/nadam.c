@@ -15,13 +15,13 @@ static const iso_setting settings[] = {
 };
 static const iso_optimizer_slot slots[] = {{.name = "momentum"}, {.name = "velocity", .beside = true}, {0}};
 
-/* Keras computes in the variables' type: what is nearly 1 must be float's in float32, as in adam.c. */
+/* Keras computes in the variables' type: values near 1 must be rounded to float in float32, as in adam.c. */
 static double rounded(double x, bool narrow)
 {
     return narrow ? (double)(float)x : x;
 }
 
-/* p_t. From update 1100 on 0.96^t / 2 is nothing beside 1 in float64 too, and the factors are beta_1. */
+/* p_t. From update 1100 on, 0.96^t / 2 is lost beside 1 in float64 too, and the factors are beta_1. */
 static double product_of(double beta_1, double t)
 {
     double product = pow(beta_1, t), decay = 1;

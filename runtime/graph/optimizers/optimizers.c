@@ -1,4 +1,4 @@
-/* What all optimizers have in common: rows, options, checks, and the numbers of a step. */
+/* Shared by all optimizers: rows, options, checks, and the numbers of a step. */
 #include <math.h>
 #include <string.h>
 
@@ -164,7 +164,7 @@ done:
 
 /* ---- a step ---- */
 
-/* Schedules look at all iterations; what depends on updates (Adam's powers) counts these only. */
+/* Schedules count all iterations; what depends on updates (Adam's powers) counts only updates. */
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper)
 {

@@ -1,5 +1,5 @@
 /* Keras's RMSprop (keras/src/optimizers/rmsprop.py). v = rho v + (1 - rho) g^2; a = rho a + (1 - rho) g;
- * step = rate g / sqrt(v [- a^2] + epsilon); m = momentum m + step; w -= m, or step where there is no m. */
+ * step = rate g / sqrt(v [- a^2] + epsilon); m = momentum m + step; w -= m, or w -= step if there is no m. */
 #include "runtime/graph/optimizers/list.h"
 
 static const iso_setting settings[] = {

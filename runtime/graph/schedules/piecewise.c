@@ -37,7 +37,7 @@ iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const 
     if (ISO_ANY_NULL(values) || (count > 0 && ISO_ANY_NULL(boundaries)))
         schedule.n_boundaries = -1;
     if (schedule.n_boundaries < 0 || count > ISO_MAX_PIECES)
-        return schedule; /* iso_optimizer_check says so */
+        return schedule; /* iso_optimizer_check reports it */
     for (int i = 0; i < count; i++)
         schedule.boundaries[i] = boundaries[i];
     for (int i = 0; i <= count; i++)

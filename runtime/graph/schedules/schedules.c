@@ -1,4 +1,4 @@
-/* What all schedules have in common, and the schedule of a constant rate. */
+/* Shared by all schedules, and the schedule of a constant rate. */
 #include <string.h>
 
 #include "runtime/base/arguments.h"
