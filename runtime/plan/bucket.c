@@ -20,7 +20,7 @@ int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots)
             slot = iso_mesh_with_coordinate(mesh, slot, a, 0);
     slots[0] = slot;
     for (int a = mesh->n_axes - 1; a >= 0;
-         a--) { /* row-major: the last axis runs fastest, so the list stays in order */
+         a--) { /* row-major: the last axis varies fastest, so the list stays in order */
         if (!(axes & 1u << a))
             continue;
         int before = count;
@@ -126,8 +126,8 @@ static void add_member(const iso_program *program, int number, iso_bucket *bucke
 
 /* ---- runs ---- */
 
-/* Elements of `part` that lie together in `whole`, which holds it: the inner dimensions that it has whole,
- * and what it has of the next. */
+/* The number of elements of `part` that are contiguous in `whole`, which contains it: the inner dimensions
+ * that it has in full, times what it has of the next one. */
 static int64_t together(const iso_box *whole, const iso_box *part)
 {
     int64_t count = 1;
@@ -139,7 +139,7 @@ static int64_t together(const iso_box *whole, const iso_box *part)
     return count;
 }
 
-/* The place in `whole` of element `index` of `part`. */
+/* The index in `whole` of element `index` of `part`. */
 static int64_t bucket_place_of(const iso_box *whole, const iso_box *part, int64_t index)
 {
     int64_t at = 0, stride = 1;

@@ -1,9 +1,9 @@
 /* Buckets: the variables that one optimizer updates together.
  *
- * The gradients of a bucket lie in one flat buffer in each slot's shared area. The slots that hold the same
- * parts of these variables form a group; the flat range is cut between them: each adds its part of all
- * gradients, updates that part of the weights with its part of the optimizer's state, and writes it where
- * everyone reads it (Xu et al. 2020, arXiv 2004.13336). */
+ * The gradients of a bucket are stored in one flat buffer in each slot's shared area. The slots that hold
+ * the same parts of these variables form a group, and the flat range is split among them: each slot adds
+ * its part of all gradients, updates that part of the weights with its part of the optimizer's state, and
+ * writes it where all slots read it (Xu et al. 2020, arXiv 2004.13336). */
 #ifndef ISO_PLAN_BUCKET_H
 #define ISO_PLAN_BUCKET_H
 
@@ -21,7 +21,7 @@ typedef struct iso_bucket {
     iso_dtype dtype;
     const iso_optimizer *optimizer;
     uint32_t axes; /* along which the updates' layouts are replicated: these slots share the update */
-    int group;     /* slots that share it */
+    int group;     /* number of slots that share it */
     int n_members;
     iso_bucket_member *members;
     int64_t total; /* elements of the flat range */
@@ -35,22 +35,22 @@ typedef struct iso_bucket_list {
 
 iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list);
 void iso_buckets_destroy(iso_bucket_list *list);
-/* The slots that differ from `slot` along `axes` only, in increasing order, `slot` among them; returns their
- * number. */
+/* The slots that differ from `slot` along `axes` only, in increasing order, including `slot`; returns
+ * their number. */
 int iso_group_slots(const iso_mesh *mesh, uint32_t axes, int slot, int *slots);
-/* How many they are, and the number of `slot` among them (*index). */
+/* The number of these slots, and the position of `slot` among them (*index). */
 int iso_group_count(const iso_mesh *mesh, uint32_t axes, int slot, int *index);
-/* Number `index` of them. */
+/* The slot at position `index` among them. */
 int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index);
 /* The part of the flat range that a slot updates. */
 void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin,
                      int64_t *count);
 
-/* Elements that a slot updates and that lie together in its copy of the variable. */
+/* Elements that a slot updates and that are contiguous in its copy of the variable. */
 typedef struct iso_bucket_run {
     int64_t begin, count; /* of the bucket's flat range */
     int64_t first;        /* in the slot's box of the update, row-major */
-    int64_t at;           /* in its box of the variable */
+    int64_t at;           /* in the slot's box of the variable */
 } iso_bucket_run;
 typedef iso_status (*iso_bucket_run_visit)(void *arg, const iso_bucket_run *run);
 /* Visits the runs of one member that a slot updates, in order. */

@@ -1,4 +1,4 @@
-/* Storage: where every value lies, and for how long it must. */
+/* Buffer assignment: where every value is stored, and for how long. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -89,7 +89,8 @@ static void touch_instruction(assigner *s, int when)
     }
 }
 
-/* The optimizer reads the inputs of a fused product at the end of the step, those of its whole group. */
+/* The optimizer reads the inputs of a fused product, those of all slots of its group, at the end of the
+ * step. */
 static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
 {
     const iso_program_step *step = &s->program->steps[fused->step];
@@ -136,8 +137,8 @@ static bool works_in_place(const iso_kernel *kernel, const iso_kernel_call *call
     return kernel->in_place;
 }
 
-/* Output 0 may take the memory of input i where the input is not needed any more and both have one size
- * everywhere. */
+/* Output 0 may take the memory of input i if the input is no longer needed and both have the same size on
+ * all slots. */
 static bool may_replace(const assigner *s, int when, int i)
 {
     const iso_program_step *step = &s->program->steps[s->plan->instructions[when].step];
@@ -150,7 +151,7 @@ static bool may_replace(const assigner *s, int when, int i)
         return false;
     iso_layout a = in->layout, b = out->layout;
     a.partial = b.partial = 0;
-    for (int k = 0; k < step->op->n_inputs; k++) /* no other input may lie in the same memory */
+    for (int k = 0; k < step->op->n_inputs; k++) /* no other input may be in the same memory */
         if (k != i && root_of(s, step->input[k]) == root)
             return false;
     return in->tensor->dtype == out->tensor->dtype &&
@@ -186,7 +187,7 @@ static size_t bytes_of(const assigner *s, int value)
            iso_dtype_size(v->tensor->dtype);
 }
 
-/* Gradients are made where their bucket is, unless their memory has another purpose too. */
+/* Gradients are computed in their bucket, unless their memory has another purpose too. */
 static void force_into_buckets(assigner *s)
 {
     const iso_bucket_list *buckets = s->plan->buckets;

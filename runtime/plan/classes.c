@@ -1,11 +1,12 @@
-/* Classes of slots: where a question has one answer for all slots whose boxes have equal extents, it is asked
+/* Classes of slots: a question that has the same answer for all slots whose boxes have equal extents is asked
  * for one slot of each class, so that plans for many slots cost no more than plans for few.
  *
- * Along an axis parts are full up to some coordinate, then there is one shorter part, then there are empty
- * ones; the first and the last part may differ from those between them where windows reach over the edges. */
+ * Along an axis, parts are full up to some coordinate, then there is one shorter part, then there are
+ * empty ones. If windows reach over the borders, the first and the last part may differ from those between
+ * them. */
 #include "runtime/plan/plan_impl.h"
 
-enum { ALL = 64, COORDINATES = 24 }; /* meshes of up to ALL slots are looked at slot by slot */
+enum { ALL = 64, COORDINATES = 24 }; /* on meshes of up to ALL slots every slot is examined */
 
 typedef struct coordinates {
     int count;
@@ -22,7 +23,8 @@ static void classes_add(coordinates *list, int64_t coordinate, int size)
     list->at[list->count++] = (int)coordinate;
 }
 
-/* Where n elements cut into `parts` change from full parts to the shorter one, and from it to empty ones. */
+/* Where n elements split into `parts` change from full parts to the shorter one, and from it to empty
+ * ones. */
 static int64_t add_changes(coordinates *list, int64_t n, int parts)
 {
     int64_t part = (n + parts - 1) / parts, full = part ? n / part : 0;
@@ -31,7 +33,7 @@ static int64_t add_changes(coordinates *list, int64_t n, int parts)
     return part;
 }
 
-/* Of each axis the coordinates at which an array of this layout may change its extents. */
+/* For each axis, the coordinates at which an array of this layout may change its extents. */
 static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape,
                        coordinates *lists)
 {

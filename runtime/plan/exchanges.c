@@ -1,4 +1,4 @@
-/* The exchanges of a plan: who takes which boxes from whom. */
+/* The exchanges of a plan: which slot takes which boxes from which. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
@@ -14,7 +14,7 @@ typedef struct adder {
     iso_box target_box;
 } adder;
 
-/* Where a slot (of any host) has a value. */
+/* Where a slot (of any host) stores a value. */
 static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
 {
     const iso_location *place = &plan->location[value];
@@ -46,7 +46,7 @@ static iso_status add_boxes(adder *a)
                              &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
-/* Each slot adds its chunk of all addends, into its own addend. */
+/* Each slot adds its chunk of all partial sums into its own copy. */
 static iso_status add_scatter(adder *a, int *slots)
 {
     const iso_program *program = a->plan->program;
@@ -115,7 +115,7 @@ static iso_status add_fault_sum(iso_plan *plan, iso_exchange *exchange, int slot
                             NULL);
 }
 
-/* Gives every slot the number of slots with a fault: each slot adds them, or slot 0 has added them before. */
+/* Gives every slot the number of slots with a fault: each slot adds them up, or slot 0 did so before. */
 static iso_status add_faults(iso_plan *plan, iso_source *source)
 {
     int slots = plan->program->mesh->n_slots;
@@ -175,7 +175,7 @@ done:
 
 /* ---- new weights to other hosts ---- */
 
-/* fetches[slot]: it is the first slot of its host that uses this copy of the variable, and fetches for the
+/* fetches[slot]: the slot is the first of its host that uses this copy of the variable; it fetches for the
  * others. */
 static bool find_fetching(const iso_plan *plan, const iso_variable *variable, iso_hash_key *key, int *first,
                           bool *fetches)
@@ -192,8 +192,8 @@ static bool find_fetching(const iso_plan *plan, const iso_variable *variable, is
     return true;
 }
 
-/* One slot's fetching of what another updated of a variable. Slots of one box of the variable have one order
- * of its elements. */
+/* One slot's fetch of the part of a variable that another slot updated. Slots with the same box of the
+ * variable have the same order of its elements. */
 typedef struct fetch {
     iso_plan *plan;
     const iso_variable *variable;
@@ -289,7 +289,8 @@ done:
 
 /* ---- buffers of messages ---- */
 
-/* The exchanges of a plan and when their messages travel: those that never travel together share buffers. */
+/* The exchanges of a plan, and when their messages are sent: exchanges that are never in progress together
+ * share buffers. */
 typedef struct travel {
     int count;
     iso_exchange **exchange;

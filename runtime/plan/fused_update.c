@@ -1,9 +1,9 @@
 /* Fusing: a gradient that only the optimizer uses need not exist as a whole.
  *
- * The gradient of a Dense kernel is a product of activations and slopes, both small beside it when the batch
- * is. Where all slots of a group share memory, each can make its own part of every slot's product when it
- * updates that part of the weights: the same operations and the same bits as making the products first and
- * adding them then, but the gradients stay in the first-level cache. */
+ * The gradient of a Dense kernel is a product of activations and slopes, which are both smaller than it if
+ * the batch is small. If all slots of a group share memory, each can compute its own part of every slot's
+ * product when it updates that part of the weights. The operations and the bits are those of computing the
+ * products first and adding them afterwards, but the gradients stay in the first-level cache. */
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -24,8 +24,8 @@ static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
     return kernel->run_part && call->out[0].rank == 2;
 }
 
-/* Inputs that lie where all slots of the host can read them: not constants, nor variables, which the update
- * changes. */
+/* Whether all inputs are stored where all slots of the host can read them: no constants, and no variables,
+ * which the update changes. */
 static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
 {
     for (int i = 0; i < step->op->n_inputs; i++) {
@@ -40,8 +40,8 @@ static bool inputs_are_computed(const iso_program *program, const iso_program_st
     return true;
 }
 
-/* Whether slots read less of each other's inputs, about, than of each other's gradients: k (m / g + n)
- * instead of m n / g elements, for a product [k, m]^T [k, n] and a group of g. */
+/* Whether slots read, approximately, less of each other's inputs than of each other's gradients: k (m / g
+ * + n) instead of m n / g elements, for a product [k, m]^T [k, n] and a group of g. */
 static bool reads_less(const iso_plan *plan, int number, int group)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
@@ -53,8 +53,8 @@ static bool reads_less(const iso_plan *plan, int number, int group)
     return group == 1 || k * (m / group + n) < m * n / group;
 }
 
-/* Blocks needed at once while the products of so many slots are added in the order of iso_tree_left(). A
- * subtree of one slot needs none: its product is added onto an existing block. */
+/* The number of blocks needed at once while the products of this many slots are added in the order of
+ * iso_tree_left(). A subtree of one slot needs none: its product is added to an existing block. */
 static int blocks_alive(int slots)
 {
     if (slots <= 2)

@@ -5,7 +5,7 @@
 
 #include "runtime/base/memory.h"
 
-enum { FEW = 512 }; /* blocks that may be placed the largest first, in quadratic time */
+enum { FEW = 512 }; /* up to this many blocks are placed largest first, in quadratic time */
 
 /* A block with the rest of its last line, and a line after it. */
 static size_t span(const iso_block *block)
@@ -31,7 +31,7 @@ static int by_size(const void *a, const void *b)
     return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* ---- few blocks: the largest first, each at the lowest offset where it fits ---- */
+/* ---- few blocks: the largest first, each at the lowest offset at which it fits ---- */
 
 /* placed: in the order of their offsets. */
 static size_t lowest(const iso_block *block, iso_block *const *placed, int count)
@@ -65,28 +65,29 @@ static void largest_first(iso_block *const *order, int count, iso_block **placed
     }
 }
 
-/* ---- many blocks: as time goes, each in a gap that is hardly larger, in n log n ---- */
+/* ---- many blocks: in order of time, each in a gap that is hardly larger, in n log n ---- */
 
-/* The range from a block's or a gap's offset to the next one's. Gaps of about one size are in a list; the
- * last segment of all has no end. */
+/* The range from the offset of a block or gap to the next one. Gaps of about the same size are in one
+ * list; the last segment of all has no end. */
 typedef struct segment {
     size_t offset, bytes;
     bool gap;
-    int before, behind;         /* neighbours in memory, -1: none */
+    int before, behind;         /* neighbours in memory; -1: none */
     int gap_before, gap_behind; /* neighbours in the list of its size */
 } segment;
 
-enum { STEPS = 8, SIZES = 64 * STEPS }; /* sizes: powers of two, each in so many steps */
+enum { STEPS = 8, SIZES = 64 * STEPS }; /* size classes: powers of two, each in STEPS steps */
 
 typedef struct heap {
     segment *segments;
     int n_segments, last;
-    int unused; /* a list, by `behind`, of segments that were joined to others */
+    int unused; /* a list, linked by `behind`, of segments that were joined to others */
     int first[SIZES];
     uint64_t some[SIZES / 64]; /* bit: this size has gaps */
 } heap;
 
-/* The size class of a gap of so many lines; wanted: one whose gaps all are as large. */
+/* The size class of a gap of this many bytes; wanted: the smallest class whose gaps are all at least as
+ * large. */
 static int size_class(size_t bytes, bool wanted)
 {
     size_t lines = bytes / ISO_ALIGN;
@@ -146,7 +147,7 @@ static int new_segment(heap *h, segment value)
     return s;
 }
 
-/* Puts a new gap of what a block leaves of the segment after it. */
+/* Adds the rest of a segment that a block leaves as a new gap after it. */
 static void split(heap *h, int s, size_t bytes)
 {
     segment *taken = &h->segments[s];
@@ -162,7 +163,7 @@ static void split(heap *h, int s, size_t bytes)
     list_gap(h, rest);
 }
 
-/* The end of memory, moved so that a block fits after the last one. */
+/* Extends memory so that a block fits after the last one. */
 static int extend(heap *h, size_t bytes)
 {
     int s = h->last;
@@ -232,7 +233,7 @@ static int by_end(const void *a, const void *b)
     return x->end != y->end ? (x->end < y->end ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* place: room for the segment of each block, by its number in `blocks`. */
+/* place: memory for the segment of each block, by its number in `blocks`. */
 static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, iso_block **ends, int count,
                          int *place)
 {
@@ -262,8 +263,8 @@ static size_t reach_of(iso_block *const *order, int count)
     return total;
 }
 
-/* Two ways, of which the better one counts: all as time goes; or the few largest blocks first, and above them
- * the others as time goes. order: by size; other: room for twice as many. */
+/* Tries two ways and uses the better one: all blocks in order of time; or the few largest blocks first,
+ * and above them the others in order of time. order: by size; other: memory for twice as many. */
 static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block **other, int count,
                        int *place, size_t *kept)
 {

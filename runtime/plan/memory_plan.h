@@ -6,13 +6,13 @@
 
 typedef struct iso_block {
     size_t bytes;
-    int begin, end; /* first and last instruction at which it must hold its contents */
+    int begin, end; /* first and last instruction at which its contents are needed */
     size_t offset;  /* result */
 } iso_block;
 
-/* Gives blocks that live at the same time disjoint ranges, each aligned to a cache line with a line to spare
- * after it (kernels may read whole vectors). Largest first, each at the lowest offset where it fits; many
- * blocks also as time goes, in n log n. *total: bytes in all. */
+/* Gives blocks that live at the same time disjoint ranges, each aligned to a cache line with one spare
+ * line after it (kernels may read whole vectors). Largest first, each at the lowest offset at which it
+ * fits; if there are many blocks, also in order of time, in n log n. *total: bytes in all. */
 iso_status iso_memory_plan(iso_block *blocks, int count, size_t *total);
 
 #endif

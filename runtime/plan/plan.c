@@ -72,7 +72,7 @@ size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
     return iso_padded((size_t)elements * iso_dtype_size(variable->dtype));
 }
 
-/* From the layouts alone: the work of the whole op, times the slots that repeat it. */
+/* Computed from the layouts alone: the work of the whole op, times the slots that repeat it. */
 static double planned_flops(const iso_plan *plan)
 {
     double total = 0;

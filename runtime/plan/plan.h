@@ -9,7 +9,7 @@
 #include "runtime/plan/bucket.h"
 #include "runtime/spmd/program.h"
 
-/* Where a value lies. */
+/* Where a value is stored. */
 typedef enum iso_location_kind {
     ISO_LOCATION_NONE,
     ISO_LOCATION_ARENA,    /* the slot's private arena */
@@ -24,24 +24,24 @@ typedef struct iso_location {
     iso_variable *variable;
 } iso_location;
 
-/* The first and the last instruction at which a value's memory is its own. */
+/* The first and the last instruction at which a value owns its memory. */
 typedef struct iso_live_range {
-    int begin, end; /* `instructions` stands for the end of the step; end -1: it has no memory of its own */
+    int begin, end; /* number n_instructions means the end of the step; end -1: it has no memory of its own */
 } iso_live_range;
 
 typedef enum iso_instruction_kind {
     ISO_READ, /* rows of the batch into an input */
     ISO_KERNEL,
-    ISO_COPY,     /* a reshard that every slot makes from its own part */
-    ISO_BEGIN,    /* the begin of an exchange that ends later */
-    ISO_EXCHANGE, /* reshards between slots; their end where there is a begin */
+    ISO_COPY,     /* a reshard that every slot computes from its own part */
+    ISO_BEGIN,    /* starts an exchange that ends later */
+    ISO_EXCHANGE, /* reshards between slots; ends them if they were begun before */
 } iso_instruction_kind;
 
-/* How a reshard is done by an exchange. */
+/* How an exchange does a reshard. */
 typedef enum iso_move_kind {
-    ISO_MOVE_BOXES,   /* every slot takes the boxes it needs, adding addends: one exchange */
+    ISO_MOVE_BOXES,   /* every slot takes the boxes it needs and adds partial sums: one exchange */
     ISO_MOVE_SCATTER, /* all-reduce, first half: every slot of a group adds its chunk, in place */
-    ISO_MOVE_GATHER,  /* second half: everyone takes the chunks */
+    ISO_MOVE_GATHER,  /* second half: every slot takes the chunks */
 } iso_move_kind;
 
 typedef struct iso_move {
@@ -54,43 +54,44 @@ typedef struct iso_instruction {
     int step;                /* KERNEL, COPY: of the program */
     int input;               /* READ: which */
     int first_move, n_moves; /* EXCHANGE, and its BEGIN */
-    int begin, end;          /* EXCHANGE: where it begins, which may be itself; BEGIN: where it ends */
-    bool settled;            /* EXCHANGE: it takes variables, which change at the end of a step only */
+    int begin, end;          /* EXCHANGE: instruction that begins it, may be itself; BEGIN: that ends it */
+    bool settled;            /* EXCHANGE: it reads variables, which change only at the end of a step */
     iso_exchange *exchange;
 } iso_instruction;
 
-/* What plans are made against: where slots and variables are. Lent; must outlive the plan. */
+/* What plans depend on: where slots and variables are. Lent; must outlive the plan. */
 struct iso_plan;
 typedef struct iso_site {
-    iso_fabric *fabric; /* for iso_plan_connect; NULL where a plan is only looked at */
+    iso_fabric *fabric; /* for iso_plan_connect; NULL for a dry run */
     const iso_backend *backend;
     const int *host_of_slot; /* [n_slots] */
-    bool one_host;           /* that all slots are on */
-    /* Bytes that the executor keeps for each slot to run a plan, besides what the plan places; NULL: unknown.
-     */
+    bool one_host;           /* all slots are on one host */
+    /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
+     * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);
-    /* Bytes into the host's area at which the copy lies that this slot (of any host) uses of a variable. */
+    /* The offset in the host's area, in bytes, of the copy of a variable that this slot (of any host)
+     * uses. */
     size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);
     const void *arg;
 } iso_site;
 
-/* A gradient that is not computed as a whole: the optimizer makes the parts that it uses, from the inputs of
- * all slots of the group. */
+/* A gradient that is not computed as a whole: the optimizer computes the parts that it uses from the
+ * inputs of all slots of the group. */
 typedef struct iso_fused_update {
     int bucket, member;
     int step; /* of the program: a product */
 } iso_fused_update;
 
-/* The scratch memory in which the optimizer makes it: blocks of some whole rows, as many as are alive at
+/* The scratch memory in which the optimizer computes it: blocks of whole rows, as many as are in use at
  * once, then what the call of each slot of the group needs. */
 typedef struct iso_fused_update_room {
-    int64_t rows;       /* of a block */
+    int64_t rows;       /* rows of a block */
     size_t block, call; /* bytes of each, multiples of ISO_ALIGN */
-    size_t bytes;       /* of all */
+    size_t bytes;       /* bytes in all */
 } iso_fused_update_room;
 
-/* Targets of the exchange that ends a step, besides the values of its moves: numbers after the program's
- * values. */
+/* A plan. Targets of the exchange that ends a step, other than the values of its moves, are numbered after
+ * the program's values. */
 typedef struct iso_plan {
     const iso_program *program;
     const iso_bucket_list *buckets;
@@ -101,39 +102,38 @@ typedef struct iso_plan {
     int n_moves;
     iso_move *moves;
     iso_location *location; /* [n_values] */
-    int *root;              /* [n_values] the value whose memory it is in */
+    int *root;              /* [n_values] the value that owns its memory */
     iso_live_range
-        *live_range; /* [n_values] of roots in the arena and the shared area, gradients in buckets not */
+        *live_range; /* [n_values] for roots in the arena and the shared area, except gradients in buckets */
     int *bucket_live_range; /* [n_buckets] the first instruction that writes into it */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
     iso_exchange *epilogue; /* scalars, faults and the buckets' gradients */
     int epilogue_first_move, n_epilogue_moves;
-    iso_exchange *faults; /* before it, where slots are many: slot 0 adds their faults, and all take the sum
+    iso_exchange *faults; /* before it, if slots are many: slot 0 adds their faults, and all take the sum
                              in `epilogue`; else NULL */
-    size_t fault_offset;  /* in the shared area: two doubles, the slot's own fault and that sum */
+    size_t fault_offset;  /* in the shared area: two doubles, the slot's own faults and that sum */
     int fault_target;     /* number of the target that gets the sum of the faults of all slots */
     int n_fused_updates;
     iso_fused_update *fused_updates;
     bool *step_fused;      /* [n_steps] */
     size_t *bucket_offset; /* [n_buckets] in the shared area */
     bool **
-        member_copied; /* [n_buckets][n_members] gradients made elsewhere, to be copied into the bucket at the
-                              end */
-    int *bucket_pull;  /* [n_buckets * n_slots] the pull of a local slot; made by iso_plan_connect */
-    iso_exchange *weight_gather; /* new parts of weights to other hosts; NULL on one host */
+        member_copied; /* [n_buckets][n_members] gradients computed elsewhere, to be copied into the bucket at the end */
+    int *bucket_pull;            /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
+    iso_exchange *weight_gather; /* sends new parts of weights to other hosts; NULL on one host */
     double flops;                /* of one step on all slots */
 } iso_plan;
 
-/* Schedules and places everything. */
+/* Schedules all instructions and assigns all memory. */
 iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
                            int64_t rows, iso_plan **plan);
 iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, const iso_fused_update *fused,
                                                  int slot);
-/* Then makes the exchanges, once the fabric has room for the plan's shared_bytes. Collective. */
+/* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);
-/* Shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
+/* The shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
 /* A slot's part of a value, without data. */
@@ -142,7 +142,7 @@ iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
  * ISO_MAX_OUTPUTS. */
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out,
                    iso_kernel_call *call);
-/* Bytes of one copy of so many elements of a variable: it has cache lines of its own. */
+/* Bytes of one copy of this many elements of a variable: each copy has cache lines of its own. */
 size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements);
 /* Floating-point operations of a kernel instruction for these boxes. */
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);

@@ -1,11 +1,12 @@
-/* The schedule: instructions in the order of the program, with reshards gathered so that one exchange serves
+/* The schedule: instructions in the order of the program, with reshards collected so that one exchange serves
  * several.
  *
- * A reshard waits until its value is needed, and goes with all that wait then. Two kinds go apart:
- * - Weights that are gathered: those of a layer go together, as late as the layer allows; between hosts they
- *   begin when the weights of the layer before have come, and travel while that computes.
+ * A reshard waits until its value is needed, and then goes together with all that wait. Two kinds have their
+ * own rules:
+ * - Weights that are gathered: those of a layer go together, as late as the layer allows. Between hosts they
+ *   begin when the weights of the previous layer have arrived, and are sent while that layer computes.
  * - Gradients that go to the part that an optimizer updates: those of a layer go together, as soon as the
- *   last of them is made; between hosts they end one layer later. */
+ *   last of them is computed. Between hosts they end one layer later. */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -18,7 +19,7 @@ bool iso_plan_is_alias(const iso_op *op)
     return op && op->type->no_kernel;
 }
 
-/* The slots that add each element, where a reshard is an all-reduce; 1: it is none. */
+/* The number of partial sums of each element if a reshard is an all-reduce; 1: it is not. */
 static int addends(const iso_plan *plan, const iso_layout *from, const iso_layout *to)
 {
     iso_layout reduced = *from;
@@ -44,7 +45,7 @@ static iso_status add_move(iso_plan *plan, iso_move fresh)
     return iso_list_add(plan->moves, plan->n_moves, fresh, "the moves of a plan");
 }
 
-/* ---- what waits ---- */
+/* ---- moves that wait ---- */
 
 typedef enum queue_kind { MIXED, WEIGHTS, GRADIENTS, QUEUES } queue_kind;
 
@@ -64,10 +65,10 @@ typedef struct scheduler {
     int8_t *where;      /* [values] the queue in which a value waits + 1; 0: it does not */
     int *update_of;     /* [values] the change + 1 whose optimizer takes it; 0: none */
     int *last_kernel;   /* [values] the last step that reads its memory with a kernel, -1: none */
-    int *other_readers; /* [values] what reads its memory else: reshards, the optimizer, outputs, changes */
+    int *other_readers; /* [values] number of other readers: reshards, the optimizer, outputs, changes */
     int *next_weight;   /* [steps] the next step that gathers weights, -1: none */
     int *next_gradient; /* [steps] the next step that moves a gradient to its update, -1: none */
-    int weight;         /* the first of these that has not been scheduled */
+    int weight;         /* the first weight gather that has not been scheduled */
 } scheduler;
 
 static void note_done(scheduler *s, const iso_move *move)
@@ -95,7 +96,7 @@ done:
     return status;
 }
 
-/* Ends what has begun. */
+/* Ends the exchange that has begun. */
 static iso_status end_exchange(scheduler *s, queue *q)
 {
     iso_plan *plan = s->plan;
@@ -117,7 +118,7 @@ done:
     return status;
 }
 
-/* Begins an exchange of all that waits in a queue; `early`: it is not to end at once. */
+/* Begins an exchange of all moves in a queue; `early`: it does not end at once. */
 static iso_status begin_exchange(scheduler *s, queue *q, bool early)
 {
     iso_plan *plan = s->plan;
@@ -150,7 +151,7 @@ done:
 
 /* ---- layers ---- */
 
-/* Between hosts messages travel while slots compute; within one there is nothing to wait for. */
+/* Between hosts, messages are sent while slots compute; within one host there is nothing to wait for. */
 static bool goes_early(const scheduler *s)
 {
     return !iso_plan_on_one_host(s->plan);
@@ -188,8 +189,8 @@ static bool for_backward(const scheduler *s, int number)
     return s->program->values[s->program->steps[number].output[0]].backward;
 }
 
-/* Puts the weights of the next layer into their queue: of those that follow in the program without another
- * layer's between. */
+/* Puts the weights of the next layer into their queue: consecutive ones in the program, up to those of
+ * another layer. */
 static iso_status next_layer(scheduler *s, bool early)
 {
     queue *q = &s->queue[WEIGHTS];
@@ -207,7 +208,7 @@ static iso_status next_layer(scheduler *s, bool early)
     return begin_exchange(s, q, early);
 }
 
-/* Begins the layers up to that of a step. One is on its way at a time. */
+/* Begins the weights of the layers up to that of a step. Only one layer is in progress at a time. */
 static iso_status begin_weights(scheduler *s, int number)
 {
     iso_status status = ISO_OK;
@@ -219,7 +220,7 @@ done:
     return status;
 }
 
-/* The weights that are on their way come, and those of the next layer begin. */
+/* Ends the weights that are in progress, and begins those of the next layer. */
 static iso_status take_weights(scheduler *s)
 {
     iso_status status = ISO_OK;
@@ -232,7 +233,7 @@ done:
 
 /* ---- steps ---- */
 
-/* Sees to it that a value is there before the next instruction. */
+/* Ensures that a value is available before the next instruction. */
 static iso_status await(scheduler *s, int value)
 {
     int kind = s->where[value] - 1;
@@ -260,15 +261,15 @@ static int memory_of(const scheduler *s, int value)
     return value;
 }
 
-/* Whether a step may add the addends of a value in place: all other readers must be kernels that have run by
- * then. Another reshard may run in the same exchange. */
+/* Whether a step may add the partial sums of a value in place: all other readers must be kernels that have
+ * run by then. Another reshard may run in the same exchange. */
 static bool is_last_reader(const scheduler *s, int value, int number)
 {
     int memory = memory_of(s, value);
     return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
 }
 
-/* An all-reduce of a value of so many elements among so many slots goes in two halves. */
+/* Whether an all-reduce of a value of this shape over this many slots is done in two halves. */
 static bool goes_in_halves(const scheduler *s, int number, int group, const iso_shape *shape)
 {
     int value = s->program->steps[number].input[0];
@@ -277,7 +278,7 @@ static bool goes_in_halves(const scheduler *s, int number, int group, const iso_
     return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
 }
 
-/* The move that a step means. */
+/* The move of a reshard step. */
 static iso_move move_of(const scheduler *s, int number)
 {
     const iso_program_step *step = &s->program->steps[number];
@@ -302,7 +303,7 @@ static const iso_variable *updated(const scheduler *s, int number)
                : NULL;
 }
 
-/* The last gradient of a layer makes all of them begin, and those of the layer before end. */
+/* The last gradient of a layer begins the exchange of all of them, and ends that of the previous layer. */
 static iso_status schedule_gradient(scheduler *s, int number)
 {
     queue *q = &s->queue[GRADIENTS];
@@ -351,15 +352,16 @@ done:
 
 /* ---- the end of the step ---- */
 
-/* Moves that nobody waits for end with the step, unless they are large, read variables, which the end of the
- * step changes, or make gradients, which the end of the step takes from other slots. */
+/* Moves that nothing waits for end with the step. Exceptions: large ones, those that read variables, which
+ * the end of the step changes, and those that compute gradients, which the end of the step takes from
+ * other slots. */
 static bool may_end(const scheduler *s, const iso_move *move)
 {
     return move->kind == ISO_MOVE_BOXES && !iso_program_variable_under(s->program, move->from) &&
            !s->update_of[move->to];
 }
 
-/* Schedules all that waits but what may end with the step: these are its last moves. */
+/* Schedules all waiting moves except those that may end with the step: these become its last moves. */
 static iso_status flush_all_but_the_last(scheduler *s)
 {
     queue *q = &s->queue[MIXED];

@@ -1,4 +1,4 @@
-/* A plan's report: the slots of each host, and the copies of variables that hosts hold. */
+/* A plan's report: the slots of each host, and the copies of variables on each host. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -14,7 +14,7 @@ static iso_status list_slots(iso_reporter *r)
     r->by_host = iso_new((size_t)slots * sizeof *r->by_host);
     if (!r->host_begin || !r->by_host)
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", slots);
-    int *next = r->host_begin + 1; /* becomes host_begin by being filled */
+    int *next = r->host_begin + 1; /* filling makes it host_begin */
     for (int s = 0; s < slots; s++)
         next[host[s] + 1]++;
     for (int h = 1; h <= r->n_hosts; h++)
@@ -33,7 +33,7 @@ static int report_hosts_part_of(const iso_mesh *mesh, uint32_t axes, int slot)
     return part;
 }
 
-/* hosts_of: room for [parts] numbers, zero; last: as many. */
+/* hosts_of: [parts] zeros, memory of the caller; last: as many. */
 static void report_hosts_find_holders(iso_reporter *r, uint32_t axes, int parts, int *hosts_of, int *last)
 {
     iso_copies *copies = &r->copies[axes];

@@ -1,19 +1,19 @@
-/* A plan's report: memory by use, when most is alive, and what weighs most. */
+/* A plan's report: memory by use, its peak, and the largest tensors. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/report/plan_report_impl.h"
 
-/* Estimates of what is not known before a run. */
+/* Estimates of sizes that are not known before a run. */
 enum {
     SMALL_THINGS = 16384, /* bytes of a process: its model, threads, flags */
-    PULL = 1152,          /* bytes by which an exchange describes what a slot takes, of a few sources */
-    LAYOUTS = 8,          /* that are kept of a variable, by the program, the plan and the executor */
+    PULL = 1152,          /* bytes of an exchange's description of what a slot takes from a few sources */
+    LAYOUTS = 8,          /* layouts kept for each variable, by the program, the plan and the executor */
     TEXTS = 6,            /* small blocks of a variable: its names and paths */
     BUCKETS = 2,          /* with room for a variable in their lists */
     PROGRAMS = 2,         /* of a model that is trained: training and evaluation */
-    MANY = 256 /* copies of one variable on a host: of more, what is lost to alignment is estimated */
+    MANY = 256 /* copies of one variable on a host; if there are more, the loss to alignment is estimated */
 };
 
 /* ---- weights ---- */
@@ -106,14 +106,14 @@ static int64_t buffers_of_slot(const iso_reporter *r)
     return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
 }
 
-/* With what an allocation takes around it: a line in front, one after, and half a line for rounding. */
+/* Bytes including the overhead of an allocation: a line before, one after, and half a line for rounding. */
 static size_t block(size_t bytes)
 {
     return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
 }
 
-/* What a process keeps to know what to do: the graph, the program of this function and one for evaluation,
- * the plan, and layouts and names in several places. */
+/* Bytes of a process's tables: the graph, the program of this function and one for evaluation, the plan,
+ * and layouts and names in several tables. */
 static int64_t tables_of_process(const iso_plan *plan)
 {
     const iso_program *program = plan->program;
@@ -152,7 +152,7 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
     add_up(memory);
 }
 
-/* The host that has the most slots, and of these the one that holds most copies. */
+/* The host that has the most slots; among these, the one that holds the most copies. */
 static int fullest_host(const iso_reporter *r)
 {
     int best = 0;
@@ -186,8 +186,8 @@ static bool has_halos(const iso_reporter *r)
     return false;
 }
 
-/* Number i of the hosts to look at, -1 after the last: all of few, else one near the edge and one in the
- * middle. */
+/* Host number i to examine, -1 after the last: every host if there are few, else one near the edge and one
+ * in the middle. */
 static int host_to_look_at(const iso_reporter *r, int i)
 {
     if (r->n_hosts <= ISO_REPORT_FEW_HOSTS)
@@ -195,8 +195,8 @@ static int host_to_look_at(const iso_reporter *r, int i)
     return i == 0 ? 1 : i == 1 ? r->n_hosts / 2 : -1;
 }
 
-/* The host that needs most. Of those that have as many slots it is, where there are halos, the one with the
- * largest messages: in the middle they are taken from both sides. */
+/* The host that needs the most memory. With halos, it is the host with the largest messages among those
+ * with the most slots: in the middle of the mesh halos are taken from both sides. */
 static iso_status host_with_most(const iso_reporter *r, int *host, double *messages)
 {
     int first = *host = fullest_host(r), other;
@@ -221,8 +221,8 @@ done:
 
 /* ---- the peak ---- */
 
-/* What each instruction needs: a block counts from the first to the last that it must hold its contents for.
- */
+/* The bytes that each instruction needs: a block counts from the first to the last instruction at which
+ * its contents are needed. */
 static void find_live(const iso_reporter *r)
 {
     const iso_plan *plan = r->plan;
@@ -253,7 +253,7 @@ static void find_peak(iso_reporter *r)
         report->ops[report->peak].live + report->slot.weights + report->slot.optimizer + report->slot.buffers;
 }
 
-/* ---- what weighs most ---- */
+/* ---- the largest tensors ---- */
 
 static void weigh(iso_plan_report *report, iso_report_weight weight)
 {

@@ -1,6 +1,6 @@
-/* A plan's report: the buffers of messages between hosts. What one host receives is found as exchanges find
- * it: every pull of its slots, each partial sum of another host once. Of many hosts each is taken to send as
- * much. */
+/* A plan's report: the buffers of messages between hosts. The bytes that one host receives are counted as
+ * exchanges find them: every pull of its slots, each partial sum of another host once. If there are many
+ * hosts, each is assumed to send as much as it receives. */
 #include <string.h>
 
 #include "runtime/base/hash.h"
@@ -9,21 +9,21 @@
 #include "runtime/plan/memory_plan.h"
 #include "runtime/report/plan_report_impl.h"
 
-/* Slots of the host that are looked at, on meshes of up to MANY slots and of more; the others are taken to be
- * like the last of these. */
+/* Number of slots of the host that are examined, on meshes of up to MANY slots and on larger ones; the
+ * others are assumed to be like the last of these. */
 enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3 };
 
 typedef struct messages {
     const iso_reporter *r;
-    int host, from;        /* what this host receives from that one (-1: from any) */
+    int host, from;        /* counts what `host` receives from `from` (-1: from any) */
     int *source, *host_of; /* [slots] room */
     iso_table known;       /* pulls of the exchange */
     iso_status status;
     size_t element;
-    double bytes; /* of this exchange, from the slots looked at */
+    double bytes; /* of this exchange, of the examined slots */
 } messages;
 
-/* True where the host has not asked for this yet. */
+/* True if the host has not requested this yet. */
 static bool is_fresh(messages *m, uint64_t key)
 {
     if (iso_table_find(&m->known, key, NULL, NULL) >= 0)
@@ -90,19 +90,20 @@ static void pull_move(messages *m, const iso_move *move, int slot)
                                       &program->values[move->to].layout, &shape, slot, pull_region, m);
 }
 
-/* Its part of the gradients of a bucket. */
+/* Pulls the slot's part of the gradients of a bucket. */
 static void pull_bucket(messages *m, int number, int slot)
 {
     const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
     int64_t begin, count;
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
     iso_box part =
-        iso_box_range(begin + ((int64_t)number << 40), count); /* unlike the same part of another bucket */
+        iso_box_range(begin + ((int64_t)number << 40), count); /* to differ from the same part of another
+                                                                  bucket */
     m->element = iso_dtype_size(bucket->dtype);
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }
 
-/* What the host's slots pull in one exchange; buckets: it is the last one. */
+/* The bytes that the host's slots pull in one exchange; buckets: it is the last one. */
 static double received(messages *m, int first, int count, bool buckets)
 {
     const int *slot = m->r->by_host + m->r->host_begin[m->host];
@@ -122,7 +123,7 @@ static double received(messages *m, int first, int count, bool buckets)
     return m->bytes + (slots - looked_at) * (m->bytes - before);
 }
 
-/* What `host` receives from another (-1: from all others), added to the blocks of the exchanges. */
+/* Adds what `host` receives from another (-1: from all others) to the blocks of the exchanges. */
 static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
 {
     const iso_plan *plan = m->r->plan;
@@ -137,7 +138,8 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
         (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, true);
 }
 
-/* One for each instruction, for the end of the step and for the new weights: when its messages travel. */
+/* One block for each instruction, for the end of the step and for the new weights: the time during which
+ * its messages are in progress. */
 static void set_times(const iso_plan *plan, iso_block *block)
 {
     for (int i = 0; i < plan->n_instructions + 2; i++) {

@@ -1,4 +1,4 @@
-/* A plan's report: what moves between slots, in bytes that are those which a run counts. */
+/* A plan's report: what moves between slots, in the same bytes that a run counts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static double dtype_bytes(const iso_reporter *r, int value)
 
 /* ---- reshards ---- */
 
-/* The op after a value, past reshards and reshapes. */
+/* The op that computes a value, skipping reshards and reshapes. */
 static iso_report_origin maker_of(const iso_reporter *r, int value)
 {
     for (int step = r->program->values[value].step; step >= 0; step = r->program->values[value].step) {
@@ -47,7 +47,7 @@ static int count_kernels(const iso_reporter *r, int begin, int end)
     return last > begin + 1 ? r->kernels_before[last] - r->kernels_before[begin + 1] : 0;
 }
 
-/* "gradient of d1/kernel" where an optimizer takes what is made, else the tensor's name. */
+/* "gradient of d1/kernel" if an optimizer takes the result, else the tensor's name. optimizer takes what is made, else the tensor's name. */
 static void name_moved(const iso_reporter *r, const iso_move *move, iso_report_collective *out)
 {
     int change = r->update_of[move->to];
@@ -81,7 +81,7 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
     out->overlaps = count_kernels(r, begin, end);
 }
 
-/* The second halves of all-reduces are one with the first. */
+/* The second half of an all-reduce is reported with the first. */
 static void describe_moves(iso_reporter *r, int first, int count, int begin, int end)
 {
     bool halves = false;
@@ -105,7 +105,7 @@ static iso_report_collective *at_the_end(iso_reporter *r, const char *kind, uint
     return out;
 }
 
-/* Every slot learns how many met a fault in the data. */
+/* Every slot receives the number of slots that met a fault in the data. */
 static void describe_faults(iso_reporter *r)
 {
     double slots = r->mesh->n_slots;
@@ -129,7 +129,8 @@ static bool is_fused(const iso_reporter *r, const iso_bucket_member *member)
     return step >= 0 && r->plan->step_fused[step];
 }
 
-/* Each slot takes the others' addends of the part that it updates. All groups together hold every element. */
+/* Each slot takes the others' partial sums of the part that it updates. All groups together hold every
+ * element. */
 static void describe_gradients(iso_reporter *r, int number)
 {
     const iso_bucket *bucket = &r->plan->buckets->buckets[number];
@@ -153,7 +154,7 @@ static void describe_gradients(iso_reporter *r, int number)
     out->bytes = (double)elements * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
 }
 
-/* ---- gradients that the optimizer makes ---- */
+/* ---- gradients that the optimizer computes ---- */
 
 /* Elements of one slot's inputs along which its product contracts. */
 static double contracted(const iso_reporter *r, int step, int slot)
@@ -209,7 +210,7 @@ static void describe_product(iso_reporter *r, const iso_fused_update *fused)
 
 /* ---- new weights ---- */
 
-/* Elements of all copies of a variable, one on each host of every box that its slots hold. */
+/* Elements of all copies of a variable: each host has one copy of every box that its slots hold. */
 static double count_copies(const iso_reporter *r, const iso_variable *variable)
 {
     const iso_layout *layout = &r->program->variable_layout[variable->id];

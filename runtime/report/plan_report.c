@@ -32,8 +32,8 @@ static iso_shape extents(const iso_box *box)
 
 /* ---- where ops belong ---- */
 
-/* Layers are built one after another: an op belongs to the first layer whose output is made by it or later.
- */
+/* Layers are built one after another: an op belongs to the first layer whose output is computed by it or
+ * by a later op. */
 static void find_layers(iso_reporter *r)
 {
     const iso_graph *graph = r->program->graph;
@@ -56,7 +56,7 @@ iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op)
     return origin;
 }
 
-/* ---- who reads what ---- */
+/* ---- readers of values ---- */
 
 static void find_users(iso_reporter *r)
 {
@@ -105,8 +105,9 @@ int iso_report_state_slots(const iso_bucket *bucket)
     return iso_optimizer_slots(bucket->optimizer, names, initial);
 }
 
-/* Gradient, optimizer state, and who shares the update: the slots that hold one part of it, or, where it is
- * cut further than the variable, those along the axes that do. */
+/* Gradient, optimizer state, and the slots that share the update: those that hold the same part of the
+ * variable, or, if the update is sharded further than the variable, those along the axes that shard it
+ * further. */
 static void describe_update(const iso_reporter *r, const iso_variable *variable, iso_report_variable *out)
 {
     int b = r->bucket_of[variable->id];
@@ -200,7 +201,7 @@ static void describe_instruction(iso_reporter *r, int number)
     }
 }
 
-/* The instructions, then the products that the optimizers make, then the end. */
+/* The instructions, then the products that the optimizers compute, then the end of the step. */
 static void describe_ops(iso_reporter *r)
 {
     const iso_plan *plan = r->plan;

@@ -1,19 +1,18 @@
-/* The making of reports. For runtime/plan only. */
+/* How reports are made. For runtime/report only. */
 #ifndef ISO_REPORT_PLAN_REPORT_IMPL_H
 #define ISO_REPORT_PLAN_REPORT_IMPL_H
 
 #include "runtime/plan/plan_impl.h"
 #include "runtime/report/report.h"
 
-/* The copies of variables that are sharded over some set of axes: each host has one of every box that its
+/* The copies of variables that are sharded over a set of axes: each host has one of every box that its
  * slots hold. */
 typedef struct iso_copies {
     int n_holders; /* of all hosts */
     int *
-        holders; /* [n_holders] the first slot on its host of each, host by host; NULL: no variable is laid out
-                    so */
-    int *first;  /* [n_hosts + 1] a host's holders */
-    double even; /* hosts that have a copy of each box, where it is as many for every box; else 0 */
+        holders; /* [n_holders] for each copy, the first slot on its host that holds it, host by host; NULL: no variable has this layout */
+    int *first;  /* [n_hosts + 1] the range of a host's holders */
+    double even; /* number of hosts that have a copy of each box, if it is the same for every box; else 0 */
 } iso_copies;
 
 typedef struct iso_reporter {
@@ -21,19 +20,19 @@ typedef struct iso_reporter {
     const iso_program *program;
     const iso_mesh *mesh;
     iso_plan_report *report;
-    const char **layer;  /* [graph->ops] of ops that are no part of a gradient; "" where there is none */
-    int *user;           /* [n_values] the first step that reads it, past reshapes; -1: none */
-    int *update_of;      /* [n_values] the change whose gradient it is; -1: none */
-    int *kernels_before; /* [n_instructions + 1] kernels among the instructions before */
-    int *instruction_of; /* [n_steps] -1: it has none of its own */
+    const char **layer;         /* [graph->ops] of ops that are not part of a gradient; "" if there is none */
+    int *user;                  /* [n_values] the first step that reads it, skipping reshapes; -1: none */
+    int *update_of;             /* [n_values] the change whose gradient it is; -1: none */
+    int *kernels_before;        /* [n_instructions + 1] kernels among the instructions before */
+    int *instruction_of;        /* [n_steps] -1: the step has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
-    double new_weights;         /* bytes of weights that cross hosts at the end of the step */
+    double new_weights;         /* bytes of weights sent between hosts at the end of the step */
     int n_hosts;
     int *host_begin, *by_host;            /* [n_hosts + 1], [n_slots]: the slots of each host, in order */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
 } iso_reporter;
 
-enum { ISO_REPORT_FEW_HOSTS = 8 }; /* each of which is looked at */
+enum { ISO_REPORT_FEW_HOSTS = 8 }; /* each of which is examined */
 
 /* plan_report.c */
 iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op);

@@ -1,11 +1,12 @@
-/* Reports on plans: what a plan says, for people and programs. Reads plans and changes nothing. */
+/* Reports on plans, for people and programs. Reads plans and changes nothing. */
 #ifndef ISO_REPORT_REPORT_H
 #define ISO_REPORT_REPORT_H
 
 #include "runtime/plan/plan.h"
 #include "runtime/report/plan_report.h"
 
-/* What the plan says: its texts are lent from the graph and the layout map. iso_plan_report_destroy. Local. */
+/* Creates the report of a plan. Its texts are lent from the graph and the layout map. Freed with
+ * iso_plan_report_destroy. Local. */
 iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **report);
 
 #endif

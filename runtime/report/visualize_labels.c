@@ -1,4 +1,4 @@
-/* What the cells of a picture say, and what stands above and below it. */
+/* The text in the cells of a picture, above and below it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void iso_picture_list(const int *number, int64_t count, char *text, size_t size)
         for (end = i + 1; end < count && number[end] == number[end - 1] + 1; end++)
             ;
         if (end == i + 2)
-            end--; /* two neighbours are two numbers */
+            end--; /* two neighbours are listed as two numbers */
         if (++runs == MOST_RUNS && end < count) {
             visualize_labels_add(&l, ", ..., ", number[count - 1]);
             return;
@@ -55,7 +55,7 @@ static void list_addends(label *l, const char *lead, const char *sign, const int
     }
 }
 
-/* A number that is equal for the slots whose addends make the tensor together. */
+/* A number that is equal for slots whose partial sums together make one copy of the tensor. */
 static int64_t copy_of(const iso_picture *picture, int slot)
 {
     int64_t number = 0;
@@ -94,7 +94,7 @@ static int by_copy(const void *a, const void *b)
     return x->slot - y->slot;
 }
 
-/* "0+2, 1+3": copies of the cell, each a sum. */
+/* "0+2, 1+3": copies of the cell, each a sum over slots., each a sum. */
 static iso_status list_copies(const iso_picture *picture, int *slot, int64_t count, char *text, size_t size)
 {
     enum { MOST_COPIES = 3 };
@@ -148,7 +148,7 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The different places of some slots, in order; returns their number. */
+/* The different ranks or hosts of some slots, in order; returns their number. */
 static int64_t list_places(const iso_picture *picture, int (*place)(const iso_picture *, int),
                            const int *slot, int64_t count, int *room, char *text, size_t size)
 {
@@ -191,7 +191,7 @@ void iso_picture_title(const iso_picture *picture, iso_text *text)
                  iso_shape_text(&picture->shape, shape, sizeof shape), picture->mesh->text);
 }
 
-/* The part of a dimension that is not drawn, of which the slice has the part number `place`. */
+/* Adds the range of a dimension that is not drawn: the slice has its part number `place`. */
 static void add_slice_range(const iso_picture *picture, int dim, int64_t place, iso_text *text)
 {
     int64_t begin, count;

@@ -1,4 +1,5 @@
-/* What is in the picture of a layout: which dimensions are drawn, their parts, and who holds each cell. */
+/* The contents of the picture of a layout: which dimensions are drawn, their parts, and which slots hold
+ * each cell. */
 #include <inttypes.h>
 
 #include "runtime/base/memory.h"
@@ -8,7 +9,7 @@ static const char PICTURE[] = "the picture of a layout on mesh %s";
 
 enum { MOST_SLICES = 4 };
 
-/* The parts of one dimension: all that its axes make, and those of them that are not empty. */
+/* The parts of one dimension: all parts that its axes make, and those of them that are not empty. */
 typedef struct cutting {
     int64_t n_numbers; /* parts */
     int filled;        /* parts that hold something */
@@ -86,8 +87,8 @@ static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding,
     return ISO_OK;
 }
 
-/* Of `count`, as many as may be shown: the first ones and the last. Returns how many; which: [count], -1
- * where one is left out. */
+/* Chooses the parts of `count` to show: the first ones and the last. Returns their number; which: [count],
+ * -1 for a part that is left out. */
 static int visualize_picture_choose(int64_t count, int most, int *which)
 {
     int shown = count < most ? (int)count : most, last = count > most ? most / 3 : 0;
@@ -103,7 +104,7 @@ static bool is_cut(const maker *m, int dim)
     return m->cut[dim].n_numbers > 1;
 }
 
-/* Two dimensions: those that are cut, or the first and the last. */
+/* Chooses two dimensions: those that are sharded, or the first and the last. */
 static void choose_dimensions(maker *m)
 {
     int rank = m->picture->shape.rank, chosen[ISO_MAX_RANK + 2], count = 0;
@@ -175,7 +176,7 @@ static iso_status choose_slices(maker *m)
     return ISO_OK;
 }
 
-/* ---- who holds what ---- */
+/* ---- the holders of cells ---- */
 
 enum { HOLDS_NOTHING = -1, NOT_SHOWN = -2 };
 
@@ -217,7 +218,7 @@ static iso_status visualize_picture_find_holders(maker *m)
     if (!m->held.first || !m->held.slot)
         return iso_no_memory(PICTURE, picture->mesh->text);
     int64_t *end =
-        m->held.first; /* counts, then the ends of the cells, then, slot by slot, their beginnings */
+        m->held.first; /* holds counts, then the ends of the cells, then, slot by slot, their beginnings */
     for (int s = 0; s < slots; s++) {
         int64_t cell = cell_of(m, s);
         if (cell != NOT_SHOWN)
@@ -262,7 +263,7 @@ const iso_picture_cell *iso_picture_at(const iso_picture *picture, int slice, in
     return &picture->cell[((int64_t)slice * picture->side[0].shown + row) * picture->side[1].shown + column];
 }
 
-/* ---- made and freed ---- */
+/* ---- creating and destroying ---- */
 
 static iso_status visualize_picture_check(const iso_layout *layout, const iso_shape *shape)
 {
@@ -302,7 +303,7 @@ done:
     return status;
 }
 
-/* Ranks that were listed for an abstract mesh are on hosts that are abstract too. */
+/* If ranks were listed for an abstract mesh, their hosts are abstract too. */
 static iso_status find_hosts(iso_picture *picture)
 {
     const iso_mesh *mesh = picture->mesh;

@@ -1,5 +1,4 @@
-/* Pictures of layouts as SVG files: to scale, each cell with all that is known of it where the pointer rests.
- */
+/* Pictures of layouts as SVG files: to scale, with a tooltip that describes each cell in full. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,7 @@ enum { MOST_SHOWN = 32, MARGIN = 16, LINE = 18, SKIPPED = 28 };
 
 typedef struct drawing {
     const iso_picture *picture;
-    double scale[2], extent[2]; /* of rows and columns: pixels an element, pixels in all */
+    double scale[2], extent[2]; /* of rows and columns: pixels per element, pixels in all */
     double left, top;           /* of the grid that is drawn */
     double width;               /* of the widest line of text so far */
     iso_text *out;
@@ -37,7 +36,7 @@ static void add_words(drawing *d, double x, double y, double size, const char *a
     iso_text_add(d->out, "</text>\n");
 }
 
-/* A line of text at the left edge, below what is there. */
+/* A line of text at the left edge, below what is drawn. */
 static void add_line(drawing *d, const char *words)
 {
     double width = 2 * MARGIN + 7.3 * (double)strlen(words);
@@ -59,7 +58,8 @@ static void add_lines(drawing *d, const char *text)
 
 /* ---- sizes ---- */
 
-/* The largest of the shown parts takes `largest` pixels, but all of them together `most`. */
+/* The largest of the shown parts gets `largest` pixels, unless all of them together would then exceed
+ * `most`. */
 static void choose_scale(drawing *d, int direction, double largest, double most)
 {
     const iso_picture_side *side = &d->picture->side[direction];
@@ -75,7 +75,7 @@ static void choose_scale(drawing *d, int direction, double largest, double most)
     d->extent[direction] = d->scale[direction] * (double)total + skipped;
 }
 
-/* Where a part begins. */
+/* The position at which a part begins. */
 static double visualize_svg_place_of(const drawing *d, int direction, int part)
 {
     const iso_picture_side *side = &d->picture->side[direction];
@@ -115,7 +115,7 @@ static void visualize_svg_describe(const iso_picture_cell *cell, char lines[3][8
     snprintf(lines[2], 80, "%s %s", cell->several_hosts ? "hosts" : "host", cell->hosts);
 }
 
-/* The lines in the middle of a cell, as large as it allows; none where they would be too small to be read. */
+/* The text in the middle of a cell, as large as it allows; none if it would be too small to be read. */
 static void add_cell_words(drawing *d, double x, double y, double width, double height, char lines[3][80])
 {
     size_t longest = 1;
@@ -169,7 +169,7 @@ static void add_cell(drawing *d, int slice, int row, int column)
 
 /* ---- grids ---- */
 
-/* The ranges of a side's parts, where there is room for them, and dots for those that are left out. */
+/* The ranges of a side's parts, if there is room for them, and dots for those that are left out. */
 static void add_labels(drawing *d, int direction)
 {
     const iso_picture_side *side = &d->picture->side[direction];
@@ -226,7 +226,7 @@ static void add_picture(drawing *d)
     iso_text_free(&notes);
 }
 
-/* The head of the file comes last: it tells the size. */
+/* The head of the file is written last, because it has the size. */
 static void write_svg(const iso_picture *picture, iso_text *out)
 {
     iso_text body = {0};

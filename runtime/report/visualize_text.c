@@ -26,7 +26,7 @@ typedef struct track {
 
 typedef struct grid {
     const iso_picture *picture;
-    bool full; /* cells tell ranks and hosts too */
+    bool full; /* cells show ranks and hosts too */
     bool colors;
     int tracks[2], margin;
     track *track[2];
@@ -48,7 +48,7 @@ static int line_width(FILE *out, const iso_visualize_options *options)
     return width < LEAST_WIDTH ? LEAST_WIDTH : width;
 }
 
-/* ---- what cells say ---- */
+/* ---- the text of cells ---- */
 
 /* Line number `line` of a cell. */
 static void cell_line(const iso_picture_cell *cell, bool full, int line, char *text, size_t size)
@@ -114,7 +114,7 @@ static int least_size(const grid *g, int direction, const track *t)
     return (label > needs ? label : needs) + 2;
 }
 
-/* The size of a track in this proportion to its part, but at least what it needs. */
+/* The size of a track in this proportion to its part, but at least the size of its text. */
 static int size_at(const iso_picture_side *side, const track *t, double scale)
 {
     int wanted = t->part < 0 ? 0 : (int)(scale * (double)side->part[t->part].count + 0.5);
@@ -129,8 +129,8 @@ static int sum_of_sizes(const grid *g, int direction, double scale)
     return total;
 }
 
-/* Sizes in proportion to the parts, such that what is to be written fits everywhere; where all of it would be
- * too large, in smaller proportions, down to what is needed. Returns the sum. */
+/* Sizes in proportion to the parts, such that the text fits everywhere. If the result would be too large,
+ * the proportion is reduced, down to what the text needs. Returns the sum. */
 static int scale_tracks(grid *g, int direction, int room)
 {
     const iso_picture_side *side = &g->picture->side[direction];
@@ -157,7 +157,7 @@ static void repeat(iso_text *out, char c, int count)
         iso_text_add(out, "%c", c);
 }
 
-/* Ends a line, without spaces at its end. */
+/* Ends a line, without trailing spaces. */
 static void end_line(iso_text *out)
 {
     while (out->length > 0 && out->data[out->length - 1] == ' ')
@@ -195,7 +195,7 @@ static void add_border(const grid *g)
     iso_text_add(g->out, "+\n");
 }
 
-/* Black on one of some light colours, of which neighbours never have the same. */
+/* Black on a light colour; neighbours never have the same. */
 static int color_of(const iso_picture *picture, int slice, int row, int column)
 {
     static const int colors[] = {153, 223, 151, 217, 189, 229, 152, 180, 183, 216, 195};
@@ -258,7 +258,7 @@ static void free_grid(grid *g)
     }
 }
 
-/* Lays the picture out with full cells, or else with short ones. Returns the width. */
+/* Lays the picture out with full cells, or with short ones if these do not fit. Returns the width. */
 static int lay_out(grid *g, int width)
 {
     int total = 0;
@@ -292,7 +292,7 @@ static void add_picture(const grid *g)
     iso_picture_notes(picture, !g->full, g->out);
 }
 
-/* With as many columns as fit into the width. */
+/* Draws as many columns as fit into the width. */
 static iso_status visualize_text_draw(const iso_layout *layout, const iso_shape *shape,
                                       const iso_visualize_options *options, int width, bool colors,
                                       iso_text *out)
