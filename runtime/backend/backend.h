@@ -1,11 +1,11 @@
-/* Backends: the kernels of ops, sums between slots and the rules of optimizers on one kind of device. */
+/* Backends: the kernels of ops, reductions between slots and optimizer updates on one kind of device. */
 #ifndef ISO_BACKEND_BACKEND_H
 #define ISO_BACKEND_BACKEND_H
 
 #include "runtime/backend/kernel.h"
 
 /* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient
- * g. `hyper` is what iso_optimizer_hyper gave for this step. */
+ * g. `hyper` is the result of iso_optimizer_hyper for this step. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
 
 /* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. */
@@ -18,12 +18,12 @@ typedef struct iso_backend {
     iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype); /* "adam", ...; NULL: unknown */
 } iso_backend;
 
-/* The CPU backend; the instruction set is found once. Never NULL. */
+/* The CPU backend; the instruction set is detected once. Never NULL. */
 const iso_backend *iso_backend_cpu(void);
-/* Only the plain reference kernels: the oracle of the others. */
+/* The reference kernels alone: the oracle of the others. */
 const iso_backend *iso_backend_reference(void);
-/* Instruction sets, in increasing order: what this CPU has, and what all ranks agreed to use (before the
- * first plan). */
+/* Instruction sets, in increasing order: the one that this CPU has, and the one that all ranks agreed to use
+ * (before the first plan). */
 typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
 iso_isa iso_cpu_isa(void);
 void iso_cpu_limit_isa(iso_isa isa);

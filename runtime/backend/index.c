@@ -25,7 +25,7 @@ static double index_element(const iso_array *array, int64_t i)
 
 int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count)
 {
-    if (array->dtype == ISO_I64) { /* not through double: it would round */
+    if (array->dtype == ISO_I64) { /* not through double, which would round */
         int64_t index = ((const int64_t *)array->data)[i];
         return index >= 0 && index < count ? index : -1;
     }

@@ -1,15 +1,15 @@
-/* Indices held in arrays of any type (labels, rows of a table), and the fault of a wrong one. */
+/* Indices in arrays of any type (labels, rows of a table), and the fault for an invalid one. */
 #ifndef ISO_BACKEND_INDEX_H
 #define ISO_BACKEND_INDEX_H
 
 #include "runtime/backend/backend.h"
 
-/* Element i of the array (row-major, local) as an index of 0..count-1; -1 where it is none: negative, too
- * large, or no integer. array: I32, I64, U8, F32 or F64. */
+/* Element i of the array (row-major, local) as an index in 0..count-1; -1 if it is not one: negative, too
+ * large, or not an integer. array: I32, I64, U8, F32 or F64. */
 int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count);
 
-/* Reports that element i of the array is no index of 0..count-1, naming its global position and value: "label
- * 12 of row 512 is not one of the 10 classes" where what is "label" and of "classes". */
+/* Raises the fault that element i of the array is not an index in 0..count-1, with its global position and
+ * value: "label 12 of row 512 is not one of the 10 classes" (what: "label", of: "classes"). */
 void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_t count, const char *what,
                      const char *of);
 

@@ -19,16 +19,16 @@ typedef struct iso_array {
     int64_t global[ISO_MAX_RANK]; /* extents of the global tensor (with the actual rows of the batch) */
 } iso_array;
 
-/* What a kernel may report about the data it met: the first fault of a slot in a step is kept. */
+/* An error in the data that a kernel reports. The first fault of a slot in a step is kept. */
 typedef struct iso_fault {
     bool raised;
     char message[240];
 } iso_fault;
 ISO_API void iso_fault_raise(iso_fault *fault, const char *format, ...);
 
-/* What is the same for all kernels of a step. */
+/* Values that are the same for all kernels of a step. */
 typedef struct iso_step_info {
-    uint64_t step; /* counter of training steps: dropout draws from it */
+    uint64_t step; /* counter of training steps: dropout's random numbers depend on it */
     uint64_t seed;
     int64_t rows; /* of the global batch */
 } iso_step_info;
@@ -38,31 +38,31 @@ typedef struct iso_kernel_call {
     int n_inputs, n_outputs;
     const iso_array *in;
     iso_array *out;
-    void *scratch; /* as many bytes as the kernel's scratch() said, aligned to 64 */
+    void *scratch; /* as many bytes as the kernel's scratch() returned, aligned to 64 */
     const iso_step_info *info;
     iso_fault *fault;
 } iso_kernel_call;
 
-/* One way to do an op. A backend lists its kernels in order of preference: the first that fits an op's dtypes
- * and local shapes (known while planning, data pointers NULL) is taken. Kernels are single-threaded, do not
- * allocate, and the order of their sums depends on shapes only. Inputs may be read up to 64 bytes past their
- * end; outputs are written exactly. */
+/* One way to do an op. A backend lists its kernels in order of preference: the first one that fits an op's
+ * dtypes and local shapes is used (these are known while planning; data pointers are then NULL). Kernels are
+ * single-threaded, do not allocate, and the order of their sums depends on shapes only. Inputs may be read up
+ * to 64 bytes past their end; outputs are written exactly. */
 typedef struct iso_kernel {
     const char *op;   /* name of the op type */
-    const char *name; /* of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */
+    const char *name; /* name of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */
     bool (*fits)(const iso_kernel_call *call);      /* NULL: anything */
     size_t (*scratch)(const iso_kernel_call *call); /* NULL: none */
     void (*run)(const iso_kernel_call *call);
     /* Computing output 0 [rows, columns] in parts; NULL: not supported. run_part writes the part [offset,
      * offset + extent), dense, to `part`, or adds it to what `part` holds (add). Its bits are those of run. A
      * part has up to part_rows rows; a part of more than one row has whole rows. prepare_parts is called
-     * first, with the inputs, and fills the call's scratch, which no other call uses until the last part.
-     * The planner may then let the optimizer make a gradient part by part, when it needs each. */
+     * first, with the inputs, and fills the call's scratch, which no other call uses until the last part. The
+     * planner may then let the optimizer compute a gradient part by part, when it needs each part. */
     int64_t (*part_rows)(const iso_kernel_call *call);
     void (*prepare_parts)(const iso_kernel_call *call);
     void (*run_part)(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
                      void *part);
-    /* Whether the kernel may be given output 0 at the address of an input that the op's in_place names. */
+    /* Whether output 0 may have the address of an input that the op's in_place names. */
     bool in_place;
 } iso_kernel;
 

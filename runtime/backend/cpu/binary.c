@@ -1,16 +1,18 @@
-/* Kernels of the ops of two operands, in float32, with broadcasting. */
+/* Kernels of ops with two operands, in float32, with broadcasting. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 
-/* The operands' dimensions, those merged over which both run in one way; a step of 0: broadcast. */
+/* The operands' dimensions; neighbours that are contiguous in both operands are merged. A step of 0:
+ * broadcast. */
 typedef struct loops {
     int rank;
     int64_t extent[ISO_MAX_RANK], a[ISO_MAX_RANK], b[ISO_MAX_RANK];
 } loops;
 
-/* The step of an operand in dimension i of the output, and its elements from there on. */
+/* The step of an operand in dimension i of the output. *behind: the product of its extents after dimension i;
+ * that of i is multiplied in. */
 static int64_t step_of(const iso_array *x, const iso_array *out, int i, int64_t *behind)
 {
     int own = i - (out->rank - x->rank);
@@ -26,7 +28,7 @@ static loops loops_of(const iso_kernel_call *call)
     const iso_array *out = &call->out[0];
     loops l = {0};
     int64_t behind_a = 1, behind_b = 1;
-    for (int i = out->rank - 1; i >= 0; i--) { /* l has the innermost first */
+    for (int i = out->rank - 1; i >= 0; i--) { /* l lists the innermost loop first */
         int64_t a = step_of(&call->in[0], out, i, &behind_a), b = step_of(&call->in[1], out, i, &behind_b);
         int last = l.rank - 1;
         if (out->dim[i] == 1)
@@ -44,8 +46,7 @@ static loops loops_of(const iso_kernel_call *call)
     return l;
 }
 
-/* A short row that is repeated (a bias of few channels) is written out several times, so that loops are long.
- */
+/* A short row that is repeated (a bias of few channels) is copied several times, so that loops are long. */
 enum { LONG_ROW = 256 };
 
 static int64_t repeats_of(const loops *l)
@@ -77,7 +78,7 @@ static void run_repeated(const iso_kernel_call *call, iso_cpu_binary kind, const
     }
 }
 
-/* Any other: the innermost loop for each index of the outer ones. */
+/* The general case: the innermost loop for each index of the outer ones. */
 static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;

@@ -1,4 +1,4 @@
-/* Arrays [rows, c] whose c is short: a few rows together, a pattern, are as long as some whole vectors. */
+/* Arrays [rows, c] with few channels c: a few rows together, a pattern, fill whole vectors. */
 #ifndef ISO_CPU_CHANNELS_H
 #define ISO_CPU_CHANNELS_H
 
@@ -6,7 +6,7 @@
 
 enum { ISO_LONGEST_PATTERN = 2048, ISO_LEAST_PATTERN = 64 };
 
-/* Elements of a pattern: a multiple of c and of 16 where that is not too long, else c itself. c > 0. */
+/* Elements of a pattern: a multiple of c and of 16 unless that is too long, else c itself. c > 0. */
 static inline int64_t iso_pattern(int64_t c)
 {
     int64_t pattern = c;
@@ -19,8 +19,8 @@ static inline int64_t iso_pattern(int64_t c)
     return pattern;
 }
 
-/* Patterns of batch normalisation, y = (x - mean) scale + shift. In gradients scale and shift tell where the
- * ReLU that follows lets dy pass; NULL: there is none. */
+/* Patterns of batch normalisation, y = (x - mean) scale + shift. In gradients, scale and shift tell where the
+ * ReLU that follows passes dy; NULL: no ReLU follows. */
 typedef struct iso_channels {
     const float *mean, *scale, *shift;
 } iso_channels;

@@ -1,6 +1,5 @@
-/* Sums over all rows of arrays [rows, c], and what batch normalisation does with their channels; see
- * functions.h. Sums are made in float over at most BLOCK patterns (channels.h), lane by lane, and go on in
- * double from there. */
+/* Sums over all rows of arrays [rows, c], and the other loops of batch normalisation; see functions.h. At
+ * most BLOCK patterns (channels.h) are summed in float, lane by lane; these sums are summed in double. */
 #include <math.h>
 
 #include "runtime/backend/cpu/channels.h"
@@ -12,7 +11,7 @@ enum { BLOCK = 64, GROUP = VREGISTERS == 32 ? 6 : 4 };
 /* What is summed: x; x and x^2; dy and dy (x - mean); the last with 0 for dy where the activation is 0. */
 typedef enum kind { SUMS, MOMENTS, SLOPES, RELU_SLOPES } kind;
 
-/* The arrays from some element on, and the patterns of their channels from there on. */
+/* The arrays and the patterns of their channels, beginning at the same element. */
 typedef struct arrays {
     const float *x, *dy;
     iso_channels of;
@@ -43,7 +42,7 @@ INLINE void add_to_lanes(double *lanes, vf v)
     vd_store(lanes + VL / 2, vd_load(lanes + VL / 2) + vd_high(v));
 }
 
-/* `vectors` neighbouring vectors of each of `count` patterns. */
+/* Sums `vectors` neighbouring vectors over `count` patterns. */
 INLINE void sum_group(const kind what, const int vectors, int64_t count, int64_t pattern, const arrays *from,
                       double *lanes, double *lanes_2)
 {
@@ -92,7 +91,7 @@ INLINE void sum_vectors(const kind what, int64_t vectors, int64_t count, int64_t
 #undef CASE
 }
 
-/* Elements [begin, end) that fill no vector, in vectors of which a part counts. */
+/* Sums elements [begin, end), which do not fill whole vectors, in partial vectors. */
 INLINE void sum_rest(const kind what, int64_t begin, int64_t end, const arrays *from, double *lanes,
                      double *lanes_2)
 {
@@ -116,7 +115,7 @@ INLINE void sum_rest(const kind what, int64_t begin, int64_t end, const arrays *
     }
 }
 
-/* Folds the lanes of a pattern into its channels. */
+/* Adds the lanes of a pattern to its channels. */
 INLINE void fold(int64_t c, int64_t pattern, const double *lanes, double *sums)
 {
     for (int64_t i = 0; i < c; i++)
@@ -208,7 +207,7 @@ INLINE void gradient_vector(const bool relu, int64_t n, const float *x, const fl
     vf_put(dx + i, vf_fma(d, vf_get(to->scale + i, n), v), n);
 }
 
-/* The first element of the last pattern; below 0 where there is none. */
+/* The first element of the last pattern; negative if there is none. */
 INLINE int64_t last_pattern(int64_t n, int64_t pattern)
 {
     return n > 0 ? (n - 1) / pattern * pattern : -1;

@@ -6,7 +6,7 @@
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/network.h"
 
-enum { X, MAX, SUM }; /* inputs; after labels they come one later */
+enum { X, MAX, SUM }; /* inputs; their numbers are one higher if labels come first */
 
 typedef struct part {
     int64_t rows, classes, first; /* number of the first class */
@@ -60,7 +60,7 @@ static void run_class_log_softmax(const iso_kernel_call *call)
     }
 }
 
-/* ---- cross-entropy: labels or targets in front ---- */
+/* ---- cross-entropy: labels or targets are input 0 ---- */
 
 static bool fits_labelled(const iso_kernel_call *call)
 {
@@ -80,7 +80,7 @@ static void run_class_loss(const iso_kernel_call *call)
     }
 }
 
-/* The classes' probabilities into the output, from which the gradients are made. */
+/* Writes the classes' probabilities to the output; the gradients are computed from them. */
 static float *put_softmax(const iso_kernel_call *call, const part *p)
 {
     float *out = call->out[0].data;

@@ -1,4 +1,4 @@
-/* Sums and maxima of two arrays: what reductions between slots do. */
+/* Sums and maxima of two arrays, for reductions between slots. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/vector.h"
 

@@ -1,6 +1,5 @@
-/* Convolutions as tiles (tile.h) that read x where it lies: there is no im2col. All are products in which
- * the channels of a few neighbouring positions, which lie one after another in memory, are one index. See
- * functions.h. */
+/* Convolutions as tiles (tile.h) that read x in place, without im2col. They are products in which one index
+ * runs over the channels of a few neighbouring positions, which are contiguous in memory. See functions.h. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
 
@@ -27,12 +26,12 @@ INLINE void copy(float *y, const float *x, int64_t n)
         vf_store_n(y + i, vf_load_n(x + i, n - i), n - i);
 }
 
-/* Images with zeros around them: rows of `row` floats become rows of `wide` at `left`, of images of `rows`
- * rows. */
+/* Images with zeros around them: rows of `row` floats become rows of `wide` floats, beginning at `left`;
+ * images have `rows` rows. */
 typedef struct border {
-    int64_t rows, row;    /* of an image as it is */
+    int64_t rows, row;    /* of an image without zeros */
     int64_t above, below; /* rows of zeros */
-    int64_t left, wide;   /* floats of zeros in front of a row, and those of a row in all */
+    int64_t left, wide;   /* zeros before a row; floats of a row in all */
 } border;
 
 INLINE bool border_is_empty(const border *b)
@@ -45,7 +44,7 @@ INLINE int64_t border_image(const border *b)
     return (b->above + b->rows + b->below) * b->wide;
 }
 
-/* Gives `count` images with their borders: in `room`, or where they are if there are no borders. */
+/* Returns `count` images with their borders: in `room`, or x itself if there are no borders. */
 INLINE const float *border_add(const border *b, int64_t count, const float *x, float *room)
 {
     if (border_is_empty(b))
@@ -66,7 +65,7 @@ INLINE const float *border_add(const border *b, int64_t count, const float *x, f
     return room;
 }
 
-/* What the windows of a row of outputs reach: zeros left and right, none above and below. */
+/* The border that the windows of a row of outputs need: zeros left and right, none above and below. */
 INLINE border border_of_x(const iso_conv *p)
 {
     int64_t reach = (p->out[1] - 1) * p->stride[1] + p->kernel[1];
@@ -74,7 +73,7 @@ INLINE border border_of_x(const iso_conv *p)
     return (border){p->in[0], p->in[1] * p->c, 0, 0, p->pad[1] * p->c, wide * p->c};
 }
 
-/* Of the kernel's rows those that meet x for row `out` of the outputs: [*from, result). */
+/* The kernel's rows that overlap x for row `out` of the outputs: [*from, result). */
 INLINE int64_t rows_met(const iso_conv *p, int64_t out, int64_t *from)
 {
     int64_t top = out * p->stride[0] - p->pad[0];
@@ -82,9 +81,9 @@ INLINE int64_t rows_met(const iso_conv *p, int64_t out, int64_t *from)
     return smaller(p->kernel[0], p->in[0] - top);
 }
 
-/* ---- few taps ----
- * Where a window has few elements (the first layer, of one or three channels) k would be too short for tiles:
- * all weights of a vector of filters, or all their gradients, stay in registers while the positions pass. */
+/* ---- few taps ---- If a window has few elements (the first layer, with one or three channels), k is too
+ * short for tiles. Instead, all weights of a vector of filters, or all their gradients, stay in registers
+ * while the loop runs over the positions. */
 #define FEW_TAPS(p, TAPS)                                                                                    \
     do {                                                                                                     \
         const int64_t rows_ = (p)->kernel[0], run_ = (p)->kernel[1] * (p)->c;                                \
@@ -105,7 +104,7 @@ INLINE bool has_few_taps(const iso_conv *p)
     return false;
 }
 
-/* x with zeros on all sides, so that no window leaves it. */
+/* x with zeros on all sides, so that every window is inside. */
 INLINE border border_around_x(const iso_conv *p)
 {
     border b = border_of_x(p);
@@ -114,7 +113,7 @@ INLINE border border_around_x(const iso_conv *p)
     return b;
 }
 
-/* One image: x bordered; `last` lanes of the vectors of y count. */
+/* One image; x has borders. Only the first `last` lanes of the vectors of y are stored. */
 INLINE void few_taps(const iso_conv *p, const int rows, const int run, const float *x, int64_t wide,
                      const float *kernel, int64_t last, float *y)
 {
@@ -137,7 +136,7 @@ INLINE void few_taps(const iso_conv *p, const int rows, const int run, const flo
     }
 }
 
-/* As few_taps, sums [taps, f] (+)= the gradient. */
+/* As few_taps: sums [taps, f] (+)= the gradient. */
 INLINE void few_taps_grad(const iso_conv *p, const int rows, const int run, const float *x, int64_t wide,
                           const float *dy, int64_t last, bool add, float *sums)
 {
@@ -223,15 +222,14 @@ void ISO_SIMD(conv)(const iso_conv *p, const float *x, const float *kernel, floa
     }
 }
 
-/* ---- gradient of the input ----
- * Position py = iy + pad of the bordered x is cell py / stride, phase py % stride; it meets the outputs cell
- * - t, t = 0, 1, ..., through the kernel's element phase + t stride. So the phases of a cell, with their
- * channels, are the columns of one product, and dx is a convolution of dy without strides, all lanes in use.
- */
+/* ---- gradient of the input ---- Position py = iy + pad of the bordered x is cell py / stride, phase py %
+ * stride; it contributes to the outputs cell - t, t = 0, 1, ..., through the kernel's element phase + t
+ * stride. So the phases of a cell, with their channels, are the columns of one product, and dx is a
+ * convolution of dy without strides, all lanes in use. */
 typedef struct cells {
     int64_t taps[2];           /* values of t */
     int64_t first[2], last[2]; /* cells that hold elements of x */
-    int64_t columns, padded;   /* phases x channels; as the kernel is packed */
+    int64_t columns, padded;   /* phases x channels; padded in the packed kernel */
     border dy;
 } cells;
 
@@ -268,7 +266,7 @@ size_t ISO_SIMD(conv_grad_input_scratch)(const iso_conv *p)
     return (size_t)(packed_size(p, &g) + up(dy, 16) + cell_row(&g)) * sizeof(float) + 128;
 }
 
-/* kernel [r, s, c, f] -> [t', u', f, phase y, phase x, c], t' and u' counting down, zeros where phase + t
+/* kernel [r, s, c, f] -> [t', u', f, phase y, phase x, c], t' and u' in reverse order, zeros where phase + t
  * stride is outside. */
 INLINE void pack_kernel(const iso_conv *p, const cells *g, const float *kernel, float *packed)
 {
@@ -283,7 +281,7 @@ INLINE void pack_kernel(const iso_conv *p, const cells *g, const float *kernel, 
         }
 }
 
-/* A row of cells [cell, phase y, phase x, c] into the rows of dx that it covers. */
+/* Copies a row of cells [cell, phase y, phase x, c] to the rows of dx that it covers. */
 INLINE void unpack_cells(const iso_conv *p, const cells *g, int64_t cell, const float *from, float *dx)
 {
     const int64_t run = p->stride[1] * p->c, row = p->in[1] * p->c;
@@ -326,12 +324,12 @@ void ISO_SIMD(conv_grad_input)(const iso_conv *p, const float *kernel, const flo
     }
 }
 
-/* ---- gradient of the kernel ----
- * For a row r of the kernel: a product over positions, of the run of x that the row meets (s and c as one
- * index) with dy. Lanes hold either f or the run, whichever fills them better. */
+/* ---- gradient of the kernel ---- For a row r of the kernel: a product over positions of the run of x that
+ * the row covers (s and c as one index) and dy. Lanes hold either f or the run, whichever fills them
+ * better. */
 INLINE int64_t samples_at_once(const iso_conv *p)
 {
-    enum { POSITIONS = 256 }; /* so that loading and storing the sums is little beside them */
+    enum { POSITIONS = 256 }; /* so many that loading and storing the sums costs little */
     return smaller(larger(1, POSITIONS / (p->out[0] * p->out[1])), larger(1, p->n));
 }
 
@@ -349,7 +347,7 @@ size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p)
     return (size_t)(images + up(p->kernel[0] * p->kernel[1] * p->c * p->f, 16)) * sizeof(float) + 128;
 }
 
-/* Row r of the kernel's gradient, over `count` samples: x bordered, sums either [run, f] or [f, run]. */
+/* Row r of the kernel's gradient, over `count` samples. x has borders; sums is [run, f] or [f, run]. */
 INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, int64_t count, const float *x,
                             const float *dy, bool transposed, bool add, float *sums)
 {

@@ -19,7 +19,8 @@ static iso_conv convolution_conv_of(const iso_kernel_call *call, const iso_array
     return conv;
 }
 
-/* Parts without a place or an element of x are left to others, as are those that begin before the window. */
+/* Parts without an output position or an element of x are left to other kernels, as are parts that begin
+ * before the window. */
 static bool convolution_fits(const iso_kernel_call *call, const iso_conv *conv)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;

@@ -1,4 +1,4 @@
-/* The CPU backend: fast kernels where there are some, else the plain ones. */
+/* The CPU backend: a fast kernel if one fits, else the reference kernel. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

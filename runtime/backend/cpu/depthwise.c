@@ -1,5 +1,5 @@
-/* Kernels of convolutions with as many groups as channels, in float32. Where a channel has several filters
- * its elements are repeated for them. */
+/* Kernels of convolutions with as many groups as channels, in float32. If a channel has several filters, its
+ * elements are repeated for each. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
@@ -40,13 +40,13 @@ static int64_t pixels_in(const shape *s)
     return s->d.in[0] * s->d.in[1];
 }
 
-/* An image with every channel repeated; a vector after its end may be read. */
+/* An image with every channel repeated; a vector past its end may be read. */
 static size_t depthwise_scratch_of(const shape *s)
 {
     return s->times > 1 ? (size_t)(pixels_in(s) * s->d.c) * sizeof(float) + 64 : 0;
 }
 
-/* Image i of x, repeated where that is wanted. */
+/* Image i of x, with its channels repeated if needed. */
 static const float *image(const shape *s, const float *x, int64_t i, float *scratch)
 {
     int64_t count = pixels_in(s) * (s->d.c / s->times);

@@ -2,13 +2,14 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/vector.h"
 
-/* The taps that meet an element along one dimension, and which element of the other side each meets. */
+/* The taps that connect an element of x or y along one dimension with elements of the other, and which
+ * ones. */
 typedef struct meeting {
     int count;
     int64_t tap[ISO_DEPTHWISE_TAPS], at[ISO_DEPTHWISE_TAPS];
 } meeting;
 
-/* Of a place: the elements of x. */
+/* For an output position: the elements of x. */
 INLINE void meet_elements(const iso_depthwise *d, int i, int64_t place, meeting *m)
 {
     m->count = 0;
@@ -21,7 +22,7 @@ INLINE void meet_elements(const iso_depthwise *d, int i, int64_t place, meeting 
     }
 }
 
-/* Of an element of x: the places. */
+/* For an element of x: the output positions. */
 INLINE void meet_places(const iso_depthwise *d, int i, int64_t element, meeting *m)
 {
     m->count = 0;
@@ -34,8 +35,8 @@ INLINE void meet_places(const iso_depthwise *d, int i, int64_t element, meeting 
     }
 }
 
-/* The sum over pairs of meetings of kernel times `from`, whose rows have `width` elements of c channels; n
- * channels from the pointers on. */
+/* The sum, over pairs of taps in `rows` and `columns`, of kernel times `from`, for n channels beginning at
+ * the pointers. Rows of `from` have `width` elements of c channels. */
 INLINE vf gather(const iso_depthwise *d, const meeting *rows, const meeting *columns, int64_t width,
                  const float *from, const float *kernel, int64_t n)
 {
@@ -77,17 +78,18 @@ void ISO_SIMD(depthwise_grad_input_f32)(const iso_depthwise *d, const float *ker
     }
 }
 
-/* The places of a row from which a tap meets an element: [*first, *behind). */
+/* The output positions of a row for which a tap is inside x: [*first, *behind). */
 INLINE void places_of_tap(const iso_depthwise *d, int i, int64_t tap, int64_t *first, int64_t *behind)
 {
     int64_t before = d->pad[i] - tap * d->dilation[i],
-            end = d->in[i] + before; /* place * stride >= before, < end */
+            end = d->in[i] + before; /* position * stride >= before, < end */
     *first = before > 0 ? (before + d->stride[i] - 1) / d->stride[i] : 0;
     *behind = end > 0 ? (end + d->stride[i] - 1) / d->stride[i] : 0;
     *behind = *behind < d->out[i] ? *behind : d->out[i];
 }
 
-/* Adds the products of a row of x and a row of dy; in four sums, so that none waits for the one before. */
+/* Sums the products of a row of x and a row of dy, in four sums, so that no addition waits for the previous
+ * one. */
 INLINE vf correlate(const float *x, const float *dy, int64_t count, int64_t x_step, int64_t dy_step,
                     int64_t n)
 {

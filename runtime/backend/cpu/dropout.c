@@ -9,7 +9,7 @@ static bool dropout_fits(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-/* Dimensions from here on are whole but perhaps for the first of them: their elements are one run. */
+/* The first dimension of a run: all dimensions after it are whole, so their elements are one run. */
 static int run_begins(const iso_array *x)
 {
     int i = x->rank;

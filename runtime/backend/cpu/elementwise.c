@@ -1,4 +1,4 @@
-/* Kernels of the ops element by element, in float32. */
+/* Kernels of elementwise ops, in float32. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 

@@ -1,8 +1,8 @@
-/* Ops element by element; see functions.h. */
+/* Elementwise ops; see functions.h. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/math.h"
 
-/* y[i] = EXPRESSION of v = x[i]: whole vectors, then a part of one. */
+/* y[i] = EXPRESSION of v = x[i]: whole vectors, then a partial one. */
 #define MAP(EXPRESSION)                                                                                      \
     do {                                                                                                     \
         int64_t i = 0;                                                                                       \
@@ -23,7 +23,7 @@ INLINE vf gelu_inner(vf x)
     return 0.7978845608028654f * vf_fma(x * x * x, vf_set(0.044715f), x);
 }
 
-/* x Phi(x), from the tail on the side where it is small. */
+/* x Phi(x), computed from the smaller tail. */
 INLINE vf gelu(vf x)
 {
     vf bell, tail = vf_normal_tail(vf_abs(x), &bell);

@@ -1,6 +1,6 @@
 /* The loops of the kernels: each is compiled for every instruction set (functions of one name with the
  * endings _base, _avx2 and _avx512), and iso_cpu_functions() has those of the set in use. FUNCTION(result,
- * name, arguments): n counts elements; arrays do not overlap unless a line says so. */
+ * name, arguments): n counts elements; arrays do not overlap unless a comment says so. */
 #ifndef ISO_CPU_FUNCTIONS_H
 #define ISO_CPU_FUNCTIONS_H
 
@@ -165,7 +165,7 @@ typedef struct iso_cpu_functions_table {
 ISO_CPU_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 
-/* Those of the instruction set in use. */
+/* The functions of the instruction set in use. */
 const iso_cpu_functions_table *iso_cpu_functions(void);
 
 #endif

@@ -2,8 +2,8 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
 
-/* Large products are done in blocks of k, with a panel of b copied together, that the rows of a pass in the
- * fastest cache. */
+/* Large products are computed in blocks of k. A panel of b is packed and stays in the L1 cache while all rows
+ * of a use it. */
 enum { BLOCK_K = 256, PANEL = 2, LEAST_ROWS = 48, LEAST_B = 65536 };
 
 INLINE void pack_panel(int64_t k, const float *b, int64_t b_k, int64_t columns, float *panel)
@@ -69,7 +69,7 @@ void ISO_SIMD(gemm_pack_f32)(int64_t columns, int64_t k, const float *b, int64_t
         pack_panel(k, b + j, b_k, columns - j < width ? columns - j : width, packed);
 }
 
-/* What the tiles of a strip read of a, in the order in which they read it: tiles of `step` rows. */
+/* Packs the part of a that a strip reads, in the order in which its tiles of `step` rows read it. */
 INLINE void pack_strip(int64_t rows, int64_t step, int64_t k, const float *a, int64_t a_k, float *strip)
 {
     for (int64_t i = 0; i < rows; i += step) {
@@ -159,7 +159,7 @@ void ISO_SIMD(transpose_f32)(int64_t rows, int64_t columns, const float *x, int6
     transpose_rest(rows - whole_rows, columns, x + whole_rows * x_row, x_row, y + whole_rows, y_row);
 }
 
-/* ---- a b^T for few rows of a: made as the transpose of b a^T, the lanes holding rows of a ---- */
+/* ---- a b^T for few rows of a: computed as the transpose of b a^T; the lanes hold rows of a ---- */
 INLINE int64_t whole_vectors(int64_t n)
 {
     return (n + VL - 1) / VL * VL;

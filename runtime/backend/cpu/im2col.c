@@ -1,6 +1,6 @@
-/* Convolutions of any geometry, in float32 and float64, as matrix products: the windows of an image are
- * written out as the rows of a matrix ("im2col"). What has no dilation and no groups is done faster in
- * float32 by convolution.c. */
+/* Convolutions of any geometry, in float32 and float64, as matrix products: the windows of an image become
+ * the rows of a matrix ("im2col"). In float32, convolution.c is faster for convolutions without dilation and
+ * groups. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
@@ -15,7 +15,7 @@ typedef struct shape {
     size_t size; /* of an element */
     int64_t n, in[2], out[2], taps[2], pad[2];
     int64_t groups, c, f;    /* channels and filters of a group */
-    int64_t all_c, all_f;    /* of all */
+    int64_t all_c, all_f;    /* of all groups */
     int64_t places, columns; /* of the matrix of windows */
 } shape;
 
@@ -41,7 +41,7 @@ static shape im2col_shape_of(const iso_kernel_call *call, const iso_array *x, co
     return s;
 }
 
-/* ---- scratch: parts after each other, each aligned ---- */
+/* ---- scratch: consecutive parts, each aligned ---- */
 typedef struct parts {
     char *windows, *kernel, *y, *sums;
 } parts;
@@ -68,8 +68,8 @@ static parts im2col_parts_of(const iso_kernel_call *call, const shape *s)
 /* ---- windows ---- */
 typedef void visit(const shape *s, char *window, char *x);
 
-/* Calls `inside` with each run of channels of the matrix and where it lies in the image (of this group), or
- * `outside` with NULL. */
+/* Calls `inside` with each run of channels of the matrix and its position in the image (of this group), or
+ * `outside` with NULL if it is outside the image. */
 static void for_runs(const shape *s, char *windows, char *image, int64_t group, visit *inside, visit *outside)
 {
     const iso_conv_geometry *g = s->geometry;
@@ -113,7 +113,7 @@ static void add_run(const shape *s, char *window, char *x)
     im2col_add(s, s->c, window, x);
 }
 
-/* ---- groups: the part of one among rows that hold all, and back ---- */
+/* ---- groups: copies the part of one group out of rows of all groups, and back ---- */
 static void im2col_take(const shape *s, int64_t rows, int64_t part, int64_t whole, int64_t group,
                         const char *from, char *to)
 {
@@ -173,7 +173,7 @@ static void im2col_run_forward(const iso_kernel_call *call)
     }
 }
 
-/* ---- gradient of the input: windows = dy kernel^T, added up where they came from ---- */
+/* ---- gradient of the input: windows = dy kernel^T, added to the elements from which they came ---- */
 static shape im2col_backward_input(const iso_kernel_call *call)
 {
     return im2col_shape_of(call, &call->out[0], &call->in[0], &call->in[1]);

@@ -17,7 +17,8 @@ static iso_isa detect(void)
     return ISO_ISA_BASE;
 }
 
-/* 0: not found yet; else the instruction set + 1. Threads that come first together find the same. */
+/* 0: not detected yet; else the instruction set + 1. Threads that detect it at the same time find the
+ * same. */
 static atomic_int current;
 
 iso_isa iso_cpu_isa(void)

@@ -1,5 +1,5 @@
-/* Layer normalisation over rows that lie one after another; see functions.h. Sums over a row are made lane by
- * lane, then over the lanes by halves; sums over rows in float for BLOCK rows, then in double. */
+/* Layer normalisation over consecutive rows; see functions.h. A row is summed lane by lane, then over the
+ * lanes by halves. Sums over rows are in float for BLOCK rows, then in double. */
 #include <math.h>
 
 #include "runtime/backend/cpu/functions.h"
@@ -85,9 +85,9 @@ void ISO_SIMD(layer_norm_sums_f32)(int64_t rows, int64_t c, const float *x, cons
     }
 }
 
-/* ---- of channels in parts: row by row ---- */
+/* ---- sharded channels: row by row ---- */
 
-/* In double: the variance is a difference of the two. */
+/* In double, because the variance is a difference of the two. */
 void ISO_SIMD(layer_moments_f32)(int64_t c, const float *x, double *sum, double *squares)
 {
     vd s = vd_set(0), q = vd_set(0);

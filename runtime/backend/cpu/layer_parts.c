@@ -6,11 +6,11 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/graph/ops/network.h"
 
-enum { BLOCK = 64 }; /* rows whose sums are gathered in float, before they are added in double */
+enum { BLOCK = 64 }; /* rows that are summed in float before these sums are added in double */
 
 typedef struct part {
     int64_t rows, channels; /* of the slot */
-    double count;           /* of all channels */
+    double count;           /* number of all channels */
     const float *x;
     const iso_layer_norm_attrs *attrs;
 } part;
@@ -22,7 +22,7 @@ static part layer_parts_part_of(const iso_kernel_call *call)
     return (part){iso_cpu_product(x, 0, last), x->dim[last], (double)x->global[last], x->data, call->attrs};
 }
 
-/* A row's, from its sum and sum of squares: inputs `at` and the one after. */
+/* The moments of a row from its sum and sum of squares, which are inputs `at` and `at` + 1. */
 static iso_row_moments layer_parts_moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
 {
     const double *sum = call->in[at].data, *squares = call->in[at + 1].data;

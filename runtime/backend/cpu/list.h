@@ -1,5 +1,6 @@
-/* Every fast kernel of the CPU backend, one a line, in order of preference: KERNEL(name) stands for
- * iso_cpu_name. Included plainly this declares them all; with KERNEL defined it is the list itself. */
+/* Every fast kernel of the CPU backend, one on each line, in order of preference: KERNEL(name) stands for
+ * iso_cpu_name. If KERNEL is not defined, including this file declares them all; otherwise it expands to the
+ * list. */
 #ifndef KERNEL
 #include "runtime/backend/backend.h"
 #define KERNEL(name) extern const iso_kernel iso_cpu_##name;

@@ -1,5 +1,5 @@
-/* exp, log and tanh of vectors, to about 2 units in the last place, and the normal distribution, to 5. Range
- * reductions and polynomials of the first three are those of the Cephes library (Moshier,
+/* exp, log and tanh of vectors, with errors of about 2 units in the last place, and the normal distribution,
+ * with 5. Range reductions and polynomials of the first three come from the Cephes library (Moshier,
  * netlib.org/cephes, single precision: expf, logf, tanhf). */
 #ifndef ISO_CPU_MATH_H
 #define ISO_CPU_MATH_H
@@ -27,7 +27,8 @@ INLINE vf vf_abs(vf x)
     return (vf)((vi)x & 0x7fffffff);
 }
 
-/* Results below the least normal number come out denormal or 0, above the largest inf; NaN stays. */
+/* Results below the smallest normal number are denormal or 0, those above the largest are inf; NaN gives
+ * NaN. */
 INLINE vf vf_exp(vf x)
 {
     x = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x)); /* a NaN in the second operand stays */
@@ -41,7 +42,7 @@ INLINE vf vf_exp(vf x)
     p = vf_fma(p, r, vf_set(1.6666665459e-1f));
     p = vf_fma(p, r, vf_set(5.0000001201e-1f));
     p = vf_fma(p, r * r, r) + 1.0f;
-    vi whole = vi_from(n), half = whole >> 1; /* in two steps, for 2^n alone may leave the range */
+    vi whole = vi_from(n), half = whole >> 1; /* in two steps, because 2^n alone may be out of range */
     return p * vf_power_of_two(half) * vf_power_of_two(whole - half);
 }
 
@@ -63,7 +64,7 @@ INLINE vf vf_log_polynomial(vf x, vf e)
     return vf_fma(e, vf_set(0.693359375f), x + y);
 }
 
-/* log(0) = -inf, of negative numbers NaN. */
+/* log(0) = -inf; NaN for negative numbers. */
 INLINE vf vf_log(vf x)
 {
     const vf least = vf_set(0x1p-126f), zero = vf_zero();
@@ -81,7 +82,8 @@ INLINE vf vf_log(vf x)
     return vf_select(vf_unordered(x, x), x, y);
 }
 
-/* log(1 + z), z >= 0, exact for small z: 1 + z loses what (1 + z - 1 - z) brings back. */
+/* log(1 + z), z >= 0, accurate for small z: the rounding error of u = 1 + z, which is (u - 1) - z, is
+ * corrected. */
 INLINE vf vf_log1p(vf z)
 {
     vf u = z + 1.0f;
@@ -115,12 +117,12 @@ INLINE vf vf_expm1_negative(vf x)
     return 2.0f * t / (1.0f - t);
 }
 
-/* The tail of the normal distribution: Phi(-t), t >= 0, with *bell = exp(-t^2 / 2). From 15 on both are 0.
+/* The tail of the normal distribution: Phi(-t), t >= 0, with *bell = exp(-t^2 / 2). For t >= 15 both are 0.
  *
  * Phi(-t) = bell(t) g(t), where g(t) = erfc(t / sqrt(2)) exp(t^2 / 2) / 2 is smooth and nowhere small, so the
- * error stays relative however far out. As in Cody, Rational Chebyshev approximations for the error function
- * (Mathematics of Computation 23, 1969), a quotient of polynomials stands for g; these, of degrees 4 and 5
- * with coefficients of one sign, are the minimax ones of [0, 15], relative error 7e-9. The rounding
+ * relative error is small also far out. As in Cody, Rational Chebyshev approximations for the error function
+ * (Mathematics of Computation 23, 1969), g is approximated by a quotient of polynomials; these, of degrees 4
+ * and 5 with coefficients of one sign, are the minimax ones of [0, 15], relative error 7e-9. The rounding
  * error of t^2 is added back, because exp would magnify it t^2 / 2 times. */
 INLINE vf vf_normal_tail(vf t, vf *bell)
 {

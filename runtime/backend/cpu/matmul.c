@@ -1,4 +1,4 @@
-/* Kernels of "matmul": one call of a library, or our own tiles, for each product. */
+/* Kernels of "matmul": each product is one library call or computed by our own tiles. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
@@ -6,7 +6,7 @@
 #include "runtime/backend/cpu/product.h"
 #include "runtime/graph/ops/attrs.h"
 
-/* The product, and how many of them lie one after another. */
+/* The product, and the number of consecutive ones. */
 typedef struct layout {
     iso_product product;
     int64_t count;
@@ -44,7 +44,7 @@ static bool goes(const iso_kernel_call *call, iso_product_way way, bool library)
     return iso_cpu_has_type(call, ISO_F32) && iso_product_choose(&l.product, single, library) == way;
 }
 
-/* Whether there is a library for the product: oneDNN, else OpenBLAS. */
+/* Whether a library can compute the product: oneDNN, else OpenBLAS. */
 static bool has_library(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
@@ -93,7 +93,7 @@ static bool tiles_fit(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F32);
 }
 
-/* A transposed b is made straight first. */
+/* A transposed b is first transposed back. */
 static size_t tiles_scratch(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
@@ -119,7 +119,7 @@ static void run_tiles(const iso_kernel_call *call)
     }
 }
 
-/* Few rows contracted, as in the gradient of a kernel over a small batch: every element is one sum in order,
+/* Few contracted rows, as in the gradient of a kernel over a small batch: every element is one sum in order,
  * so any part of the product has the bits of the whole. */
 static bool few_fit(const iso_kernel_call *call)
 {
@@ -132,7 +132,7 @@ static int64_t few_part_rows(const iso_kernel_call *call)
     return iso_product_block_rows(&l.product);
 }
 
-/* The packed b, then the strip of a: tiles of the last rows may be shorter than their room. */
+/* The packed b, then the strip of a: tiles of the last rows may not fill it. */
 static size_t few_scratch(const iso_kernel_call *call)
 {
     layout l = layout_of(call);

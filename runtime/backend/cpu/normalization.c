@@ -1,4 +1,4 @@
-/* Kernels of batch normalisation in float32; the formulas stand in graph/ops/batch_norm.c. */
+/* Kernels of batch normalisation in float32; graph/ops/batch_norm.c has the formulas. */
 #include <math.h>
 
 #include "runtime/backend/cpu/channels.h"
@@ -16,7 +16,7 @@ static int64_t normalization_rows_of(const iso_array *x)
     return iso_cpu_product(x, 0, x->rank - 1);
 }
 
-/* A value of an array of float32 or float64. */
+/* Element i of an array of float32 or float64. */
 static double value(const iso_array *x, int64_t i)
 {
     return x->dtype == ISO_F32 ? (double)((const float *)x->data)[i] : ((const double *)x->data)[i];
@@ -27,7 +27,7 @@ static bool normalization_fits(const iso_kernel_call *call)
     return call->in[0].dtype == ISO_F32 && normalization_channels_of(&call->in[0]) > 0;
 }
 
-/* Room for the lanes of two sums and for six patterns of floats after them. */
+/* The scratch memory has the lanes of two sums, then six patterns of floats. */
 enum { PATTERNS = 6 };
 
 static size_t normalization_scratch(const iso_kernel_call *call)
@@ -62,8 +62,8 @@ static double normalization_rstd_of(const iso_array *variance, int64_t i, const 
 }
 
 /* The patterns 0, 1, 2 of y = (x - mean) scale + shift. gamma and what follows it begin at input `next`. The
- * mean is rounded to float; what is lost thereby is put into the shift. Forward and backward must make the
- * same. */
+ * mean is rounded to float, and the rounding error goes into the shift. Forward and backward must compute the
+ * same patterns. */
 static iso_channels make_channels(const iso_kernel_call *call, const iso_array *means,
                                   const iso_array *variance, int next)
 {

@@ -8,9 +8,9 @@
 #if ISO_WITH_DNNL
 #include <oneapi/dnnl/dnnl.h>
 
-/* oneDNN shares its work out over OpenMP's threads, whose number is a setting of the calling thread: it is
- * set to 1 for the call only, for the thread may be a user's. The functions are looked up since programs do
- * not link to OpenMP themselves. */
+/* oneDNN divides its work between OpenMP's threads. Their number is a setting of the calling thread, which
+ * may be the user's, so it is set to 1 for the call only. The functions are looked up with dlsym because
+ * programs do not link to OpenMP themselves. */
 static struct {
     pthread_once_t once;
     int (*most)(void);

@@ -1,5 +1,5 @@
-/* The libraries for matrix products, always on the one thread that calls: row-major c [m, n] = op(a) op(b),
- * where a is [m, k], or [k, m] with transpose_a, and so b. */
+/* The libraries for matrix products, always run on the calling thread alone: row-major c [m, n] = op(a)
+ * op(b), where a is [m, k], or [k, m] with transpose_a; likewise b. */
 #ifndef ISO_CPU_ONEDNN_H
 #define ISO_CPU_ONEDNN_H
 
@@ -10,14 +10,15 @@ typedef struct iso_product {
     bool transpose_a, transpose_b;
 } iso_product;
 
-/* oneDNN; where the build has none, false and nothing is done. */
+/* oneDNN. Returns false and does nothing if the build has no oneDNN. */
 bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b, float *c);
-/* OpenBLAS, loaded by the first call. takes: it is there, and the product is within its 32-bit sizes. */
+/* OpenBLAS, loaded by the first call. takes: it could be loaded, and the product is within its 32-bit
+ * sizes. */
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
 void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);
 int iso_openblas_describe(char *text, size_t size);
-/* Keeps the libraries to an instruction set, as far as they have not begun to work. */
+/* Limits the libraries to an instruction set; no effect on a library that is already in use. */
 void iso_onednn_limit_isa(iso_isa isa);
 /* ", oneDNN 2.6.0, OpenBLAS 0.3.21" into text. */
 void iso_onednn_describe(char *text, size_t size);

@@ -1,10 +1,10 @@
 /* OpenBLAS, loaded when it is first needed.
  *
- * It chooses its kernels and starts its threads when it is loaded, by environment variables. Its version in
- * Debian 12 takes the kernels of 2006 on processors that it does not know and those of Haswell on every AMD
- * one; and it starts a thread for each core, which we never use. So it is not linked: we set the variables,
- * then load it. One instruction set agreed on by all ranks then means one set of kernels. A program that has
- * loaded OpenBLAS itself keeps what it has. */
+ * When OpenBLAS is loaded, it chooses its kernels and starts its threads, controlled by environment
+ * variables. The version in Debian 12 uses kernels of 2006 on processors that it does not know and those of
+ * Haswell on every AMD processor; and it starts a thread for each core, which we never use. So it is not
+ * linked: we set the variables, then load it. Ranks that agree on an instruction set then use the same
+ * kernels. A program that has loaded OpenBLAS itself keeps its settings. */
 #include <cblas.h>
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* The update kernels of the optimizers, one a line: KERNEL(with, name), where `with` is passed through. Each has a plain form
- * (reference/optimizers.c) and a fast one in float32 (optimizers_body.h). */
+/* The update kernels of the optimizers, one on each line: KERNEL(with, name); `with` is passed through. Each
+ * has a reference form (reference/optimizers.c) and a fast one in float32 (optimizers_body.h). */
 #ifndef ISO_CPU_OPTIMIZERS_H
 #define ISO_CPU_OPTIMIZERS_H
 

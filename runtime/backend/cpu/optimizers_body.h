@@ -1,6 +1,6 @@
-/* The update rules of the optimizers in float32, one pass over memory each. The files of graph/optimizers give
- * the formulas and say what slots and hyper hold. What happens to an element depends on its numbers alone, so an
- * update may be cut anywhere. */
+/* The update rules of the optimizers in float32, one pass over memory each. The files of graph/optimizers
+ * give the formulas and say what slots and hyper hold. The update of an element depends on its own numbers
+ * alone, so an update may be split anywhere. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/vector.h"
 #include "runtime/graph/optimizers/rule.h"
@@ -21,7 +21,7 @@ INLINE settings settings_of(const double *hyper)
     return s;
 }
 
-/* ---- one vector, of which n elements count, at element i ---- */
+/* ---- one vector at element i, with n valid elements ---- */
 INLINE void sgd_vector(const settings *s, bool nesterov, float *w, const float *g, int64_t i, int64_t n)
 {
     vf step = -(vf_get(g + i, n) * s->rate), x = vf_get(w + i, n);
@@ -89,7 +89,7 @@ INLINE void nadam_vector(const settings *s, float *w, const float *g, int64_t i,
     vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
 }
 
-/* The sum is rounded as in the plain kernel, whose sign it must have. A NaN stays one. */
+/* The sum is rounded as in the reference kernel, because it must have the same sign. NaN gives NaN. */
 INLINE void lion_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
 {
     vf slope = vf_get(g + i, n), x = vf_get(w + i, n), m = vf_get(s->slot[0] + i, n);
@@ -111,8 +111,7 @@ INLINE void lion_vector(const settings *s, float *w, const float *g, int64_t i, 
         flush_end(before);                                                                                   \
     } while (0)
 
-/* Loops of their own for the usual rules, so that nothing is decided inside; the compiler copies what `slot`
- * is known to be. */
+/* Each rule has its own loop; the compiler moves the tests of `slot` out of it. */
 void ISO_SIMD(sgd_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
 {
     settings s = settings_of(hyper);

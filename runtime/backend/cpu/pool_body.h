@@ -2,8 +2,8 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/vector.h"
 
-/* The part of a window inside x: rows [top, bottom), columns [left, right); where its image and its place in
- * y begin. */
+/* The part of a window inside x: rows [top, bottom), columns [left, right); the first element of its image in
+ * x, and of its position in y. */
 typedef struct window {
     int64_t top, bottom, left, right, image, place;
 } window;
@@ -56,7 +56,7 @@ void ISO_SIMD(max_pool_f32)(const iso_pool2d *p, const float *x, float *y)
     }
 }
 
-/* To the first element that is not less than y goes dy, to the others after it nothing. */
+/* dy goes to the first element of the window that is not less than y. */
 void ISO_SIMD(max_pool_grad_f32)(const iso_pool2d *p, const float *x, const float *y, const float *dy,
                                  float *dx)
 {

@@ -3,23 +3,23 @@
 #include "runtime/backend/cpu/functions.h"
 
 /* Floats of a block of a gradient. A narrow gradient: the block (12 rows of 256, one or two steps of the
- * tiles) stays in the first-level cache, with its weights and its optimizer state. A wide gradient: a strip
- * of whole rows stays in the second-level cache; it takes a quarter of 1 MiB, or half of 512 KiB. Whole rows
- * matter more than the size: weights and state are then read and written contiguously, which takes half the
- * time of runs of 2 KiB. */
+ * tiles) stays in the L1 cache, with its weights and its optimizer state. A wide gradient: a strip of whole
+ * rows stays in the L2 cache; it takes a quarter of 1 MiB, or half of 512 KiB. Whole rows matter more than
+ * the size: weights and state are then read and written contiguously, which takes half the time of runs of 2
+ * KiB. */
 enum { BLOCK = 3072, STRIP = 65536 };
 
-/* With fewer rows in a block b would be read too often. */
+/* With fewer rows in a block, b would be read too often. */
 enum { LEAST_ROWS = 6 };
 
 /* Up to this many contracted rows, every element of a kernel gradient is one sum in order. */
 enum { FEW_ROWS = 128 };
 
-/* Up to this many rows of a, a b^T is computed with rows of a in the lanes; packed a then stays in the
- * second-level cache. */
+/* Up to this many rows of a, a b^T is computed with rows of a in the lanes; the packed a then stays in the L2
+ * cache. */
 enum { MOST_TRANSPOSED_ROWS = 64 };
 
-/* From this size on the library is faster than tiles; its call costs 0.2 microseconds. */
+/* From this size on, the library is faster than tiles; a call costs 0.2 microseconds. */
 static bool large(const iso_product *p)
 {
     return p->n > 16 && (double)p->m * (double)p->n * (double)p->k > 100e3;

@@ -16,8 +16,8 @@ typedef enum iso_product_way {
 /* library: dnnl_sgemm or cblas_sgemm is available. single: a product that is not one of a batch. */
 iso_product_way iso_product_choose(const iso_product *product, bool single, bool library);
 
-/* Of ISO_PRODUCT_PARTS: the rows of a block, and whether blocks are computed from a packed b (gemm_strip_f32)
- * or from b as it is. */
+/* For ISO_PRODUCT_PARTS: the rows of a block, and whether blocks are computed from a packed b
+ * (gemm_strip_f32) or directly from b. */
 int64_t iso_product_block_rows(const iso_product *product);
 bool iso_product_is_packed(const iso_product *product);
 

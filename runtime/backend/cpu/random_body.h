@@ -47,7 +47,7 @@ INLINE void rounds(vu c[4], uint64_t key)
 #endif
 
 /* words[4 i + j]: word j of block first + i, i below VL. Lane 4 l + k draws block k VL / 4 + l, so that
- * transposing each four lanes puts all in order. */
+ * transposing groups of four lanes puts the words in order. */
 INLINE void draw(uint64_t key, uint64_t step, uint64_t first, uint32_t words[4 * VL])
 {
     uint32_t offsets[VL];
@@ -74,7 +74,7 @@ INLINE void draw(uint64_t key, uint64_t step, uint64_t first, uint32_t words[4 *
 void ISO_SIMD(dropout_f32)(int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold,
                            float scale, const float *x, float *y)
 {
-    uint32_t words[5 * VL] = {0}; /* a vector after them may be loaded */
+    uint32_t words[5 * VL] = {0}; /* a vector past the end may be loaded */
     for (int64_t done = 0; done < n;) {
         uint64_t element = first + (uint64_t)done;
         int64_t skip = (int64_t)(element % 4), count = 4 * VL - skip < n - done ? 4 * VL - skip : n - done;

@@ -1,5 +1,5 @@
 /* Kernels of sums over axes, from float32 to float32 or float64. Dimensions are merged until reduced and kept
- * ones alternate; sums are gathered in double. */
+ * ones alternate; sums are accumulated in double. */
 #include <string.h>
 
 #include "runtime/backend/cpu/channels.h"
@@ -7,10 +7,10 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/graph/ops/attrs.h"
 
-/* x as [outer, rows, c]: summed over rows, [outer, c] being kept. */
+/* x as [outer, rows, c]: summed over rows to [outer, c]. */
 typedef struct view {
     int64_t outer, rows, c;
-    bool good; /* x can be seen so */
+    bool good; /* x has this form */
 } view;
 
 static view view_of(const iso_kernel_call *call)
@@ -28,7 +28,7 @@ static view view_of(const iso_kernel_call *call)
         part = reduced ? 1 : part == 0 ? 0 : 2;
         *(part == 0 ? &v.outer : part == 1 ? &v.rows : &v.c) *= x->dim[i];
     }
-    if (v.rows == 1) { /* as of a batch of one row: every sum has one term */
+    if (v.rows == 1) { /* for example a batch of one row: every sum has one term */
         v.c *= v.outer;
         v.outer = 1;
     }
@@ -42,7 +42,7 @@ static bool sum_fits(const iso_kernel_call *call)
     return call->in[0].dtype == ISO_F32 && (to == ISO_F32 || to == ISO_F64) && v.good;
 }
 
-/* Lanes, and the sums themselves. */
+/* Bytes of the lanes and the sums. */
 static size_t reduce_sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);

@@ -53,7 +53,7 @@ static bool fits_sparse(const iso_kernel_call *call)
            call->in[LOGITS].dim[call->in[LOGITS].rank - 1] > 0;
 }
 
-/* The class of a row, or -1, which is reported. */
+/* The class of a row; -1 if it is not valid, which is reported. */
 static int64_t softmax_class_of(const iso_kernel_call *call, int64_t row, int64_t classes)
 {
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);

@@ -1,11 +1,11 @@
-/* Softmax and its kin over rows that lie one after another; see functions.h. Sums run lane by lane, then over
- * the lanes by halves. */
+/* Softmax and related functions over consecutive rows; see functions.h. Rows are summed lane by lane, then
+ * over the lanes by halves. */
 #include <math.h>
 
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/math.h"
 
-/* The vector at p, of which n elements count, with `other` in the lanes after. */
+/* The first n elements at p, with `other` in the remaining lanes. */
 INLINE vf get_or(const float *p, int64_t n, vf other)
 {
     return n >= VL ? vf_load(p) : vf_first(vf_load_n(p, n), n, other);
@@ -20,7 +20,7 @@ INLINE float largest_of(int64_t n, const float *x)
     return vf_max_lane(largest);
 }
 
-/* The sum of exp(x - largest); y, unless NULL, gets the terms. */
+/* The sum of exp(x - largest); the terms are written to y unless it is NULL. */
 INLINE float sum_of_exp(int64_t n, const float *x, float largest, float *y)
 {
     const vf least = vf_set(-INFINITY);

@@ -1,5 +1,5 @@
-/* Tiles of every size that fits the registers; see tile.h. Included by the files that use them, so all is
- * static. */
+/* Tiles of every size that fits the registers; see tile.h. The files that use them include this one, so all
+ * functions are static. */
 #ifndef ISO_CPU_TILE_BODY_H
 #define ISO_CPU_TILE_BODY_H
 
@@ -14,8 +14,8 @@
 
 enum { TILE_VECTORS = VREGISTERS == 32 ? 5 : 3 };
 
-/* The most rows of a tile of so many vectors: accumulators, one row of B and a broadcast fit the registers.
- */
+/* The most rows of a tile of `vectors` vectors, for which the accumulators, one row of B and a broadcast fit
+ * the registers. */
 INLINE int tile_rows(int vectors)
 {
 #if defined(__AVX512F__)
@@ -34,8 +34,8 @@ INLINE int64_t tile_rows_of(int64_t rows, int vectors)
 }
 
 /* Quarter cycles that a tile takes for each k: two multiply-adds or two loads in a cycle, and at least the 4
- * cycles until a sum can be added to again. A vector of b counts as one load and a half, for it often crosses
- * a cache line. */
+ * cycles of latency of an addition. A vector of b counts as one load and a half because it often crosses a
+ * cache line. */
 INLINE int64_t tile_cost(int64_t rows, int64_t vectors)
 {
     int64_t sums = 2 * rows * vectors, loads = 2 * rows + 3 * vectors;
@@ -43,7 +43,7 @@ INLINE int64_t tile_cost(int64_t rows, int64_t vectors)
     return cost > 16 ? cost : 16;
 }
 
-/* The cost for each k of a whole product of so many rows and vectors in tiles of a width. */
+/* The cost for each k of a whole product of `rows` rows and `vectors` vectors in tiles of `width` vectors. */
 INLINE int64_t tile_cost_of(int64_t rows, int64_t vectors, int width)
 {
     int64_t step = tile_rows_of(rows, width), whole = vectors / width, last = vectors - whole * width;
@@ -52,7 +52,7 @@ INLINE int64_t tile_cost_of(int64_t rows, int64_t vectors, int width)
     return rest ? cost + whole * tile_cost(rest, width) + (last ? tile_cost(rest, last) : 0) : cost;
 }
 
-/* The width that costs least; of equals the widest, which has the fewest tiles. */
+/* The cheapest width; among equal ones the widest, which has the fewest tiles. */
 INLINE int tile_width(int64_t rows, int64_t vectors)
 {
     int best = 1;
@@ -67,8 +67,8 @@ INLINE int tile_width(int64_t rows, int64_t vectors)
     return best;
 }
 
-/* A loop over vectors, written out: clang would make a memcpy of it, and then keep acc in memory. BODY(j) is
- * a statement. */
+/* An unrolled loop over vectors: clang would turn it into a memcpy and then keep acc in memory. BODY(j) is a
+ * statement. */
 #define EACH_VECTOR(count, BODY)                                                                             \
     do {                                                                                                     \
         if ((count) > 0)                                                                                     \
@@ -106,8 +106,7 @@ INLINE void tile_store(const iso_tile *t, const int rows, const int vectors, vf 
 #undef STORE
 }
 
-/* Rows are reached from one pointer for each three, so that few registers and no multiplications are needed.
- */
+/* Each pointer serves three rows, so that few registers and no multiplications are needed. */
 INLINE void tile_run(const iso_tile *t, const int rows, const int vectors)
 {
 #define LOAD(j) y[j] = vf_load(b + (j)*VL)
@@ -170,7 +169,8 @@ INLINE void tile_do(const iso_tile *t, int64_t rows, int vectors)
     tiles[vectors - 1][rows - 1](t);
 }
 
-/* All of C: rows x columns in tiles of a width; t has everything but a, b, c of the tiles and `last`. */
+/* All of C: rows x columns in tiles of `width` vectors. whole: everything except a, b, c of the tiles and
+ * `last`. */
 INLINE void tile_all(const iso_tile *whole, int64_t rows, int64_t columns, int width)
 {
     iso_tile t = *whole;

@@ -1,7 +1,7 @@
-/* Vectors of floats for the instruction set that a file is compiled for. Kernels include this header and are
- * written once; files named *_avx2.c and *_avx512.c get the compiler's flags (Makefile), and ISO_SIMD(name)
- * gives each copy a name of its own. vf: VL floats; vd: VL / 2 doubles; vi: VL 32-bit integers. + - * / & | ^
- * << >> work on them as on scalars. */
+/* Vectors of floats for the instruction set for which a file is compiled. Kernels include this header and are
+ * written once. Files named *_avx2.c and *_avx512.c get the compiler flags of their instruction set
+ * (Makefile), and ISO_SIMD(name) gives each copy its own name. vf: VL floats; vd: VL / 2 doubles; vi: VL
+ * 32-bit integers. + - * / & | ^ << >> work on them as on scalars. */
 #ifndef ISO_CPU_VECTOR_H
 #define ISO_CPU_VECTOR_H
 
@@ -83,8 +83,8 @@ INLINE vf vf_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* 1 / sqrt(a), a > 0 and normal, and 1 / a: an estimate of 14 bits and one step of Newton's, an error of 1 or
- * 2 units in the last place, in a fifth of the time of division and root. */
+/* 1 / sqrt(a), a > 0 and normal, and 1 / a: an estimate of 14 bits and one Newton step. The error is 1 or 2
+ * units in the last place; the time is a fifth of that of division and square root. */
 INLINE vf vf_rsqrt(vf a)
 {
     vf y = _mm512_rsqrt14_ps(a);
@@ -97,7 +97,7 @@ INLINE vf vf_quotient(vf a, vf b)
     vf q = a * y;
     return _mm512_fmadd_ps(_mm512_fnmadd_ps(b, q, a), y, q);
 }
-/* The root of a >= 0; below the least normal number something smaller than its root. */
+/* The square root of a >= 0; for a below the smallest normal number, something smaller than the root. */
 INLINE vf vf_quick_sqrt(vf a)
 {
     vf y = _mm512_rsqrt14_ps(_mm512_max_ps(_mm512_set1_ps(0x1p-126f), a));
@@ -266,7 +266,7 @@ INLINE vf vf_sqrt(vf a)
 {
     return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
 }
-/* To the nearest integer, for |a| < 2^22. */
+/* Rounds to the nearest integer, for |a| < 2^22. */
 INLINE vf vf_round(vf a)
 {
     const vf big = {0x1.8p23f, 0x1.8p23f, 0x1.8p23f, 0x1.8p23f};
@@ -301,8 +301,8 @@ INLINE vf vf_quick_sqrt(vf a)
 }
 #endif
 
-/* Between these, denormal numbers count as 0: they cost a hundred times the time of others on some
- * processors, and averages of gradients that have become 0 pass through them. */
+/* Between these two calls, denormal numbers count as 0: on some processors they take a hundred times as long
+ * as others, and averages of gradients that have become 0 go through them. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 INLINE unsigned flush_begin(void)
@@ -330,7 +330,7 @@ INLINE vf vf_zero(void)
 {
     return vf_set(0);
 }
-/* A vector of which only the first n elements count where n is below VL. */
+/* Loads a vector; only its first n elements are valid if n is below VL. */
 INLINE vf vf_get(const float *p, int64_t n)
 {
     return n >= VL ? vf_load(p) : vf_load_n(p, n);
@@ -364,7 +364,7 @@ INLINE vd vd_set(double x)
 {
     return x - (vd){0};
 }
-/* A vector from the first n elements, zeros after; and into the first n. */
+/* Loads the first n elements, with zeros in the other lanes; stores the first n. */
 INLINE vd vd_load_n(const double *p, int64_t n)
 {
     vd v = {0};
@@ -375,7 +375,7 @@ INLINE void vd_store_n(double *p, vd v, int64_t n)
 {
     memcpy(p, &v, (size_t)n * sizeof *p);
 }
-/* Halves are added in pairs of lanes (i, i + half), down to one. */
+/* The sum of the lanes: the halves are added, lane i to lane i + half, down to one. */
 INLINE double vd_sum(vd v)
 {
     double lane[VL / 2];
@@ -386,7 +386,7 @@ INLINE double vd_sum(vd v)
     return lane[0];
 }
 
-/* v in the first n lanes, `other` after. */
+/* v in the first n lanes, `other` in the rest. */
 INLINE vf vf_first(vf v, int64_t n, vf other)
 {
     static const float lane[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

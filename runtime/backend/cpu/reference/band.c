@@ -1,4 +1,4 @@
-/* A band of a matrix, by rows: copies inside of it, fills beside it. */
+/* A band of a matrix, by rows: copies inside the band, fills outside. */
 #include <string.h>
 
 #include "runtime/backend/cpu/reference/floats.h"

@@ -84,8 +84,7 @@ static void ref_batch_norm_run(const iso_kernel_call *call)
     }
 }
 
-/* dy of element i before the activation. gamma and beta, where there is one, begin at input
- * `next`. */
+/* dy of element i before the activation. gamma and beta, if there is an activation, begin at input `next`. */
 static double slope_at(const iso_kernel_call *call, int next, int64_t i)
 {
     double dy = iso_get(&call->in[1], i);

@@ -1,4 +1,4 @@
-/* Arithmetic and comparisons of two operands with broadcasting, and choice between two. */
+/* Arithmetic and comparisons of two operands with broadcasting, and selection between two. */
 #include <math.h>
 
 #include "runtime/backend/cpu/reference/list.h"
@@ -8,7 +8,7 @@
 /* z[i] = a[i * step_a] op b[i * step_b] for i in 0..n-1 */
 typedef void run_of_two(int64_t n, const void *a, int64_t step_a, const void *b, int64_t step_b, void *z);
 
-/* One loop for each of the usual steps, so that the compiler makes vectors of them. */
+/* One loop for each common combination of steps, so that the compiler vectorizes them. */
 #define LOOP(T, RESULT, EXPRESSION)                                                                          \
     {                                                                                                        \
         const T *a = va, *b = vb;                                                                            \
@@ -35,8 +35,7 @@ typedef void run_of_two(int64_t n, const void *a, int64_t step_a, const void *b,
     static void NAME##_##SUFFIX(int64_t n, const void *va, int64_t step_a, const void *vb, int64_t step_b,   \
                                 void *vz) LOOP(T, RESULT, EXPRESSION)
 
-/* For every element, with `loops` by element type. A run may be written over an operand of the output's
- * shape. */
+/* Runs over every element, with `loops` by element type. The output may overwrite an operand of its shape. */
 static void over_runs(const iso_kernel_call *call, run_of_two *const *loops)
 {
     const iso_array *a = &call->in[0], *b = &call->in[1], *z = &call->out[0];
@@ -118,7 +117,7 @@ static void run_logical_not(const iso_kernel_call *call)
 const iso_kernel iso_reference_logical_not = {
     .op = "logical_not", .name = "reference", .run = run_logical_not, .in_place = true};
 
-/* z = condition ? a : b over one run; elements are moved by their size */
+/* z = condition ? a : b over one run; elements are copied by size */
 #define CHOOSE(T)                                                                                            \
     {                                                                                                        \
         const T *a = call->in[1].data, *b = call->in[2].data;                                                \

@@ -1,5 +1,4 @@
-/* Conversions of element types: to integers by truncation, limited to what they hold, NaN giving 0; to bool:
- * not 0. */
+/* Conversions of element types: to integers by truncation, saturated, NaN gives 0; to bool: not 0. */
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/backend/cpu/reference/reference.h"
 #include "runtime/graph/ops/attrs.h"
@@ -15,7 +14,7 @@ static double limited(double x, double low, double high)
 #define AS_U8(x) ((uint8_t)limited((double)(x), 0, UINT8_MAX))
 #define AS_BOOL(x) ((x) != 0)
 
-/* 2^63 itself does not fit, nor does any double between it and the largest that does. */
+/* 2^63 itself does not fit. There is no double between it and the largest one that fits. */
 static int64_t as_i64(double x)
 {
     return x >= 0x1p63 ? INT64_MAX : (int64_t)limited(x, -0x1p63, 0x1p63);

@@ -1,4 +1,4 @@
-/* What a slot does with its part of sharded classes; see runtime/graph/ops/network.h. */
+/* Kernels over a slot's part of sharded classes; see runtime/graph/ops/network.h. */
 #include <math.h>
 #include <string.h>
 
@@ -6,15 +6,15 @@
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/network.h"
 
-/* One row of x: elements begin + k * step, k < count, of which the first is class `first`; number `row` of
- * what has one element a row. */
+/* One row of x: elements begin + k * step, k < count; the first one is class `first`. row: its number in
+ * arrays with one element for each row. */
 typedef struct line {
     int64_t begin, step, count, first, row;
 } line;
 
 typedef void visit(const iso_kernel_call *call, line at);
 
-/* Every row of input x, also where the part has no classes. */
+/* Visits every row of input x, also if the part has no classes. */
 static void for_rows(const iso_kernel_call *call, int x, visit *each)
 {
     const iso_array *a = &call->in[x];
@@ -26,9 +26,9 @@ static void for_rows(const iso_kernel_call *call, int x, visit *each)
         each(call, (line){row / inner * count * inner + row % inner, inner, count, a->offset[axis], row});
 }
 
-/* ---- the largest, and where it is ---- */
+/* ---- the largest element and its index ---- */
 
-/* The largest of n elements that is not NaN, and where it is put. */
+/* The largest element of a row that is not NaN; START if there is none. */
 #define LARGEST(T, START)                                                                                    \
     {                                                                                                        \
         const T *x = (const T *)call->in[0].data + at.begin;                                                 \
@@ -118,8 +118,8 @@ static void ref_classes_log_softmax(const iso_kernel_call *call, line at)
 
 /* ---- cross-entropy ---- */
 
-/* The row's label counted from the part's first class (it may lie outside the part); false where it is no
- * class at all. */
+/* The row's label relative to the part's first class (it may be outside the part); false if it is not a
+ * class. */
 static bool label_of(const iso_kernel_call *call, line at, int64_t *label)
 {
     const iso_class_attrs *attrs = call->attrs;

@@ -9,7 +9,7 @@ typedef struct conv {
     const iso_array *x, *kernel, *y; /* or dx, dkernel, dy */
     const iso_conv_geometry *geometry;
     int64_t h, w, c, r, s, cg, fg, f, places_h, places_w; /* cg, fg: channels and filters of a group */
-    int64_t pad[2];                                       /* in front of this part of x */
+    int64_t pad[2];                                       /* before this part of x */
 } conv;
 
 static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
@@ -37,7 +37,7 @@ static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array
     return v;
 }
 
-/* The row (axis 0) or column (axis 1) of x that a tap meets from a place; false outside x. */
+/* The row (axis 0) or column (axis 1) of x that a tap reads for an output position; false outside x. */
 static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *at)
 {
     const iso_conv_geometry *g = v->geometry;
@@ -45,7 +45,7 @@ static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *
     return *at >= 0 && *at < (axis ? v->w : v->h);
 }
 
-/* The place from which a tap meets this row or column; false where there is none. */
+/* The output position for which a tap reads this row or column; false if there is none. */
 static bool met_from(const conv *v, int axis, int64_t at, int64_t tap, int64_t *place)
 {
     const iso_conv_geometry *g = v->geometry;
@@ -74,7 +74,7 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Filters [f, f + count) at one place, all of one group. */
+/* Filters [f, f + count), all of one group, at one output position. */
 static void filter_place(const conv *v, int64_t n, int64_t p, int64_t q, int64_t f, int64_t count)
 {
     double sum[BLOCK] = {0};
@@ -106,7 +106,7 @@ static void ref_convolution_run(const iso_kernel_call *call)
                 }
 }
 
-/* Channels [c, c + count) of dx at one element, all of one group. */
+/* Channels [c, c + count) of dx, all of one group, at one element. */
 static void gather_element(const conv *v, int64_t n, int64_t row, int64_t column, int64_t c, int64_t count)
 {
     double sum[BLOCK] = {0};
@@ -138,7 +138,8 @@ static void run_input_gradient(const iso_kernel_call *call)
                 }
 }
 
-/* One tap's weights from channel k of their group to filters [f, f + count), over all rows and places. */
+/* One tap's weights from channel k of their group to filters [f, f + count), summed over all samples and
+ * output positions. */
 static void correlate_tap(const conv *v, int64_t i, int64_t j, int64_t k, int64_t f, int64_t count)
 {
     double sum[BLOCK] = {0};

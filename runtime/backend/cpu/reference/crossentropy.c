@@ -17,7 +17,7 @@ static double log_sum(const iso_array *logits, int64_t first)
     return log(sum) + largest;
 }
 
-/* The class of a row, or -1, which is reported. */
+/* The class of a row; -1 if it is not valid, which is reported. */
 static int64_t ref_crossentropy_class_of(const iso_kernel_call *call, int64_t row)
 {
     int64_t classes = iso_last_dim(&call->in[LOGITS]);

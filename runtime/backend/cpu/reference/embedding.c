@@ -1,10 +1,10 @@
-/* Look-up in a table of which this slot may hold some rows, and its gradient. */
+/* Look-up in a table of which this slot may hold only some rows, and its gradient. */
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/network.h"
 
-/* The local row of `table` that element i of the index means, out of `rows` in all; -1: another slot's, or
- * none, which is reported. */
+/* The local row of `table` for element i of the index; the table has `rows` rows in all. -1: another slot has
+ * the row, or the index is not valid, which is reported. */
 static int64_t local_row(const iso_kernel_call *call, const iso_array *index, int64_t i, int64_t rows,
                          const iso_array *table)
 {

@@ -1,4 +1,4 @@
-/* Elements of arrays of float32 or float64 as double, so that a plain kernel is written once. */
+/* Elements of arrays of float32 or float64 as double, so that a reference kernel is written once. */
 #ifndef ISO_BACKEND_CPU_REFERENCE_FLOATS_H
 #define ISO_BACKEND_CPU_REFERENCE_FLOATS_H
 
@@ -24,7 +24,7 @@ static inline void iso_put_zeros(const iso_array *array)
         iso_put(array, i, 0);
 }
 
-/* The extent of the last dimension, and how many rows of it there are. */
+/* The extent of the last dimension, and the number of its rows. */
 static inline int64_t iso_last_dim(const iso_array *array)
 {
     return array->dim[array->rank - 1];

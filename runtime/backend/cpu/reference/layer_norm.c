@@ -8,7 +8,8 @@ typedef struct moments {
     double mean, rstd;
 } moments;
 
-/* Of the row that begins at `first`; the variance around the mean, not by squares. */
+/* The moments of the row that begins at `first`; the variance is computed around the mean, not from
+ * squares. */
 static moments ref_layer_norm_moments_of(const iso_array *x, int64_t first, double epsilon)
 {
     int64_t channels = iso_last_dim(x);
@@ -69,7 +70,7 @@ static size_t ref_layer_norm_sums_scratch(const iso_kernel_call *call)
     return 2 * (size_t)iso_last_dim(&call->in[0]) * sizeof(double);
 }
 
-/* Over the rows, of dy xhat and of dy; in double until the end. */
+/* Sums over the rows of dy xhat and of dy; in double until the end. */
 static void ref_layer_norm_run_sums(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;

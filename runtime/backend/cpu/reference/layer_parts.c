@@ -1,4 +1,4 @@
-/* What a slot does with its part of a layer normalisation's channels; see runtime/graph/ops/network.h. */
+/* Kernels over a slot's part of a layer normalisation's channels; see runtime/graph/ops/network.h. */
 #include <math.h>
 
 #include "runtime/backend/cpu/reference/floats.h"
@@ -6,7 +6,7 @@
 
 typedef struct part {
     int64_t rows, channels; /* of the slot */
-    double count;           /* of all channels */
+    double count;           /* number of all channels */
     const iso_layer_norm_attrs *attrs;
 } part;
 
@@ -23,7 +23,7 @@ typedef struct row {
     double mean, rstd;
 } row;
 
-/* From its sum and sum of squares, which are inputs `at` and the one after. */
+/* The moments of a row from its sum and sum of squares, which are inputs `at` and `at` + 1. */
 static row ref_layer_parts_row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
 {
     double mean = iso_get(&call->in[at], number) / p->count;

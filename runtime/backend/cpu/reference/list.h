@@ -1,5 +1,6 @@
-/* Every reference kernel, one a line: KERNEL(name) stands for iso_reference_name, the plain kernel of the op
- * "name". Included plainly this declares them all; with KERNEL defined it is the list itself. */
+/* Every reference kernel, one on each line: KERNEL(name) stands for iso_reference_name, the reference kernel
+ * of the op "name". If KERNEL is not defined, including this file declares them all; otherwise it expands to
+ * the list. */
 #ifndef KERNEL
 #include "runtime/backend/backend.h"
 #define KERNEL(name) extern const iso_kernel iso_reference_##name;

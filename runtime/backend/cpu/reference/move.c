@@ -28,7 +28,7 @@ static void move_run(const iso_walk *walk, size_t size, const void *from, void *
     }
 }
 
-/* Moves dim[0..rank) elements between strided places. */
+/* Copies dim[0..rank) elements between strided arrays. */
 static void ref_move_move(int rank, const int64_t *dim, size_t size, const void *from,
                           const int64_t *from_stride, void *to, const int64_t *to_stride)
 {
@@ -67,13 +67,14 @@ static void run_transpose(const iso_kernel_call *call)
     ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
-/* The local elements of the smaller of two arrays (`begin` lies in front of it in the larger, by global
- * indices) that both hold: where they begin in each, and how many there are; false where there are none. */
+/* The local elements that both of two arrays hold. The smaller one begins at `begin` in the larger one, in
+ * global indices. Returns where they begin in each, and their number; false if there are none. */
 static bool ref_move_overlap(const iso_array *small, const iso_array *large, const int64_t *begin,
                              int64_t *small_at, int64_t *large_at, int64_t *extent)
 {
     for (int d = 0; d < small->rank; d++) {
-        int64_t shift = small->offset[d] + begin[d] - large->offset[d]; /* large's index less small's */
+        int64_t shift = small->offset[d] + begin[d] - large->offset[d]; /* index in large minus index in
+                                                                           small */
         int64_t first = shift < 0 ? -shift : 0, end = large->dim[d] - shift;
         small_at[d] = first;
         large_at[d] = first + shift;
@@ -84,7 +85,7 @@ static bool ref_move_overlap(const iso_array *small, const iso_array *large, con
     return true;
 }
 
-/* Whether something of an array lies outside what is written. */
+/* Whether an array has elements outside the part that is written. */
 static bool leaves_some(const iso_array *y, const int64_t *extent)
 {
     for (int d = 0; d < y->rank; d++)
@@ -93,7 +94,7 @@ static bool leaves_some(const iso_array *y, const int64_t *extent)
     return false;
 }
 
-/* Moves what both have from one to the other; the rest of `y` is 0. */
+/* Copies what both have from one to the other; the rest of `y` is 0. */
 static void move_overlap(const iso_kernel_call *call, bool to_larger)
 {
     const iso_slice_attrs *attrs = call->attrs;
@@ -150,7 +151,7 @@ static void run_broadcast_to(const iso_kernel_call *call)
     ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
-/* The classes may be a part of all: the box's offset says which. */
+/* The array may have only some of the classes: its offset is the first one. */
 static void run_one_hot(const iso_kernel_call *call)
 {
     const iso_one_hot_attrs *attrs = call->attrs;

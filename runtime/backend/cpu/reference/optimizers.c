@@ -94,7 +94,7 @@
         }                                                                                                    \
     }
 
-/* Where the sum is a NaN, so is the weight. */
+/* If the sum is NaN, so is the weight. */
 #define LION(T, SQRT)                                                                                        \
     {                                                                                                        \
         const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                          \

@@ -7,7 +7,7 @@
 typedef struct window {
     int64_t top, bottom, left, right;
     int64_t first,
-        place;    /* index of element (0, 0) of this image and channel in x; index of the place in y */
+        place;    /* index of element (0, 0) of this image and channel in x; index of the output in y */
     int64_t w, c; /* of x */
 } window;
 
@@ -34,7 +34,7 @@ static void visit_channels(const iso_kernel_call *call, window at, int64_t n, co
     }
 }
 
-/* Calls `each` for every place of the window and every channel. x, y: the arrays of those sizes. */
+/* Calls `each` for every position of the window and every channel. x, y: the arrays of these sizes. */
 static void for_windows(const iso_kernel_call *call, const iso_array *x, const iso_array *y, visit *each)
 {
     const iso_pool_geometry *g = &((const iso_pool_attrs *)call->attrs)->geometry;

@@ -53,7 +53,7 @@ static shape ref_product_shape_of(const iso_kernel_call *call)
     return s;
 }
 
-/* One row of c, gathered in `row` (n doubles). Rows of b are read in order where they lie so, else its
+/* One row of c, accumulated in `row` (n doubles). b is read by rows if they are contiguous, else by
  * columns. */
 #define ROW(NAME, T)                                                                                         \
     static void NAME(const shape *s, const T *a, const T *b, T *c, double *row)                              \

@@ -1,4 +1,4 @@
-/* Reductions. Sums are gathered in double (or int64) in the order of the input's elements. */
+/* Reductions. Sums are accumulated in double (or int64) in the order of the input's elements. */
 #include <math.h>
 #include <string.h>
 
@@ -8,8 +8,7 @@
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/attrs.h"
 
-/* Operand 0 of the walk is the input, operand 1 what it is reduced to, which stands still over reduced
- * dimensions. */
+/* Operand 0 of the walk is the input, operand 1 the output, whose stride is 0 over reduced dimensions. */
 static void walk_reduction(const iso_kernel_call *call, iso_walk *walk)
 {
     const iso_reduce_attrs *attrs = call->attrs;
@@ -94,7 +93,7 @@ static void ref_reduce_run_sum(const iso_kernel_call *call)
 const iso_kernel iso_reference_reduce_sum = {
     .op = "reduce_sum", .name = "reference", .scratch = ref_reduce_sum_scratch, .run = ref_reduce_run_sum};
 
-/* ---- extremes; over no elements at all they are what changes no other: the type's least or greatest ---- */
+/* ---- extremes; of no elements: the identity, which is the least or greatest value of the type ---- */
 #define EXTREME_RUN(NAME, T, BEATS, START)                                                                   \
     static void NAME(const iso_kernel_call *call)                                                            \
     {                                                                                                        \

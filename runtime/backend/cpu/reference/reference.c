@@ -1,4 +1,4 @@
-/* The backend of plain kernels: the oracle of the fast ones, and what they fall back to. */
+/* The backend of reference kernels: the oracle of the fast ones, and their fallback. */
 #include "runtime/backend/cpu/reference/reference.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static const iso_kernel *const kernels[] = {
     NULL,
 };
 
-/* Of an op that the program registered. */
+/* Finds a kernel of an op that the program registered. */
 static const iso_kernel *find_registered(const char *op, const iso_kernel_call *call)
 {
     const iso_registered_op *registered = iso_registered_op_find(op);
@@ -67,7 +67,7 @@ static void ref_reference_sum(iso_dtype dtype, int64_t n, const void *a, const v
     COMBINE(x[i] + y[i], x[i] | y[i])
 }
 
-/* A NaN on either side stays, so that no slot hides another's. */
+/* NaN in either operand gives NaN, so that no slot hides another slot's NaN. */
 static void ref_reference_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])

@@ -4,7 +4,7 @@
 
 #include "runtime/backend/backend.h"
 
-/* The update rule of an optimizer ("adam", ...) over ISO_F32 or ISO_F64; NULL where there is none. */
+/* The update rule of an optimizer ("adam", ...) over ISO_F32 or ISO_F64; NULL if there is none. */
 iso_rule_run iso_reference_optimizer(const char *rule, iso_dtype dtype);
 
 /* Elements of an array. */

@@ -1,5 +1,5 @@
-/* Kernels of one operand. Functions of calculus are computed in double, so that float32 results are as exact
- * as can be. */
+/* Kernels of one operand. Transcendental functions are computed in double, so that float32 results are as
+ * exact as possible. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static double softplus(double x)
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-/* The normal distribution up to x. */
+/* The cumulative normal distribution at x. */
 static double ref_unary_normal(double x)
 {
     return 0.5 * erfc(-x * 0.70710678118654752440);
@@ -46,7 +46,7 @@ static double silu_slope(double x)
     return s * (1 + x * (1 - s));
 }
 
-/* kind, y of x. A NaN stays one, so that it is seen at the end. */
+/* kind, y of x. NaN gives NaN, so that it reaches the result. */
 #define FUNCTIONS(CASE)                                                                                      \
     CASE(ISO_UNARY_NEGATE, -x)                                                                               \
     CASE(ISO_UNARY_ABS, x < 0 ? -x : x)                                                                      \

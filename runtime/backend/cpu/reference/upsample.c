@@ -1,14 +1,14 @@
-/* Images made larger by their definition, and what flows back. */
+/* Upsampling of images by definition, and its gradient. */
 #include <math.h>
 
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/graph/ops/network.h"
 
-/* Where an element of y lies along one dimension: between rows (or columns) low and high of this part of x.
- */
+/* The position of an element of y along one dimension: between rows (or columns) low and high of this part of
+ * x. */
 typedef struct between {
     int64_t low, high;
-    double share; /* of high */
+    double share; /* weight of high */
 } between;
 
 static int64_t ref_upsample_within(int64_t at, const iso_array *x, int d)
@@ -18,7 +18,7 @@ static int64_t ref_upsample_within(int64_t at, const iso_array *x, int d)
     return at - x->offset[d];
 }
 
-/* Element (i, j) of this part of y, along dimension `d` of x and `e` of y. */
+/* The position of element (i, j) of this part of y, along dimension `d` of x and `e` of y. */
 static between lies(const iso_array *x, int d, const iso_array *y, int e, int64_t i, int64_t j)
 {
     double at = ((double)j + 0.5) / (double)y->dim[e + 1] - 0.5, below = floor(at);
@@ -29,7 +29,7 @@ static between lies(const iso_array *x, int d, const iso_array *y, int e, int64_
 typedef void visit(const iso_array *x, const iso_array *y, const int64_t from[4], const double share[4],
                    int64_t to);
 
-/* Calls with the four elements of x (their first channels) that each pixel of y lies between. */
+/* Calls `with` for each pixel of y, with the four elements of x (their first channels) around it. */
 static void for_pixels(const iso_array *x, const iso_array *y, visit *with)
 {
     int64_t to = 0, c = y->dim[5];

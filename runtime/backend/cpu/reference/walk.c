@@ -1,6 +1,6 @@
 #include "runtime/backend/cpu/reference/walk.h"
 
-/* Whether dimension d of the walk and a dimension of these strides inside it are one for every operand. */
+/* Whether dimension d of the walk and an inner dimension of these strides can be merged for every operand. */
 static bool one_run(const iso_walk *walk, int d, int64_t inner_dim, int inner,
                     const int64_t (*stride)[ISO_MAX_RANK])
 {
