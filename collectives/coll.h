@@ -1,13 +1,13 @@
 /* Collectives: the slots of a job, the memory they share, and exchanges of boxes between them.
  *
  * A fabric is the set of all slots of one mesh. The ranks of a host share a window: in it every slot has an
- * area of equal size in which a buffer lies at the same offset for every slot, and the host has one area for
- * what all its slots share (replicated weights). Slots of one host read each other's memory directly; between
- * hosts, thread 0 of each rank sends MPI messages.
+ * area of equal size, a buffer has the same offset in every slot's area, and the host has one area that all
+ * its slots share (replicated weights). Slots of one host read each other's memory directly; between hosts,
+ * thread 0 of each rank sends MPI messages.
  *
- * An exchange is one step of communication, fixed while planning: each slot takes (pulls) regions from the
- * buffers of others, summing them in the fixed binary tree over slot numbers where a region has several
- * sources. All-reduce, all-gather, reduce-scatter, all-to-all, slices and halos are all made of it. */
+ * An exchange is one step of communication, fixed while planning: each slot pulls regions from the buffers of
+ * other slots. If a region has several sources, they are combined in a fixed binary tree over slot numbers.
+ * All-reduce, all-gather, reduce-scatter, all-to-all, slices and halos are exchanges. */
 #ifndef ISO_COLL_H
 #define ISO_COLL_H
 
@@ -22,38 +22,39 @@ typedef struct iso_exchange iso_exchange;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
-/* The order in which sources are combined is one binary tree over their positions. Of `count` sources (at
- * least 2), so many are in the left subtree: the largest power of two below count. */
+/* The order in which sources are combined is one binary tree over their positions. Returns how many of
+ * `count` sources (at least 2) are in the left subtree: the largest power of two below count. */
 int iso_tree_left(int count);
 
-/* Where each slot lives. */
+/* The rank and the host of each slot. */
 typedef struct iso_topology {
     int n_slots, n_ranks, rank; /* this process's rank */
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
-    int n_threads;              /* of this rank that run slots, at least 1 */
+    int n_threads;              /* threads of this rank that run slots, at least 1 */
 } iso_topology;
 
 /* The sum routines of the backend in use. */
 typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
 
 /* `communicator` points to an MPI_Comm of the ranks of the topology (NULL: a job of one rank without MPI).
- * Collective. The topology is copied. threads may differ between ranks. */
+ * The topology is copied. n_threads may differ between ranks. Collective. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* After its exchanges. Local: a rank that fails alone may clean up. NULL is nothing. */
+/* To be called after its exchanges are destroyed. Does nothing with NULL. Local, so that a rank that fails
+ * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
-/* Makes (or grows, keeping contents of the host area) the window: slot_bytes for each slot's area, host_bytes
- * for the host's shared area. Collective; no step may run. Pointers obtained earlier are void. host_bytes may
- * differ between hosts. */
+/* Allocates or grows the window: slot_bytes for each slot's area, host_bytes for the host's shared area. The
+ * contents of the host area are kept. Pointers obtained earlier become invalid. host_bytes may differ between
+ * hosts. No step may run. Collective. */
 iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes);
-/* A slot's area, NULL where the slot is on another host; the host's area. */
+/* A slot's area (NULL: the slot is on another host), and the host's area. */
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot);
 void *iso_fabric_host_area(const iso_fabric *fabric);
 
-/* Waits until every thread (of all ranks) on this host that runs slots has come here. thread: 0..threads-1.
- * Release and acquire. */
+/* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
+ * and acquire. */
 void iso_fabric_barrier(iso_fabric *fabric, int thread);
 /* The same among the threads of this rank only. */
 void iso_fabric_rank_barrier(iso_fabric *fabric, int thread);
@@ -72,89 +73,92 @@ typedef struct iso_source {
     iso_box box;
 } iso_source;
 
-/* Ranks that build the same exchange must make the same calls in the same order, on every rank, for every
- * slot (so that senders know what they send); only those of local slots are kept besides the messages. */
+/* Every rank must make the same calls in the same order, for every slot, so that senders know what to send. A
+ * rank keeps the pulls of its own slots, and the messages. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
-/* Local: a rank that fails alone may clean up. NULL is nothing. */
+/* Does nothing with NULL. Local, so that a rank that fails alone can clean up. */
 void iso_exchange_destroy(iso_exchange *exchange);
-/* Slot `slot` takes `region` (global coordinates): the combination of `count` sources, given in increasing
- * order of slot number, whose boxes all contain it. It goes to the slot's buffer number `target`, which holds
- * target_box densely. Returns in *pull (where not NULL) its number among this slot's pulls, for
- * iso_exchange_pull_source. */
+/* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing
+ * order of slot number, whose boxes all contain it. The result goes to the slot's buffer number `target`,
+ * which holds target_box densely. *pull (unless NULL) becomes its number among this slot's pulls, for
+ * iso_exchange_pull_sources. */
 iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box,
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull);
-/* Says that the sources are written only where all slots have met before and after: in none of the steps in
- * which the exchange runs. Then nobody waits for them to be written, nor for their having been read. Before
- * the commit. */
+/* States that no slot writes the sources in a step in which the exchange runs. They are written between
+ * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
+ * before the commit. */
 void iso_exchange_set_settled(iso_exchange *exchange);
-/* Bytes of messages after the last add: of what comes to this host, of what this rank sends. */
+/* Bytes of messages, to be called after the last add. *landing: received by this host; *outgoing: sent by
+ * this rank. */
 void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t *outgoing);
-/* Puts the messages into buffers that exchanges of a fabric share, at these offsets: two that share bytes
- * are never under way together. Before iso_fabric_reserve_messages and the commit. */
+/* Places the messages in buffers that the exchanges of a fabric share, at these offsets. Exchanges with
+ * common bytes must never be in progress at the same time. To be called before iso_fabric_reserve_messages
+ * and the commit. */
 void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset);
-/* Makes, or grows, these buffers. Collective; no exchange may be under way. */
+/* Allocates or grows these buffers. No exchange may be in progress. Collective. */
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing);
-/* After the last add: makes messages, and buffers for those that share none. Collective. */
+/* To be called after the last add: creates the messages, and buffers unless they are shared. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
-/* The address of a slot's target buffer, for slots of this rank: after the last add and before the first run,
- * or changed between runs. A target that is not bound (NULL) is not written: its pulls are left to
+/* Sets the address of a target buffer of a local slot, after the last add and before the first run; it may be
+ * changed between runs. A target without an address (NULL) is not written: its pulls are read by
  * iso_exchange_combine. */
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data);
 
 /* Runs in every thread that hosts slots, in the same order everywhere:
- *   begin: waits until all sources are written (barrier of the host), moves what crosses hosts (thread 0),
+ *   begin: waits until all sources are written (barrier of the host), sends and receives messages (thread 0),
  *          barrier of the rank;
  *   pull:  one slot's pulls, by the thread that hosts it;
  *   end:   after it, sources may be written again (barrier of the host). */
 void iso_exchange_begin(iso_exchange *exchange, int thread);
 /* The two halves of begin, between which threads may compute and other exchanges run:
  *   start: waits until all sources are written, and sends (thread 0);
- *   wait:  until what comes from other hosts is there. */
+ *   wait: waits until the data of other hosts has arrived. */
 void iso_exchange_start(iso_exchange *exchange, int thread);
 void iso_exchange_wait(iso_exchange *exchange, int thread);
-/* Messages that failed since the fabric was made: what exchanges gave since the first of them is not to be
- * used. */
+/* The number of messages that have failed since the fabric was made. The results of exchanges after the first
+ * failure must not be used. */
 int iso_fabric_failures(const iso_fabric *fabric);
-/* ISO_OK, or the status of the first of them, whose message is recorded in the thread that calls. Local. */
+/* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
-/* Moves on what is under way; now and then, by thread 0. */
+/* Makes progress on the exchanges in progress. To be called by thread 0 from time to time. */
 void iso_fabric_progress(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
-/* For those who combine themselves (the optimizer): number of sources of a slot's pull, and the address of
- * the region's first element in each, valid between begin and end. The region must be one contiguous run in
- * every source (rank-1 boxes are). Sources on other hosts that form a complete subtree may arrive summed:
- * then `count` is smaller than what was added and the tree over the addresses is given by
- * iso_exchange_combine. */
+/* For callers that combine the sources themselves (the optimizer): the number of sources of a slot's pull,
+ * and the address of the region's first element in each, valid between begin and end. The region must be one
+ * contiguous run in every source (rank-1 boxes are). Sources on other hosts that form a complete subtree may
+ * arrive combined: the result is then smaller than the number that was added, and iso_exchange_combine knows
+ * the tree over the addresses. */
 int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
                               int capacity);
-/* out[0..n) = elements [begin, begin + n) of the region of this pull, combined in tree order. n at most 4096.
- * Thread-safe for distinct slots. */
+/* out[0..n) = elements [begin, begin + n) of the region of this pull, combined in tree order; n is at most
+ * 4096. Thread-safe for distinct slots. */
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out);
 
-/* The same without a copy: the address of these elements where the pull has but one source (or came summed),
- * else NULL. */
+/* The same without a copy: the address of these elements if the pull has only one source (or they arrived
+ * combined), else NULL. */
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);
-/* Whether the region is one contiguous run in every source and in the target's box, as these three need. */
+/* Whether the region is one contiguous run in every source and in the target's box, as the three functions
+ * above require. */
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);
 
-/* Bytes that left this rank's slots for other slots so far (each pulled element of another slot counts once),
- * and the part of it that crossed hosts. */
+/* pulled: bytes that a slot of this rank has pulled from other slots so far; an operand that arrived combined
+ * counts once. crossed: those that came in messages and were pulled first by this slot. */
 typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
-/* For plans: operands that travel from the host `from` (-1: any) to the host `here` when one of the slots
- * there pulls a region with so many sources, whose hosts are given in order: partial sums, each as large as
- * the region. */
+/* For plans: the number of operands that host `from` (-1: all other hosts) sends to host `here` when a slot
+ * there pulls a region from `count` sources, whose hosts are given in order. Each operand is a partial sum as
+ * large as the region. */
 int iso_exchange_travelling(const int *host_of_source, int count, int from, int here);
-/* What one of so many bytes takes in the buffers for messages: whole cache lines. */
+/* The size in message buffers of an operand of `bytes` bytes: whole cache lines. */
 size_t iso_exchange_operand_bytes(size_t bytes);
-/* What one run of the exchange pulls for a slot, from the plan. */
+/* The bytes that one run of the exchange pulls for a slot, as planned. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
-/* Bytes of this rank's buffers for messages that are the exchange's own. */
+/* Bytes of this rank's message buffers that belong to the exchange alone. */
 size_t iso_exchange_bytes(const iso_exchange *exchange);
 
 #ifdef __cplusplus

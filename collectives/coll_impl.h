@@ -1,4 +1,4 @@
-/* The insides of fabrics and exchanges. */
+/* The structs of fabrics and exchanges. */
 #ifndef ISO_COLL_IMPL_H
 #define ISO_COLL_IMPL_H
 
@@ -13,36 +13,36 @@
 #include "collectives/shm/window_impl.h"
 #include "runtime/base/first_error.h"
 
-/* Counted by the thread that runs the slot, hence lines of its own. */
+/* Counted by the thread that runs the slot, so it has its own cache lines. */
 typedef struct iso_counter {
     _Alignas(64) iso_traffic traffic;
 } iso_counter;
 
 struct iso_fabric {
     iso_topology topology;
-    int *rank_of_slot, *host_of_rank; /* the topology's, ours */
+    int *rank_of_slot, *host_of_rank; /* copies of the topology's */
     iso_combine combine[2];           /* by iso_reduce */
-    iso_channel channel;              /* all ranks; MPI_COMM_NULL where there is no MPI */
-    MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL where there is no MPI */
+    iso_channel channel;              /* all ranks; MPI_COMM_NULL without MPI */
+    MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL without MPI */
     int host_number, n_host_slots;
     int *place; /* [n_slots] number of the slot's area on this host; -1: on another */
     int *local; /* [n_slots] number among this rank's slots; -1: on another rank */
     int n_local_slots;
     int *by_host;                        /* [n_slots] slot numbers, host by host */
-    int *host_begin;                     /* [n_hosts + 1] where a host's begin in it */
+    int *host_begin;                     /* [n_hosts + 1] where a host's slots begin in by_host */
     iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
-    int first_flag; /* of this rank's threads in the host's barrier */
+    int first_flag; /* number of this rank's first thread in the host's barrier */
     size_t slot_bytes, slot_stride, host_bytes;
     iso_counter *counters; /* [local slots] */
-    iso_window landing;    /* of the host: what the exchanges receive that share their buffers */
-    char *outgoing;        /* of this rank: what these send */
+    iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
+    char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
     iso_exchange *exchanges;
-    iso_exchange *under_way; /* those whose messages travel; of thread 0 */
-    atomic_int failures;     /* of messages so far; counted by thread 0 */
+    iso_exchange *under_way; /* exchanges with messages in progress; used by thread 0 only */
+    atomic_int failures;     /* failed messages so far; counted by thread 0 */
     iso_first_error failed;  /* of messages */
-    int exchanges_made;      /* so far: numbers tags */
+    int exchanges_made;      /* number of exchanges made so far: numbers tags */
 };
 
 /* A slot's pull. */
@@ -51,7 +51,7 @@ typedef struct iso_pull {
     int target;
     size_t target_offset;
     int foreign; /* sources in other slots */
-    int crossed; /* operands that come in messages and are first pulled here */
+    int crossed; /* operands that arrive in messages and are first pulled here */
 } iso_pull;
 
 typedef struct iso_slot_pulls {
@@ -59,7 +59,7 @@ typedef struct iso_slot_pulls {
     int n_pulls;
 } iso_slot_pulls;
 
-/* What this rank combines for a part of a message. */
+/* What this rank combines for one fragment of a message. */
 typedef struct iso_pack {
     iso_gather gather;
     int message;
@@ -71,22 +71,23 @@ struct iso_exchange {
     char *what;
     int tag;
     bool committed;
-    bool active; /* slots of this host take part in more than copies of their own: the host has to meet */
+    bool active; /* slots of this host take part, other than by copies within one slot: the host needs
+                    barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
-    iso_pack *packs; /* of this rank, message by message once committed */
+    iso_pack *packs; /* of this rank, in the order of messages after the commit */
     int n_packs;
-    bool settled; /* nobody writes to its sources while slots run */
+    bool settled; /* no slot writes its sources in a step that runs it */
     bool shared;  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;
-    iso_exchange *next; /* of the fabric's */
+    iso_exchange *next; /* in the fabric's list */
     iso_exchange *next_under_way;
 };
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
-/* Finds the addresses of all operands anew, once messages have been placed or areas have moved. */
+/* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
-/* Where the messages lie in its own buffers or in the fabric's; their requests. */
+/* Places the messages in the exchange's own buffers or the fabric's, and creates their requests. */
 iso_status iso_exchange_place_messages(iso_exchange *exchange);
 
 #endif

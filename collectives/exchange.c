@@ -1,11 +1,11 @@
-/* The making of exchanges.
+/* Construction of exchanges.
  *
- * Every rank hears of every slot's pulls, and keeps what concerns it: the whole pull where the slot is its
- * own; which messages travel to and from its host; what it packs where it is the sender; and that the host
- * has to meet, where its slots take part at all. Sources are cut into operands (tree_impl.h): those on the
- * slot's host are read where they lie, the others come summed as far as one host can sum them, each such node
- * once for a host. Any rank of a host can sum a node and any can receive it; who does it goes round, by slot
- * numbers. */
+ * Every rank adds the pulls of all slots and keeps the part that concerns it: the pulls of its own slots, the
+ * messages to and from its host, what it packs if it is the sender, and whether its host takes part at all
+ * and so needs barriers. Sources are grouped into operands (tree_impl.h). Those on the slot's host are read
+ * in place. The others arrive combined, as far as one host can combine them, and each such node is sent to a
+ * host once. Any rank of a host can combine a node, and any can receive it; slot numbers distribute this work
+ * over the ranks. */
 #include <string.h>
 
 #include "collectives/coll_impl.h"
@@ -14,7 +14,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
-enum { MOST_SOURCES = 1 << 20, TAGS = 32767 /* every MPI has as many */ };
+enum { MOST_SOURCES = 1 << 20, TAGS = 32767 /* the least that MPI guarantees */ };
 
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **out)
 {
@@ -63,7 +63,7 @@ void iso_exchange_destroy(iso_exchange *exchange)
 
 /* ---- one pull ---- */
 
-/* What iso_exchange_add was given, and what it finds out. */
+/* The arguments of iso_exchange_add and its intermediate results. */
 typedef struct request {
     iso_exchange *exchange;
     int slot;
@@ -74,9 +74,10 @@ typedef struct request {
     int count;
     int *host;            /* [count] of each source */
     iso_tree_node *nodes; /* [count] */
-    int n_operands;       /* of the slot, and so nodes */
-    int *part;            /* [count] the message part in which a node travels; -1: in none of this host */
-    bool *fresh;          /* [count] it is the first request for it */
+    int n_operands;       /* number of operands, and so of nodes */
+    int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
+                             host */
+    bool *fresh;          /* [count] it is the first request for this node */
 } request;
 
 static bool exchange_contains(const iso_box *box, const iso_box *region)
@@ -132,7 +133,7 @@ static void hash_number(iso_hash_key *key, uint64_t number)
     key->word[1] = iso_hash_mix(key->word[1] + number);
 }
 
-/* What a node's value is: two requests of one rank for the same travel as one part. */
+/* Identifies the value of a node: equal nodes of different requests are sent once. */
 static iso_hash_key exchange_key_of(const request *r, const iso_tree_node *node)
 {
     iso_hash_key key = {{1, 2}};
@@ -148,7 +149,7 @@ static iso_hash_key exchange_key_of(const request *r, const iso_tree_node *node)
     return key;
 }
 
-/* ---- parts of messages ---- */
+/* ---- fragments of messages ---- */
 
 static size_t region_bytes(const request *r)
 {
@@ -164,7 +165,7 @@ static iso_operand operand_in_window(const request *r, const iso_source *source)
     };
 }
 
-/* A gather of so many operands, not planned yet. */
+/* A gather of `operands` operands, not planned yet. */
 static iso_status begin_gather(const request *r, int operands, iso_gather *gather)
 {
     *gather = (iso_gather){
@@ -173,7 +174,7 @@ static iso_status begin_gather(const request *r, int operands, iso_gather *gathe
     return gather->operands ? ISO_OK : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
 
-/* boxes: room for the operands' and, last, the target's. */
+/* Allocates *boxes for the operands' boxes and, last, the target's. */
 static iso_status new_boxes(const request *r, int operands, const iso_box *target, const iso_box ***boxes)
 {
     *boxes = iso_new(((size_t)operands + 1) * sizeof **boxes);
@@ -197,7 +198,7 @@ static int rank_that_receives(const request *r, const iso_tree_node *node)
     return fabric->rank_of_slot[fabric->by_host[first + turn]];
 }
 
-/* Finds or makes the part of a node, where it comes to this host or goes from it. */
+/* Finds or creates the fragment of a node if it is sent to this host or from it. */
 static iso_status place_part(const request *r, int i)
 {
     const iso_tree_node *node = &r->nodes[i];
@@ -216,7 +217,7 @@ static iso_status place_part(const request *r, int i)
 
 /* ---- the slot's side ---- */
 
-/* The operand for a node, which is in a message where its sources are on another host. */
+/* The operand for a node; it is in a message if its sources are on another host. */
 static void take_operand(const request *r, int i, iso_pull *pull, const iso_box **box)
 {
     const iso_source *first = &r->sources[r->nodes[i].begin];
@@ -259,13 +260,13 @@ static iso_status add_pull(const request *r, int target, const iso_box *target_b
     if (number)
         *number = slot->n_pulls;
     iso_status status = iso_list_add(slot->pulls, slot->n_pulls, fresh, "the pulls of an exchange");
-    /* destroy frees what a pull has got so far */
+    /* after an error, destroy frees the incomplete pull */
     return status == ISO_OK ? make_pull(r, target_box, &slot->pulls[slot->n_pulls - 1]) : status;
 }
 
 /* ---- the sender's side ---- */
 
-/* The tree below a node, all of it in this host's memory. */
+/* Packs the tree below a node, whose sources are all in this host's memory. */
 static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gather *gather)
 {
     const iso_box **boxes;
@@ -278,7 +279,7 @@ static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gat
         return status;
     iso_tree_node *leaves = iso_new((size_t)node->count * sizeof *leaves);
     if (leaves) {
-        iso_tree_cut(part.host, node->count, part.host[0], leaves); /* seen from here: single sources */
+        iso_tree_cut(part.host, node->count, part.host[0], leaves); /* for this host: single sources */
         for (int i = 0; i < node->count; i++) {
             const iso_source *source = &r->sources[node->begin + i];
             gather->operands[i] = operand_in_window(r, source);
@@ -306,7 +307,7 @@ static iso_status add_pack(const request *r, int i)
     return make_pack(r, &r->nodes[i], &pack->gather);
 }
 
-/* What this rank sends to the host of a slot that has not been sent there already. */
+/* Adds what this rank sends to the slot's host, unless it is sent there already. */
 static iso_status add_packs(const request *r)
 {
     for (int i = 0; i < r->n_operands; i++) {
@@ -322,7 +323,7 @@ static iso_status add_packs(const request *r)
 
 /* ---- add ---- */
 
-/* True where the slot only copies within its own area. */
+/* True if the slot only copies within its own area. */
 static bool is_private(const request *r)
 {
     for (int i = 0; i < r->count; i++)

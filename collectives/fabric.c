@@ -7,7 +7,7 @@
 
 enum { PAGE = 4096 };
 
-/* ---- who is where ---- */
+/* ---- topology ---- */
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot)
 {
@@ -64,7 +64,7 @@ static iso_status fabric_list_slots(iso_fabric *fabric)
         return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.n_slots);
     for (int slot = 0; slot < fabric->topology.n_slots; slot++)
         fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]++;
-    for (int host = 0; host < hosts; host++) /* first where those of the host before begin */
+    for (int host = 0; host < hosts; host++) /* host_begin[host + 1] becomes the end of the host's slots */
         fabric->host_begin[host + 1] += fabric->host_begin[host];
     for (int slot = fabric->topology.n_slots - 1; slot >= 0; slot--)
         fabric->by_host[--fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]] = slot;
@@ -90,14 +90,14 @@ static iso_status number_slots(iso_fabric *fabric)
 
 /* ---- barriers ---- */
 
-/* Threads of this rank that take part in barriers: none where it has no slot. */
+/* Threads of this rank that take part in barriers: 0 if it has no slot. */
 static int taking_part(const iso_fabric *fabric)
 {
     return fabric->n_local_slots > 0 ? fabric->topology.n_threads : 0;
 }
 
-/* Whether the threads of the whole machine (pretended hosts share one) are more than its cores, or those of
- * a rank more than it may use. All ranks of a machine find the same. */
+/* Whether the machine has more threads than cores (simulated hosts share one machine), or a rank more threads
+ * than cores that it may use. All ranks of a machine get the same result. */
 static iso_status find_crowded(const iso_fabric *fabric, bool *found)
 {
     cpu_set_t mine, all;
@@ -124,7 +124,8 @@ static iso_status make_barriers(iso_fabric *fabric)
     int threads = taking_part(fabric), before = 0, total = threads;
     bool crowded = false;
     iso_status status = ISO_OK;
-    ISO_TRY(find_crowded(fabric, &crowded)); /* first, for a rank whose host fails would not come to it */
+    ISO_TRY(find_crowded(fabric, &crowded)); /* collective over all ranks, so it comes before what may fail on
+                                                one host */
     if (fabric->host != MPI_COMM_NULL) {
         ISO_TRY(ISO_MPI(MPI_Exscan(&threads, &before, 1, MPI_INT, MPI_SUM, fabric->host)));
         ISO_TRY(ISO_MPI(MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, fabric->host)));
@@ -233,8 +234,8 @@ const iso_topology *iso_fabric_topology(const iso_fabric *fabric)
 
 /* ---- memory ---- */
 
-/* The window: the host's area, then those of the host's slots, each on pages of its own with room to read
- * past its end. */
+/* The window: the host's area, then those of the host's slots. Each has its own pages, and bytes after its
+ * end may be read. */
 static iso_status window_bytes(const iso_fabric *fabric, const uint64_t bytes[2], size_t *stride,
                                size_t *host, size_t *total)
 {
@@ -265,7 +266,7 @@ static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
         status = ISO_MPI(MPI_Comm_rank(fabric->host, &rank));
     if (status == ISO_OK && rank == 0 && fabric->memory.base)
         memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
-    if (status == ISO_OK && fabric->host != MPI_COMM_NULL) /* nobody unmaps or uses it before it is copied */
+    if (status == ISO_OK && fabric->host != MPI_COMM_NULL) /* no rank unmaps or uses it before it is copied */
         status = ISO_MPI(MPI_Barrier(fabric->host));
     if (status != ISO_OK) {
         iso_window_destroy(&fresh);
@@ -296,7 +297,7 @@ iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host
     return iso_channel_agree(&fabric->channel, status);
 }
 
-/* All hosts get their buffers, or none does. */
+/* Either all hosts get their buffers, or none does. */
 static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
 {
     iso_window window = {0};

@@ -1,8 +1,7 @@
-/* The walk over a region is a nest of loops over runs. Dimensions that lie without gaps in all operands and
- * in the target are merged while planning, so whole rows, planes or buffers are one run. A run with several
- * operands is combined by blocks that stay in the first-level cache, the operands folded in the order of
- * their tree: partial results live in a small stack of blocks, and the last combination writes to the target.
- */
+/* The walk over a region is a nest of loops over runs. Dimensions that are contiguous in all operands and in
+ * the target are merged while planning, so that whole rows, planes or buffers are one run. A run with several
+ * operands is combined by blocks that stay in the L1 cache. Operands are combined in the order of their tree:
+ * partial results are kept in a small stack of blocks, and the last combination writes to the target. */
 #include "collectives/gather_impl.h"
 
 #include <string.h>
@@ -37,8 +36,7 @@ static bool strides_are(const iso_box *const *boxes, int count, int d, int below
 }
 
 /* The loops over a region, innermost first: dims[i] is the innermost dimension of box that loop i runs
- * through. Returns their number, at least 1; loop 0 is a run (with dims[0] = -1 where it has a single
- * element). */
+ * through. Returns their number, at least 1; loop 0 is a run (dims[0] = -1: it has a single element). */
 static int nest_loops(const iso_box *region, const iso_box *const *boxes, int count, int *dims,
                       int64_t *extents)
 {
@@ -94,8 +92,8 @@ void iso_gather_free(iso_gather *gather)
 
 /* ---- running ---- */
 
-/* out[0..n) from three operands or more, n elements of at most one block; `at`: addresses, each `skip` bytes
- * on. */
+/* Combines three or more operands into out[0..n); n is at most one block. at: the addresses, to which `skip`
+ * bytes are added. */
 static void fold_block(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
 {
     _Alignas(64) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
@@ -112,7 +110,7 @@ static void fold_block(const iso_gather *gather, const char *const *at, size_t s
     }
 }
 
-/* out[0..n): a run of n elements. */
+/* Combines a run of n elements into out[0..n). */
 static void combine_run(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
 {
     size_t bytes = (size_t)n * gather->size;
@@ -154,7 +152,7 @@ static void move_cursors(const iso_gather *gather, int loop, int64_t steps, char
     *out += stride[gather->n_operands] * steps;
 }
 
-/* The innermost loop over runs, at the cursors. */
+/* The innermost loop over runs, beginning at the cursors. */
 static void walk_rows(const iso_gather *gather, char *out)
 {
     int loop = gather->rank - 2, all = gather->n_operands + 1;
@@ -171,7 +169,7 @@ static void walk_rows(const iso_gather *gather, char *out)
     move_cursors(gather, loop, -rows, &out);
 }
 
-/* All the loops but the inner two, as an odometer. */
+/* All loops except the inner two, as an odometer. */
 void iso_gather_run(const iso_gather *gather)
 {
     int64_t index[ISO_MAX_RANK] = {0};

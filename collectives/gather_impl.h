@@ -5,15 +5,15 @@
 
 #include "collectives/coll.h"
 
-/* Where an operand or target lies. */
+/* The memory that holds an operand or target. */
 typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_HOST, ISO_AREA_MESSAGE } iso_area;
 
 typedef struct iso_operand {
     iso_area area;
-    int number;          /* of the slot, or of the incoming message */
-    size_t offset;       /* bytes from the area's begin to the region's first element */
+    int number;          /* number of the slot, or of the incoming message */
+    size_t offset;       /* bytes from the beginning of the area to the region's first element */
     const char *address; /* of the region's first element; found when areas are placed */
-    int n_folds; /* combinations to make once this operand has been taken: the tree in postfix order */
+    int n_folds;         /* combinations to make after this operand: the tree in postfix order */
 } iso_operand;
 
 typedef struct iso_gather {
@@ -28,7 +28,7 @@ typedef struct iso_gather {
                                      target */
     int64_t *stride;              /* [rank - 1][n_operands + 1] bytes; the target's is the last */
     const char **cursor;          /* [n_operands] for the walk */
-    char *out;                    /* the region's first element in the target; NULL: not bound */
+    char *out;                    /* the region's first element in the target; NULL: no target address */
 } iso_gather;
 
 enum { ISO_TREE_DEPTH = 24, ISO_BLOCK_BYTES = 4096 };
@@ -36,13 +36,13 @@ enum { ISO_TREE_DEPTH = 24, ISO_BLOCK_BYTES = 4096 };
 /* Bytes from the first element of `box` to the first of `region` in it. */
 size_t iso_box_offset(const iso_box *box, const iso_box *region, size_t size);
 
-/* boxes: [n_operands + 1], those of the operands and, last, of the target, which hold them densely. The
- * operands are set already; they, and what this allocates, belong to the gather. */
+/* boxes: [n_operands + 1], those of the operands and, last, the target, whose buffers hold them densely. The
+ * operands are set already. They, and what this allocates, belong to the gather. */
 iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes);
 void iso_gather_free(iso_gather *gather);
 
 void iso_gather_run(const iso_gather *gather);
-/* True where the region is one run in every operand. */
+/* True if the region is one run in every operand. */
 bool iso_gather_is_run(const iso_gather *gather);
 /* Combines elements [begin, begin + n) of such a region into out. */
 void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *out);

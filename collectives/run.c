@@ -121,7 +121,7 @@ iso_status iso_fabric_failure(const iso_fabric *fabric)
     return iso_fabric_failures(fabric) == 0 ? ISO_OK : iso_first_error_get(&fabric->failed);
 }
 
-/* By thread 0. */
+/* Called by thread 0. */
 static void note_failure(iso_fabric *fabric, iso_status status)
 {
     iso_first_error_keep(&fabric->failed, status);
@@ -170,7 +170,7 @@ static void take_from_under_way(iso_exchange *exchange)
     *link = exchange->next_under_way;
 }
 
-/* What any rank of the host receives, all its slots may read: so the host meets again. */
+/* All slots of the host may read what any of its ranks receives, so the host needs another barrier. */
 void iso_exchange_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
@@ -196,7 +196,7 @@ void iso_fabric_progress(iso_fabric *fabric)
         run_check(fabric, iso_messages_progress(&exchange->messages));
 }
 
-/* Buffers of messages are used again, so all must have read them, even where sources are settled. */
+/* Message buffers are reused, so all slots must have read them, even if sources are settled. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
     if (exchange->active && (!exchange->settled || exchange->messages.in.n_messages > 0))
@@ -224,7 +224,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
     }
 }
 
-/* ---- pulls that their owner combines ---- */
+/* ---- pulls that the caller combines ---- */
 
 int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
                               int capacity)
@@ -259,7 +259,7 @@ bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull)
     return iso_gather_is_run(&exchange->slots[exchange->fabric->local[slot]].pulls[pull].gather);
 }
 
-/* ---- what is planned ---- */
+/* ---- planned traffic ---- */
 
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
 {

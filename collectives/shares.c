@@ -1,8 +1,8 @@
-/* Rows of other ranks, by request. A rank asks only those that have what it needs, and nobody knows
- * beforehand who will ask: requests are sent synchronously, so that their senders know when all have been
- * received, and a barrier that does not block ends the round once that is so everywhere (Hoefler, Siebert,
- * Lumsdaine 2010, "Scalable communication protocols for dynamic sparse data exchange"). Rows never change, so
- * a request of the next round that arrives early is answered at once. */
+/* Rows of other ranks, by request. A rank asks only the ranks that have the rows it needs, and no rank knows
+ * in advance which ranks will ask. Requests are synchronous sends, so that a rank knows when all its requests
+ * have been received. A nonblocking barrier then ends the round when this is so on all ranks (Hoefler,
+ * Siebert, Lumsdaine 2010, "Scalable communication protocols for dynamic sparse data exchange"). Rows never
+ * change, so a request of the next round that arrives early is answered at once. */
 #include "collectives/shares.h"
 
 #include <inttypes.h>
@@ -20,10 +20,11 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
-/* Tags of the caller's communicator: two for each set of shares; nothing else on it sends messages. */
+/* Tags on the caller's communicator: two for each set of shares. Nothing else sends point-to-point messages
+ * on it. */
 enum { FIRST_TAG = 1000, TAG_PAIRS = 8192 };
 
-/* An answer on its way. */
+/* An answer that is being sent. */
 typedef struct answer {
     MPI_Request request; /* MPI_REQUEST_NULL: none */
     char *data;
@@ -38,14 +39,14 @@ struct iso_shares {
     MPI_Datatype row;
     iso_pack_row pack;
     const void *share;
-    MPI_Request *requests; /* [2 * requests]: what is asked, and the rows that come */
+    MPI_Request *requests; /* [2 * requests]: the request messages, and the rows that are received */
     MPI_Status *status;
     int n_requests, request_room;
     int64_t *asked; /* the request that is being answered */
     size_t asked_room;
     answer *answers;
     int n_answers;
-    iso_first_error failed; /* a call of MPI in this round */
+    iso_first_error failed; /* an MPI call in this round */
 };
 
 /* An error in a round does not end it: other ranks wait for this one. */
@@ -166,7 +167,7 @@ int iso_shares_rank_of(const iso_shares *s, int64_t row)
     return low;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static int64_t rows_of_one(const iso_shares *s, const int64_t *rows, int64_t begin, int64_t count, int *rank)
 {
@@ -192,7 +193,7 @@ static iso_status reserve_requests(iso_shares *s, int count)
     return ISO_OK;
 }
 
-/* Asks `rank` for n rows. Where the request cannot be sent, no answer is waited for. */
+/* Asks `rank` for n rows. If the request cannot be sent, no answer is expected. */
 static void ask_rank(iso_shares *s, int rank, const int64_t *rows, int n, char *out, MPI_Request *sent,
                      MPI_Request *answered)
 {
@@ -245,7 +246,7 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
     return status;
 }
 
-/* ---- answering ---- */
+/* ---- answers ---- */
 
 static bool reserve_bytes(void **memory, size_t *room, size_t bytes)
 {
@@ -257,7 +258,7 @@ static bool reserve_bytes(void **memory, size_t *room, size_t bytes)
     return *memory != NULL;
 }
 
-/* One that is not on its way; NULL where there is no memory. */
+/* An answer that is not being sent; NULL if out of memory. */
 static answer *idle_answer(iso_shares *s)
 {
     for (int i = 0; i < s->n_answers; i++) {
@@ -270,7 +271,7 @@ static answer *idle_answer(iso_shares *s)
     return status == ISO_OK ? &s->answers[s->n_answers - 1] : NULL;
 }
 
-/* False where there is no memory, or the rows cannot be sent. */
+/* False if out of memory, or if the rows cannot be sent. */
 static bool give_rows(iso_shares *s, int to, int count)
 {
     answer *a = idle_answer(s);
@@ -292,7 +293,8 @@ static void shares_give(iso_shares *s, int to, int count)
         shares_succeeds(s, ISO_MPI(MPI_Send(NULL, 0, s->row, to, s->tag + 1, s->communicator)));
 }
 
-/* Answers one request, if there is any. *answered: there was one. An error leaves the request where it is. */
+/* Answers one request, if there is any. *answered: there was one. After an error the request is still
+ * pending. */
 static iso_status serve(iso_shares *s, bool *answered)
 {
     int there = 0, count;
@@ -304,7 +306,7 @@ static iso_status serve(iso_shares *s, bool *answered)
         return ISO_OK;
     ISO_TRY(ISO_MPI(MPI_Get_count(&about, MPI_INT64_T, &count)));
     if (!reserve_bytes((void **)&s->asked, &s->asked_room, (size_t)count * sizeof *s->asked))
-        return ISO_OK; /* memory may be there later */
+        return ISO_OK; /* there may be memory later */
     ISO_TRY(ISO_MPI(MPI_Recv(s->asked, count, MPI_INT64_T, about.MPI_SOURCE, s->tag, s->communicator,
                              MPI_STATUS_IGNORE)));
     shares_give(s, about.MPI_SOURCE, count);
@@ -319,8 +321,8 @@ static void wait_for_answers(iso_shares *s)
         shares_succeeds(s, ISO_MPI(MPI_Wait(&s->answers[i].request, MPI_STATUS_IGNORE)));
 }
 
-/* Whether all requests of this rank have been received; then, whether those of all ranks have: *waiting says
- * which. */
+/* Tests whether all requests of this rank have been received. If so it starts the barrier (*waiting); later
+ * calls test whether the barrier is complete (*over). */
 static iso_status test_round(iso_shares *s, MPI_Request *barrier, bool *waiting, bool *over)
 {
     int done = 0;
@@ -339,7 +341,7 @@ done:
     return status;
 }
 
-/* Serves the others until no rank has a request under way, also after an error; gives up where MPI keeps
+/* Serves the others until no rank has a pending request, also after an error. Gives up if MPI keeps
  * failing. */
 static void serve_all(iso_shares *s)
 {

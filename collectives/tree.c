@@ -1,6 +1,6 @@
 /* The tree depends on the number of sources alone, so the order of additions, and with it every bit of a sum,
- * is the same wherever slots live. Because splits are at powers of two, an aligned block of slots is a
- * complete node: a host that holds one adds it up and sends a single partial result. */
+ * does not depend on the hosts of the slots. Because splits are at powers of two, an aligned block of slots
+ * is a complete node: a host that holds one sums it and sends a single partial result. */
 #include "collectives/tree_impl.h"
 
 #include "collectives/coll.h"

@@ -11,9 +11,9 @@ typedef struct iso_tree_node {
     int n_folds; /* combinations to make after this operand, in postfix order */
 } iso_tree_node;
 
-/* Cuts the tree over `count` sources, whose hosts are given, into as few operands as host `here` can have:
- * single sources of its own, and the largest complete nodes that lie on one other host, which that host
- * combines. nodes: room for count. Returns their number. */
+/* Divides the tree over `count` sources, whose hosts are given, into as few operands as possible for host
+ * `here`: single sources of its own, and the largest complete nodes whose sources are on one other host,
+ * which combines them. nodes: [count]. Returns the number of operands. */
 int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes);
 
 #endif

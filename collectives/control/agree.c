@@ -1,5 +1,5 @@
-/* Agreement over MPI. The common case, nobody failed, costs one all-reduce of eight bytes; all else is told
- * by the lowest failing rank, which then broadcasts its status and message. */
+/* Agreement over MPI. If no rank failed, the common case, it costs one all-reduce of eight bytes. Otherwise
+ * the lowest failing rank broadcasts its status and message. */
 #include "collectives/control/control.h"
 
 #include <mpi.h>
@@ -19,7 +19,7 @@ static bool agree_is_alone(const iso_channel *channel)
     return !channel || channel->communicator == MPI_COMM_NULL || channel->n_ranks == 1;
 }
 
-/* The lowest rank for which `mine` is true; -1 where it is on none. */
+/* The lowest rank for which `mine` is true; -1 if there is none. */
 static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 {
     int64_t key = mine ? channel->n_ranks - channel->rank : 0, most = 0;
@@ -28,7 +28,7 @@ static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
     return status;
 }
 
-/* `text` of rank `from` (each rank gives its own), on every rank. */
+/* Broadcasts the `text` of rank `from`. */
 static iso_status agree_share_text(const iso_channel *channel, int from, const char *text,
                                    char out[MESSAGE_BYTES])
 {
@@ -40,8 +40,8 @@ static iso_status agree_share_text(const iso_channel *channel, int from, const c
     return status;
 }
 
-/* The status and the message of rank `failing`, on every rank. *agreed: what all return. Fails where MPI
- * does. */
+/* Broadcasts the status and the message of rank `failing`. *agreed: the status that all ranks return. Fails
+ * if MPI fails. */
 static iso_status share_failure(const iso_channel *channel, int failing, iso_status mine, iso_status *agreed)
 {
     int code = (int)mine, unlike = -1;
@@ -51,14 +51,14 @@ static iso_status share_failure(const iso_channel *channel, int failing, iso_sta
     ISO_TRY(agree_share_text(channel, failing, iso_error_message(), message));
     bool alike = (int)mine == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
     ISO_TRY(lowest_rank(channel, !alike, &unlike));
-    *agreed = mine; /* where every rank has said the same */
+    *agreed = mine; /* if all ranks have the same error */
     if (unlike >= 0)
         *agreed = iso_error((iso_status)code, "rank %d: %s", failing, message);
 done:
     return status;
 }
 
-/* Where agreeing fails too, a rank keeps the error that it came with. */
+/* If the agreement fails too, a rank keeps its own error. */
 iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
 {
     char mine[MESSAGE_BYTES];
@@ -86,8 +86,8 @@ iso_status iso_agree(iso_context *ctx, iso_status status)
     return iso_channel_agree(channel, status);
 }
 
-/* "rank 1 differs", "ranks 1, 2 and 5 more differ": those whose value is not that of rank 0. Returns the
- * lowest of them. */
+/* Lists the ranks whose value is not that of rank 0: "rank 1 differs", "ranks 1, 2 and 5 more differ". Returns
+ * the lowest one. */
 static int list_different(const uint64_t *values, int ranks, iso_text *list)
 {
     int first = -1, count = 0;
@@ -107,7 +107,7 @@ static int list_different(const uint64_t *values, int ranks, iso_text *list)
     return first;
 }
 
-/* The values differ: says where, and how. Collective. */
+/* Reports on which ranks the values differ, and how. Collective. */
 static iso_status report_difference(const iso_channel *channel, const char *what, uint64_t value,
                                     const char *text)
 {
@@ -168,7 +168,7 @@ static int64_t count_lines(const char *text)
     return lines;
 }
 
-/* The line that begins at *at, cut to a message's size; goes to the next. */
+/* Copies the line that begins at *at, truncated to a message's size, and advances *at to the next line. */
 static void take_line(const char **at, char line[MESSAGE_BYTES])
 {
     const char *end = strchr(*at, '\n');

@@ -1,6 +1,6 @@
-/* What agreement needs to know of a context. It is a member of struct iso_context (runtime/session);
- * collectives/ need not know the rest. A later transport beside MPI (a page per host, TCP between hosts)
- * comes in here. */
+/* The part of a context that agreement needs. It is a member of struct iso_context (runtime/session);
+ * collectives/ does not need the rest. Another transport (a page per host, TCP between hosts) would be added
+ * here. */
 #ifndef ISO_COLL_CHANNEL_H
 #define ISO_COLL_CHANNEL_H
 
@@ -14,7 +14,7 @@ typedef struct iso_channel {
     iso_first_error failed; /* of iso_agree_later */
 } iso_channel;
 
-/* The channel of a context; NULL of NULL. In runtime/session, which knows what a context is. */
+/* The channel of a context; NULL for NULL. Defined in runtime/session, which defines the context. */
 const iso_channel *iso_context_channel(const iso_context *ctx);
 
 /* As iso_agree (control.h), over a channel. */

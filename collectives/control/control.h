@@ -1,4 +1,4 @@
-/* Control: agreement on statuses, so that a rank that fails alone leaves nobody waiting. */
+/* Control: agreement on statuses, so that no rank waits for a rank that failed alone. */
 #ifndef ISO_COLL_CONTROL_H
 #define ISO_COLL_CONTROL_H
 
@@ -13,29 +13,29 @@
 extern "C" {
 #endif
 
-/* All ranks of the context get the status of the lowest failing rank and its message, "rank 3: ..." in front
- * where there is more than one rank and the ranks do not all fail alike (ISO_OK where none fails).
- * Collective. Every collective public call ends with it. */
+/* Gives all ranks of the context the status and message of the lowest failing rank, or ISO_OK if no rank
+ * fails. The message is preceded by "rank 3: " unless all ranks have the same error. Every collective public
+ * call ends with it. Collective. */
 iso_status iso_agree(iso_context *ctx, iso_status status);
-/* An error of this rank that it found where the ranks do not agree (in the messages at the end of a step):
- * iso_agree gives it from now on wherever this rank would have given ISO_OK. The first counts; its
- * message is the one recorded last. Local. */
+/* Keeps an error that this rank found where the ranks do not agree (in the messages at the end of a step).
+ * From now on, iso_agree uses it whenever this rank passes ISO_OK. Only the first such error counts; its
+ * message is the last one recorded. Local. */
 void iso_agree_later(iso_context *ctx, iso_status status);
-/* ISO_INVALID on every rank where `value` (of `what`: "the options", "the build") is not the same on all:
- * "ranks 1, 2 differ from rank 0 in the options", and by text (may be NULL) ": rank 0 has '...', rank 1 has
+/* ISO_INVALID on every rank unless `value` (of `what`: "the options", "the build") is the same on all: "ranks
+ * 1, 2 differ from rank 0 in the options", followed, unless text is NULL, by ": rank 0 has '...', rank 1 has
  * '...'". Collective. */
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text);
-/* The same of a text. Collective. */
+/* The same for a text. Collective. */
 iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text);
-/* The same of a text that was composed; ISO_NO_MEMORY on all ranks where one had no memory for it. */
+/* The same for a composed text. ISO_NO_MEMORY on all ranks if one had no memory for it. */
 iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso_text *text);
 
-/* The same of a text of lines, each ended by a newline: the first line that is not the same on all ranks is
- * named. Collective. */
+/* The same for a text of lines, each ended by a newline: the error names the first line that is not the same
+ * on all ranks. Collective. */
 iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines);
 
-/* ISO_NEED in a collective function: returns ISO_INVALID on every rank where one rank gives NULL. ctx may be
- * NULL. One agreement: for set-up, not for steps. */
+/* ISO_NEED in a collective function: returns ISO_INVALID on every rank if one rank passes NULL. ctx may be
+ * NULL. It costs one agreement: for set-up, not for steps. */
 #define ISO_NEED_AGREED(ctx, ...) ISO_NEED_AGREED_AS(ctx, #__VA_ARGS__, __VA_ARGS__)
 #define ISO_NEED_AGREED_AS(ctx, names, ...)                                                                  \
     do {                                                                                                     \

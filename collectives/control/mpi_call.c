@@ -15,7 +15,7 @@ iso_status iso_mpi_error(int code, const char *call)
                      (int)strcspn(call, "( "), call, text);
 }
 
-/* `status`: of the call that made it. */
+/* status: of the call that created *made. */
 static iso_status return_errors_of(iso_status status, MPI_Comm *made)
 {
     if (status == ISO_OK)

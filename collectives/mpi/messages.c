@@ -1,5 +1,6 @@
-/* Persistent requests, made once. A part that several slots of a rank pull travels once. While waiting we
- * poll with a growing patience of our own: MPI's waiting loops keep a core that the awaited rank may need. */
+/* Persistent requests, created once. A fragment that several slots of a host pull is sent once. While waiting
+ * we poll, at growing intervals: MPI's own waiting loops would keep a core busy that the other rank may
+ * need. */
 #include "collectives/mpi/messages_impl.h"
 
 #include <string.h>
@@ -15,9 +16,9 @@ enum { SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
 
 static const char MESSAGES[] = "the messages of an exchange";
 
-/* ---- parts ---- */
+/* ---- fragments ---- */
 
-/* What is looked for among the parts of a mailbox. */
+/* The key that is searched among the fragments of a mailbox. */
 typedef struct wanted {
     const iso_mailbox *box;
     const iso_hash_key *key;
@@ -139,8 +140,7 @@ static void free_requests(iso_messages *messages)
     messages->requests = NULL;
 }
 
-/* Messages lie in the order in which they were first heard of, which is the same for all ranks of the host.
- */
+/* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
 iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
                               int rank, int tag)
 {
@@ -206,8 +206,8 @@ iso_status iso_messages_progress(iso_messages *messages)
     return messages_test(messages, &done);
 }
 
-/* Tests again after an error, for other ranks may wait for what is still under way; gives up where MPI keeps
- * failing. */
+/* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up
+ * if MPI keeps failing. */
 iso_status iso_messages_finish(iso_messages *messages, bool crowded)
 {
     iso_patience patience = {0};

@@ -1,10 +1,10 @@
-/* Where every thread has a core, each participant counts in its own flag the barriers it has come to, and
- * waits until every other flag has reached its count. Nobody writes to a line that another writes, so two
- * threads on two cores need one cache line transfer each way. Counters only grow, so no flag is ever reset;
- * that a neighbour is already one barrier ahead does no harm.
+/* If every thread has a core, each participant counts the barriers that it has reached in its own flag, and
+ * waits until every other flag has reached its count. No two threads write to the same cache line, so two
+ * threads on two cores need one cache line transfer each way. Counters only grow, so no flag is ever reset; a
+ * neighbour may already be one barrier ahead.
  *
- * Where threads share cores most of them sleep, and are woken together: they count in one flag who has come,
- * and the last to come raises another, on which all wait. */
+ * If threads share cores, most of them sleep and are woken together: they count arrivals in one flag, and the
+ * last to arrive raises another flag, on which all wait. */
 #include "collectives/shm/barrier_impl.h"
 
 static void wait_for_each(const iso_barrier *barrier, int self)

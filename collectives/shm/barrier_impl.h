@@ -10,7 +10,7 @@ typedef struct iso_barrier {
     bool crowded; /* more threads than cores */
 } iso_barrier;
 
-/* Returns when all `count` have come here as often as `self` has. Release and acquire. */
+/* Returns when all `count` participants have called it as often as `self` has. Release and acquire. */
 void iso_barrier_wait(const iso_barrier *barrier, int self);
 
 #endif

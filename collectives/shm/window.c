@@ -1,10 +1,11 @@
-/* Shared memory without MPI's windows: to free one of those is collective, so a rank that fails alone and
- * cleans up would wait for ranks that wait for it. Here every rank maps a file of the first, and unmaps it
- * when it likes.
+/* Shared memory without MPI's windows: freeing an MPI window is collective, so a rank that fails alone and
+ * cleans up would wait for ranks that wait for it. Here every rank maps a file of the first rank, and can
+ * unmap it at any time.
  *
- * The file is a memfd, which has no name that could stay behind, and does not count against /dev/shm (64 MB
- * in many containers). The others open it through /proc. Where that is forbidden or out of sight (a PID
- * namespace for each rank) the file lies in /dev/shm, and loses its name as soon as all have opened it. */
+ * The file is a memfd. It has no name that could be left behind, and does not count against /dev/shm (64 MB
+ * in many containers). The other ranks open it through /proc. If that is forbidden or not visible (a PID
+ * namespace for each rank), the file is in /dev/shm, and its name is removed as soon as all ranks have opened
+ * it. */
 #include "collectives/shm/window_impl.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 enum { PAGE = 4096, PATH_BYTES = 80 };
 static const size_t huge_page = (size_t)2 << 20;
 
-/* Maps `bytes` of a file (-1: private memory), on huge pages where there are enough of them. */
+/* Maps `bytes` of a file (-1: private memory), on huge pages if there are enough of them. */
 static iso_status map(int file, size_t bytes, const char *what, iso_window *window)
 {
     size_t align = bytes >= huge_page ? huge_page : PAGE, mapped;
@@ -43,7 +44,7 @@ static iso_status map(int file, size_t bytes, const char *what, iso_window *wind
         return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes): %s", what, bytes, strerror(errno));
     }
     if (align == huge_page)
-        madvise(base, bytes, MADV_HUGEPAGE); /* a wish */
+        madvise(base, bytes, MADV_HUGEPAGE); /* only a hint */
     *window = (iso_window){.base = base, .bytes = bytes, .mapping = mapping, .mapped = mapped};
     return ISO_OK;
 }
@@ -61,7 +62,7 @@ static int create_memfd(size_t bytes, char path[PATH_BYTES])
     return file;
 }
 
-/* Room is checked now: later its lack would end the process by a signal. */
+/* Space is allocated now: later a lack of space would end the process by a signal. */
 static int create_named(size_t bytes, char path[PATH_BYTES])
 {
     struct statvfs room;
@@ -87,8 +88,8 @@ static int window_close_file(int file)
     return -1;
 }
 
-/* Rank 0 of the host creates the file, the others open it: *file is one of so many bytes on each rank, or -1
- * on all of them. Fails where MPI does. Another process may have the path's number by chance, so the file's
+/* Rank 0 of the host creates the file, the others open it: *file is a file of `bytes` bytes on each rank, or
+ * -1 on all of them. Fails if MPI fails. Another process may have the path's number by chance, so the file's
  * identity is compared. */
 static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size_t, char *), int *file)
 {
@@ -117,7 +118,7 @@ static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*creat
     return status;
 }
 
-/* More than the machine has would be granted, and end the process where it is touched. */
+/* The kernel would grant more memory than the machine has, and end the process when it is touched. */
 static bool is_too_much(size_t bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

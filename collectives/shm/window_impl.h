@@ -7,19 +7,19 @@
 
 #include "runtime/base/status.h"
 
-/* {0} is no window. */
+/* {0}: no window. */
 typedef struct iso_window {
-    char *base; /* page-aligned; each process maps it elsewhere */
+    char *base; /* page-aligned; differs between processes */
     size_t bytes;
     void *mapping;
     size_t mapped;
-    size_t counted; /* among the bytes that this process holds: on one rank of the host */
+    size_t counted; /* bytes that count as held by this process: on one rank of the host only */
 } iso_window;
 
 /* Zeroed memory, the same for all ranks of `host`; with MPI_COMM_NULL or one rank it is private. Pages are
- * placed where they are first touched. Collective over host; all its ranks fail, or none. */
+ * placed on the NUMA node that touches them first. Collective over host; all its ranks fail, or none. */
 iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_window *window);
-/* Local: the memory goes with the last rank that lets it go. */
+/* The memory is freed when the last rank has destroyed its window. Local. */
 void iso_window_destroy(iso_window *window);
 
 #endif
