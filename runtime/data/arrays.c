@@ -56,13 +56,13 @@ static iso_status add_array(const iso_data_array *array, const char *name, bool 
     return ISO_OK;
 }
 
-/* A share without rows may have no data. */
+/* A share without rows may have NULL data. */
 static bool is_given(const iso_data_array *array, bool local)
 {
     return array->data || (local && array->shape.rank > 0);
 }
 
-/* One, or a list that ends where there are no data; returns how many in *count. */
+/* Adds one array, or a list that ends at the first array without data. *count: how many. */
 static iso_status add_list(const iso_data_array *one, const iso_data_array *list, int most, const char *name,
                            bool local, int64_t *rows, iso_spec *spec, iso_memory_rows *memory, int *count)
 {
@@ -87,7 +87,7 @@ static iso_status add_all(const iso_dataset_arrays_options *o, int64_t *rows, is
     iso_status status = ISO_OK;
     ISO_TRY(
         add_list(&o->x, o->inputs, ISO_MAX_MODEL_INPUTS, "x", o->local, rows, spec, memory, &spec->n_inputs));
-    if (spec->n_inputs == 0) /* says what is wrong with it */
+    if (spec->n_inputs == 0) /* add_array reports what is wrong with it */
         return add_array(&o->x, "x", o->local, rows, spec, memory);
     ISO_TRY(add_list(&o->y, o->targets, ISO_MAX_MODEL_OUTPUTS, "y", o->local, rows, spec, memory,
                      &spec->n_targets));
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* "x", "x 1", "y": as in errors of add_list. */
+/* "x", "x 1", "y": as in the errors of add_list. */
 static void name_component(const iso_spec *spec, int component, char *name, size_t size)
 {
     static const char *const names[] = {"x", "y", "sample_weight"};
@@ -176,7 +176,7 @@ static iso_status open_same(iso_context *ctx, const iso_dataset_arrays_options *
 /* What each rank sends to the others about its share. */
 typedef struct share {
     int64_t rows;
-    bool shapes; /* it has given arrays */
+    bool shapes; /* this rank passed arrays */
     iso_spec spec;
 } share;
 
@@ -249,7 +249,7 @@ static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options 
 {
     iso_memory_rows memory = {0};
     share mine;
-    memset(&mine, 0, sizeof mine); /* it is sent as it is */
+    memset(&mine, 0, sizeof mine); /* sent as raw bytes, padding included */
     int64_t rows = 0;
     iso_status status = iso_agree(ctx, describe_share(options, &mine, &memory));
     if (status == ISO_OK)

@@ -1,4 +1,4 @@
-/* Which rank makes the file, and what becomes of a broken one. */
+/* Which ranks make the file, and how a broken one is replaced. */
 #include "runtime/data/cache_file_impl.h"
 
 #include "collectives/control/control.h"
@@ -30,7 +30,7 @@ static iso_status look_for(const request *w, bool *missing)
     iso_node_release(node);
     *missing = status == ISO_OK && !node;
     if (*missing && *why)
-        iso_warn("cache '%s': %s; it is made anew", w->path, why);
+        iso_warn("cache '%s': %s; it is made again", w->path, why);
     return status;
 }
 
@@ -43,8 +43,8 @@ static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
     return status;
 }
 
-/* Writes the file, if `writes`, where rows lie in shares: all ranks take part while one writes. Collective.
- */
+/* For rows that are stored in shares: writes the file if `writes`. All ranks take part while one writes.
+ * Collective. */
 static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node *source, bool writes)
 {
     bool any = false;
@@ -66,7 +66,7 @@ static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node
     return status;
 }
 
-/* Writes the file on ranks with `tries` set that do not find a valid one. Collective. */
+/* Writes the file on ranks that have `tries` set and find no valid file. Collective. */
 static iso_status provide(iso_context *ctx, const request *w, bool tries)
 {
     bool missing = false;
@@ -85,7 +85,7 @@ static iso_status cache_file_take(const request *w, iso_node **node)
     char why[WHY] = "";
     iso_status status = look(w, false, node, why);
     if (status == ISO_OK && !*node)
-        return iso_error(ISO_IO, "cache '%s' was made, but is not to be seen here%s%s", w->path,
+        return iso_error(ISO_IO, "cache '%s' was made, but this rank cannot use it%s%s", w->path,
                          *why ? ": " : "", why);
     return status;
 }
@@ -103,7 +103,7 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
     if (status != ISO_OK)
         return status;
     ISO_TRY(provide(ctx, &w, rank == 0));
-    /* Hosts that share no file system with the chief make their own. */
+    /* Hosts that do not see the chief's file system make their own file. */
     ISO_TRY(provide(ctx, &w, rank > 0 && iso_data_leads_host(ctx)));
     ISO_TRY(iso_agree(ctx, cache_file_take(&w, &fresh)));
     *node = fresh;

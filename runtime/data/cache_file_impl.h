@@ -1,17 +1,17 @@
-/* A cache in a file: the rows that the stages before it give, made once. */
+/* A cache in a file: the rows of the stages before it, computed once. */
 #ifndef ISO_DATA_CACHE_FILE_IMPL_H
 #define ISO_DATA_CACHE_FILE_IMPL_H
 
 #include "runtime/data/node_impl.h"
 #include "runtime/data/shares_impl.h"
 
-/* A node with the rows of `order` over `top` (both frozen and built, and lent) out of the file at `path`,
- * which is made first where it is missing, broken or of something else. Its pages are shared by the ranks of
- * a host. Collective. */
+/* A node with the rows of `order` over `top` (both frozen, built and lent), read from the file at `path`. The
+ * file is made first if it is missing, broken or was made from something else. The ranks of a host share its
+ * pages. Collective. */
 iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, const iso_order *order,
                           iso_node **node);
 
-/* Inside: the file alone. */
+/* Private to the two files of the cache. */
 typedef struct iso_cache_layout {
     uint64_t identity; /* of what the rows are made from */
     iso_spec spec;
@@ -21,15 +21,15 @@ typedef struct iso_cache_layout {
 } iso_cache_layout;
 
 iso_status iso_cache_layout_of(const iso_node *top, const iso_order *order, iso_cache_layout *layout);
-/* ISO_OK with *node NULL and the reason in `why` where there is no such file, or it is not what is wanted.
- * verify: read all of it and compare the checksum. */
+/* ISO_OK with *node NULL and the reason in `why` if there is no such file or it is not the wanted one.
+ * verify: reads the whole file and compares the checksum. */
 iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout, bool verify,
                                const char *name, iso_node **node, char *why, size_t why_size);
-/* Rows that lie on other ranks are fetched in rounds that all ranks make alike; {0}: all rows are here. */
+/* Rows of other ranks are fetched in rounds, as many on every rank; {0}: all rows are local. */
 typedef struct iso_cache_rounds {
     iso_row_window *window;
     int64_t elements; /* of a round */
-    int64_t left;     /* rounds that the writer has not made: after an error its caller makes them */
+    int64_t left;     /* rounds that the writer has not done: after an error its caller does them */
 } iso_cache_rounds;
 iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
                                      iso_row_window *window);

@@ -1,5 +1,5 @@
-/* The file of a cache: a header, then each component's rows as they lie in memory. It is of this machine's
- * byte order and never leaves the job's hosts. */
+/* The file of a cache: a header, then each component's rows as in memory. It has this machine's byte order:
+ * it is not meant for other machines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static header make_header(const iso_cache_layout *layout, const void *mapping)
     return h;
 }
 
-/* Why the file is not the one that is wanted; NULL where it is. */
+/* Why the file is not the wanted one; NULL if it is. */
 static const char *find_fault(const iso_cache_layout *layout, const void *mapping, size_t bytes, bool verify)
 {
     header h;
@@ -66,7 +66,7 @@ static const char *find_fault(const iso_cache_layout *layout, const void *mappin
         return "it is truncated";
     memcpy(&h, mapping, sizeof h);
     if (memcmp(h.magic, magic, sizeof magic) != 0 || h.version != 1)
-        return "it is no cache of this version";
+        return "it is not a cache of this version";
     if (h.self != iso_hash_bytes(0, &h, offsetof(header, self)))
         return "its header is damaged";
     if (h.identity != layout->identity)
@@ -135,7 +135,7 @@ typedef struct writer {
     const iso_order *order;
     char *mapping;
     int64_t block; /* elements */
-    int64_t end;   /* the first element that is not to be written */
+    int64_t end;   /* one after the last element to write */
     _Atomic int64_t next;
     pthread_mutex_t lock;
     iso_status status; /* the first error */
@@ -190,7 +190,7 @@ static int64_t block_elements(const iso_cache_layout *layout)
 
 enum { MOST_THREADS = 64 };
 
-/* Elements [w->next, w->end): this thread, and as many more as the maps may have. */
+/* Writes elements [w->next, w->end) in this thread and in as many more as the maps may use. */
 static void cache_format_write_part(writer *w)
 {
     pthread_t thread[MOST_THREADS];
@@ -249,7 +249,7 @@ static iso_status write_rows(const iso_cache_layout *layout, iso_node *top, cons
     return w.status == ISO_OK ? ISO_OK : iso_error(w.status, "%s", w.message);
 }
 
-/* The space is taken before a page is written: a full disk is an error here and not a SIGBUS there. */
+/* Space is allocated before a page is written: a full disk is then an error here, not a SIGBUS later. */
 static iso_status fill_file(int fd, const char *path, const iso_cache_layout *layout, iso_node *top,
                             const iso_order *order, iso_cache_rounds *rounds)
 {
@@ -281,7 +281,7 @@ static void sync_folder(const char *path)
         slash[slash == folder] = 0;
     int fd = folder ? open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        fsync(fd); /* for the name's sake; the rows are safe already */
+        fsync(fd); /* makes the name durable; the rows already are */
         close(fd);
     }
     iso_free(folder);
@@ -304,7 +304,7 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
     fchmod(fd, 0644);
     close(fd);
     if (status == ISO_OK && rename(name.data, path) != 0)
-        status = iso_error(ISO_IO, "cannot name cache '%s': %s", path, strerror(errno));
+        status = iso_error(ISO_IO, "cannot rename the new file to cache '%s': %s", path, strerror(errno));
     if (status == ISO_OK)
         sync_folder(path);
     else

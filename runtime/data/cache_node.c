@@ -1,4 +1,4 @@
-/* A cache in memory: each element is made when first asked for, by whoever asks, and kept. */
+/* A cache in memory: the thread that first asks for an element computes it, and it is kept. */
 #include <pthread.h>
 
 #include "runtime/base/memory.h"
@@ -25,8 +25,7 @@ static iso_status cache_node_fill(iso_node *node, int64_t element)
     return iso_node_fetch(node->up, &rows, out);
 }
 
-/* True where the caller is to fill the element; false where it is full, after waiting for whoever fills it.
- */
+/* True if the caller must fill the element; false if it is full, after waiting for a thread that fills it. */
 static bool claim(cache *c, int64_t element)
 {
     pthread_mutex_lock(&c->lock);

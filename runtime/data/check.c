@@ -42,14 +42,14 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
     return ISO_OK;
 }
 
-/* Elements [first, end) of the order, in rounds that all ranks make alike: rows that lie on other ranks are
- * fetched in each. */
+/* Elements [first, end) of the order, in rounds, as many on every rank: each fetches its rows of other
+ * ranks. */
 typedef struct part {
     int64_t first, end, each, n_rounds;
-    iso_row_window *window; /* NULL: rows are all here */
+    iso_row_window *window; /* NULL: all rows are local */
 } part;
 
-/* This rank's part; about `ahead` rows at once. */
+/* Begins this rank's part; about `ahead` rows are fetched at once. */
 static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
 {
     int64_t count, elements = ds->order.spans.elements, ranks = iso_ranks(ds->ctx),

@@ -155,9 +155,8 @@ static int64_t convert_row(const stretches *s, convert_fn convert, const char *f
     return -1;
 }
 
-/* Images are kept as bytes, so the usual case is bytes to float32: measured, wider vectors than the
- * compiler's usual ones bring nothing here, since reading rows and writing four times their bytes is what
- * takes the time. */
+/* Images are stored as bytes, so the common case is bytes to float32. Wider vectors than the compiler's
+ * default do not help (measured): the time goes into reading rows and writing four times their bytes. */
 int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso_rows *rows, iso_dtype to,
                    void *out, int64_t *element)
 {

@@ -1,19 +1,19 @@
-/* Data sets: where rows come from, and the stages that they pass through before they become batches.
+/* Data sets: the sources of rows, and the stages that turn them into batches.
  *
  * A data set is a source (arrays, IDX or HDF5 files, random numbers) and a list of stages, each of which acts
- * on the elements that the stages before it give; their order has the meaning that it has in tf.data. An
- * element is a row; after iso_dataset_batch() it is a batch. So shuffle after batch permutes whole batches,
- * map after batch sees batches, cache after shuffle keeps one order for all epochs.
+ * on the elements of the stages before it. Their order has the same meaning as in tf.data. An element is a
+ * row; after iso_dataset_batch() it is a batch. So shuffle after batch permutes whole batches, map after
+ * batch gets batches, and cache after shuffle keeps one order for all epochs.
  *
- * An element has components: the inputs, then the targets, then the sample weights, for data sets that have
- * them. There may be several of each, for models of several inputs and outputs, in the model's order; sample
- * weights are one for all targets or one for each. The order of an epoch depends on the seed and the epoch
- * alone, so every rank sees the same batches, and reads only those rows of them that its slots need.
+ * An element has components: the inputs, then the targets and the sample weights, if any. Models with several
+ * inputs and outputs have several of each, in the model's order. There is one sample weight for all targets,
+ * or one for each. The order of an epoch depends on the seed and the epoch alone, so every rank sees the same
+ * batches, and reads only those rows of them that its slots need.
  *
- * What takes a context is collective. Stages are not (but cache to a file is), yet every rank must make the
- * same calls. An error of a stage is returned and stays in the data set: later calls return it again. Except
- * for the `read` of a batch, which threads may call at once, one thread at a time may use a data set. ctx may
- * be NULL: a program of one rank, seed ISO_DEFAULT_SEED.
+ * Functions that take a context are collective. Stages are not (except cache to a file), but every rank must
+ * make the same calls. An error of a stage is returned and stays in the data set: later calls return it
+ * again. Only one thread at a time may use a data set, except that several threads may call the `read` of a
+ * batch at once. ctx may be NULL: a program of one rank, seed ISO_DEFAULT_SEED.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_DATA_DATA_H
 #define ISO_DATA_DATA_H
@@ -28,9 +28,8 @@ extern "C" {
 typedef struct iso_dataset iso_dataset;
 typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 
-/* ---- sources. The data set is the caller's: iso_dataset_destroy(). After iso_finish() it can only be
- * destroyed.
- * ---- */
+/* ---- sources. The caller owns the data set: iso_dataset_destroy(). After iso_finish() it can only be
+ * destroyed. ---- */
 
 typedef struct iso_dataset_open_options {
     iso_dataset **dataset; /* positional: where the data set goes */
@@ -38,16 +37,16 @@ typedef struct iso_dataset_open_options {
      * ',': "images,ages". */
     const char *x, *y, *sample_weight;
     bool no_targets;     /* HDF5: inputs only */
-    size_t memory_limit; /* HDF5: datasets of more bytes in all are read by rows when needed, others once; 0:
-                            1 GiB */
+    size_t memory_limit; /* HDF5: if the datasets have more bytes than this in all, rows are read when needed,
+                            else all at once; 0: 1 GiB */
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
- * t10k-labels-idx1-ubyte and so on, gzip'd or not), or an HDF5 file (which is one part: `part` is not looked
- * at). Images [rows, h, w] become rows [h, w, 1]. A built-in data set is looked for in its folder under
- * $ISOGRID_DATA, then where Debian's package has it. ISO_INVALID: an unknown name (the nearest are offered),
- * a missing, truncated, lying or empty file, inputs and targets of different numbers of rows; ranks that
- * found different data. Collective. */
+ * t10k-labels-idx1-ubyte and so on, gzip'd or not), or an HDF5 file (which is one part: `part` is ignored).
+ * Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its folder under
+ * $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message suggests
+ * similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets with
+ * different numbers of rows; ranks that found different data. Collective. */
 ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
                                          const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
@@ -69,12 +68,12 @@ typedef struct iso_dataset_random_options {
     uint64_t seed;         /* 0: the context's */
     bool normal;           /* standard normal floats instead of uniform ones */
     bool no_targets;       /* inputs only */
-    /* For several inputs or targets, instead of the above: so many, and what each is. */
+    /* Several inputs or targets, instead of the above: their numbers, and the rows of each. */
     int inputs, outputs;
     iso_random_rows input[ISO_MAX_MODEL_INPUTS], output[ISO_MAX_MODEL_OUTPUTS];
 } iso_dataset_random_options;
 
-/* `rows` rows of float32, uniform in [0, 1) as numpy.random.random gives, or standard normal with .normal.
+/* `rows` rows of float32, uniform in [0, 1) as in numpy.random.random, or standard normal with .normal.
  * Targets are drawn in the same way; with .classes they are ISO_I32. A value depends only on the seed and its
  * index. ISO_INVALID: zero, negative or overflowing sizes. Collective. */
 ISO_API iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows,
@@ -92,28 +91,28 @@ typedef struct iso_data_array {
 
 typedef struct iso_dataset_arrays_options {
     iso_dataset **dataset;        /* positional */
-    iso_data_array x, y;          /* y may be missing */
+    iso_data_array x, y;          /* y is optional */
     iso_data_array sample_weight; /* [rows], needs y */
-    /* For several, instead of x, y and sample_weight; a list ends at the first without data. Weights: one for
-     * all targets, or one for each. */
+    /* Several arrays, instead of x, y and sample_weight; a list ends at the first array without data.
+     * Weights: one for all targets, or one for each. */
     iso_data_array inputs[ISO_MAX_MODEL_INPUTS], targets[ISO_MAX_MODEL_OUTPUTS],
         weights[ISO_MAX_MODEL_OUTPUTS];
     bool lend;  /* the arrays are not copied: they must outlive the data set */
-    bool local; /* each rank passes only its own rows: see below */
+    bool local; /* each rank passes only its own rows, see below */
 } iso_dataset_arrays_options;
 
 /* A data set of arrays in memory. Collective.
  *
  * Without .local every rank must pass the same arrays. The ranks compare a hash of all bytes, which takes
  * about as long as copying them. ISO_INVALID: contents that differ between ranks (names ranks and array);
- * shapes without rows or with different numbers of rows; zero, negative or overflowing sizes.
+ * arrays without rows or with different numbers of rows; zero, negative or overflowing sizes.
  *
  * With .local each rank passes its own rows: any number, or none. The data set has the rows of rank 0, then
  * those of rank 1, and so on. Orders, batches and results depend on these rows alone, not on which rank holds
  * them. All stages are supported. A rank without rows passes arrays of 0 rows, whose `data` may be NULL, or
  * no arrays at all. A rank stores only its own rows. Before each step it fetches the rows of other ranks that
  * its slots need, with MPI messages from the calling thread (iso_batch.prepare). It keeps them for that step
- * and for the batches that prefetch makes ahead. Whole rows are fetched, also where a layout shards them.
+ * and for the batches that prefetch makes ahead. Whole rows are fetched, even if a layout shards them.
  * With .lend the arrays must not change while the data set is used: a row is read when a batch needs it.
  * ISO_INVALID: components, row shapes or types that differ between ranks (names both); no rows on any rank;
  * too many rows in all; .local on some ranks only. */
@@ -128,12 +127,12 @@ ISO_API iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_a
  * batches. A resumed training begins with the batch at which it stopped.
  *
  * On entry `batch` has the expected rows, components, shapes and types. The function sets `read` and `impl`,
- * which must stay valid until the next call; `read_part` and `prepare` may stay NULL. With neither .batches
- * nor .rows the function ends the epoch by setting rows to 0, and its last batch may have fewer rows.
+ * which must stay valid until the next call; `read_part` and `prepare` may stay NULL. Without .batches and
+ * .rows the function ends the epoch by setting rows to 0, and its last batch may have fewer rows.
  *
  * `read` is called from several threads at once, with the component's own type, for the rows that this rank's
- * slots need. A rank needs to make only those. iso_cut of rows, slots and slot gives them where the batch is
- * sharded over all slots; `prepare` is told them in any case.
+ * slots need. A rank needs to make only those. If the batch is sharded over all slots, iso_cut of rows, slots
+ * and slot gives these rows; `prepare` gets them in any case.
  *
  * An error status (iso_error) ends the call that asked for the batch, on all ranks. */
 typedef iso_status (*iso_generator_fn)(void *user, int64_t epoch, int64_t number, iso_batch *batch);
@@ -141,10 +140,11 @@ typedef iso_status (*iso_generator_fn)(void *user, int64_t epoch, int64_t number
 typedef struct iso_dataset_generator_options {
     iso_dataset **dataset; /* positional */
     iso_generator_fn next;
-    void *user;          /* lent, handed to the function */
+    void *user;          /* lent, passed to the function */
     int64_t batch_size;  /* rows of a batch; 32 */
     int64_t batches;     /* of an epoch, all full; 0: see rows */
-    int64_t rows;        /* of an epoch; the last batch has what is left; 0: until the function ends it */
+    int64_t rows;        /* of an epoch; the last batch has the remaining rows; 0: until the function ends
+                            it */
     int inputs, targets; /* how many; further components are sample weights; inputs 0: 1 and 1 */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row of each component */
     iso_dtype dtype[ISO_MAX_COMPONENTS]; /* of each component; ends at the first ISO_DTYPE_NONE */
@@ -152,9 +152,9 @@ typedef struct iso_dataset_generator_options {
 
 /* A data set of batches that the program makes, as with Keras's PyDataset and generators, for iso_fit,
  * iso_evaluate and iso_predict (which needs .rows or .batches). Stages cannot be added. Training gives the
- * same numbers as with the same batches from another source. ISO_INVALID: options
- * that make no sense; and from the call that asks for a batch: unexpected rows, shapes or types, a missing
- * batch, rows or an end of the epoch that differ between ranks. Collective; so is iso_dataset_next on it. */
+ * same numbers as with the same batches from another source. ISO_INVALID: options that contradict each other;
+ * and from the call that asks for a batch: unexpected rows, shapes or types, a missing batch, rows or an end
+ * of the epoch that differ between ranks. Collective; so is iso_dataset_next on it. */
 ISO_API iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_generator_options *options,
                                               size_t size);
 /* iso_dataset_generator(ctx, &dataset, .next = simulate, .batch_size = 128, .batches = 400, .shape =
@@ -172,37 +172,37 @@ ISO_API const char *iso_dataset_description(int index);
 
 /* ---- stages ---- */
 
-/* What a map's function reads: one element. */
+/* One element, the input of a map's function. */
 typedef struct iso_element {
     int64_t index; /* its number in the order in which elements arrive at the map */
-    int64_t epoch; /* 0 where a cache after the map keeps the results */
-    int64_t rows;  /* 1, or those of the batch */
+    int64_t epoch; /* 0 if a cache after the map keeps the results */
+    int64_t rows;  /* 1, or the rows of the batch */
     int components;
-    const void *data[ISO_MAX_COMPONENTS]; /* [shape...], after batch [rows, shape...] */
+    const void *data[ISO_MAX_COMPONENTS]; /* [shape...]; after batch: [rows, shape...] */
     iso_shape shape[ISO_MAX_COMPONENTS];  /* of one row */
     iso_dtype dtype[ISO_MAX_COMPONENTS];
 } iso_element;
 
-/* Writes out[c], dense, for every component c of the element that the map gives. Threads may run it at once,
- * in any order, and again for the same element; its result must depend on the element alone. An error
- * (iso_error) reaches whoever reads the batch. */
+/* Writes out[c], dense, for every component c of the map's result. Several threads may run it at once, in any
+ * order, and again for the same element; its result must depend on the element alone. An error (iso_error) is
+ * returned to the caller that reads the batch. */
 typedef iso_status (*iso_map_fn)(const iso_element *in, void *const *out, void *user);
 
 typedef struct iso_dataset_map_options {
     iso_map_fn function; /* positional */
     void *user;          /* lent, handed to the function */
     int components;      /* 0: those of its input, of the same shapes and types */
-    int inputs, targets; /* of the components, the others being sample weights; inputs 0: the data set's
-                            own, where .components is 0 or its number, else 1 and 1 */
+    int inputs, targets; /* of the components; the others are sample weights. inputs 0: those of the data set
+                            if .components is 0 or its number, else 1 and 1 */
     iso_shape shape[ISO_MAX_COMPONENTS]; /* of one row, for each component whose dtype is given */
     iso_dtype
         dtype[ISO_MAX_COMPONENTS]; /* ISO_DTYPE_NONE: shape and type are those of the input's component */
-    int threads; /* at most so many elements are computed at once in the background, for this batch and those
-                    that prefetch asks for; 0: in the threads that read */
+    int threads; /* background threads, which compute elements of this batch and those that prefetch asks for;
+                    0: the reading threads compute them */
 } iso_dataset_map_options;
 
-/* Every element becomes what the function makes of it; as many rows as before. The result does not depend on
- * threads. Local. */
+/* Replaces every element by the result of the function, with the same number of rows. The result does not
+ * depend on .threads. Local. */
 ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options,
                                         size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
@@ -216,8 +216,8 @@ typedef struct iso_dataset_shuffle_options {
 } iso_dataset_shuffle_options;
 
 /* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
- * all. Else tf.data's meaning: a buffer is filled with the first elements; one of it at random is given out
- * and replaced by the next. Local. */
+ * all. Otherwise as in tf.data: a buffer is filled with the first elements; a random one is given out and
+ * replaced by the next element. Local. */
 ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                             size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
@@ -228,30 +228,30 @@ typedef struct iso_dataset_batch_options {
     bool drop_remainder;
 } iso_dataset_batch_options;
 
-/* Joins rows to batches; the last may be shorter, or is left out. ISO_INVALID: a data set that is batched
- * already; a batch below one row; no batch left. Local. */
+/* Groups rows into batches. The last one may be shorter, or is left out with .drop_remainder. ISO_INVALID: a
+ * data set that is batched already; a batch below one row; no batch left. Local. */
 ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_dataset_batch_options *options,
                                           size_t size);
 #define iso_dataset_batch(dataset, ...)                                                                      \
     iso_dataset_batch_with(dataset, ISO_OPTIONS_AFTER(iso_dataset_batch_options, rows, __VA_ARGS__))
 
-/* Keeps what the stages before it give: they run once, as in epoch 0 (of a shuffle before it, all epochs have
- * that order). path NULL: in memory, each rank the rows that it has read. Else in a file: read if it is whole
- * and was made from the same source, shapes and stages (what a map's function does cannot be known: remove
- * the file when it changes), otherwise made at once, by the chief and by one rank of each host that cannot
- * see the chief's file; it takes its name when it is whole. A broken one is made anew, with a warning.
- * Collective with a path, else local. */
+/* Keeps the results of the stages before it: they run once, as in epoch 0 (so all epochs have that order of a
+ * shuffle before it).
+ * path NULL: in memory; each rank keeps the rows that it has read. Local.
+ * Otherwise in a file. The file is read if it is complete and was made from the same source, shapes and
+ * stages. A change of a map's function is not noticed: remove the file then. Otherwise the file is made now,
+ * by the chief and by one rank of each host that does not see the chief's file. It gets its name when it is
+ * complete. A broken file is replaced, with a warning. Collective. */
 ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
-/* Up to n batches are made ahead by a thread while a step runs: those rows that this rank has read of earlier
- * batches. Where reading rows costs no more than a copy (everything in memory and no map) there is nothing to
- * gain and this does nothing. Where layouts cut rows, slots read
- * their parts of the data alone; what is read ahead are whole rows. Local. */
+/* A thread makes up to n batches ahead while a step runs: those rows that this rank has read of earlier
+ * batches. It does nothing if reading rows costs no more than a copy (everything is in memory and there is no
+ * map). Whole rows are read ahead, even if layouts shard rows and slots read only parts of them. Local. */
 ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
-/* Takes the last `rows` rows out of the data set into a new one, as Keras does for validation; both may then
- * get stages of their own. ISO_INVALID: not 0 < rows < the data set's; after batch, or after a shuffle that
- * changes with the epoch (the two would exchange rows). Local. */
+/* Moves the last `rows` rows of the data set to a new one, as Keras does for validation. Both may then get
+ * their own stages. ISO_INVALID: rows is not between 1 and the data set's rows - 1; it is called after batch,
+ * or after a shuffle that changes with the epoch (the two would exchange rows). Local. */
 ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dataset **last);
 
 /* ---- iteration ---- */
@@ -260,14 +260,14 @@ ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dat
 ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
 /* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
- * they ask for, once. To be called where the others call prepare. Does nothing unless the source has .local
+ * they ask for, once. To be called when the others call prepare. Does nothing unless the source has .local
  * rows. Collective. */
 ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
- * without batch gives single rows. With a source of .local rows call batch->prepare before reading rows, on
- * every rank; functions do it themselves. Allocates nothing after the first batch of each epoch.
- * Local, but where the source is a generator all ranks must call it: they compare their batches. */
+ * without batch gives single rows. If the source has .local rows, call batch->prepare on every rank before
+ * reading rows; functions do so themselves. Allocates nothing after the first batch of each epoch.
+ * Local, unless the source is a generator: then it is collective, because the ranks compare their batches. */
 ISO_API iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 
 /* Rows of an epoch (after drop_remainder), rows of a full batch (1 without batch: see iso_dataset_batched),
@@ -285,23 +285,23 @@ ISO_API bool iso_dataset_knows_rows(const iso_dataset *dataset);
 ISO_API int64_t iso_dataset_position(const iso_dataset *dataset);
 ISO_API iso_status iso_dataset_seek(iso_dataset *dataset, int64_t position);
 
-/* Components of an element; how many of them are inputs (the first) and targets (the next), the others being
- * sample weights; the shape of one row and the type as stored (lent; NULL and ISO_DTYPE_NONE of a component
- * that there is not). */
+/* The number of components of an element, and how many are inputs (first) and targets (next); the others are
+ * sample weights. The shape of one row (lent) and the stored type of a component; NULL and ISO_DTYPE_NONE if
+ * there is no such component. */
 ISO_API int iso_dataset_components(const iso_dataset *dataset);
 ISO_API int iso_dataset_inputs(const iso_dataset *dataset);
 ISO_API int iso_dataset_targets(const iso_dataset *dataset);
 ISO_API const iso_shape *iso_dataset_shape(const iso_dataset *dataset, int component);
 ISO_API iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
-/* Where it comes from, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */
+/* The source, for messages: "fashion-mnist", "data/train.h5", "arrays". Lent. */
 ISO_API const char *iso_dataset_source(const iso_dataset *dataset);
 
-/* A number for the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not for
- * what the rows are. */
+/* A hash of the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not of the
+ * contents of rows. */
 ISO_API uint64_t iso_dataset_order(const iso_dataset *dataset);
 
 /* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
- * value. The ranks share the rows among them. Collective. */
+ * value. The ranks divide the rows between them. Collective. */
 ISO_API iso_status iso_dataset_check(iso_dataset *dataset);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Data sets whose batches the program makes itself, each rank the rows that its slots read. */
+/* Data sets whose batches the program makes itself. Each rank makes the rows that its slots read. */
 #include "runtime/base/arguments.h"
 #include "runtime/data/generator_impl.h"
 
@@ -15,7 +15,7 @@ struct iso_generator {
     iso_spec spec;
     iso_dataset_generator_options options;
     int64_t epoch, number;
-    iso_batch batch; /* what it gave last */
+    iso_batch batch; /* the last batch */
 };
 
 void iso_generator_free(iso_generator *g)
@@ -51,7 +51,7 @@ static iso_status check_rows(const iso_generator *g, int64_t rows)
         return iso_error(ISO_INVALID, "the epoch ends here, and should have %" PRId64 " rows",
                          g->options.rows);
     return given == rows ? ISO_OK
-                         : iso_error(ISO_INVALID, "%" PRId64 " rows where %" PRId64 " are due", given, rows);
+                         : iso_error(ISO_INVALID, "%" PRId64 " rows instead of %" PRId64, given, rows);
 }
 
 static iso_status check_components(const iso_generator *g)
@@ -69,7 +69,7 @@ static iso_status check_components(const iso_generator *g)
     return g->batch.read ? ISO_OK : iso_error(ISO_INVALID, "the batch has no `read`");
 }
 
-/* An error, with the batch that it is of. */
+/* Prefixes an error with its batch. */
 static iso_status at_batch(const iso_generator *g, iso_status status)
 {
     return status == ISO_OK ? ISO_OK
@@ -77,7 +77,7 @@ static iso_status at_batch(const iso_generator *g, iso_status status)
                                                g->epoch, g->number);
 }
 
-/* This rank's part. */
+/* Calls the function of the program on this rank. */
 static iso_status ask(iso_generator *g, int64_t rows)
 {
     g->batch = empty_batch(g, rows);
@@ -89,8 +89,8 @@ static iso_status ask(iso_generator *g, int64_t rows)
     return at_batch(g, status);
 }
 
-/* One exchange where all is well: an error of any rank reaches all, and they have as many rows. Collective.
- */
+/* One exchange if there is no error. An error of any rank reaches all; otherwise all have the same number of
+ * rows. Collective. */
 static iso_status agree(const iso_generator *g, iso_status status)
 {
     char what[100], text[40], message[1024] = "";
@@ -105,7 +105,7 @@ static iso_status agree(const iso_generator *g, iso_status status)
         return ISO_OK;
     if (status != ISO_OK) {
         iso_error(status, "%s", message);
-    } else { /* rows differ, unless another rank failed */
+    } else { /* either the rows differ, or another rank failed */
         snprintf(message, sizeof message, "%s", iso_error_message());
     }
     iso_status agreed = iso_agree(g->ctx, status);
@@ -124,7 +124,7 @@ iso_status iso_generator_next(iso_generator *g, int64_t epoch, int64_t number, i
 
 /* ---- reading ---- */
 
-/* Rows as the program has them. */
+/* Reads rows in the stored type. */
 static iso_status read_stored(const iso_generator *g, int component, int64_t begin, int64_t count, void *out)
 {
     return at_batch(g, g->batch.read(&g->batch, component, begin, count, g->spec.dtype[component], out));
@@ -137,11 +137,11 @@ static iso_status bad_value(const iso_generator *g, int component, int64_t row, 
     iso_element_text(g->spec.dtype[component], element, value, sizeof value);
     return iso_error(ISO_INVALID,
                      "generator, epoch %" PRId64 ", batch %" PRId64 ": component %d, row %" PRId64
-                     " of the batch: %s is no %s",
+                     " of the batch: %s is not a value of %s",
                      g->epoch, g->number, component, row, value, iso_dtype_name(dtype));
 }
 
-/* By way of a copy as it is stored. */
+/* Converts through a copy in the stored type. */
 static iso_status read_converted(const iso_generator *g, int component, int64_t begin, int64_t count,
                                  const iso_row_part *part, iso_dtype dtype, void *out)
 {

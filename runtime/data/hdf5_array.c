@@ -21,7 +21,7 @@ void iso_hdf5_leave(const iso_hdf5_scope *scope)
     iso_hdf5_unlock();
 }
 
-/* The innermost function's words say most. */
+/* Takes the message of the innermost function, which is the most specific. */
 static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
 {
     (void)depth;
@@ -45,7 +45,7 @@ iso_status iso_hdf5_open(const char *path, hid_t *file)
     if (access < 0 || H5Pset_fapl_sec2(access) < 0)
         status = hdf5_error(path, "HDF5 does not start");
     else if (H5Fis_hdf5(path) == 0)
-        status = iso_error(ISO_INVALID, "'%s' is no HDF5 file", path);
+        status = iso_error(ISO_INVALID, "'%s' is not an HDF5 file", path);
     else if ((*file = H5Fopen(path, H5F_ACC_RDONLY, access)) < 0)
         status = hdf5_error(path, "HDF5 cannot open it");
     if (access >= 0)
@@ -94,7 +94,7 @@ static herr_t refuse_link(const char *parent_file, const char *parent_group, con
     return -1;
 }
 
-/* Rows in a random order touch chunks in a random order, so some are kept. */
+/* Rows in a random order touch chunks in a random order, so some chunks are cached. */
 static iso_status open_dataset(hid_t file, const char *path, const char *name, hid_t *dataset)
 {
     bool left_file = false;
@@ -160,7 +160,7 @@ static iso_status check_storage(hid_t dataset, hid_t type, const char *path, con
     return status;
 }
 
-/* The type in memory that holds every value of the file's. */
+/* The type in memory that holds every value of the file's type. */
 static bool choose_type(H5T_class_t class, size_t bytes, bool is_signed, iso_dtype *dtype, hid_t *native)
 {
     if (class == H5T_FLOAT && bytes <= 8) {
@@ -184,7 +184,7 @@ static iso_status take_type(iso_hdf5_array *array, hid_t type, const char *path,
         return ISO_OK;
     return iso_error(
         ISO_INVALID,
-        "'%s': '%s' has elements that are no integers or floats of up to 64 bits (%s%s of %zu bytes)", path,
+        "'%s': '%s' has elements that are not integers or floats of up to 64 bits (%s%s of %zu bytes)", path,
         name, class == H5T_INTEGER && !is_signed ? "unsigned " : "",
         class == H5T_INTEGER ? "integers"
         : class == H5T_FLOAT ? "floats"

@@ -1,4 +1,5 @@
-/* One dataset of an HDF5 file: what it is, and rows of it. The caller holds the lock of HDF5. */
+/* One dataset of an HDF5 file: its type and shape, and reading its rows. The caller holds the lock of
+ * HDF5. */
 #ifndef ISO_DATA_HDF5_IMPL_H
 #define ISO_DATA_HDF5_IMPL_H
 
@@ -8,14 +9,14 @@
 
 typedef struct iso_hdf5_array {
     hid_t dataset;
-    hid_t type;      /* in memory: one of HDF5's own, not to be closed */
+    hid_t type;      /* type in memory: predefined by HDF5, must not be closed */
     iso_dtype dtype; /* the same */
     iso_shape row;
     int64_t rows;
     size_t row_bytes; /* in memory */
 } iso_hdf5_array;
 
-/* Takes the lock and silences HDF5's printing of errors, and back. */
+/* Takes the lock and silences HDF5's printing of errors; the end undoes both. */
 typedef struct iso_hdf5_scope {
     H5E_auto2_t print;
     void *print_data;
@@ -23,15 +24,15 @@ typedef struct iso_hdf5_scope {
 void iso_hdf5_enter(iso_hdf5_scope *scope);
 void iso_hdf5_leave(const iso_hdf5_scope *scope);
 
-/* Opens a file to be read, with the plain driver. */
+/* Opens a file for reading, with HDF5's default driver. */
 iso_status iso_hdf5_open(const char *path, hid_t *file);
 bool iso_hdf5_has(hid_t file, const char *name);
-/* ISO_INVALID: no such dataset (the nearest are offered), a type other than integer or float, external or
- * virtual storage, a link to another file, no rows, a size that overflows, a filter that is missing. */
+/* ISO_INVALID: no such dataset (the message suggests similar names), a type other than integer or float,
+ * external or virtual storage, a link to another file, no rows, a size that overflows, a missing filter. */
 iso_status iso_hdf5_array_open(hid_t file, const char *path, const char *name, size_t chunk_limit,
                                iso_hdf5_array *array);
 void iso_hdf5_array_close(iso_hdf5_array *array);
-/* Rows [begin, begin + count), or this part of each (NULL: all of it), to `out`, dense. */
+/* Reads rows [begin, begin + count), or this part of each (NULL: whole rows), into `out`, dense. */
 iso_status iso_hdf5_array_read(const iso_hdf5_array *array, const char *path, int64_t begin, int64_t count,
                                const iso_box *part, void *out);
 

@@ -1,4 +1,4 @@
-/* HDF5 files as a source: read once where they are small enough, else by rows as needed. */
+/* HDF5 files as a source: read once if they are small enough, else by rows as needed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct source {
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
     int n_components, n_inputs, n_targets;
     char first[ISO_HDF5_NAME];       /* of component 0 */
-    void *piece[ISO_MAX_COMPONENTS]; /* rows as stored, on their way; used with the lock held */
+    void *piece[ISO_MAX_COMPONENTS]; /* buffer for rows in the stored type; used with the lock held */
     int64_t piece_rows[ISO_MAX_COMPONENTS];
 } source;
 
@@ -44,7 +44,7 @@ static void hdf5_node_destroy(iso_node *node)
     iso_hdf5_leave(&scope);
 }
 
-/* How many of the rows from i on follow each other in the file, at most `most`. */
+/* The number of rows, from i on, that are consecutive in the file; at most `most`. */
 static int64_t run_length(const iso_rows *rows, int64_t i, int64_t most)
 {
     int64_t count = 1;
@@ -54,13 +54,13 @@ static int64_t run_length(const iso_rows *rows, int64_t i, int64_t most)
     return count;
 }
 
-/* Elements of a row that are wanted. */
+/* The number of elements that are read of a row. */
 static int64_t wanted(const iso_node *node, int component, const iso_rows *rows)
 {
     return rows->part ? iso_box_count(rows->part->box) : node->spec.elements[component];
 }
 
-/* `count` rows that follow each other in the file, or their part. */
+/* Reads `count` consecutive rows of the file, or a part of each. */
 static iso_status read_run(iso_node *node, int component, int64_t begin, int64_t count, const iso_rows *rows,
                            iso_dtype dtype, void *out)
 {
@@ -120,13 +120,13 @@ static iso_status open_array(source *s, const char *name, size_t limit)
                      s->first, s->array[0].rows);
 }
 
-/* The datasets that `names` lists, joined by ','; their number. */
+/* Opens the datasets that `names` lists, joined by ','. *count: their number. */
 static iso_status open_list(source *s, const char *names, int most, size_t limit, int *count)
 {
     char name[ISO_HDF5_NAME];
     iso_status status = ISO_OK;
     *count = 0;
-    if (!strchr(names, ',') || iso_hdf5_has(s->file, names)) { /* one, with a comma in its name */
+    if (!strchr(names, ',') || iso_hdf5_has(s->file, names)) { /* a single dataset with a comma in its name */
         *count = 1;
         return open_array(s, names, limit);
     }
@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* The source becomes the node's on success. */
+/* On success the node owns the source. */
 static iso_status make_node(source *s, const iso_spec *spec, iso_node **node)
 {
     iso_status status = ISO_OK;

@@ -45,17 +45,18 @@ static iso_status read_magic(iso_stream *stream, const char *name, const idx_typ
     if (status != ISO_OK)
         return status;
     if (got < sizeof magic)
-        return iso_error(ISO_INVALID, "'%s' is no IDX file: it has %zu bytes", name, got);
+        return iso_error(ISO_INVALID, "'%s' is not an IDX file: it has %zu bytes", name, got);
     if (magic[0] || magic[1])
         return iso_error(ISO_INVALID,
-                         "'%s' is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00", name,
+                         "'%s' is not an IDX file: it begins with %02x %02x %02x %02x, not with 00 00", name,
                          magic[0], magic[1], magic[2], magic[3]);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].code == magic[2])
             *type = &types[i];
     if (!*type)
-        return iso_error(ISO_INVALID, "'%s': element type 0x%02x is none of IDX's (08, 09, 0b, 0c, 0d, 0e)",
-                         name, magic[2]);
+        return iso_error(ISO_INVALID,
+                         "'%s': element type 0x%02x is not one of IDX's (08, 09, 0b, 0c, 0d, 0e)", name,
+                         magic[2]);
     if (magic[3] < 1 || magic[3] > ISO_MAX_RANK)
         return iso_error(ISO_INVALID, "'%s' has %d dimensions; 1 to %d", name, magic[3], ISO_MAX_RANK);
     *rank = magic[3];
@@ -79,7 +80,7 @@ static iso_status read_shape(iso_stream *stream, const char *name, int rank, iso
     return ISO_OK;
 }
 
-/* Bytes of the elements as the file has them, which it must be able to hold. */
+/* Bytes of the elements in the file; an error if the file cannot hold as many. */
 static iso_status check_size(const iso_stream *stream, const char *name, const iso_shape *shape,
                              const idx_type *type, size_t *bytes)
 {
@@ -98,7 +99,8 @@ static iso_status check_size(const iso_stream *stream, const char *name, const i
     return ISO_OK;
 }
 
-/* Elements as the file has them become the machine's. raw and data may be the same where the sizes are. */
+/* Converts elements from the file's format to the machine's. raw and data may be equal if the element sizes
+ * are. */
 static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw, void *data)
 {
     for (int64_t i = 0; i < elements; i++) {
@@ -114,7 +116,7 @@ static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw
     }
 }
 
-/* A small gzip'd file may claim to hold a thousand times its size, so memory is taken as bytes come. */
+/* A small gzip'd file may claim to hold a thousand times its size, so memory grows as bytes arrive. */
 static iso_status read_raw(iso_stream *stream, const char *name, size_t bytes, void **raw)
 {
     size_t room = bytes < FIRST_ROOM ? bytes : FIRST_ROOM, done = 0, got = 0;

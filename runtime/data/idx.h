@@ -12,14 +12,14 @@ extern "C" {
 typedef struct iso_idx {
     iso_dtype dtype; /* int8 and int16 become ISO_I32; the others keep their type */
     iso_shape shape; /* [rows, ...], at least one row */
-    void *data;      /* in the order of this machine; owned: iso_free */
+    void *data;      /* in this machine's byte order; owned: iso_free */
 } iso_idx;
 
 /* Reads the content of an IDX file (gzip'd or not) from memory; `name` is for messages. ISO_INVALID, with
  * name and numbers: not IDX, an unknown element type, no dimension or more than ISO_MAX_RANK, a dimension of
  * zero, sizes that overflow, fewer or more bytes than the header says. */
 iso_status iso_idx_parse(const void *bytes, size_t size, const char *name, iso_idx *idx);
-/* The same from a file, read in blocks. A missing file is ISO_INVALID too. */
+/* The same for a file, read in blocks. A missing file is ISO_INVALID too. */
 iso_status iso_idx_load(const char *path, iso_idx *idx);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Folders of IDX files, named as MNIST's are: train-images-idx3-ubyte, t10k-labels-idx1-ubyte.gz,
+/* Folders of IDX files, named like MNIST's: train-images-idx3-ubyte, t10k-labels-idx1-ubyte.gz,
  * train-images.idx3-ubyte, ... */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ static bool is_gzip_name(const char *file)
     return length > 3 && strcmp(file + length - 3, ".gz") == 0;
 }
 
-/* A file that is not compressed comes first, then the first by name: the same on every machine. */
+/* Prefers files that are not compressed, then the first by name, so that every machine finds the same. */
 static bool is_better(const char *file, const char *best)
 {
     if (!best)
@@ -36,7 +36,7 @@ static bool is_better(const char *file, const char *best)
     return strcmp(file, best) < 0;
 }
 
-/* *path: of the file in the folder, owned by the caller. */
+/* *path: the path of the file, owned by the caller. */
 static iso_status find_file(const char *folder, const char *stem, char **path)
 {
     DIR *dir = opendir(folder);

@@ -31,7 +31,7 @@ static iso_status check_part(const iso_batch *batch, int component, const iso_bo
                             iso_shape_text(shape, text, sizeof text));
 }
 
-/* Where the rows lie, or from what the prefetcher keeps. */
+/* Reads rows from the node, or from the prefetcher's buffers. */
 static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             const iso_row_part *part, iso_dtype dtype, void *out)
 {
@@ -71,7 +71,7 @@ static uint64_t hash_ranges(const iso_row_range *ranges, int count)
     return count ? iso_hash_bytes(1, ranges, (size_t)count * sizeof *ranges) : 0;
 }
 
-/* Notes what the ranges of a batch need. */
+/* Notes the rows that the ranges of a batch need. */
 static void want_batch(iso_dataset *ds, int64_t batch, const iso_row_range *ranges, int count)
 {
     int64_t begin = iso_span_begin(&ds->order.spans, batch);
@@ -81,8 +81,8 @@ static void want_batch(iso_dataset *ds, int64_t batch, const iso_row_range *rang
     }
 }
 
-/* Fetches the rows of the last batch, and of the batches that prefetch makes ahead. These are assumed to be
- * read in the same ranges if they have as many rows. */
+/* Fetches the rows of the last batch, and of the batches that prefetch makes ahead. Those with as many rows
+ * are assumed to be read in the same ranges. */
 static iso_status iterate_prepare(const iso_batch *batch, const iso_row_range *ranges, int count)
 {
     iso_dataset *ds = batch->impl;
@@ -126,8 +126,8 @@ static iso_status start_window(iso_dataset *ds)
     return source && !ds->window ? iso_row_window_create(source, &ds->window) : ISO_OK;
 }
 
-/* Rows in memory are best read where they are; rows of a map must be kept from one component to the next; the
- * others gain only by being made beforehand. */
+/* Rows in memory are best read in place. Rows of a map must be kept from one component to the next. For
+ * others a prefetcher pays only if it works ahead. */
 static iso_status start_prefetcher(iso_dataset *ds)
 {
     const iso_node *top = ds->top;
@@ -151,7 +151,7 @@ static void describe_batch(iso_dataset *ds)
     batch->prepare = ds->window ? iterate_prepare : NULL;
 }
 
-/* Does the order depend on the epoch, so that it must be worked out anew? */
+/* Whether the order depends on the epoch and must be computed again. */
 static bool must_order(const iso_dataset *ds, int64_t epoch)
 {
     return !ds->started ||

@@ -1,4 +1,5 @@
-/* What a user's function makes of each element. Nothing is kept here; see prefetch.c and cache_node.c. */
+/* The results of a user's function on each element. They are not kept here; see prefetch.c and
+ * cache_node.c. */
 #include <inttypes.h>
 #include <pthread.h>
 
@@ -6,7 +7,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/node_impl.h"
 
-/* Room for one element of the input, for one thread; kept for the next. */
+/* Memory for one element of the input, for one thread; reused for the next element. */
 typedef struct scratch {
     struct scratch *next;
     void *data[ISO_MAX_COMPONENTS];
@@ -68,7 +69,8 @@ static void scratch_put(const iso_node *node, scratch *s)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* For the workers and the caller, so that no step allocates; slots that read at once may need more, once. */
+/* For the workers and the caller, so that no step allocates. Slots that read at the same time may need more,
+ * once. */
 static iso_status prepare_scratch(iso_node *node)
 {
     iso_status status = ISO_OK;
@@ -81,7 +83,7 @@ static iso_status prepare_scratch(iso_node *node)
     return status;
 }
 
-/* A single row in memory is lent to the function as it is. */
+/* Lends a single row in memory to the function without a copy. */
 static bool lend(const iso_node *up, const iso_rows *rows, iso_element *in)
 {
     if (!up->ops->peek || (rows->count > 1 && rows->index))

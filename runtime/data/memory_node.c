@@ -1,4 +1,4 @@
-/* Rows that lie in memory, as stored. */
+/* Rows in memory, in the stored type. */
 #include <sys/mman.h>
 
 #include "runtime/base/memory.h"

@@ -115,7 +115,7 @@ bool iso_node_is_live(const iso_node *node)
     return false;
 }
 
-/* Nodes whose order is fixed may be shared with another data set, so they are left alone. */
+/* Nodes whose order is fixed may be shared with another data set, so they are not changed. */
 iso_status iso_node_rewind(iso_node *node, int64_t epoch)
 {
     iso_status status = ISO_OK;
@@ -153,7 +153,7 @@ uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
     return hash;
 }
 
-/* A source in memory that came from no file is what its bytes are. */
+/* A source in memory that does not come from a file is identified by its bytes. */
 static uint64_t hash_content(const iso_node *node, uint64_t hash)
 {
     for (int i = 0; i < node->spec.n_components; i++)
@@ -186,6 +186,6 @@ iso_status iso_bad_element(const iso_node *node, int component, int64_t row, con
 {
     char value[64];
     iso_element_text(node->spec.dtype[component], element, value, sizeof value);
-    return iso_error(ISO_INVALID, "%s: component %d, row %" PRId64 ": %s is no %s", node->name, component,
-                     row, value, iso_dtype_name(dtype));
+    return iso_error(ISO_INVALID, "%s: component %d, row %" PRId64 ": %s is not a value of %s", node->name,
+                     component, row, value, iso_dtype_name(dtype));
 }

@@ -1,4 +1,4 @@
-/* What a name stands for: a built-in data set, a folder, a file. */
+/* Resolves the name of a data set: a built-in data set, a folder or a file. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -70,7 +70,7 @@ static iso_status check_request(const request *r)
     return ISO_OK;
 }
 
-/* Only one rank of a host may look at the file, so all must mean the same. Collective. */
+/* Maybe only one rank of a host reads the file, so all ranks must ask for the same data. Collective. */
 static iso_status agree_on(iso_context *ctx, const request *r)
 {
     iso_status status = iso_agree(ctx, check_request(r));

@@ -1,4 +1,4 @@
-/* Where iso_dataset_open finds rows. */
+/* The sources of iso_dataset_open. */
 #ifndef ISO_DATA_OPEN_IMPL_H
 #define ISO_DATA_OPEN_IMPL_H
 
@@ -20,16 +20,16 @@ typedef struct iso_builtin {
 const iso_builtin *iso_builtin_find(const char *name);
 
 /* ---- share.c ---- */
-/* Rows that one rank of a host reads and all its ranks see. */
-/* Opens a source in this process: what sharing saves the other ranks from. */
+/* Rows that one rank of a host reads and all ranks of the host share. */
+/* Opens a source in this process. With sharing, only one rank of a host does it. */
 typedef struct iso_opener {
     iso_status (*open)(const void *arguments, iso_node **node);
     const void *arguments;
 } iso_opener;
 
-/* The first rank of each host opens the source; where its rows lie in memory, the host's other ranks map
- * them, and the pages are held once. Whatever cannot be shared, each opens by itself. All ranks get the same
- * status. Collective. */
+/* The first rank of each host opens the source. If its rows are in memory, the host's other ranks map them,
+ * so that the pages exist once. If they cannot be shared, each rank opens the source by itself. All ranks get
+ * the same status. Collective. */
 iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_node **node);
 
 #endif

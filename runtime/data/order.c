@@ -124,7 +124,7 @@ void iso_order_copy(const iso_order *order, iso_order *copy)
     copy->capacity = 0;
 }
 
-/* The usual case, a permutation of all rows as they came, is worked out where it stays. */
+/* The common case, a permutation of all rows in their original order, is computed in place. */
 static bool is_plain(const iso_order *order, const iso_order_op *op, bool had)
 {
     return !had && order->spans.batch == 0 && (op->n == 0 || op->n >= order->spans.elements);
@@ -154,8 +154,8 @@ static int64_t random_below(uint64_t key, int64_t epoch, int64_t i, int64_t n)
     return (int64_t)((unsigned __int128)fraction * (uint64_t)n >> 64);
 }
 
-/* tf.data's shuffle: `held` are the elements in the buffer; the one at a random place goes out, the next
- * comes in there. */
+/* tf.data's shuffle: `held` are the elements in the buffer; the one at a random position is given out and
+ * replaced by the next. */
 static void shuffle_buffered(uint64_t key, int64_t epoch, int64_t buffer, int64_t n, int64_t *held,
                              int64_t *order)
 {
@@ -210,7 +210,7 @@ static void shuffle_elements(iso_order *order, const iso_order_op *op, int64_t e
     swap(&order->index, &order->scratch[1]);
 }
 
-/* *had: `index` holds an order; before, the rows are as they came, from `begin` on. */
+/* *had: `index` holds an order; otherwise the rows are in their original order, from `begin` on. */
 static iso_status shuffle(iso_order *order, const iso_order_op *op, int64_t epoch, bool *had)
 {
     iso_status status = order_reserve(&order->index, order->capacity);

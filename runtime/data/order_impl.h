@@ -1,5 +1,4 @@
-/* The order in which a node's rows are given on: what shuffle, batch and split do, without touching a row.
- */
+/* The order in which a node's rows are passed on: shuffle, batch and split work on row numbers alone. */
 #ifndef ISO_DATA_ORDER_IMPL_H
 #define ISO_DATA_ORDER_IMPL_H
 
@@ -12,19 +11,19 @@ typedef enum iso_order_kind { ISO_ORDER_SHUFFLE, ISO_ORDER_BATCH, ISO_ORDER_TAKE
 
 typedef struct iso_order_op {
     iso_order_kind kind;
-    int64_t n;     /* buffer of the shuffle; rows of the batch; first row that is taken */
-    int64_t count; /* rows that are taken */
+    int64_t n;     /* buffer of the shuffle; rows of the batch; first row of the split */
+    int64_t count; /* rows of the split */
     uint64_t key;  /* of the shuffle */
     bool once;     /* the shuffle has the order of epoch 0 in every epoch */
-    bool drop;     /* the batch that would be shorter */
+    bool drop;     /* leaves out the last batch if it is shorter */
 } iso_order_op;
 
-/* How rows lie in elements: each of `batch` rows, but for one of them that may have fewer. */
+/* How rows are grouped in elements: `batch` rows each, except one that may have fewer. */
 typedef struct iso_spans {
     int64_t rows;  /* in all */
     int64_t batch; /* 0: an element is a row */
     int64_t elements;
-    int64_t short_at;   /* the number of the shorter element; `elements` where there is none */
+    int64_t short_at;   /* the number of the shorter element; `elements` if there is none */
     int64_t short_rows; /* its rows */
 } iso_spans;
 
@@ -36,25 +35,25 @@ typedef struct iso_order {
     int64_t begin;   /* row i going out is row begin + i coming in, */
     int64_t *index;  /* or index[i], where this is not NULL */
     int64_t *scratch[2];
-    int64_t capacity; /* rows that index and scratch, where they are, have room for */
+    int64_t capacity; /* rows for which index and scratch, if not NULL, are allocated */
 } iso_order;
 
 iso_spans iso_spans_of_rows(int64_t rows);
 int64_t iso_span_begin(const iso_spans *spans, int64_t element);
 int64_t iso_span_rows(const iso_spans *spans, int64_t element);
-/* The element that a row is in. */
+/* The element that contains a row. */
 int64_t iso_span_of_row(const iso_spans *spans, int64_t row);
 
 /* An order that changes nothing. */
 void iso_order_begin(iso_order *order, const iso_spans *from);
 void iso_order_free(iso_order *order);
-/* ISO_INVALID where there are too many, or what the op asks for cannot be. */
+/* ISO_INVALID: too many ops, or an op that is not possible. */
 iso_status iso_order_add(iso_order *order, const iso_order_op *op);
-/* Does it change with the epoch? */
+/* Whether it changes with the epoch. */
 bool iso_order_is_live(const iso_order *order);
 /* Every shuffle keeps the order of epoch 0 from now on. */
 void iso_order_freeze(iso_order *order);
-/* Works out the order of an epoch; `from`: the elements that come in in this epoch. */
+/* Computes the order of an epoch. from: the elements that come in, in this epoch. */
 iso_status iso_order_build(iso_order *order, const iso_spans *from, int64_t epoch);
 /* A copy with the same ops, not built. */
 void iso_order_copy(const iso_order *order, iso_order *copy);

@@ -6,9 +6,10 @@
 
 #include "runtime/base/memory.h"
 
-/* A unit that failed in the background is made again by whoever reads it, who then gets the error. */
+/* A unit that failed in the background is made again by the thread that reads it, which then gets the
+ * error. */
 enum { UNIT_EMPTY, UNIT_BUSY, UNIT_FULL, UNIT_FAILED };
-enum { UNIT_ROWS = 8 }; /* where rows come from a file: a call for several costs little more than for one */
+enum { UNIT_ROWS = 8 }; /* for rows from a file: reading several costs little more than reading one */
 
 typedef struct buffer {
     int64_t number; /* of the batch; -1: none */
@@ -21,7 +22,7 @@ struct iso_prefetcher {
     iso_node *top;
     const iso_order *order;
     int64_t unit_rows, units; /* rows of a unit; units of a full batch */
-    bool keeps;               /* buffers hold the rows; else top does (a cache) */
+    bool keeps;               /* buffers hold the rows; otherwise top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
     int64_t n_buffers;
     buffer *buffers; /* batch b is in buffer[b % buffers] */
@@ -53,7 +54,7 @@ static iso_status prefetch_make(iso_prefetcher *f, buffer *s, int64_t unit)
     return iso_node_fetch(f->top, &rows, out);
 }
 
-/* With the lock held before and after, but not while it works. */
+/* The lock is held before and after, but not while the unit is made. */
 static iso_status make_locked(iso_prefetcher *f, buffer *s, int64_t unit)
 {
     s->state[unit] = UNIT_BUSY;
@@ -67,7 +68,7 @@ static iso_status make_locked(iso_prefetcher *f, buffer *s, int64_t unit)
     return status;
 }
 
-/* The next unit that somebody here will want: nearest batch first. */
+/* The next unit that this rank will read: nearest batch first. */
 static bool find_work(iso_prefetcher *f, buffer **found, int64_t *unit)
 {
     if (f->at < 0)
@@ -101,7 +102,7 @@ static void *worker(void *argument)
     return NULL;
 }
 
-/* Signals are for the threads of the program, whose handlers may expect them. */
+/* These threads block all signals: the program's handlers may expect to run in its own threads. */
 static iso_status start_threads(iso_prefetcher *f, int threads)
 {
     sigset_t all, before;
@@ -218,8 +219,8 @@ void iso_prefetcher_stop(iso_prefetcher *f)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Gives the buffer to a batch. What was being made for its last one must end first: the buffers are the same.
- */
+/* Assigns the buffer to a batch. It waits until no unit of its last batch is being made in the same
+ * memory. */
 static void assign(iso_prefetcher *f, buffer *s, int64_t batch, int64_t epoch)
 {
     if (s->number == batch)
@@ -260,7 +261,8 @@ int64_t iso_prefetcher_ahead(const iso_prefetcher *f)
     return f->n_buffers - 1;
 }
 
-/* First makes what nobody has begun, then waits for what others are making, and makes what they failed at. */
+/* Makes the units that no thread has begun, then waits for those that others are making, and makes again
+ * those that failed. */
 static iso_status ensure(iso_prefetcher *f, buffer *s, int64_t first, int64_t last)
 {
     iso_status status = ISO_OK;

@@ -143,7 +143,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
     return status;
 }
 
-/* Stands in for images where there are none: it measures speed, and every program can have it. */
+/* Replaces images when no data set is installed, for example to measure speed. */
 static iso_status open_builtin(iso_part part, uint64_t seed, iso_node **node)
 {
     iso_dataset_random_options options = {.shape = ISO_SHAPE(28, 28, 1), .classes = 10};

@@ -13,7 +13,7 @@
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
 
-/* What stands at the beginning of the shared memory. */
+/* The header of the shared memory. */
 typedef struct head {
     uint64_t magic;
     size_t bytes; /* of all */
@@ -25,8 +25,8 @@ typedef struct head {
 
 static const uint64_t head_magic = 0x6973682d64617461u + sizeof(head);
 
-/* Under which the other ranks of the host find the memory; empty: there is none. It has no name in any file
- * system, so that nothing is left behind by a job that is killed. */
+/* The path under which the other ranks of the host open the memory; empty: there is none. The memory has no
+ * name in any file system, so that a killed job leaves nothing behind. */
 typedef struct offer {
     char path[48];
 } offer;
@@ -58,8 +58,8 @@ static bool write_all(int fd, const char *from, size_t bytes, size_t at)
     return true;
 }
 
-/* Copies the rows of a node into memory without a name; -1 where there is no room or no such thing. Written,
- * not mapped: so that a lack of room is an error and not a signal. */
+/* Copies the rows of a node into an unnamed file in memory (memfd); -1 if there is not enough memory or memfd
+ * is not supported. It is written, not mapped, so that a lack of memory is an error and not a signal. */
 static int copy_out(const iso_node *node)
 {
     head h = make_head(node);
@@ -72,7 +72,7 @@ static int copy_out(const iso_node *node)
     return good ? fd : -1;
 }
 
-/* A node over shared memory; NULL in *node where it cannot be had. */
+/* A node over shared memory; *node is NULL if the memory cannot be mapped. */
 static iso_status map_in(int fd, const char *name, iso_node **node)
 {
     struct stat about;
@@ -105,7 +105,7 @@ static iso_status take_offer(const offer *from, const char *name, iso_node **nod
     return status;
 }
 
-/* Hands the rows of the node out, and keeps them from now on where the others see them. */
+/* Offers the rows of the node to the other ranks; the node becomes one over the shared memory. */
 static iso_status make_offer(iso_node **node, int *fd, offer *mine)
 {
     iso_node *shared = NULL;
@@ -134,7 +134,7 @@ bool iso_data_leads_host(const iso_context *ctx)
     return leader_of(ctx, iso_rank(ctx)) == iso_rank(ctx);
 }
 
-/* What the first rank of this rank's host offers. Collective. */
+/* The offer of the first rank of this rank's host. Collective. */
 static iso_status exchange(iso_context *ctx, const offer *mine, offer *from)
 {
     offer *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
@@ -160,7 +160,7 @@ static iso_status share(iso_context *ctx, const char *name, iso_node **node)
     ISO_TRY(exchange(ctx, &mine, &from));
     if (!leads)
         status = take_offer(&from, name, node);
-    status = iso_agree(ctx, status); /* nobody needs the descriptor any more */
+    status = iso_agree(ctx, status); /* no rank needs the descriptor any more */
 done:
     if (fd >= 0)
         close(fd);

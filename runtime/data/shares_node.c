@@ -1,5 +1,5 @@
-/* Rows that lie in shares on the ranks. A rank reads its own share in place. Rows of other ranks are fetched
- * into windows, between steps, for whole batches at a time, and are read there. */
+/* Rows that are stored in shares on the ranks. A rank reads its own share in place. Rows of other ranks are
+ * fetched into windows, between steps, for whole batches at a time, and are read there. */
 #include "runtime/data/shares_impl.h"
 
 #include <inttypes.h>
@@ -14,11 +14,11 @@
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 
-/* Rows that came in one round. */
+/* Rows that were fetched in one round. */
 typedef struct piece {
-    int64_t newest; /* for batches up to this one; -1: nothing in it is needed any more */
+    int64_t newest; /* needed for batches up to this one; -1: not needed any more */
     int64_t n_rows, room;
-    int64_t *rows; /* their numbers, increasing */
+    int64_t *rows; /* row numbers, increasing */
     char *data;    /* [rows][row_bytes], as iso_pack_row writes them */
 } piece;
 
@@ -29,12 +29,12 @@ struct iso_row_window {
     int n_pieces;
     int64_t *wanted;
     int64_t count;
-    iso_status status; /* of the wants */
+    iso_status status; /* of noting the rows */
 };
 
 typedef struct shares {
     iso_memory_rows memory;
-    int64_t rows, begin;                          /* of this rank; its first one's number */
+    int64_t rows, begin;                          /* of this rank; number of its first row */
     size_t offset[ISO_MAX_COMPONENTS], row_bytes; /* of a row in a message */
     iso_shares *exchange;
     pthread_rwlock_t lock; /* of the windows and their pieces */
@@ -77,7 +77,7 @@ static const char *own_row(const iso_node *node, int component, int64_t row)
     return (const char *)s->memory.data[component] + (size_t)(row - s->begin) * node->spec.bytes[component];
 }
 
-/* Where a row lies; with the lock held. */
+/* The address of a row. The lock is held. */
 static const char *locate(const iso_node *node, int component, int64_t row)
 {
     const shares *s = node->impl;
@@ -100,7 +100,7 @@ static iso_status not_here(const iso_node *node, int64_t row)
                      node->name, row, iso_shares_rank_of(s->exchange, row));
 }
 
-/* Rows [i, i + n) of the list lie one after the other in this rank's share. */
+/* Returns the n for which rows [i, i + n) of the list are contiguous in this rank's share. */
 static int64_t own_run(const shares *s, const iso_rows *rows, int64_t i)
 {
     int64_t n = 1, row = iso_rows_at(rows, i);
@@ -208,7 +208,7 @@ iso_node *iso_shares_below(iso_node *top)
     return top->ops == &shares_ops ? top : NULL;
 }
 
-/* A sum over rows, so that it is the same for any shares. */
+/* A sum over rows, so that it does not depend on the shares. */
 static uint64_t hash_share(const iso_node *source)
 {
     const shares *s = source->impl;

@@ -9,12 +9,12 @@
 #include "runtime/data/cache_file_impl.h"
 #include "runtime/data/dataset_impl.h"
 
-/* Options of a caller built against an older header are shorter; what it did not know is zero. */
+/* The options of a caller that was built with an older header are shorter; the missing members are zero. */
 #define TAKE_OPTIONS(type, options, size)                                                                    \
     type taken = {0};                                                                                        \
     iso_options_copy(&taken, sizeof taken, options, size)
 
-/* The new node stands where `order` and the old one were. */
+/* The new node replaces `order` and the old node. */
 static void put_node(iso_dataset *ds, iso_node *node)
 {
     iso_node_release(ds->top);
@@ -72,7 +72,7 @@ static iso_status freeze(iso_dataset *ds)
 static iso_status cache_in_memory(iso_dataset *ds)
 {
     iso_node *node = NULL;
-    /* What lies in memory needs no second copy: all that a cache then does is to keep its order. */
+    /* Rows in memory need no second copy: a cache only fixes their order. */
     if (ds->top->cheap)
         return ISO_OK;
     iso_status status = iso_cache_node(ds->top, &ds->order, &node);
@@ -130,7 +130,7 @@ static iso_status check_split(const iso_dataset *ds, int64_t rows)
     if (iso_order_is_live(&ds->order) || iso_node_is_live(ds->top))
         return iso_error(ISO_INVALID,
                          "split of %" PRId64
-                         " rows behind a shuffle: the two parts would exchange rows in every epoch; "
+                         " rows after a shuffle: the two parts would exchange rows in every epoch; "
                          "split before shuffle, or cache between them",
                          rows);
     if (rows < 1 || rows >= spans->rows)

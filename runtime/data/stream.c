@@ -11,20 +11,20 @@
 #include "runtime/base/memory.h"
 
 enum { PIECE = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
-/* Deflate makes at most 1032 bytes of one (zlib, "Technical details": maximum compression factor); and a
- * little for tiny files. */
+/* One byte inflates to at most 1032 (zlib, "Technical details": maximum compression factor); a little more
+ * for tiny files. */
 enum { DEFLATE_FACTOR = 1032, DEFLATE_SLACK = 4096 };
 
 struct iso_stream {
     const char *name;
     int fd; /* -1: in memory */
     size_t size;
-    const unsigned char *bytes; /* in memory: what was not handed out yet */
+    const unsigned char *bytes; /* in memory: bytes that have not been read yet */
     size_t left;
     unsigned char *buffer;
-    const unsigned char *in; /* raw bytes at hand */
+    const unsigned char *in; /* raw bytes that have been read */
     size_t in_left;
-    bool gzip, ended; /* ended: the last gzip member was read to its end */
+    bool gzip, ended; /* ended: the last gzip member has been read to its end */
     bool inflating;
     z_stream z;
 };
@@ -42,7 +42,7 @@ static iso_status stream_read_file(iso_stream *s)
     return ISO_OK;
 }
 
-/* More raw bytes, where there are none at hand. At the end there are still none. */
+/* Reads more raw bytes if none are left. At the end of the file there are still none. */
 static iso_status refill(iso_stream *s)
 {
     if (s->in_left > 0)
@@ -64,7 +64,7 @@ static iso_status stream_open_file(iso_stream *s)
         return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO, "cannot open '%s': %s",
                          s->name, strerror(errno));
     if (fstat(s->fd, &about) != 0)
-        return iso_error(ISO_IO, "cannot look at '%s': %s", s->name, strerror(errno));
+        return iso_error(ISO_IO, "cannot read the attributes of '%s': %s", s->name, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return iso_error(ISO_INVALID, "'%s' is not a file", s->name);
     s->size = (size_t)about.st_size;
@@ -112,8 +112,7 @@ void iso_stream_close(iso_stream *s)
     iso_free(s);
 }
 
-/* After a gzip member there may be another; anything else is handed on as it is, for the reader to complain
- * of. */
+/* After a gzip member there may be another one. Other bytes are an error. */
 static iso_status next_member(iso_stream *s)
 {
     iso_status status = refill(s);
@@ -122,7 +121,7 @@ static iso_status next_member(iso_stream *s)
     if (s->in_left == 0)
         s->ended = true;
     else if (s->in[0] != 0x1f)
-        return iso_error(ISO_INVALID, "'%s': bytes behind the end of the gzip data", s->name);
+        return iso_error(ISO_INVALID, "'%s': bytes after the end of the gzip data", s->name);
     else
         inflateReset(&s->z);
     return ISO_OK;

@@ -1,4 +1,4 @@
-/* Bytes of a file or of memory, in order, inflated where they are gzip'd. */
+/* Bytes of a file or of memory, in order; gzip'd data is inflated. */
 #ifndef ISO_DATA_STREAM_IMPL_H
 #define ISO_DATA_STREAM_IMPL_H
 
@@ -9,13 +9,13 @@
 
 typedef struct iso_stream iso_stream;
 
-/* name: for messages, and with bytes NULL the path of a file. Both lent. ISO_INVALID: a missing file, or one
+/* name: for messages; if bytes is NULL, the path of a file. Both lent. ISO_INVALID: a missing file, or one
  * that is not regular. */
 iso_status iso_stream_open(const char *name, const void *bytes, size_t size, iso_stream **stream);
 void iso_stream_close(iso_stream *stream);
 /* Reads `count` bytes, fewer only at the end: *got. ISO_INVALID: broken or truncated gzip data; ISO_IO. */
 iso_status iso_stream_read(iso_stream *stream, void *out, size_t count, size_t *got);
-/* Bytes that the whole can have, uncompressed: its size, or what deflate can make of it at most. */
+/* Upper bound of the uncompressed bytes: the size, or for gzip'd data the most to which it can inflate. */
 size_t iso_stream_limit(const iso_stream *stream);
 bool iso_stream_is_gzip(const iso_stream *stream);
 

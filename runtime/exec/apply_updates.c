@@ -1,8 +1,8 @@
-/* The optimizer's part of a step: a slot adds its part of all gradients of a bucket, and updates that part of
- * the weights with its part of the state, block by block, so that a block stays in the first-level cache. */
+/* The optimizer's part of a step. A slot sums its part of a bucket's gradients and updates that part of the
+ * weights with its part of the state. It works block by block, so that a block stays in the L1 cache. */
 #include "runtime/exec/bind_impl.h"
 
-/* Elements that are added from a bucket and updated at a time. */
+/* Elements of a bucket that are summed and updated at a time. */
 enum { BLOCK = 3072 };
 
 static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
@@ -33,7 +33,7 @@ typedef struct updater {
     bool backwards;
 } updater;
 
-/* Updates n elements from `at` of a run on, given their gradient. */
+/* Updates n elements of a run, beginning at `at`, given their gradient. */
 static void update(const updater *u, const iso_weight_run *run, int64_t at, int64_t n, const void *gradient)
 {
     int64_t in_part = run->begin + at - u->part_begin;
@@ -60,12 +60,13 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run)
 
 /* ---- fused products ---- */
 
-/* A block of a product: its place in it, and where its elements go. */
+/* A block of a product: its offset and extent in the product, and the number of its elements. */
 typedef struct block {
     int64_t offset[2], extent[2], elements;
 } block;
 
-/* The products of slots [first, first + count) of the group, added in the order of iso_tree_left(). The sum is written to block `at` of the room; the blocks after it are free. */
+/* Sums the products of slots [first, first + count) of the group in the order of iso_tree_left(). The sum is
+ * written to block `at` of the scratch memory; the blocks after it are free. */
 static void add_products(const updater *u, const iso_slot_product *product, int first, int count,
                          const block *b, int at)
 {
@@ -85,8 +86,8 @@ static void add_products(const updater *u, const iso_slot_product *product, int 
     u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum);
 }
 
-/* The block of the product that begins at element `at` of a run: whole rows, but where the run begins or ends
- * within one. */
+/* The block of the product that begins at element `at` of a run: whole rows, unless the run begins or ends
+ * within a row. */
 static block product_block(const iso_slot_product *product, const iso_weight_run *run, int64_t at)
 {
     int64_t column = (run->first + at) % product->columns, left = run->count - at;
@@ -110,7 +111,7 @@ static void update_product_block(const updater *u, const iso_slot_product *produ
     update(u, run, at, b.elements, product->blocks);
 }
 
-enum { MOST_BLOCKS = 512 }; /* that are taken backwards together */
+enum { MOST_BLOCKS = 512 }; /* the number of blocks that are processed backwards together */
 
 static void update_from_product(const updater *u, const iso_slot_product *product, const iso_weight_run *run)
 {
@@ -134,7 +135,7 @@ void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const 
 {
     const iso_plan *plan = ready->plan;
     const iso_slot_plan *sp = &ready->slot[local];
-    /* Every other step goes backwards: what the last one touched last is in the cache still. */
+    /* Every other step goes backwards: what the last step touched last is still in the cache. */
     bool backwards = runtime->steps % 2;
     for (int i = 0; i < sp->n_runs; i++) {
         const iso_weight_run *run = &sp->runs[backwards ? sp->n_runs - 1 - i : i];

@@ -4,10 +4,10 @@
 
 #include "runtime/exec/runtime_impl.h"
 
-/* A copy of a box from one dense buffer into another. */
+/* A copy of a box from one dense buffer to another. */
 typedef struct iso_slot_copy {
     bool whole; /* the boxes are equal: one run */
-    bool zero;  /* the target is not covered: it is cleared first */
+    bool zero;  /* the source does not cover the target: it is cleared first */
     bool empty; /* nothing is copied */
     iso_box region, from_box, to_box;
     const void *from;
@@ -22,7 +22,7 @@ typedef struct iso_slot_instruction {
     iso_kernel_call call;
     double flops;
     int input;        /* READ: component of the batch */
-    iso_array *array; /* KERNEL: inputs, then outputs; READ: the one written */
+    iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
     iso_slot_copy *copy;
 } iso_slot_instruction;
 
@@ -31,9 +31,9 @@ typedef struct iso_weight_run {
     int bucket;
     int64_t begin, count;
     char *weights;
-    int product;         /* the fused product that makes its gradient, -1: the gradient lies in the bucket */
-    int64_t first;       /* of the run's elements in the product, row-major */
-    double flops, taken; /* of the product's part: operations, bytes that come from other slots */
+    int product;         /* the fused product that computes its gradient; -1: the gradient is in the bucket */
+    int64_t first;       /* index of the run's first element in the product, row-major */
+    double flops, taken; /* of its part of the product: operations, bytes read from other slots */
 } iso_weight_run;
 
 /* A fused product (plan/fused_update.c): the calls of all slots of the group, in order. */
@@ -41,14 +41,14 @@ typedef struct iso_slot_product {
     int group;
     int64_t columns;
     iso_fused_update_room room;
-    char *blocks;              /* in the thread's scratch memory, as room says */
+    char *blocks;              /* in the thread's scratch memory, of the sizes in `room` */
     const iso_kernel **kernel; /* [group] */
     iso_kernel_call *call;     /* [group] */
     iso_array *array;          /* [group * (n_inputs + 1)] */
 } iso_slot_product;
 
-/* Bytes that a slot copies at the end of a step: an assigned variable's new value, a gradient into its
- * bucket. */
+/* Bytes that a slot copies at the end of a step: the new value of an assigned variable, or a gradient into
+ * its bucket. */
 typedef struct iso_slot_assign {
     const void *from;
     void *to;
@@ -61,9 +61,8 @@ typedef struct iso_slot_plan {
     iso_array *arrays;                 /* of all kernels */
     iso_slot_copy *copies;
     void *constants;
-    double *fault; /* in the shared area: 1 where this slot met a fault; after it the sum, where slot 0 makes
-                      it */
-    double *fault_total; /* slots that met a fault in the step: what the last exchange gives */
+    double *fault; /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
+    double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
     int n_runs, n_assigns, n_gradients, n_products;
     iso_weight_run *runs;
     iso_slot_product *products; /* [n_fused_updates] */
@@ -75,25 +74,25 @@ typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
     iso_slot_plan *slot;  /* [n_locals] */
-    unsigned generation;  /* of the memory that it is bound to */
-    iso_row_range *reads; /* the rows of a batch that local slots read: made when first needed */
+    unsigned generation;  /* of the memory to which it is bound */
+    iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
 } iso_executable;
 
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */
 iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
 void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
-/* Bytes of the tables that a slot has for a plan, about. */
+/* Approximate bytes of the tables that a slot has for a plan. */
 size_t iso_executable_table_bytes(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
-/* Fills in all addresses after memory has moved, and tells the exchanges. */
+/* Fills in all addresses after memory has moved, also those of the exchanges. */
 void iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
-/* Where a local slot has a value. */
+/* The address at which a local slot stores a value. */
 void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
 void iso_slot_copy_run(const iso_slot_copy *copy);
 
-/* bind_updates.c: what a slot changes at the end of a step; room for it, and its addresses. */
+/* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
 void iso_executable_free_updates(iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
@@ -104,10 +103,10 @@ typedef struct iso_rates {
     bool apply;
     double hyper[ISO_MAX_HYPER];
 } iso_rates;
-/* Reads iteration and learning rate; before anything of the step is changed. */
+/* Reads iteration and learning rate. Must be called before the step changes anything. */
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int slot, iso_rates *rates);
-/* Updates the slot's part of every bucket; rates: of each bucket. */
+/* Updates the slot's part of every bucket. rates: one for each bucket. */
 void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
                        int local, const iso_rates *rates);
 

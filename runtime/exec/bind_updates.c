@@ -1,6 +1,6 @@
 /* What a slot changes at the end of a step: the runs of weights that it updates, the variables that it
- * writes, the gradients that it copies into their buckets. Found while planning, so that a step looks nothing
- * up. */
+ * writes, the gradients that it copies into their buckets. All are found when the plan is bound, so that a
+ * step does no look-ups. */
 #include "runtime/base/memory.h"
 #include "runtime/exec/bind_impl.h"
 
@@ -64,8 +64,8 @@ static int product_of(const iso_plan *plan, int bucket, int member)
     return -1;
 }
 
-/* What the run's part of a product costs: each slot's share of the operations, and the other slots' inputs.
- */
+/* The cost of the run's part of a product: its share of each slot's operations, and the bytes of the other
+ * slots' inputs. */
 static void count_product(const iso_runtime *runtime, const iso_plan *plan, const iso_slot_plan *sp,
                           iso_weight_run *run)
 {

@@ -1,4 +1,4 @@
-/* Functions called on values: inputs are resharded where needed, results stay on their slots. */
+/* Functions called on values: inputs are resharded if needed, results stay on their slots. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 typedef struct call {
     iso_function *function;
     iso_function_call_options options;
-    iso_batch batch; /* reads from `input`, and from the caller's batch where that is NULL */
+    iso_batch batch; /* reads from `input`, and, for inputs that are NULL there, from the caller's batch */
     const iso_value *input[ISO_MAX_FUNCTION_INPUTS]; /* in the layout of the function's input */
-    iso_value *resharded[ISO_MAX_FUNCTION_INPUTS];   /* copies of those in another layout, owned; NULL: the
-                                                        caller's is used */
-    iso_value *output[ISO_MAX_FUNCTION_OUTPUTS];     /* made; NULL: not wanted */
+    iso_value *resharded[ISO_MAX_FUNCTION_INPUTS];   /* resharded copies, owned; NULL: the caller's value is
+                                                        used */
+    iso_value *output[ISO_MAX_FUNCTION_OUTPUTS];     /* owned; NULL: not wanted */
 } call;
 
-/* ---- what was given ---- */
+/* ---- checking the arguments ---- */
 
 static iso_status check_lists(const call *c)
 {
@@ -35,7 +35,7 @@ static iso_status check_lists(const call *c)
     return ISO_OK;
 }
 
-/* *rows: of the previous inputs; -1: none had rows. */
+/* *rows: rows of the previous inputs; -1: none had rows. */
 static iso_status call_check_rows(const call *c, int i, int64_t rows_of_input, int64_t *rows)
 {
     const char *name = iso_tensor_name(c->function->program->inputs[i]);
@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-/* If the ranks were given different values, they would wait for messages that nobody sends. Collective. */
+/* Ranks with different values would wait for messages that no rank sends. Collective. */
 static iso_status agree_on_values(const call *c, int64_t rows)
 {
     const iso_program *program = c->function->program;
@@ -124,7 +124,7 @@ done:
 
 /* ---- values as a batch ---- */
 
-/* Reads what a slot holds of an input. The value has the input's layout, so one of its parts is just that. */
+/* Reads what a slot holds of an input. The value has the input's layout, so this is one of its parts. */
 static iso_status read_value(const iso_value *value, const iso_box *box, void *out)
 {
     for (int l = 0; l < value->n_locals; l++) {
@@ -145,7 +145,7 @@ static iso_status call_read_rows(const iso_batch *batch, int component, int64_t 
     if (!value)
         return c->options.batch->read(c->options.batch, component, begin, count, dtype, out);
     iso_box box = iso_box_whole(&value->shape);
-    box.offset[0] = begin; /* a scalar has no dimension, and nobody looks at this one */
+    box.offset[0] = begin; /* ignored if the value is a scalar */
     box.extent[0] = count;
     return read_value(value, &box, out);
 }
@@ -208,7 +208,7 @@ done:
 
 /* ---- results ---- */
 
-/* Room for the outputs that are wanted, and the slots' parts of them. Local. */
+/* Allocates the outputs that are wanted and copies the slots' parts to them. Local. */
 static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_site *site)
 {
     const iso_program *program = c->function->program;

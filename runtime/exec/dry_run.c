@@ -1,4 +1,5 @@
-/* Plans of functions that are not made: the same program, buckets and schedule, and no place to run them. */
+/* Plans without functions: the same program, buckets and schedule as a function has, but nothing is allocated
+ * to run them. */
 #include <inttypes.h>
 
 #include "runtime/base/arguments.h"

@@ -26,7 +26,7 @@ static int count_list(const void *const *list, int capacity)
     return n;
 }
 
-/* A loss is summed in float64 and then cast to the network's type: results show it before the cast. */
+/* A loss is summed in float64 and then cast to the network's type: results give the float64 sum. */
 static iso_tensor *before_cast(iso_tensor *tensor)
 {
     const iso_op *op = tensor->producer;
@@ -64,7 +64,7 @@ done:
     return status;
 }
 
-/* The ranks must run the same program; where they do not, the first op that differs is named. Collective. */
+/* The ranks must run the same program; otherwise the error names the first op that differs. Collective. */
 static iso_status agree_program(iso_context *ctx, const iso_function *function)
 {
     iso_text steps = {0};
@@ -203,10 +203,10 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
         status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
-    ISO_TRY(iso_agree(runtime->ctx, status)); /* here a rank waits that has refused its batch (run) */
+    ISO_TRY(iso_agree(runtime->ctx, status)); /* a rank that refused its batch waits here (function_run) */
     status = iso_executable_create(runtime, plan, &ready);
     if (status == ISO_OK)
-        plan = NULL; /* also where another rank fails: it is ready's */
+        plan = NULL; /* `ready` owns it, also if another rank fails */
     ISO_TRY(iso_agree(runtime->ctx, status));
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
                                 iso_executable_scratch(runtime, ready)));
@@ -293,16 +293,17 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     return ISO_OK;
 }
 
-/* What became of a step. */
+/* The outcome of a step. */
 typedef struct outcome {
     iso_executable *ready;
-    double faults;      /* slots that met one, in all */
-    bool lost;          /* a message of this rank failed at the end, when the faults had been counted */
-    iso_status refused; /* what this rank has against its batch, and the message */
+    double faults;      /* total number of slots that met a fault */
+    bool lost;          /* a message of this rank failed after the faults were counted */
+    iso_status refused; /* why this rank refuses its batch, and the message */
     char message[512];
 } outcome;
 
-/* The message of this rank's batch or of its first slot that met a fault, if any; then the ranks agree. */
+/* Records the error of this rank's batch or of its first slot that met a fault, if any. Then the ranks
+ * agree. */
 static iso_status agree_on_fault(iso_function *function, const outcome *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -318,7 +319,7 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
     return iso_agree(runtime->ctx, status);
 }
 
-/* Ranks without slots learn from the rank of slot 0 how the step went: its faults and results. */
+/* Ranks without slots receive the faults and results of the step from the rank of slot 0. */
 static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *results, int count)
 {
     size_t bytes = (size_t)count * sizeof *results;
@@ -331,9 +332,9 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *
     return status;
 }
 
-/* What the ranks make of a step that has been run, its results in `results` [count]. A rank whose messages
- * failed at the very end has changed nothing, but the others do not know: it tells them in the next step, or
- * where they agree next. */
+/* The agreed status of a step that has been run, with its results in `results` [count]. A rank whose messages
+ * failed at the very end has changed nothing, but the others do not know it: it reports this in the next step
+ * or the next agreement. */
 static iso_status conclude(iso_function *function, outcome *o, double *results, int count)
 {
     iso_runtime *runtime = function->runtime;
@@ -350,8 +351,8 @@ static iso_status conclude(iso_function *function, outcome *o, double *results, 
     return o->faults != 0 ? agree_on_fault(function, o) : ISO_OK;
 }
 
-/* The plan that the other ranks run, when this one's batch is refused: for as many rows as it has, or as the
- * last batch had. NULL: they are about to make it. */
+/* The plan that the other ranks run while this rank refuses its batch: for the batch's number of rows, or
+ * that of the last batch. NULL: they are about to make it. */
 static iso_executable *plan_of_others(const iso_function *function, const iso_batch *batch)
 {
     iso_executable *ready = function->plans;
@@ -368,8 +369,8 @@ static void function_refuse(outcome *o, iso_status status)
     snprintf(o->message, sizeof o->message, "%s", iso_error_message());
 }
 
-/* Where the rows of a batch must be made ready. A rank without slots cannot bring its error into the step.
- * Collective. */
+/* Calls the batch's `prepare`, if any. A rank without slots cannot report its error in the step, so then the
+ * ranks agree here. Collective. */
 static iso_status function_prepare_rows(iso_function *function, const iso_batch *batch, outcome *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -382,9 +383,9 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
     return ISO_OK;
 }
 
-/* A rank that refuses its batch takes part nevertheless, so that nobody waits for it: its slots bring a fault
- * into the step, which then changes nothing, or it says so where the others agree on a new plan. A rank
- * without slots could not, so where there is one, the ranks agree beforehand. */
+/* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
+ * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
+ * A rank without slots cannot raise a fault: if there is one, the ranks agree before the step. */
 static iso_status function_run(iso_function *function, const iso_batch *batch, outcome *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -423,8 +424,8 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
     for (int i = 0; i < program->n_outputs; i++)
         if (program->values[program->output_value[i]].tensor->shape.rank != 0)
             return iso_error(ISO_INVALID,
-                             "output %d of function '%s' is no scalar: iso_function_evaluate gives tensors",
-                             i, function->name);
+                             "output %d of function '%s' is not a scalar: use iso_function_evaluate", i,
+                             function->name);
     ISO_TRY(function_run(function, batch, &o));
     for (int i = 0; i < program->n_outputs && runtime->n_locals > 0; i++) {
         int value = program->output_value[i];
@@ -528,10 +529,10 @@ done:
     return status;
 }
 
-/* ---- what a plan states ---- */
+/* ---- figures of a plan ---- */
 
-/* Gradients are taken run by run: what lies between the members of a bucket is not, so much is to be added
- * to what the last exchange states (a number below zero). */
+/* Gradients are pulled run by run, without the gaps between the members of a bucket. So this much is added to
+ * the bytes that the last exchange states (a negative number), plus the bytes that fused products read. */
 static double function_gradient_bytes(const iso_executable *ready, int local)
 {
     const iso_plan *plan = ready->plan;
@@ -550,7 +551,7 @@ static double function_gradient_bytes(const iso_executable *ready, int local)
     return bytes;
 }
 
-/* Of the local slots in one step. */
+/* Bytes that the local slots pull in one step, as planned. */
 static double planned_bytes(const iso_runtime *runtime, const iso_executable *ready)
 {
     const iso_plan *plan = ready->plan;

@@ -1,5 +1,5 @@
-/* Functions: what some outputs and updates of a graph need, ready to run step by step on every slot of the
- * mesh.
+/* Functions: the part of a graph that some outputs and updates need, ready to run in steps on every slot of
+ * the mesh.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_FUNCTION_H
 #define ISO_EXEC_FUNCTION_H
@@ -25,55 +25,53 @@ typedef struct iso_function_options {
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* in the order of the results; scalars for
                                                       iso_function_run */
     iso_update *updates[ISO_MAX_FUNCTION_UPDATES];
-    bool training; /* dropout drops, batch norm takes the batch's statistics, and (with .updates) the layers'
-                      own updates are made */
-    bool parts; /* outputs stay cut as they lie on the slots, for iso_function_step; else every slot gets all
-                   of them */
+    bool training;    /* dropout is active, batch norm uses the batch's statistics, and (with .updates) the
+                      layers' own updates run */
+    bool parts;       /* outputs stay sharded, for iso_function_step; else every slot gets whole outputs */
     const char *name; /* for messages and the printed plan; NULL: "training" or "inference" */
 } iso_function_options;
 
-/* Makes a function of a graph. The graph's distribution (iso_graph_distribute, or all slots data parallel) is
- * fixed by the first. The function keeps the graph: what the
- * program destroys lives until its last function is destroyed. Returns the graph's own error where building
- * failed. Collective. */
+/* Makes a function of a graph. The first function fixes the graph's distribution (iso_graph_distribute, or
+ * all slots data parallel). A function holds its graph: a graph that the program destroys lives until its
+ * last function is destroyed. Returns the graph's own error if building it failed. Collective. */
 ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
                                             const iso_function_options *options, size_t size);
 #define iso_function_create(graph, function, ...)                                                            \
     iso_function_create_with(graph, function, ISO_OPTIONS(iso_function_options, __VA_ARGS__))
-/* NULL is nothing. Collective (iso_mesh_destroy). */
+/* Does nothing with NULL. Collective (see iso_mesh_destroy). */
 ISO_API void iso_function_destroy(iso_function *function);
 
-/* One step on one global batch (NULL where the function has no inputs). results: one double for each output,
- * of the global batch. The status is agreed between ranks; after an error of the data (a label outside the
+/* Runs one step on one global batch (NULL if the function has no inputs). results: one double for each
+ * output, of the global batch. All ranks get the same status. After an error of the data (a label outside the
  * classes) or a batch that any rank refuses (NULL, wrong shapes), no update has been made. Batches must have
- * the same rows on all ranks; a rank that was given NULL takes the others to have as many as last time.
+ * the same number of rows on all ranks; a rank that is given NULL assumes the number of the last step.
  * Collective. */
 ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
-/* As iso_function_run for a function whose outputs may be tensors: outputs[i] receives the whole global
- * tensor, dense, as doubles. On every rank. Collective. */
+/* As iso_function_run, for a function whose outputs may be tensors: outputs[i] receives the whole global
+ * tensor, dense, as doubles, on every rank. Collective. */
 ISO_API iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
                                          double *const *outputs);
-/* As iso_function_run for a function with .parts: results stay where they are, for iso_function_part.
+/* As iso_function_run, for a function with .parts: results stay on their slots, for iso_function_part.
  * Collective. */
 ISO_API iso_status iso_function_step(iso_function *function, const iso_batch *batch);
-/* What a slot of this rank holds of an output after the last step; every element of an output is in one part
- * of one rank. */
+/* The part of an output that a slot of this rank holds after the last step. Every element of an output is in
+ * exactly one part of one rank. */
 typedef struct iso_output_part {
-    int output;  /* -1: there is no part of this index */
+    int output;  /* -1: there is no part with this index */
     iso_box box; /* of the global tensor, whose first dimension is the rows of the batch */
     iso_dtype dtype;
     const void
-        *data; /* dense; lent until the next step of any function of the graph; NULL: it holds nothing */
+        *data; /* dense; lent until the next step of any function of the graph; NULL: the part is empty */
 } iso_output_part;
-/* How many parts there are (0 before the first step), and each. Local. */
+/* The number of parts (0 before the first step), and each of them. Local. */
 ISO_API int iso_function_part_count(const iso_function *function);
 ISO_API iso_output_part iso_function_part(const iso_function *function, int index);
 /* ---- values in and out ---- */
 typedef struct iso_function_call_options {
     char begin_;
     /* In the order of the function's inputs; NULL: this input comes from `batch`. A value has the input's
-     * type and shape (the first dimension is the rows, unless the input is unbatched) and lies on a mesh
-     * equal to the function's. A value in another layout than the input's is resharded. */
+     * type and shape (the first dimension is the rows, unless the input is unbatched) and is on a mesh equal
+     * to the function's. A value in another layout than the input's is resharded. */
     iso_value *inputs[ISO_MAX_FUNCTION_INPUTS];
     /* In the order of the function's outputs: where to store each new value; NULL: not wanted. */
     iso_value **outputs[ISO_MAX_FUNCTION_OUTPUTS];
@@ -81,9 +79,9 @@ typedef struct iso_function_call_options {
 } iso_function_call_options;
 /* One step whose inputs and results are values, as a jitted function of JAX on arrays:
  *     iso_function_call(f, .inputs = {x, w}, .outputs = {&y})
- * Each output becomes a new value on the function's mesh. With .parts of the function it has the layout in
- * which the output lies on the slots (partial sums are reduced); without, it is replicated. Inputs are read
- * before outputs are written and are not changed. The same iso_value * may therefore stand in both lists; the
+ * Each output becomes a new value on the function's mesh. If the function has .parts, the value has the
+ * layout that the output has on the slots (partial sums are reduced); otherwise it is replicated. Inputs are
+ * read before outputs are written and are not changed. So the same iso_value * may be in both lists; the
  * caller still destroys the old value. Updates are made as by iso_function_run.
  * An output is a copy owned by the caller. It does not change when the function runs again or is destroyed,
  * or when variables change. It keeps its mesh.
@@ -94,14 +92,14 @@ ISO_API iso_status iso_function_call_with(iso_function *function, const iso_func
                                           size_t size);
 #define iso_function_call(function, ...)                                                                     \
     iso_function_call_with(function, ISO_OPTIONS(iso_function_call_options, __VA_ARGS__))
-/* Makes the plan for a batch of so many rows beforehand, which the first run otherwise does. Collective. */
+/* Makes the plan for a batch of `rows` rows in advance; otherwise the first run makes it. Collective. */
 ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 
-/* What a plan for `rows` rows states, in all or per slot (the largest). */
+/* Figures of a plan for `rows` rows, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
     int slots;
     int64_t parameters;          /* elements of all trainable variables, global */
-    int64_t variables_bytes;     /* of a host's copies of variables, this host */
+    int64_t variables_bytes;     /* of the copies of variables on this host */
     int64_t state_bytes;         /* optimizer state of the largest slot */
     int64_t arena_bytes;         /* private arena per slot */
     int64_t shared_bytes;        /* per slot in the host's shared window */
@@ -110,30 +108,30 @@ typedef struct iso_plan_facts {
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
 } iso_plan_facts;
-/* The facts of the plan for `rows` rows, which is made where there is none yet. Collective. */
+/* The facts of the plan for `rows` rows, which is made if there is none yet. Collective. */
 ISO_API iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
-/* What the local slots counted at run time in all steps so far: operations and bytes pulled. */
+/* Operations and pulled bytes that the local slots counted in all steps so far. */
 ISO_API void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
-/* What the plan for `rows` rows says, as text (isogrid_extend.h has it as data). Allocated: free with
- * iso_free. Collective. */
+/* The plan for `rows` rows as text (isogrid_extend.h has it as data). Allocated: free with iso_free.
+ * Collective. */
 ISO_API iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
 
 /* The mesh on which the graph's functions run; NULL before the first is made. Lent. */
 ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
-/* The global value, dense, converted to double / from double; `count` must be the variable's number of
- * elements. On every rank. Collective. */
+/* The global value on every rank, dense, converted to double / from double; `count` must be the variable's
+ * number of elements. Collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
-/* Steps of training so far: dropout's random numbers depend on them. A training that goes on from a
- * checkpoint sets them, on every rank alike, after the graph's first function is made; 0 before. Not
- * collective. */
+/* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on
+ * them. When training is resumed from a checkpoint, set them to the same number on every rank after the
+ * graph's first function has been made. Not collective. */
 ISO_API uint64_t iso_graph_steps(const iso_graph *graph);
 ISO_API void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
-/* Makes `restore` give the variables their values when the graph's first function is made, instead of their
- * initializers. It is called collectively. If it fails, that function is not made, and the next one calls it
- * again. NULL: no longer. Local. */
+/* Sets the function that gives the variables their values when the graph's first function is made, instead of
+ * their initializers. It is called collectively. If it fails, that function is not made, and the next one
+ * calls it again. NULL: initializers again. Local. */
 ISO_API void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */
 ISO_API iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);

@@ -6,39 +6,41 @@
 struct iso_function {
     iso_graph *graph;
     iso_runtime *runtime;
-    bool listed;                   /* among the runtime's */
-    iso_function *next, *previous; /* of these */
+    bool listed;                   /* in the runtime's list of functions */
+    iso_function *next, *previous; /* in that list */
     iso_program *program;
     iso_bucket_list buckets;
     iso_update_state *updates;
     bool training, parts;
-    iso_executable *stepped; /* with parts: the plan of the last step */
+    iso_executable *stepped; /* only with .parts: the plan of the last step */
     char name[64];
-    iso_executable *plans;         /* by batch size; the one used last in front */
+    iso_executable *plans;         /* by batch size; the most recently used one is first */
     struct iso_recorder *recorder; /* NULL: no step is recorded */
 };
 
-/* What options ask of a graph, partitioned; the parts stay the caller's after an error too. */
+/* The partitioned program of what the options ask of a graph. The arguments stay the caller's, also after an
+ * error. */
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
                                 const iso_function_options *options, iso_program **program,
                                 iso_bucket_list *buckets);
 
-/* function.c: the shape that a batch states for an input: that of a row, or of an unbatched input the whole.
- */
+/* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
+ * input. */
 iso_shape iso_input_row(const iso_tensor *input);
 /* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
- * an error that this rank has met already; not ISO_OK: the step fails with it on all ranks. Collective. */
+ * the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
+ * Collective. */
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
                                   iso_executable **ready);
 
 /* reads.c: calls the batch's `prepare`, if it has one, with the rows that the local slots will read; with no
- * rows if `refused`. An error is of this rank alone. Collective for a batch with `prepare`. */
+ * rows if `refused`. An error is local to this rank. Collective for a batch with `prepare`. */
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
                              bool refused);
 
-/* step.c: runs a plan on one batch, on all threads of this rank; refusal: on zeros instead, with this fault
- * on all its slots, or NULL. Returns the number of slots that met a fault (as the slots of this rank learnt
- * it; 0 where it has none). */
+/* step.c: runs a plan on one batch, on all threads of this rank. refusal: NULL, or a message: the step then
+ * runs on zeros and all slots of this rank raise this fault. Returns the number of slots that met a fault, in
+ * all (0 on a rank without slots). */
 double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
                     const char *refusal);
 

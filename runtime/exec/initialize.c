@@ -38,7 +38,7 @@ double iso_normal(uint64_t key, uint64_t index)
     return initialize_normal(key, index, 1);
 }
 
-/* Drawn again, from the next stream, while outside of two deviations. */
+/* Drawn again, from the next stream, until it is within two standard deviations. */
 static double truncated(uint64_t key, uint64_t index)
 {
     for (uint64_t stream = 1;; stream++) {
@@ -64,7 +64,7 @@ static double initialize_draw(const iso_draw *from, uint64_t key, uint64_t index
     }
 }
 
-/* Where the elements of a box lie in the matrix [all dimensions but the last, last]. */
+/* Fills a box from the matrix [all dimensions but the last, last]. */
 static void from_matrix(const iso_variable *variable, const iso_box *box, const double *q, double scale,
                         void *data)
 {

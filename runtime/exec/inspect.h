@@ -1,4 +1,4 @@
-/* What functions do, as data: plans, traces of a run, and the parts of variables in this process's memory.
+/* Functions as data: plans, traces of a run, and the parts of variables in this process's memory.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_INSPECT_H
 #define ISO_EXEC_INSPECT_H
@@ -12,22 +12,21 @@
 extern "C" {
 #endif
 
-/* What a function would do, without making it: on one process for any mesh, without memory, data or threads.
- * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (of
- * a mesh without a list of ranks: in mesh order); 0: one host has all slots. The graph's distribution must
- * have a mesh. Local. */
+/* The plan of a function that is not made: on one process for any mesh, without memory, data or threads.
+ * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (in
+ * mesh order if the mesh has no list of ranks); 0: one host has all slots. The graph's distribution must have
+ * a mesh. Local. */
 ISO_API iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                                      const iso_function_options *options, iso_plan_report **report);
 
-/* All that the plan for `rows` rows says. Its texts are lent from the graph and the distribution. Collective.
- */
-ISO_API iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
-/* Records the next run: when each instruction, exchange and wait of each slot begins and ends. Steps that are
- * not recorded are not slowed. Collective. */
-ISO_API iso_status iso_function_record(iso_function *function);
-/* Adds the run that was recorded last to the text of the chief (rank 0), as a Chrome trace (JSON;
- * docs/callbacks.md says what is in it). Nothing is added elsewhere. ISO_INVALID where none was recorded.
+/* The whole plan for `rows` rows as data. Its texts are lent from the graph and the distribution.
  * Collective. */
+ISO_API iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
+/* Records the next run: the begin and end times of each instruction, exchange and wait of each slot. Steps
+ * that are not recorded do not get slower. Collective. */
+ISO_API iso_status iso_function_record(iso_function *function);
+/* Adds the last recorded run to the text of the chief (rank 0) as a Chrome trace (JSON; docs/callbacks.md
+ * describes it). On other ranks nothing is added. ISO_INVALID if none was recorded. Collective. */
 ISO_API iso_status iso_function_trace(iso_function *function, iso_text *json);
 
 /* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:

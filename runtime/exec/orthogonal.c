@@ -14,9 +14,9 @@ static double product(int64_t n, const double *a, const double *b)
     return sum;
 }
 
-/* Takes the directions of the vectors before it out of a vector, twice, since rounding leaves some of them
- * (Gram and Schmidt; Kahan and Parlett: twice is enough), and makes its length 1. With this method the
- * diagonal of the other factor is positive, which are the signs that are wanted. */
+/* Makes a vector orthogonal to the vectors before it (Gram and Schmidt) and normalizes it. This is done twice
+ * because of rounding (Kahan and Parlett: twice is enough). The diagonal of the other factor is then
+ * positive, which gives the signs that are wanted. */
 static void orthonormalize(int64_t n, const double *before, int64_t count, double *v)
 {
     for (int pass = 0; pass < 2; pass++)

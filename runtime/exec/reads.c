@@ -25,7 +25,7 @@ static int reads_merge(iso_row_range *range, int count)
     return count > 0 ? kept + 1 : 0;
 }
 
-/* The rows of each read of each slot, into `range` where it is not NULL. Returns how many. */
+/* Lists the rows of each read of each slot in `range`, unless it is NULL. Returns the number of ranges. */
 static int list_reads(const iso_runtime *runtime, const iso_executable *ready, iso_row_range *range)
 {
     int count = 0;

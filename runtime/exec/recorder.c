@@ -8,7 +8,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 
-/* An exchange is four events; what is at the end of a step is fewer. */
+/* Events of an exchange; upper bound for the end of a step. */
 enum { OF_INSTRUCTION = 4, AT_END = 16 };
 
 static void free_events(iso_recorder *recorder)

@@ -1,4 +1,4 @@
-/* Recording of one step: when what each local slot does begins and ends. For runtime/exec only. */
+/* Recording of one step: the begin and end times of what each local slot does. For runtime/exec only. */
 #ifndef ISO_EXEC_RECORDER_IMPL_H
 #define ISO_EXEC_RECORDER_IMPL_H
 
@@ -10,10 +10,10 @@ typedef enum iso_event_kind {
     ISO_EVENT_BEGIN,    /* the begin of an exchange that ends later: waits for sources, sends */
     ISO_EVENT_EXCHANGE, /* holds a wait, a pull and a release */
     ISO_EVENT_WAIT,     /* until sources are written and messages are there */
-    ISO_EVENT_PULL,     /* the slot takes its regions */
-    ISO_EVENT_RELEASE,  /* until everyone has taken theirs */
-    ISO_EVENT_PREPARE,  /* the end of a step: gradients are put into their buckets */
-    ISO_EVENT_EPILOGUE, /* the exchange that ends a step; holds the update besides */
+    ISO_EVENT_PULL,     /* the slot pulls its regions */
+    ISO_EVENT_RELEASE,  /* until all slots have pulled theirs */
+    ISO_EVENT_PREPARE,  /* at the end of a step: gradients are copied into their buckets */
+    ISO_EVENT_EPILOGUE, /* the exchange that ends a step; holds the update too */
     ISO_EVENT_UPDATE,
     ISO_EVENT_WEIGHT_GATHER, /* new weights to other hosts */
 } iso_event_kind;
@@ -21,7 +21,7 @@ typedef enum iso_event_kind {
 typedef struct iso_event {
     int64_t begin, end; /* nanoseconds of the host's monotonic clock */
     iso_event_kind kind;
-    int instruction; /* -1: of the end of the step */
+    int instruction; /* -1: the end of the step */
 } iso_event;
 
 typedef struct iso_slot_events {
@@ -38,22 +38,22 @@ typedef enum iso_recorder_state {
 typedef struct iso_recorder {
     iso_recorder_state state;
     bool recorded;          /* a step */
-    int64_t rows;           /* of the step: they tell the plan */
+    int64_t rows;           /* of the step: they select the plan */
     uint64_t step;          /* its number, from 0 */
-    int64_t origin;         /* when all ranks had met before it, in nanoseconds */
+    int64_t origin;         /* the end of the barrier before it, in nanoseconds */
     int n_locals, capacity; /* capacity: events of a slot */
     iso_slot_events *slot;  /* [n_locals] */
 } iso_recorder;
 
 void iso_recorder_destroy(iso_recorder *recorder);
-/* Before a step of this plan: where one is to be recorded, makes room and lets the ranks meet. Collective
+/* Before a step of this plan: if it is to be recorded, allocates the events and runs a barrier. Collective
  * there. */
 iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime,
                               const iso_executable *ready);
-/* The recorder where the step that runs now is recorded, else NULL. */
+/* The recorder if the current step is recorded, else NULL. */
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
 int64_t iso_recorder_now(void);
-/* By the slot's thread; what has no room is left out. */
+/* Called by the slot's thread. Events beyond the capacity are dropped. */
 void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                        int64_t begin);
 

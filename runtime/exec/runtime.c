@@ -264,7 +264,8 @@ static void make_keys(const iso_runtime *runtime, const iso_variable *variable, 
     }
 }
 
-/* Gives every box memory once on each host. first[slot]: the first slot of its host with the same box. */
+/* Allocates memory for every box once on each host. first[slot]: the first slot of its host with the same
+ * box. */
 static void place_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
 {
     iso_stored *stored = &runtime->variable[variable->id];
@@ -308,10 +309,10 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
     iso_free(first);
     iso_free(key);
     stored->placed = room;
-    return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the places of '%s'", variable->path);
+    return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
 }
 
-/* A map or a callback may have changed its mind since the first function. */
+/* A layout map or a callback may have changed since the first function was made. */
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program)
 {
     char was[ISO_LAYOUT_TEXT], now[ISO_LAYOUT_TEXT];
@@ -320,7 +321,7 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
         if (!iso_layout_equal(stored, said))
             return iso_error(
                 ISO_INVALID,
-                "variable '%s' lies as '%s' since the graph's first function; its layout is '%s' now",
+                "variable '%s' has layout '%s' since the graph's first function and cannot change to '%s'",
                 runtime->graph->variables[i]->path, iso_layout_text(runtime->mesh, stored, was, sizeof was),
                 iso_layout_text(runtime->mesh, said, now, sizeof now));
     }
@@ -369,7 +370,7 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
     ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
-    ISO_TRY(iso_agree(runtime->ctx, initialize(runtime, first))); /* nobody reads before all have written */
+    ISO_TRY(iso_agree(runtime->ctx, initialize(runtime, first))); /* no rank reads before all have written */
 done:
     return status;
 }
@@ -383,8 +384,8 @@ static iso_status runtime_grow(void **memory, size_t bytes, const char *what)
     return iso_alloc(bytes, what, memory);
 }
 
-/* Bytes between the scratch memories of threads: a core fetches ahead beyond the end of what it reads, and
- * would take lines out of another's cache that are written all the time. */
+/* Bytes between the scratch memories of threads: a core prefetches beyond the end of what it reads, and would
+ * evict lines from another core's cache that are written all the time. */
 enum { SCRATCH_GAP = 2048 };
 
 static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scratch)
@@ -419,7 +420,7 @@ done:
 
 /* ---- the state of updates ---- */
 
-/* The optimizers' ops of a program into `apply` (may be NULL); their number. */
+/* Lists the optimizers' ops of a program in `apply` (may be NULL). Returns their number. */
 static int list_applies(const iso_program *program, iso_op **apply)
 {
     int count = 0;

@@ -8,15 +8,15 @@
 #include "runtime/exec/thread_pool.h"
 #include "runtime/plan/plan.h"
 
-/* A variable on all hosts: where in its host's area lies the copy that each slot uses. */
+/* A variable on all hosts: the offset, in its host's area, of the copy that each slot uses. */
 typedef struct iso_stored {
     bool placed;
-    bool inherited; /* the place and the value are those of a variable that was set aside */
+    bool inherited; /* memory and value come from a variable that was set aside */
     iso_layout layout;
-    iso_layout *shown; /* the same for users, made when one asks for it */
+    iso_layout *shown; /* the same for users; created on the first request */
     size_t *offset;    /* [n_slots] */
     bool *first_on_host,
-        *first_of_all; /* [n_slots] no slot before, of its host or of any, has the same box */
+        *first_of_all; /* [n_slots] no earlier slot of its host, or of any host, has the same box */
 } iso_stored;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
@@ -31,31 +31,30 @@ typedef struct iso_spare {
 typedef struct iso_local_slot {
     int slot;
     int thread;
-    void *arena; /* room for the largest plan */
+    void *arena; /* large enough for the largest plan */
     double flops;
-    double taken; /* bytes of other slots that it read for fused products */
+    double taken; /* bytes that it read from other slots for fused products */
     iso_fault fault;
-    iso_status
-        read_status;     /* of the batch's `read`, where that raised the fault; ISO_OK: something else did */
-    iso_step_info *info; /* of the running step; lent */
+    iso_status read_status; /* of the batch's `read` if that raised the fault, else ISO_OK */
+    iso_step_info *info;    /* of the running step; lent */
 } iso_local_slot;
 
-/* An optimizer's state for one bucket: of each local slot, its part. */
+/* An optimizer's state for one bucket: the part of each local slot. */
 typedef struct iso_bucket_state {
-    int n_slots; /* kinds of state: momentum, velocity */
+    int n_slots; /* slots of the optimizer: momentum, velocity */
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     void **data; /* [local slots * n_slots] */
     const iso_optimizer_rule *rule;
     iso_rule_run run; /* the rule's kernel */
 } iso_bucket_state;
 
-/* The state after one set of updates; functions over the same updates share it. */
+/* The state of one set of updates; functions with the same updates share it. */
 typedef struct iso_update_state {
     struct iso_update_state *next;
     int n_applies;
-    iso_op **applies; /* the optimizers' ops, in order: they tell whose state it is */
+    iso_op **applies; /* the optimizers' ops, in order: they identify the state */
     int n_buckets;
-    iso_bucket *buckets;     /* [n_buckets] a copy of the first function's, whose members are its own */
+    iso_bucket *buckets;     /* [n_buckets] a copy of the first function's buckets, with their own members */
     iso_bucket_state *state; /* [n_buckets] */
 } iso_update_state;
 
@@ -63,7 +62,7 @@ typedef struct iso_runtime {
     iso_graph *graph;
     iso_context *ctx;
     iso_distribution *distribution;
-    iso_distribution *own_distribution; /* where the graph was given none */
+    iso_distribution *own_distribution; /* if the graph was given none */
     const iso_mesh *mesh;
     iso_fabric *fabric;
     const iso_backend *backend;
@@ -79,12 +78,12 @@ typedef struct iso_runtime {
     size_t *host_bytes; /* [n_hosts] used in each host's area */
     size_t arena_bytes, shared_bytes, scratch_bytes;
     void **scratch;        /* [n_threads] */
-    unsigned generation;   /* counts moves of the memory above: plans bind again */
+    unsigned generation;   /* counts moves of the memory above: plans are then bound again */
     uint64_t steps;        /* of training so far */
-    int failures_reported; /* failed messages that the last step told all slots of, as a fault */
+    int failures_reported; /* failed messages that the last step reported to all slots as a fault */
     bool idle_ranks;       /* some rank hosts no slot */
     iso_update_state *updates;
-    struct iso_function *functions; /* that there are */
+    struct iso_function *functions; /* list of all functions */
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;
@@ -92,25 +91,25 @@ typedef struct iso_runtime {
 
 /* The graph's runtime, made with its first function. Collective. */
 iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
-/* ISO_INVALID where the program gives a variable that has a place another layout. Local. */
+/* ISO_INVALID if the program gives a variable that already has memory another layout. Local. */
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
-/* Gives a place and an initial value to every variable that has none. Collective. */
+/* Allocates and initializes every variable that has no memory yet. Collective. */
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
-/* Sees to it that slots have so much memory. Collective. */
+/* Makes sure that slots have at least this much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
-/* set_aside.c: gives a variable, whose layout and arrays there are, the place that it had before the model
- * was compiled again, or the place of one that is gone; false where there is none. */
+/* set_aside.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
+ * was compiled again, or the memory of a variable that is gone; false if there is none. */
 bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
                             iso_status *status);
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
                                    iso_state_shards *shards);
-/* The copy of a variable that a local slot uses; whether this slot is the first of its host (of all slots)
- * that uses its copy. */
+/* The copy of a variable that a local slot uses, and whether this slot is the first of its host (of all
+ * slots) that uses the copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
@@ -118,17 +117,18 @@ iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable 
 /* shards.c: adds this rank's shards of all variables. */
 iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shards *shards);
 
-/* variables.c: gives every rank the elements that one rank has; on all others they are zero bits. Collective.
- */
+/* variables.c: gives every rank each element from the one rank that has it; on all other ranks its bits are
+ * zero. Collective. */
 iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count);
 /* shards.c: the path of an optimizer's slot. */
 void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
                              char path[ISO_MAX_SLOT_PATH]);
 
-/* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY for an orthogonal one. */
+/* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY: only with the orthogonal
+ * initializer. */
 iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
-/* orthogonal.c: q [rows, columns], its rows or columns, whichever are fewer, orthonormal: a random rotation
- * that depends on key, rows and columns alone. */
+/* orthogonal.c: q [rows, columns]: its rows or its columns, whichever are fewer, are orthonormal. A random
+ * rotation that depends on key, rows and columns alone. */
 iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q);
 /* Standard normal number `index` of a key. */
 double iso_normal(uint64_t key, uint64_t index);

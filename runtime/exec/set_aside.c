@@ -18,14 +18,14 @@ struct iso_set_aside {
     iso_status (*restore)(void *user);
     void *restore_user;
     int first_op, first_variable;
-    int count;               /* of the variables that are set aside */
+    int count;               /* number of variables that are set aside */
     iso_variable **variable; /* [count] */
-    bool *taken;             /* [count] a new one has its place */
+    bool *taken;             /* [count] a new variable has its memory */
     iso_stored *stored;      /* [first_variable + count] the runtime's own list */
     iso_update_state *updates;
 };
 
-/* ---- who uses it ---- */
+/* ---- functions that use it ---- */
 
 static bool is_behind(const iso_graph *graph, const iso_tensor *tensor, int first_op)
 {
@@ -73,7 +73,8 @@ static void forget_variables(const iso_set_aside *aside, iso_function *const *ow
 
 /* ---- setting aside ---- */
 
-/* Moves the update states whose optimizer ops lie after the savepoint from the runtime's list to another. */
+/* Moves the update states whose optimizer ops come after the savepoint from the runtime's list to another
+ * list. */
 static iso_update_state *take_updates(iso_runtime *runtime, int first_op)
 {
     iso_update_state *taken = NULL, **link = &runtime->updates;
@@ -153,7 +154,7 @@ done:
     return status;
 }
 
-/* ---- taking over ---- */
+/* ---- reuse by new variables ---- */
 
 void iso_set_aside_keep(iso_variable *variable)
 {
@@ -250,7 +251,7 @@ static void take_elements(const iso_state_shards *shards, const char *path, cons
     }
 }
 
-/* One slot of one variable, from those that held it to those that hold it now. */
+/* Sends one optimizer slot of one variable from the ranks that held it to those that hold it now. */
 static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, const iso_state_shards *to,
                             const char *path, const iso_shape *shape)
 {
@@ -330,7 +331,7 @@ done:
     return status;
 }
 
-/* ---- back, or away ---- */
+/* ---- put back, or dropped ---- */
 
 static void free_updates(const iso_runtime *runtime, iso_update_state *list)
 {
@@ -341,7 +342,7 @@ static void free_updates(const iso_runtime *runtime, iso_update_state *list)
     }
 }
 
-/* The graph has no functions any more, as before. */
+/* The graph has no functions again, as before. */
 static void end_runtime(iso_set_aside *aside)
 {
     iso_graph *graph = aside->graph;

@@ -1,8 +1,8 @@
-/* Shards: how state leaves the executor.
+/* Shards: the state as the executor hands it out.
  *
- * The ranks that hold the same box of a variable share out its writing, so that a replicated variable is
- * written once and by all of them. A host's copies are its ranks' together: each lists its share, and the
- * part before it that no rank of the host writes, for those who fill shards. */
+ * The ranks that hold the same box of a variable divide the writing of it, so that a replicated variable is
+ * written once, by all of them together. The ranks of a host share its copy: each lists the share that it
+ * writes, and the part before it that no rank of the host writes, which is needed to fill shards. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "runtime/session/session.h"
 
 enum {
-    UNIT = 4096,      /* bytes at which shares are cut */
-    SMALL = 16 << 10, /* bytes that are not worth cutting */
+    UNIT = 4096,      /* shares begin at multiples of this many bytes */
+    SMALL = 16 << 10, /* fewer bytes are not divided */
 };
 
 static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
@@ -23,7 +23,7 @@ static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
     return iso_list_add(shards->shards, shards->count, fresh, "shards");
 }
 
-/* ---- who writes ---- */
+/* ---- shares ---- */
 
 /* The ranks that hold one box of one variable. */
 typedef struct holders {
@@ -49,8 +49,9 @@ static void shards_find_holders(const iso_runtime *runtime, const iso_variable *
     }
 }
 
-/* Where share `number` of n elements begins when `shares` are cut: at whole units, as even as that allows. A
- * small variable is one share, and the others empty; which one it is changes from variable to variable. */
+/* The first element of share `number` when n elements are divided into `shares`, at whole units, as evenly as
+ * possible. A small variable is one share, and the others are empty; which one it is differs between
+ * variables. */
 static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
 {
     int64_t units = (n + unit - 1) / unit;
@@ -58,15 +59,15 @@ static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
     return begin < n ? begin : n;
 }
 
-/* Holder number `index` takes share number (index + turn) % count: so the first ones do not always have more.
- */
+/* Holder number `index` has share number (index + turn) % count, so that the first ones do not always have
+ * more. */
 static int share_of(const holders *h, int index, int turn)
 {
     return (index + turn) % h->count;
 }
 
-/* Of the shares of this host's ranks before share number `own`: where the last ends; 0: there is none. Also
- * whether there is one after. */
+/* The end of the last share before share number `own` that a rank of this host has; 0: there is none. *last:
+ * no rank of this host has a share after it. */
 static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n,
                           int64_t unit, bool *last)
 {
@@ -94,8 +95,8 @@ static iso_status shards_add_range(iso_state_shards *shards, iso_state_shard sha
     return end > begin ? add_shard(shards, shard) : ISO_OK;
 }
 
-/* This rank's share of a box that it holds, and what lies before it (after the last one too) and is written
- * by other hosts. */
+/* Adds this rank's share of a box that it holds, and the range before it (for the host's last share, also
+ * after it) that other hosts write. */
 static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot,
                             const iso_box *box, holders *h, iso_state_shards *shards)
 {
@@ -171,7 +172,7 @@ void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, con
     snprintf(path, ISO_MAX_SLOT_PATH, "optimizer/%s/%s/%s", rule, variable->path, slot);
 }
 
-/* The part of one member's state that a local slot holds. */
+/* Adds the part of one member's state that a local slot holds. */
 static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket *bucket,
                                    const iso_bucket_state *state, const iso_bucket_member *member, int local,
                                    iso_state_shards *shards)

@@ -1,4 +1,4 @@
-/* A step: every thread walks the instruction list for its slots; they meet at exchanges. */
+/* A step: every thread runs the instruction list for its slots; the threads synchronize at exchanges. */
 #include <string.h>
 
 #include "runtime/exec/function_impl.h"
@@ -20,7 +20,7 @@ static int64_t tick(const step *s)
     return s->recorder ? iso_recorder_now() : 0;
 }
 
-/* What a local slot has done since `begin`. */
+/* Records what a local slot has done since `begin`. */
 static void step_note(const step *s, int local, iso_event_kind kind, int instruction, int64_t begin)
 {
     if (s->recorder)
@@ -59,7 +59,7 @@ static void step_clear(const iso_array *array)
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_instruction *bound)
 {
     const iso_array *array = bound->array;
-    /* the first dimension is read as rows; a scalar is one row */
+    /* the first dimension is the rows; a scalar is one row */
     int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
     bool whole = true, empty = rows == 0;
     for (int d = 1; d < array->rank; d++) {
@@ -68,7 +68,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     }
     if (empty)
         return;
-    if (sp->local->fault.raised) { /* a batch that is refused is not read */
+    if (sp->local->fault.raised) { /* a refused batch is not read */
         step_clear(array);
         return;
     }
@@ -101,7 +101,8 @@ static void run_assigns(const iso_slot_assign *assign, int count)
         memcpy(assign[i].to, assign[i].from, assign[i].bytes);
 }
 
-/* Before the slots meet: what others will take from this one, and what is to be read before it changes. */
+/* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
+ * change. */
 static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates)
 {
     const iso_plan *plan = s->ready->plan;
@@ -112,7 +113,7 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
                             plan->program, sp->local->slot, &rates[b]);
 }
 
-/* Messages that have failed are a fault of the step on all ranks. By thread 0. */
+/* Failed messages are a fault of the step on all ranks. Called by thread 0. */
 static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
@@ -123,7 +124,7 @@ static void tell_failures(const step *s)
     }
 }
 
-/* After a fault anywhere nothing is changed, nor after a message of this rank has failed. */
+/* Changes nothing after a fault of any slot or a failed message of this rank. */
 static void change_state(const step *s, int local, const iso_rates *rates)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
@@ -157,7 +158,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
     step_end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
 }
 
-/* Slot 0 adds the faults of many slots. */
+/* If there are many slots, slot 0 sums their faults. */
 static void run_faults(const step *s, int thread, int first, int end)
 {
     iso_exchange *faults = s->ready->plan->faults;
@@ -201,7 +202,7 @@ static void run_end(const step *s, int thread, int first, int end)
 
 /* ---- a thread's part ---- */
 
-/* The next instruction for which slots meet. */
+/* The next instruction at which slots synchronize. */
 static int next_meeting(const iso_plan *plan, int from)
 {
     while (from < plan->n_instructions && plan->instructions[from].kind != ISO_EXCHANGE &&

@@ -24,10 +24,10 @@ enum {
     ROWS = -1
 };
 
-/* A group of tensors that get one layout: variables of the same shape and place in like layers. Or ROWS: how
+/* A group of tensors that get one layout: variables of the same shape and role in like layers. Or ROWS: how
  * the rows of all inputs are split. Choice 0 is the layout without a key. */
 typedef struct item {
-    int variable; /* the first of them */
+    int variable; /* the first one */
     int n_members, *members;
     int n_choices, chosen;
     iso_layout *choices;
@@ -53,12 +53,13 @@ typedef struct search {
 
 /* ---- what a step costs ---- */
 
-/* Costs, in operations of a product at full speed: a core did about 50 a nanosecond where this was measured.
- */
+/* Costs, in operations of a product at full speed: a core did about 50 in a nanosecond when this was
+ * measured. */
 static const double ELEMENT = 12, /* an element that an op writes: memory is slower than arithmetic */
     BYTE_HERE = 8,                /* a byte from another slot of the host */
     BYTE_AWAY = 100,              /* or from another host */
-    WEIGHT_BYTE = 5,              /* of weights that another slot has updated: they come from its cache */
+    WEIGHT_BYTE = 5,              /* a byte of weights that another slot has updated: it comes from that
+                                     slot's cache */
     MEETING_HERE = 1e5,           /* an exchange: slots wait for each other */
     MEETING_AWAY = 2e6;
 
@@ -107,7 +108,7 @@ double iso_suggest_cost(const iso_plan_report *r)
     return cost;
 }
 
-/* ---- what there is to choose ---- */
+/* ---- choices ---- */
 
 static bool add_choice(item *it, const iso_layout *layout)
 {
@@ -125,7 +126,7 @@ static void shard(iso_layout *layout, int dim, int axis)
     layout->dim[dim].axis[layout->dim[dim].count++] = (int8_t)axis;
 }
 
-/* One that gives every slot along the axis something. */
+/* Every slot along the axis gets a part that is not empty. */
 static bool divides(const search *s, const iso_shape *shape, int dim, int axis)
 {
     return s->mesh->size[axis] > 1 && shape->dim[dim] >= s->mesh->size[axis];
@@ -163,7 +164,7 @@ static void suggest_list_choices(search *s, item *it, const iso_shape *shape)
         }
 }
 
-/* Rows over the first axis, as without a key, or over all. */
+/* Rows over the first axis, which is the default, or over all axes. */
 static void list_rows(search *s, item *it)
 {
     iso_layout first = iso_layout_whole(1), all = iso_layout_whole(1);
@@ -208,7 +209,7 @@ static bool same_role(const char *a, const char *b)
     }
 }
 
-/* Kernels of the model so far, in order of their making: which of a pair it is. */
+/* The number of the model's kernels that were made before this one: tells which of a pair it is. */
 static int place_among_kernels(const search *s, int variable)
 {
     int place = 0;
@@ -249,7 +250,7 @@ static iso_status new_item(search *s, int variable)
     return suggest_add_member(it, variable);
 }
 
-/* Trainable variables that are no scalars, the heaviest first; returns their number. */
+/* Trainable variables that are not scalars, the heaviest first; returns their number. */
 static int order_variables(const iso_graph *graph, weighed *order)
 {
     int count = 0;
@@ -282,7 +283,7 @@ done:
 
 /* ---- a trial ---- */
 
-/* The layout of an input whose rows are split so. */
+/* The layout of an input whose rows have this layout. */
 static iso_layout input_layout(const iso_layout *rows, const iso_shape *shape)
 {
     iso_layout layout = iso_layout_whole(shape->rank);
@@ -292,7 +293,7 @@ static iso_layout input_layout(const iso_layout *rows, const iso_shape *shape)
 
 typedef iso_status (*layout_visit)(void *arg, const char *path, const iso_layout *layout);
 
-/* Every layout that a key must say. */
+/* Visits every layout that needs a key. */
 static iso_status visit_layouts(const search *s, layout_visit visit, void *arg)
 {
     iso_status status = ISO_OK;
@@ -363,7 +364,7 @@ done:
     return status;
 }
 
-/* ---- what is known ---- */
+/* ---- known outcomes ---- */
 
 static uint64_t key_of_choices(const search *s)
 {
@@ -399,7 +400,7 @@ static bool has_time(const search *s)
 
 /* ---- the descent ---- */
 
-/* A layout that saves less than this part of a step is not worth a line in a file. */
+/* A layout that saves less than this fraction of a step is not worth a key. */
 static const double WORTH_IT = 1e-3;
 
 static bool suggest_better(const outcome *a, const outcome *b)
@@ -409,7 +410,7 @@ static bool suggest_better(const outcome *a, const outcome *b)
     return a->cost < b->cost * (1 - WORTH_IT);
 }
 
-/* Gives one tensor the layout that is best with those of the others as they are. */
+/* Gives one item the layout that is best while the others keep theirs. */
 static iso_status improve(search *s, item *it, outcome *best, bool *changed)
 {
     int kept = it->chosen;
@@ -431,7 +432,7 @@ static iso_status improve(search *s, item *it, outcome *best, bool *changed)
     return ISO_OK;
 }
 
-/* From the choices that are set; the choices that it ends with are left in the items. */
+/* Begins at the choices that are set and leaves its last choices in the items. */
 static iso_status descend(search *s, outcome *best)
 {
     bool changed = true;
@@ -448,8 +449,7 @@ done:
 
 /* ---- where descents begin ---- */
 
-/* A layout with dimension `dim` cut by these axes, among a tensor's choices; 0, replicated, where it is not.
- */
+/* The number of the choice that shards dimension `dim` over these axes; 0 (replicated) if there is none. */
 static int find_choice(const search *s, const item *it, int dim, uint32_t axes)
 {
     iso_layout wanted = iso_layout_whole(it->choices[0].rank);
@@ -462,8 +462,8 @@ static int find_choice(const search *s, const item *it, int dim, uint32_t axes)
     return 0;
 }
 
-/* What people do: nothing; or columns of kernels over some axes; or of pairs of kernels, columns of the first
- * and rows of the second. */
+/* The known patterns: nothing is sharded; kernels are sharded by columns; of each pair of kernels, the first
+ * is sharded by columns and the second by rows. */
 typedef enum start_pattern { REPLICATED, COLUMNS, PAIRS, PATTERNS } start_pattern;
 
 static void set_pattern(search *s, int rows, start_pattern pattern, uint32_t axes)
@@ -518,7 +518,7 @@ done:
     return status;
 }
 
-/* Sorted by cost; equal ones in the order in which they were found. */
+/* Sorted by cost; starts of equal cost stay in the order in which they were found. */
 static void sort_starts(starts *all)
 {
     for (int i = 1; i < all->count; i++)
@@ -529,8 +529,8 @@ static void sort_starts(starts *all)
         }
 }
 
-/* Layouts that save less than this part of data parallel's cost are not suggested: costs are only estimates.
- */
+/* Layouts that save less than this fraction of data parallel's cost are not suggested: costs are only
+ * estimates. */
 static const double CLEARLY = 0.1;
 
 typedef struct record {
@@ -545,7 +545,7 @@ static void suggest_keep(const search *s, const outcome *found, record *best)
         best->chosen[i] = s->items[i].chosen;
 }
 
-/* Data parallel: replicated variables, and rows split the better way. */
+/* Data parallel: replicated variables, and the better of the layouts of rows. */
 static void find_data_parallel(search *s, const starts *all, record *found)
 {
     const start *best = NULL;

@@ -1,4 +1,4 @@
-/* Searching layouts.
+/* The search for layouts.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_SUGGEST_H
 #define ISO_EXEC_SUGGEST_H
@@ -14,10 +14,10 @@ typedef struct iso_plan_report iso_plan_report; /* isogrid_extend.h */
 
 typedef struct iso_suggest_options {
     int64_t rows;       /* of the global batch */
-    int slots_per_host; /* 0: all on one */
-    double memory;      /* bytes that a host (or each slot) may need; 0: any */
+    int slots_per_host; /* 0: one host has all slots */
+    double memory;      /* limit in bytes for a host (or for each slot); 0: none */
     bool memory_of_slot;
-    bool starts_only; /* only data parallel and the usual tensor parallel patterns are compared */
+    bool starts_only; /* only data parallel and the common tensor parallel patterns are compared */
     int searches;     /* the number of searches that share the time limit; 0: 1 */
     void (*progress)(void *user, int tried); /* after each plan; NULL: none */
     void *user;
@@ -28,13 +28,13 @@ typedef struct iso_suggested_layout {
     const char *layout;
 } iso_suggested_layout;
 
-/* Layouts of variables and inputs; what is not named is replicated, and rows are split over the mesh's first
- * axis. */
+/* Layouts of variables and inputs. Variables that are not listed are replicated, and rows are sharded over
+ * the mesh's first axis. */
 typedef struct iso_suggestion {
     int n_layouts;
     iso_suggested_layout *layouts;
     int tried;                      /* plans that were compared */
-    bool fits;                      /* within the memory asked for */
+    bool fits;                      /* within the memory limit */
     double flops, bytes;            /* of a slot in a step: the mean */
     int64_t slot_bytes, host_bytes; /* of memory */
     double cost;                    /* iso_suggest_cost */
@@ -46,10 +46,10 @@ typedef struct iso_suggestion {
  * that another slot of the host updates. Repeated work counts on every slot that does it. */
 ISO_API double iso_suggest_cost(const iso_plan_report *report);
 
-/* Looks for the layouts with the lowest iso_suggest_cost that fit into the available memory. The search
- * begins with the best of data parallel and the usual tensor parallel patterns. It then changes the layout of
- * one tensor (and of the like tensors of other layers) at a time, the heaviest first, as long as that helps.
- * Data parallel is suggested where it fits and nothing costs at least a tenth less. Every trial is a plan
+/* Looks for the layouts with the lowest iso_suggest_cost that fit into the memory limit. The search begins
+ * with the best of data parallel and the common tensor parallel patterns. It then changes the layout of one
+ * tensor (and of the like tensors of other layers) at a time, the heaviest first, as long as that helps. Data
+ * parallel is suggested if it fits and no other layouts cost at least a tenth less. Every trial is a plan
  * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be abstract. The
  * graph must have no function yet; its distribution is the same afterwards. The texts belong to the graph and
  * the suggestion, which the caller frees with iso_suggestion_destroy. Local. */

@@ -19,10 +19,10 @@ struct iso_thread_pool {
     iso_job job;
     void *arg;
     _Alignas(ISO_ALIGN) iso_count rounds; /* jobs begun */
-    iso_count done;                       /* workers that have ended a job, summed over all jobs */
+    iso_count done;                       /* number of times that a worker has ended a job */
 };
 
-/* The value of `done` when a round is over. */
+/* The value of `done` at the end of a round. */
 static uint32_t ends_of(const iso_thread_pool *pool, uint32_t round)
 {
     return round * (uint32_t)(pool->n_threads - 1);

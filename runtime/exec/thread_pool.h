@@ -7,7 +7,7 @@
 typedef struct iso_thread_pool iso_thread_pool;
 typedef void (*iso_job)(void *arg, int thread);
 
-/* threads: at least 1, the caller's among them. crowded: there are more of them than cores. */
+/* threads: at least 1, the caller's included. crowded: there are more threads than cores. */
 iso_status iso_thread_pool_create(int threads, bool crowded, iso_thread_pool **pool);
 void iso_thread_pool_destroy(iso_thread_pool *pool);
 /* Runs job(arg, t) on every thread t and returns when all are done. */

@@ -1,6 +1,6 @@
-/* A recorded step as a Chrome trace: an object with "traceEvents", complete events ("ph": "X") of which the
- * process is the rank and the thread the slot, times in microseconds since all ranks met before the step.
- * Clocks of ranks on one host are one, those of hosts are joined where they met. */
+/* A recorded step as a Chrome trace: an object with "traceEvents". These are complete events ("ph": "X"); the
+ * process is the rank, the thread is the slot, and times are in microseconds since the barrier before the
+ * step. Ranks of one host have the same clock; the clocks of hosts are aligned at the barrier. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct tracer {
     const iso_plan *plan;
     const iso_plan_report *report;
     int64_t origin; /* of this rank's host, in nanoseconds */
-    iso_text *text; /* each event with a comma in front */
+    iso_text *text; /* events, each preceded by a comma */
 } tracer;
 
 /* ---- names ---- */
@@ -49,7 +49,7 @@ static void trace_add_move(const tracer *t, const iso_move *move, iso_text *text
                  iso_tensor_name(t->plan->program->values[move->from].tensor));
 }
 
-/* "matmul dense", "matmul dense, gradient", "equal": by the layer that an op belongs to. */
+/* "matmul dense", "matmul dense, gradient", "equal": the op and the layer to which it belongs. */
 static void name_kernel(const iso_report_op *op, iso_text *name)
 {
     iso_text_add(name, "%s", op->origin.op);
@@ -59,7 +59,7 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
         iso_text_add(name, ", gradient");
 }
 
-/* What an instruction is called: its op and tensor, or its first collective. */
+/* The name of an instruction: its op and tensor, or its first collective. */
 static void name_instruction(const tracer *t, const iso_event *event, iso_text *name)
 {
     const iso_instruction *instruction = &t->plan->instructions[event->instruction];
@@ -124,7 +124,7 @@ static void trace_add_moves(const tracer *t, int first, int count)
     iso_text_add(t->text, "]");
 }
 
-/* What the end of a step exchanges: scalars, gradients, new weights. */
+/* The exchanges at the end of a step: scalars, gradients, new weights. */
 static void add_last_moves(const tracer *t)
 {
     int found = 0;
@@ -189,7 +189,7 @@ static void trace_add_event(const tracer *t, int slot, const iso_event *event)
     iso_text_free(&name);
 }
 
-/* A name for a rank or a slot, and its place among the others. */
+/* The name of a rank or a slot, and its position among the others. */
 static void add_title(const tracer *t, const char *what, int slot, const char *name, int order)
 {
     iso_text_add(t->text,
@@ -221,7 +221,7 @@ static iso_status describe_rank(tracer *t)
 
 /* ---- all ranks ---- */
 
-/* When this host's ranks had met: the first of them that went on. */
+/* The end of the barrier on this host: the earliest time at which one of its ranks went on. */
 static iso_status find_origin(iso_context *ctx, const iso_recorder *recorder, int64_t *origin)
 {
     int ranks = iso_ranks(ctx), host = iso_host_of_rank(ctx, iso_rank(ctx));
@@ -239,7 +239,7 @@ done:
     return status;
 }
 
-/* The texts of all ranks to the chief, a part of each at a time; `room` is [ranks * CHUNK]. */
+/* Sends the texts of all ranks to the chief, a part of each at a time. room: [ranks * CHUNK]. */
 static iso_status gather_parts(iso_context *ctx, const iso_text *mine, size_t longest, char *room,
                                const size_t *length, iso_text *text)
 {
@@ -325,7 +325,7 @@ static void begin_json(const iso_function *function, iso_text *json)
                  function->recorder->step, function->recorder->rows, function->runtime->mesh->n_slots,
                  iso_ranks(function->runtime->ctx));
     iso_text_add(json,
-                 "},\n\"traceEvents\": [\n{\"name\": \"ranks meet\", \"ph\": \"i\", \"ts\": 0, \"pid\": 0, "
+                 "},\n\"traceEvents\": [\n{\"name\": \"barrier\", \"ph\": \"i\", \"ts\": 0, \"pid\": 0, "
                  "\"tid\": 0, \"s\": \"g\"}");
 }
 

@@ -60,7 +60,7 @@ static iso_status value_check_shape(const iso_layout *layout, iso_dtype dtype, c
     int64_t count;
     size_t bytes;
     if (iso_dtype_size(dtype) == 0)
-        return iso_error(ISO_INVALID, "a value of element type %d, which there is not", (int)dtype);
+        return iso_error(ISO_INVALID, "a value of element type %d, which does not exist", (int)dtype);
     if (shape->rank < 0 || shape->rank > ISO_MAX_RANK)
         return iso_error(ISO_INVALID, "a value of %d dimensions; there may be 0 to %d", shape->rank,
                          ISO_MAX_RANK);
@@ -112,9 +112,9 @@ done:
     return status;
 }
 
-/* ---- filled ---- */
+/* ---- filling ---- */
 
-/* Keeps the message that was recorded last, for the next collective call. */
+/* Keeps the last error message for the next collective call. */
 static iso_status leave_status(iso_value *value, iso_status status)
 {
     if (status != ISO_OK && value->status == ISO_OK) {
@@ -124,7 +124,7 @@ static iso_status leave_status(iso_value *value, iso_status status)
     return status;
 }
 
-/* The status that a local call left, told once; ISO_OK where there is none. Local. */
+/* The status that a local call left, reported once; ISO_OK if there is none. Local. */
 static iso_status take_status(iso_value *value)
 {
     iso_status status = value->status;
@@ -141,7 +141,7 @@ static iso_status check_slot(const iso_value *value, int slot)
     return ISO_OK;
 }
 
-/* The slot's number among those of this rank, -1 where another hosts it. */
+/* The slot's number among those of this rank; -1 if another rank hosts it. */
 static int local_of(const iso_value *value, int slot)
 {
     for (int l = 0; l < value->site->n_locals; l++)
@@ -168,7 +168,7 @@ iso_status iso_value_pack(iso_value *value, int slot, const void *local)
     return ISO_OK;
 }
 
-/* Along the axes of addends the first slot has the elements. */
+/* Along the axes over which the value is partial, the first slot holds the elements and the others zeros. */
 static bool holds_zeros(const iso_value *value, int slot)
 {
     const iso_layout *layout = &value->layout;
@@ -216,7 +216,7 @@ iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
     return status;
 }
 
-/* ---- resharded ---- */
+/* ---- resharding ---- */
 
 static iso_status copy_value(const iso_value *value, iso_value **out)
 {
@@ -230,7 +230,7 @@ done:
     return status;
 }
 
-/* By these stops. Collective. */
+/* Reshards through these layouts, one after the other. Collective. */
 static iso_status follow(const iso_value *value, const iso_layout *stop, int stops, iso_value **out)
 {
     const iso_value *at = value;
@@ -315,7 +315,7 @@ iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value
     return iso_value_reshard(value, &wanted, resharded);
 }
 
-/* ---- fetched ---- */
+/* ---- fetching ---- */
 
 iso_status iso_value_fetch(iso_value *value, void *array)
 {
@@ -338,7 +338,7 @@ done:
     return status;
 }
 
-/* ---- asked ---- */
+/* ---- attributes ---- */
 
 const iso_layout *iso_value_layout(const iso_value *value)
 {

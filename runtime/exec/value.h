@@ -1,8 +1,8 @@
-/* Values: tensors outside of graphs, laid out on a mesh by hand. DTensor's words.
+/* Values: tensors outside of graphs, with explicit layouts on a mesh. The terms are DTensor's.
  *
- * A value belongs to the mesh of its layout and keeps it. Arrays are dense, row-major, of the
- * value's element type. What is wrong in a local call (iso_value_pack) is told at once and once more, to all
- * ranks, by the next collective call on the value; collective calls give the same status on every rank.
+ * A value belongs to the mesh of its layout and keeps the mesh alive. Arrays are dense, row-major, of the
+ * value's element type. An error of a local call (iso_value_pack) is returned at once, and again on all ranks
+ * by the next collective call on the value. Collective calls give the same status on every rank.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_EXEC_VALUE_H
 #define ISO_EXEC_VALUE_H
@@ -15,46 +15,46 @@ extern "C" {
 
 typedef struct iso_value iso_value;
 
-/* A value of this global shape (all dimensions fixed; they need not divide by the axes), its elements zero.
- * The layout is copied. ISO_INVALID where layout and shape do not have the same number of dimensions, or
+/* A value of this global shape (all dimensions fixed; they need not be divisible by the axes); its elements
+ * are zero. The layout is copied. ISO_INVALID: layout and shape have different numbers of dimensions, or
  * ranks ask for different values. Owned by the caller. Collective. */
 ISO_API iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape,
                                     iso_value **value);
-/* NULL is nothing. Collective (iso_mesh_destroy). */
+/* Does nothing with NULL. Collective (see iso_mesh_destroy). */
 ISO_API void iso_value_destroy(iso_value *value);
 
-/* Gives a slot its part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that
- * do not host the slot it does nothing, so that all may call it for all slots. Slots that hold the same part
- * must be given the same. Local. */
+/* Sets a slot's part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that do
+ * not host the slot it does nothing, so all ranks may call it for all slots. Slots that hold the same part
+ * must get the same elements. Local. */
 ISO_API iso_status iso_value_pack(iso_value *value, int slot, const void *local);
-/* Gives every slot its part of a global array, which each rank has. Where the value is partial, the first
- * slot along those axes holds it and the others hold zeros (of a maximum, all hold it). Collective. */
+/* Sets every slot's part from a global array, which each rank has. Along axes over which the value is a
+ * partial sum, the first slot holds the part and the others hold zeros; along those of a partial maximum, all
+ * hold it. Collective. */
 ISO_API iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);
-/* The global array, on every rank: parts gathered, addends summed in the fixed order of the mesh. array has
- * room for all elements. Collective. */
+/* Copies the global array to every rank: parts are gathered, partial sums are added in the fixed order of the
+ * mesh. array must have room for all elements. Collective. */
 ISO_API iso_status iso_value_fetch(iso_value *value, void *array);
 /* A new value of the same elements in another layout on the same mesh, made by the exchanges that move the
- * fewest bytes. Partial to partial included. Owned by the caller. Collective. */
+ * fewest bytes. It can also convert partial to partial. Owned by the caller. Collective. */
 ISO_API iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
 
-/* The layout of a variable as its users see it (how its update is shared out is the plan's affair). NULL
- * before the first function of its graph is made. Lent, as long as the graph lives. */
+/* The layout of a variable for its users (the plan decides how its update is sharded). NULL before the first
+ * function of its graph is made. Lent, as long as the graph lives. */
 ISO_API const iso_layout *iso_variable_layout(iso_variable *variable);
 
 /* Lent. */
 ISO_API const iso_layout *iso_value_layout(const iso_value *value);
 ISO_API iso_dtype iso_value_dtype(const iso_value *value);
 ISO_API iso_shape iso_value_shape(const iso_value *value);
-/* The part of the tensor that a slot holds, possibly empty. ISO_INVALID where there is no such slot.
- * Local. */
+/* The part of the tensor that a slot holds, possibly empty. ISO_INVALID: there is no such slot. Local. */
 ISO_API iso_status iso_value_box(const iso_value *value, int slot, iso_box *box);
-/* A slot's part, dense; lent until the value changes. NULL where another rank hosts the slot. */
+/* A slot's part, dense; lent until the value changes. NULL if another rank hosts the slot. */
 ISO_API const void *iso_value_part(const iso_value *value, int slot);
 /* Copies a slot's part, or a box of it, into `out`, dense, [box.extent...]. box: in global indices, within
  * iso_value_box(value, slot); NULL: the whole part. dtype: the value's own, or ISO_F32 or ISO_F64, to which
- * elements are converted: to the nearest float (a float64 beyond float32's range to an infinity), booleans to
- * 0 and 1. An empty box copies nothing. ISO_INVALID: this rank does not host the slot, the box is not within
- * its part, or another dtype. Local. */
+ * elements are converted: to the nearest float (a float64 outside float32's range to an infinity), booleans
+ * to 0 and 1. An empty box copies nothing. ISO_INVALID: this rank does not host the slot, the box is not
+ * within its part, or another dtype. Local. */
 ISO_API iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, iso_dtype dtype,
                                   void *out);
 /* The part of one slot that this rank hosts (JAX's Shard). */
@@ -63,7 +63,7 @@ typedef struct iso_shard {
     int replica; /* number among the slots that hold the same elements: 0, 1, 2, ... */
     iso_box box; /* of the global tensor, possibly empty */
     iso_dtype dtype;
-    const void *data; /* dense; lent until the value changes; NULL where the box is empty */
+    const void *data; /* dense; lent until the value changes; NULL if the box is empty */
 } iso_shard;
 /* How many shards this rank has, one for each slot that it hosts, and each of them in mesh order (JAX's
  * addressable_shards). Local. */
@@ -74,14 +74,14 @@ ISO_API iso_shard iso_value_shard(const iso_value *value, int index);
  * does not change with the variable. ISO_INVALID before the first function of its graph is made. Collective.
  */
 ISO_API iso_status iso_variable_read_value(iso_variable *variable, iso_value **value);
-/* Assigns a value of the variable's type and shape, on a mesh equal to the graph's; otherwise ISO_INVALID,
- * and before the first function of its graph is made. A value in another layout is resharded. The value is
- * not changed. Collective. */
+/* Assigns a value to the variable. A value in another layout is resharded; the value is not changed.
+ * ISO_INVALID: the value has another type or shape, or a mesh that is not equal to the graph's; the first
+ * function of the graph has not been made. Collective. */
 ISO_API iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value);
-/* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: before the first
- * function of its graph is made, or no such slot. Local. */
+/* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: the first
+ * function of its graph has not been made, or no such slot. Local. */
 ISO_API iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
-/* As iso_value_read, for a variable's value after the last step. Local. */
+/* As iso_value_read, for the variable's value after the last step. Local. */
 ISO_API iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box,
                                           iso_dtype dtype, void *out);
 

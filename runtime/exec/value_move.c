@@ -1,6 +1,6 @@
-/* Values on the move: one exchange from layout to layout, or onto every rank.
+/* Exchanges of values: from layout to layout, or gathered on every rank.
  *
- * Slots take from each other's areas in the host's window, so a value's parts are copied there first. */
+ * Slots pull from each other's areas in the host's window, so a value's parts are copied there first. */
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static iso_status copy_region(void *arg, const iso_region *region)
 
 /* ---- exchanges ---- */
 
-/* Room for the largest part of any slot, and each part in it. Collective. */
+/* Makes each slot's area large enough for the largest part, and copies the parts there. Collective. */
 static iso_status share_parts(const iso_value *value)
 {
     const iso_value_site *site = value->site;
@@ -85,7 +85,7 @@ done:
     return status;
 }
 
-/* targets: one for each of the first `count` local slots. Returns the bytes that they took. */
+/* targets: one for each of the first `count` local slots. Returns the bytes that they pulled. */
 static uint64_t value_move_run(const iso_value_site *site, iso_exchange *exchange, void *const *targets,
                                int count)
 {
@@ -105,7 +105,7 @@ static uint64_t value_move_run(const iso_value_site *site, iso_exchange *exchang
     return after - before;
 }
 
-/* Parts of `from` to the targets of all slots, or of the first slot of each rank. Collective. */
+/* Sends parts of `from` to the targets of all slots, or of the first slot of each rank. Collective. */
 static iso_status value_move_exchange(const iso_value *from, const iso_layout *layout, bool one_a_rank,
                                       void *const *targets, uint64_t *taken)
 {
@@ -128,7 +128,7 @@ done:
 
 /* ---- from layout to layout ---- */
 
-/* What changes no maximum. */
+/* Fills with the identity of the maximum. */
 static void fill_with_least(void *data, iso_dtype dtype, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -145,7 +145,7 @@ static void fill_with_least(void *data, iso_dtype dtype, int64_t count)
     }
 }
 
-/* Each slot makes its new part of its own old one. */
+/* Each slot copies its new part from its own old one. */
 static iso_status copy_parts(const iso_value *from, iso_value *to)
 {
     const iso_value_site *site = from->site;
@@ -174,7 +174,7 @@ iso_status iso_value_move(const iso_value *from, iso_value *to)
     return value_move_exchange(from, &to->layout, false, to->part, &to->taken);
 }
 
-/* ---- onto every rank ---- */
+/* ---- gathering on every rank ---- */
 
 iso_status iso_value_gather(const iso_value *from, void *array)
 {

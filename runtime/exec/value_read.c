@@ -73,7 +73,7 @@ static void value_read_convert(const void *from, iso_dtype from_dtype, void *to,
     for (int64_t i = 0; i < count; i++)
         if (to_dtype == ISO_F64)
             wide[i] = iso_element_get(from, from_dtype, i);
-        else if (from_dtype == ISO_I64) /* not by way of a double, which would round as well */
+        else if (from_dtype == ISO_I64) /* not through a double, which would round twice */
             narrow[i] = (float)((const int64_t *)from)[i];
         else
             narrow[i] = (float)iso_element_get(from, from_dtype, i);
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* ISO_INVALID where this rank does not host the slot. */
+/* ISO_INVALID unless this rank hosts the slot. */
 static iso_status check_hosted(const iso_mesh *mesh, int rank, int slot)
 {
     if (slot < 0 || slot >= mesh->n_slots)
@@ -152,8 +152,8 @@ int iso_value_shard_count(const iso_value *value)
     return value->n_locals;
 }
 
-/* The slot's number among those that hold the same part of the same addend: its coordinates along the axes
- * that replicate, row-major. */
+/* The slot's number among those that hold the same part of the same partial sum: its coordinates along the
+ * replicated axes, row-major. */
 static int replica_of(const iso_value *value, int slot)
 {
     const iso_mesh *mesh = value->site->mesh;
@@ -187,7 +187,7 @@ iso_status iso_variable_placed(const iso_variable *variable, const char *what, i
         return iso_error(ISO_INVALID, "%s: the variable is NULL", what);
     *runtime = variable->graph->runtime;
     if (!*runtime || variable->id >= (*runtime)->stored)
-        return iso_error(ISO_INVALID, "%s: variable '%s' has no place before a function of its graph is made",
+        return iso_error(ISO_INVALID, "%s: variable '%s' has no value before a function of its graph is made",
                          what, variable->path);
     return ISO_OK;
 }

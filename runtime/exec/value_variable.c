@@ -1,4 +1,4 @@
-/* Variables as values, and values into variables. */
+/* Variables as values, and values assigned to variables. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -85,7 +85,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
         if (bytes > 0 && iso_runtime_first_on_host(runtime, variable, slot))
             memcpy(iso_runtime_variable(runtime, variable, slot), from->part[l], bytes);
     }
-    ISO_TRY(iso_agree(runtime->ctx, ISO_OK)); /* nobody runs a step before all have written */
+    ISO_TRY(iso_agree(runtime->ctx, ISO_OK)); /* no rank runs a step before all have written */
 done:
     iso_value_destroy(resharded);
     return status;

@@ -1,4 +1,4 @@
-/* Variables from outside of steps: reading, assigning, the fingerprint. */
+/* Variables between steps: reading, assigning, the fingerprint. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ done:
     return status;
 }
 
-/* The elements that this rank writes, at their global places; all other bits zero. */
+/* The elements that this rank writes, at their global indices; all other bits are zero. */
 static void place_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
 {
     for (int l = 0; l < runtime->n_locals; l++) {
@@ -86,7 +86,7 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
             iso_element_set(data, variable->dtype, i,
                             values[iso_box_global_index(&box, &variable->shape, i)]);
     }
-    return iso_agree(runtime->ctx, ISO_OK); /* nobody runs a step before all have written */
+    return iso_agree(runtime->ctx, ISO_OK); /* no rank runs a step before all have written */
 }
 
 const iso_layout *iso_variable_layout(iso_variable *variable)
@@ -156,7 +156,7 @@ static void add_to_fingerprint(const iso_state_shard *shard, iso_fingerprint *su
                             bits_of(shard->data, element, i));
 }
 
-/* A sum of two words with carry: the digits to the base 2^32 are added apart, and then carried. */
+/* A sum of two words with carry: the base 2^32 digits are summed separately, then the carry is propagated. */
 static iso_status sum_fingerprints(iso_context *ctx, iso_fingerprint *sum)
 {
     const uint64_t low = UINT32_MAX;

@@ -283,9 +283,9 @@ START_TEST(test_refused_types_and_shapes)
     make_file_with_x(H5T_STD_U64LE, 1, (hsize_t[]){2});
     FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "unsigned integers of 8 bytes");
     make_file_with_x(text, 1, (hsize_t[]){2});
-    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "no integers or floats");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "not integers or floats");
     make_file_with_x(H5T_NATIVE_LDOUBLE, 1, (hsize_t[]){2});
-    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "no integers or floats");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "not integers or floats");
     make_file_with_x(H5T_NATIVE_INT, 0, NULL);
     FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "0 dimensions");
     make_file_with_x(H5T_NATIVE_INT, 2, (hsize_t[]){2, 0});
@@ -412,7 +412,7 @@ START_TEST(test_not_hdf5)
     FILE *f = fopen(path, "wb");
     fputs("x,y\n1,2\n", f);
     fclose(f);
-    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "is no HDF5 file");
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "is not an HDF5 file");
     ck_assert_ptr_null(ds);
 }
 END_TEST

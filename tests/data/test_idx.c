@@ -124,7 +124,7 @@ START_TEST(test_every_length)
         iso_idx idx = {0};
         file f = *both[k];
         put(&f, 0, 1);
-        FAILS(parse(&f, &idx), k == 0 ? "more bytes" : "behind the end");
+        FAILS(parse(&f, &idx), k == 0 ? "more bytes" : "after the end");
     }
 }
 END_TEST

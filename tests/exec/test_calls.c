@@ -609,9 +609,9 @@ START_TEST(a_variable_has_no_value_before_its_function)
     iso_value *value = NULL;
     iso_box box;
     float number;
-    check_all_refused(iso_variable_read_value(v, &value), "variable 'v' has no place before a function");
-    check_refused(iso_variable_box(v, 0, &box), "variable 'v' has no place before a function");
-    check_refused(iso_variable_read_part(v, 0, NULL, ISO_F32, &number), "has no place before a function");
+    check_all_refused(iso_variable_read_value(v, &value), "variable 'v' has no value before a function");
+    check_refused(iso_variable_box(v, 0, &box), "variable 'v' has no value before a function");
+    check_refused(iso_variable_read_part(v, 0, NULL, ISO_F32, &number), "has no value before a function");
     ck_assert_ptr_null(value);
     iso_graph_destroy(g);
 }

@@ -332,9 +332,9 @@ START_TEST(layouts_stay_as_the_first_function_found_them)
     trial_layout(&t, "a/kernel", "-, model");
     options.outputs[0] = t.net.loss;
     memcpy(options.inputs, t.net.input, sizeof t.net.input);
-    check_refused_by_chief(
-        iso_function_create_with(t.net.graph, &again, &options, sizeof options),
-        "variable 'a/kernel' lies as '-, -' since the graph's first function; its layout is '-, model' now");
+    check_refused_by_chief(iso_function_create_with(t.net.graph, &again, &options, sizeof options),
+                           "variable 'a/kernel' has layout '-, -' since the graph's first function and "
+                           "cannot change to '-, model'");
     trial_end(&t);
 }
 END_TEST

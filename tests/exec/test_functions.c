@@ -133,8 +133,7 @@ START_TEST(run_gives_scalars_only)
     begin(&t, "merges");
     check_ok(iso_function_create(t.net.graph, &function, .inputs = {t.net.input[0]},
                                  .outputs = {iso_reduce_mean(t.net.input[0], (const int[]){0}, 1, false)}));
-    check_refused(iso_function_run(function, NULL, &value),
-                  "is no scalar: iso_function_evaluate gives tensors");
+    check_refused(iso_function_run(function, NULL, &value), "is not a scalar: use iso_function_evaluate");
     iso_function_destroy(function);
     trial_end(&t);
 }

@@ -472,7 +472,7 @@ START_TEST(test_generators_in_trouble)
         expect_trouble(OTHER_TYPE, rank, true, "batch 2: component 1 is float32");
         expect_trouble(NO_READ, rank, false, "batch 2: the batch has no `read`");
         expect_trouble(TOO_MANY_ROWS, rank, true, "batch 2: 8 rows; at most 7");
-        expect_trouble(FEWER_ROWS, rank, false, "batch 2: 3 rows where 7 are due");
+        expect_trouble(FEWER_ROWS, rank, false, "batch 2: 3 rows instead of 7");
         expect_trouble(EARLY_END, rank, false, "batch 2: the epoch ends here, and should have 37 rows");
     }
     expect_trouble(ERROR_IN_READ, 0, false, "the simulation is not ready");
