@@ -15,7 +15,7 @@ iso_status iso_null_argument(const char *function, const char *names, size_t ind
                      names);
 }
 
-static _Atomic(const char *) newer; /* the first function that was given options which it does not know */
+static _Atomic(const char *) newer; /* the first function that was given options it does not know */
 
 static bool is_zero(const char *bytes, size_t count)
 {

@@ -7,16 +7,16 @@
 
 #include "runtime/base/status.h"
 
-/* True where one of the pointers is NULL. The message then names the enclosing function and the parameter:
+/* True if one of the pointers is NULL. The message then names the enclosing function and the parameter:
  * "iso_fit: data is NULL". */
 #define ISO_ANY_NULL(...) ISO_ANY_NULL_AS(#__VA_ARGS__, __VA_ARGS__)
-/* The same where the code's variables have other names than the header's parameters. names: those of the
- * parameters, separated by ", ". */
+/* The same, for variables whose names differ from the header's parameters. names: those of the parameters,
+ * separated by ", ". */
 #define ISO_ANY_NULL_AS(names, ...)                                                                          \
     iso_any_null_(__func__, names, (const void *const[]){__VA_ARGS__},                                       \
                   sizeof((const void *const[]){__VA_ARGS__}) / sizeof(const void *))
 
-/* Returns ISO_INVALID from the enclosing function where one of the pointers is NULL. */
+/* Returns ISO_INVALID from the enclosing function if one of the pointers is NULL. */
 #define ISO_NEED(...) ISO_NEED_AS(#__VA_ARGS__, __VA_ARGS__)
 #define ISO_NEED_AS(names, ...)                                                                              \
     do {                                                                                                     \
@@ -24,7 +24,7 @@
             return ISO_INVALID;                                                                              \
     } while (0)
 
-/* Records that parameter number `index` of `names` is NULL. The suffix "_with" of a function is left out:
+/* Records that parameter number `index` of `names` is NULL. The function's suffix "_with" is left out:
  * users call the macro without it. Returns ISO_INVALID. */
 iso_status iso_null_argument(const char *function, const char *names, size_t index);
 
@@ -38,13 +38,15 @@ static inline bool iso_any_null_(const char *function, const char *names, const 
 }
 
 /* Copies the options of a call into `own` (`own_size` bytes). Members that the caller's struct of `size`
- * bytes does not have, because it was compiled with an older header, become zero. Members that only a newer
- * header has must be zero, else iso_options_check() gives an error from then on. options NULL: every member is zero. */
+ * bytes lacks, because it was compiled with an older header, become zero. Members that only a newer header
+ * has must be zero, otherwise iso_options_check() returns an error from then on. options NULL: every
+ * member is zero. */
 #define iso_options_copy(own, own_size, options, size)                                                       \
     iso_options_copy_of(__func__, own, own_size, options, size)
 void iso_options_copy_of(const char *function, void *own, size_t own_size, const void *options, size_t size);
-/* ISO_INVALID where a call of this process was given options that this library does not know: the program was built for a newer
- * Isogrid. iso_agree() returns it, so the collective call that was given them, or the next one, fails on every rank. */
+/* ISO_INVALID if a call of this process was given options that this library does not know: the program was
+ * built for a newer Isogrid. iso_agree() returns it, so the collective call that was given them, or the
+ * next one, fails on every rank. */
 iso_status iso_options_check(void);
 
 #endif

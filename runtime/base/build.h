@@ -1,4 +1,4 @@
-/* Which Isogrid this is, and what it exports. */
+/* The version of Isogrid, and what the library exports. */
 #ifndef ISO_BASE_BUILD_H
 #define ISO_BASE_BUILD_H
 
@@ -10,8 +10,8 @@
 #define ISO_VERSION_TEXT_(major, minor, patch) ISO_VERSION_JOIN_(major, minor, patch)
 #define ISO_VERSION_JOIN_(major, minor, patch) #major "." #minor "." #patch
 
-/* Stands before the declaration of every public function. The library is compiled with -fvisibility=hidden,
- * so it exports these functions and no others. */
+/* Precedes the declaration of every public function. The library is compiled with -fvisibility=hidden, so
+ * it exports these functions and no others. */
 #if !defined(__GNUC__)
 #define ISO_API
 #elif defined(ISO_BUILDING) /* calls within the library need no look-up */
@@ -27,7 +27,7 @@ extern "C" {
 /* The version of the library that the program runs with, "0.1.0"; ISO_VERSION is that of the headers that it
  * was compiled with. Local. */
 ISO_API const char *iso_version(void);
-/* 16 hexadecimal digits that differ where the library's sources, compiler or flags do; the Makefile makes
+/* 16 hexadecimal digits that differ if the library's sources, compiler or flags do; the Makefile makes
  * them. Local. */
 ISO_API const char *iso_build_id(void);
 

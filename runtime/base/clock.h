@@ -1,10 +1,10 @@
-/* The clock that durations are taken with. */
+/* The clock that durations are measured with. */
 #ifndef ISO_BASE_CLOCK_H
 #define ISO_BASE_CLOCK_H
 
 #include <time.h>
 
-/* Seconds since some time in the past; it only goes forward, whatever is done to the time of day. */
+/* Seconds since some time in the past. Monotonic: changes of the system time do not affect it. */
 static inline double iso_clock(void)
 {
     struct timespec time;

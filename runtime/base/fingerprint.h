@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* A sum of mixed hashes, one per element: no order of adding and no partition changes it. */
+/* A sum of mixed hashes, one per element: it does not depend on the order of addition or on the partition. */
 typedef struct iso_fingerprint {
     uint64_t word[2];
 } iso_fingerprint;

@@ -1,4 +1,5 @@
-/* The first error of several, with its message: for work that goes on after an error. A zeroed one has none. */
+/* The first of several errors, with its message, for work that continues after an error. A zeroed one has
+ * no error. */
 #ifndef ISO_BASE_FIRST_ERROR_H
 #define ISO_BASE_FIRST_ERROR_H
 

@@ -32,7 +32,8 @@ uint64_t iso_hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return iso_hash_mix(hash ^ tail);
 }
 
-/* One multiplication and a rotation a word and stream (as xxHash64 has it), so that streams overlap. */
+/* One multiplication and one rotation per word and stream (as in xxHash64), so that the streams overlap in
+ * the pipeline. */
 uint64_t iso_hash_content(const void *bytes, size_t count)
 {
     enum { STREAMS = 4, BLOCK = STREAMS * 8 };

@@ -1,4 +1,4 @@
-/* Hashes: 64-bit of bytes, and the 128-bit fingerprint of state, a sum over elements. */
+/* 64-bit hashes of bytes, and the 128-bit fingerprint of state, which is a sum over elements. */
 #ifndef ISO_BASE_HASH_H
 #define ISO_BASE_HASH_H
 

@@ -84,7 +84,7 @@ iso_status iso_json_parse(const char *name, const char *text, size_t size, json_
     return ISO_OK;
 }
 
-/* After the string that begins at text[at]. */
+/* The position after the string that begins at text[at]. */
 static size_t skip_string(const char *text, size_t size, size_t at)
 {
     for (at++; at < size && text[at] != '"'; at++)
@@ -99,8 +99,8 @@ static bool is_key(const char *text, size_t size, size_t behind)
     return behind < size && text[behind] == ':';
 }
 
-/* Where the value of this number begins. The text is known to be JSON: whatever is no space, no mark and no
- * key begins a value. */
+/* The position at which value `number` begins. The text is known to be valid JSON: a value begins at any
+ * character that is not a space, a separator or part of a key. */
 static size_t json_find(const char *text, size_t size, int number)
 {
     size_t at = 0;
@@ -130,7 +130,7 @@ void iso_json_place(const char *text, size_t size, int number, int *line, int *c
     size_t end = json_find(text, size, number);
     *line = *column = 1;
     for (size_t i = 0; i < end; i++) {
-        bool continues = ((unsigned char)text[i] & 0xC0) == 0x80; /* within a character of UTF-8 */
+        bool continues = ((unsigned char)text[i] & 0xC0) == 0x80; /* within a UTF-8 character */
         *column += !continues;
         if (text[i] == '\n') {
             ++*line;

@@ -1,4 +1,4 @@
-/* JSON from outside (read by jansson), and where in its text each value stands. For this library and
+/* JSON from outside (read by jansson), and the position of each value in its text. For this library and
  * `launch`; no public header includes it. */
 #ifndef ISO_BASE_JSON_H
 #define ISO_BASE_JSON_H
@@ -11,26 +11,27 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
-/* Adds a value in the form that jansson's flags say; numbers have 17 digits, and so are exact. The text fails
- * where the value is NULL (one that could not be made) or there is no memory. */
+/* Adds a value in the form given by jansson's flags; numbers have 17 digits and are therefore exact. The
+ * text fails if the value is NULL (its creation failed) or when out of memory. */
 void iso_json_add(iso_text *text, const json_t *value, size_t flags);
-/* A number as a value. JSON has no NaN and infinities: these are texts ("nan", "inf", "-inf"). */
+/* A number as a value. JSON has no NaN or infinity: these become texts ("nan", "inf", "-inf"). */
 json_t *iso_json_number(double value);
 /* The value of a setting: a real, an integer, a boolean or null. */
 json_t *iso_setting_json(const iso_setting *setting, double value);
-/* For texts that are written piece by piece: adds a number, likewise. */
+/* Adds a number in this form to a text that is written part by part. */
 void iso_json_add_number(iso_text *text, double value);
-/* And a text in quotes, with what JSON wants escaped. Bytes that are no UTF-8 stay as they are. */
+/* Adds a text in quotes, with the characters escaped that JSON requires. Bytes that are not UTF-8 are
+ * kept. */
 void iso_json_add_text(iso_text *text, const char *value);
-/* Reads such a number; false where the value is none. */
+/* Reads such a number; false if the value is not one. */
 bool iso_json_get_number(const json_t *value, double *number);
 
-/* Parses a text that need not end with a zero. ISO_INVALID "NAME, line 3, column 7: ..." where it is no JSON,
- * where an object has a key twice, and where something follows it. *root is freed with json_decref(). */
+/* Parses a text that need not end with a zero. ISO_INVALID "NAME, line 3, column 7: ..." if it is not
+ * JSON, if an object has a key twice, or if something follows it. *root is freed with json_decref(). */
 iso_status iso_json_parse(const char *name, const char *text, size_t size, json_t **root);
-/* The place of a value in a text that iso_json_parse() has taken. `number`: its place among all values of the
- * document, each before those within it, keys not counted: the root is 0. Lines and columns (in characters)
- * begin at 1. */
+/* The position of a value in a text that iso_json_parse() has accepted. `number`: its index among all
+ * values of the document, each before those inside it, keys not counted: the root is 0. Lines and columns
+ * (in characters) begin at 1. */
 void iso_json_place(const char *text, size_t size, int number, int *line, int *column);
 
 #endif

@@ -5,9 +5,9 @@
 
 enum {
     /* tensors and meshes */
-    ISO_MAX_RANK = 8,         /* dimensions of a tensor, the batch among them */
+    ISO_MAX_RANK = 8,         /* dimensions of a tensor, including the batch */
     ISO_MAX_AXES = 6,         /* of a mesh */
-    ISO_MAX_AXIS_NAME = 32,   /* bytes of an axis's name, with the terminating zero */
+    ISO_MAX_AXIS_NAME = 32,   /* bytes of an axis's name, including the terminating zero */
     ISO_MOST_SLOTS = 1 << 24, /* of a mesh */
 
     /* ops */
@@ -17,7 +17,7 @@ enum {
 
     /* graphs */
     ISO_MAX_SCOPES = 32,      /* nesting depth of blocks */
-    ISO_MAX_PATH = 1024,      /* bytes of a variable's path, with the terminating zero */
+    ISO_MAX_PATH = 1024,      /* bytes of a variable's path, including the terminating zero */
     ISO_MAX_SLOT_PATH = 1152, /* bytes of "optimizer/<rule>/<path of the variable>/<slot>" */
 
     /* optimizers */
@@ -33,13 +33,13 @@ enum {
     ISO_MAX_VALUES = 64,     /* losses and metrics of all outputs together */
     ISO_MAX_LOGGED = 16,     /* values that callbacks add to the logs of an epoch */
     ISO_MAX_PROGRESS = 64,   /* values of an iso_progress line */
-    ISO_MAX_NAME = 128,      /* bytes of a reported value's name, with the terminating zero */
+    ISO_MAX_NAME = 128,      /* bytes of a reported value's name, including the terminating zero */
 
     /* functions */
     ISO_MAX_FUNCTION_INPUTS = 24,
     ISO_MAX_FUNCTION_OUTPUTS = 128,
     ISO_MAX_FUNCTION_UPDATES = 16, /* in its options; an update may change any number of variables */
-    ISO_MAX_BUCKETS = 64,          /* groups of variables that one kernel updates, of one function */
+    ISO_MAX_BUCKETS = 64,          /* of one function: groups of variables that one kernel updates */
 };
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Growing arrays: a pointer to items and a count, which the caller holds. The memory knows its own room, so
- * an array may be shortened, or grown here and elsewhere. Begin with NULL and 0; free the pointer with
+/* Growing arrays: a pointer to items and a count, both held by the caller. The memory knows its own size,
+ * so an array may be shortened, or grown here and elsewhere. Begin with NULL and 0; free the pointer with
  * iso_free. */
 #ifndef ISO_BASE_LIST_H
 #define ISO_BASE_LIST_H
@@ -8,9 +8,9 @@
 
 #include "runtime/base/memory.h"
 
-/* Room for `more` items after the first `count`. At least doubles the memory when it must grow, so that
- * appending one by one takes time in proportion to the items. Out of memory, or where the size overflows:
- * ISO_NO_MEMORY, "no memory for <what> (<n> items)", and the array stays as it was. */
+/* Reserves room for `more` items after the first `count`. The memory at least doubles when it grows, so
+ * that appending n items one by one takes time proportional to n. It never shrinks. Out of memory, or if
+ * the size overflows: ISO_NO_MEMORY, "no memory for <what> (<n> items)", and the array is unchanged. */
 #define iso_list_reserve(array, count, more, what)                                                           \
     iso_list_reserve_bytes(&(array), (size_t)(count), (size_t)(more), sizeof *(array), what)
 

@@ -1,4 +1,4 @@
-/* The lock of libraries that only one thread of a process may use: HDF5 as Debian builds it. */
+/* A lock for libraries that only one thread of a process may use at a time: HDF5 as Debian builds it. */
 #ifndef ISO_BASE_LOCK_H
 #define ISO_BASE_LOCK_H
 

@@ -8,10 +8,10 @@
 
 static void say(const char *text)
 {
-    fprintf(stderr, "isogrid: warning: %s\n", text); /* in one block: ranks share stderr */
+    fprintf(stderr, "isogrid: warning: %s\n", text); /* in one write: ranks share stderr */
 }
 
-/* A list of files may be longer than the buffer; where there is no memory for it, its beginning is said. */
+/* A list of files may be longer than the buffer; when out of memory, only its beginning is printed. */
 void iso_warn(const char *format, ...)
 {
     char text[1024];

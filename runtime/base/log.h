@@ -1,4 +1,4 @@
-/* Warnings and information for people. Errors travel as statuses, not through here.
+/* Warnings and information for people. Errors are reported as statuses, not here.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_LOG_H
 #define ISO_BASE_LOG_H
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* A line to stderr, "isogrid: warning: ...", or several, of any length. Callers see to it that one rank says
- * it. */
+/* Prints one or more lines of any length to stderr, "isogrid: warning: ...". Callers ensure that only one
+ * rank prints it. */
 ISO_API void iso_warn(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))

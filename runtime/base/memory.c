@@ -9,11 +9,10 @@
 
 static _Atomic size_t held, peak;
 
-/* Before each block, in a line of its own. */
+/* The header of a block, in a cache line of its own. */
 typedef struct block {
     size_t bytes;
-    bool mapped; /* a mapping of its own: large, in huge pages where the system has them, committed as it is
-                    touched */
+    bool mapped; /* own mapping: large, in huge pages if the system has them, committed when touched */
 } block;
 
 static const size_t large = (size_t)4 << 20;

@@ -1,4 +1,4 @@
-/* Accounted memory. Every buffer of Isogrid comes from here, so that a run can state what it holds. */
+/* Accounted memory. Every buffer of Isogrid comes from here, so that a run can report its memory. */
 #ifndef ISO_BASE_MEMORY_H
 #define ISO_BASE_MEMORY_H
 
@@ -13,7 +13,7 @@ extern "C" {
 
 enum { ISO_ALIGN = 64 }; /* a cache line */
 
-/* Bytes rounded up to whole cache lines; and with one more line, so that kernels may read past the end. */
+/* Bytes rounded up to whole cache lines; and with one more line, because kernels may read past the end. */
 static inline size_t iso_round_to_lines(size_t bytes)
 {
     return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
@@ -27,23 +27,24 @@ static inline size_t iso_padded(size_t bytes)
  * whole vectors). ISO_NO_MEMORY names `what` and the bytes. bytes may be 0. Owned by the caller: iso_free. */
 iso_status iso_alloc(size_t bytes, const char *what, void **memory);
 
-/* Small structures: zeroed, NULL if there is no memory. Freed with iso_free. */
+/* Small structures: zeroed; NULL when out of memory. Freed with iso_free. */
 void *iso_new(size_t bytes);
-/* As realloc for arrays of `count` elements of `size`; memory must come from iso_new or be NULL. */
+/* Like realloc, for arrays of `count` elements of `size` bytes; `memory` must come from iso_new or be
+ * NULL. */
 void *iso_grow(void *memory, size_t old_count, size_t count, size_t size);
 char *iso_strdup(const char *text);
-/* Bytes that memory of iso_alloc, iso_new or iso_grow has room for: what was asked for or a little more.
+/* The size in bytes of memory from iso_alloc, iso_new or iso_grow: what was requested or a little more.
  * NULL: 0. */
 size_t iso_memory_room(const void *memory);
 
-/* Memory that was not taken here (mapped by its owner) but is to be counted: bytes more, bytes less. */
+/* Counts memory that was not allocated here (its owner mapped it): adds or subtracts bytes. */
 void iso_memory_count(size_t bytes);
 void iso_memory_uncount(size_t bytes);
-/* Bytes held now, and at most so far, by this process. */
+/* The bytes that this process holds now, and the most that it has held so far. */
 size_t iso_memory_held(void);
 size_t iso_memory_peak(void);
 
-/* Product and sum of sizes that report an overflow (ISO_INVALID, naming `what`). */
+/* The product of two sizes. ISO_INVALID, naming `what`: it overflows. */
 iso_status iso_size_mul(size_t a, size_t b, const char *what, size_t *product);
 
 #ifdef __cplusplus

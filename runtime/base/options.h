@@ -3,19 +3,19 @@
  * A macro fills the struct: iso_dense(x, 200, .no_bias = true). Its first member is `begin_`, which the macro
  * designates, so that a list may end early, or be empty, without a compiler's warning about members left out.
  *
- * The function after a macro has the macro's name and "_with"; it takes the struct's address and its size.
- * C++ and other languages call it. The address NULL stands for a struct of zeros. A member that lies beyond
- * `size`, because the caller was compiled with an older header, counts as zero. Members that only a newer
- * header has must be zero: else the call, or the next collective one, is ISO_INVALID and says that the program was built for a
- * newer Isogrid.
- */
+ * The function of a macro has the macro's name and "_with"; it takes the struct's address and its size.
+ * C++ and other languages call it. The address NULL means a struct of zeros. A member beyond `size`,
+ * because the caller was compiled with an older header, counts as zero. Members that only a newer header
+ * has must be zero: otherwise the call, or the next collective one, is ISO_INVALID and reports that the
+ * program was built for a newer Isogrid. */
 #ifndef ISO_BASE_OPTIONS_H
 #define ISO_BASE_OPTIONS_H
 
-/* What such a macro passes: the address of a struct of options, and its size. ISO_OPTIONS_AFTER: the list begins with the
- * value of the member `first`. In C++, which has no designated initializers before 2020, the list is not an
- * initializer: each `.member = value` of it is an assignment. There every member has its name (iso_dense(.x = x, .units = 200)), a list has at
- * most 24, and a value in braces is written by its members (.x.data = a, .metrics[0] = m). */
+/* What such a macro passes: the address of a struct of options, and its size. ISO_OPTIONS_AFTER: the list
+ * begins with the value of the member `first`. C++ has no designated initializers before 2020, so there
+ * the list is not an initializer: each `.member = value` of it is an assignment. In C++ every member is
+ * named (iso_dense(.x = x, .units = 200)), a list has at most 24, and a value in braces is written by its
+ * members (.x.data = a, .metrics[0] = m). */
 #ifndef __cplusplus
 #define ISO_OPTIONS(type, ...) &(type){.begin_ = 0, __VA_ARGS__}, sizeof(type)
 #define ISO_OPTIONS_AFTER(type, first, ...) &(type){.first = __VA_ARGS__}, sizeof(type)
@@ -24,7 +24,7 @@
     static_cast<const type *>(iso_options_<type>([&](type &iso_o_) { ISO_ASSIGN_(__VA_ARGS__); })),          \
         sizeof(type)
 #define ISO_OPTIONS_AFTER(type, first, ...) ISO_OPTIONS(type, .first = __VA_ARGS__)
-/* Lives until the call that it is an argument of has returned. */
+/* Lives until the call that it is an argument of returns. */
 template <class type> struct iso_options_ {
     type options;
     template <class fill_type> explicit iso_options_(fill_type fill) : options()
@@ -72,11 +72,11 @@ template <class type> struct iso_options_ {
 #define ISO_ASSIGN_24_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_23_(__VA_ARGS__)
 #endif
 
-/* For any number in an options struct whose zero means something else: the number zero itself (.momentum =
- * ISO_ZERO). */
+/* For any number in an options struct for which zero means something else: the number zero itself
+ * (.momentum = ISO_ZERO). */
 #define ISO_ZERO (-2147483647 - 1)
 
-/* A number given in options: `fallback` where it was left out, 0 where it is ISO_ZERO. */
+/* A number given in options: `fallback` if it was left out, 0 if it is ISO_ZERO. */
 static inline double iso_option_number(double value, double fallback)
 {
     if (value == 0)

@@ -52,7 +52,7 @@ void iso_random_normals(uint64_t key, uint64_t step, uint64_t block, double norm
     }
 }
 
-/* A number in [0, bound) without modulo bias to speak of: the high half of a 64 x 64-bit product. */
+/* A number in [0, bound) with negligible modulo bias: the high half of a 64 x 64-bit product. */
 __extension__ typedef unsigned __int128 wide_product;
 
 static uint64_t below(uint64_t bound, iso_philox draw)

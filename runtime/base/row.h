@@ -1,7 +1,9 @@
-/* Descriptor rows. An optimizer, schedule, loss, metric, activation or initializer is one row: what it is called, what can be
- * set, and functions. Files, the command line, reports and checkpoints iterate over the rows and over their settings.
+/* Descriptor rows. An optimizer, schedule, loss, metric, activation or initializer is one row: its names, its
+ * settings, and functions. Files, the command line, reports and checkpoints iterate over the rows and over
+ * their settings.
  *
- * The row type of a family begins with an iso_row. Its rows are listed by a NULL-terminated array of iso_row pointers. */
+ * The row type of a family begins with an iso_row. Its rows are listed by a NULL-terminated array of
+ * iso_row pointers. */
 #ifndef ISO_BASE_ROW_H
 #define ISO_BASE_ROW_H
 
@@ -29,8 +31,8 @@ typedef struct iso_setting {
     const char *name; /* NULL ends a list of settings */
     iso_setting_kind kind;
     size_t offset;     /* of the member, in bytes */
-    double fallback;   /* the value where nothing is set, which is Keras's default */
-    const char *keras; /* what Keras calls it; NULL: by the same name */
+    double fallback;   /* the value if nothing is set, which is Keras's default */
+    const char *keras; /* its name in Keras; NULL: the same name */
 } iso_setting;
 
 /* A setting that has the name of its member. kind: REAL, OPTIONAL, COUNT, INT or FLAG. */
@@ -43,27 +45,29 @@ typedef struct iso_setting {
 const char *iso_setting_keras(const iso_setting *setting);
 /* The member's value; values: the struct. */
 double iso_setting_get(const iso_setting *setting, const void *values);
-/* The same of a struct of options, in which zero means the default and ISO_ZERO the number zero. A flag is as it is. */
+/* The same for a struct of options, in which zero means the default and ISO_ZERO the number zero. A flag
+ * is returned as it is. */
 double iso_setting_option(const iso_setting *setting, const void *options);
-/* Stores the value into the member, rounded toward zero and kept within its range where it is a whole number. */
+/* Stores the value into the member. A whole-number member gets it rounded toward zero and clamped to its
+ * range. */
 void iso_setting_set(const iso_setting *setting, void *values, double value);
 
 enum { ISO_MAX_ROWS = 64 }; /* of one family */
 
 typedef struct iso_row {
-    const char *name;           /* of the command line, messages and checkpoints: "adam" */
+    const char *name;           /* on the command line, in messages and checkpoints: "adam" */
     const char *keras;          /* the class in Keras's files: "Adam"; NULL: Keras has none */
     const iso_setting *setting; /* ends with a name of NULL; NULL: no settings */
 } iso_row;
 
 /* Adds the names, or those of Keras's classes, separated by ", ". */
 void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text);
-/* The row of this name; NULL where there is none. */
+/* The row of this name; NULL if there is none. */
 const iso_row *iso_row_of(const iso_row *const *rows, const char *name);
-/* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL where there is none. */
+/* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL if there is none. */
 const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name);
-/* The row of this name into *row. ISO_INVALID names what is looked for ("optimizer"), the name, and the names that are nearest
- * to it. */
+/* Stores the row of this name in *row. ISO_INVALID names the kind of row (`what`: "optimizer"), the name,
+ * and the names nearest to it. */
 iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row);
 
 #ifdef __cplusplus

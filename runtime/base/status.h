@@ -18,14 +18,14 @@ typedef struct iso_context iso_context;
 
 typedef enum iso_status {
     ISO_OK = 0,
-    ISO_INVALID,   /* a value, name, shape or file that the caller or a user gave is wrong: exit code 2 */
+    ISO_INVALID,   /* the caller or a user gave a wrong value, name, shape or file: exit code 2 */
     ISO_NO_MEMORY, /* exit code 1 */
     ISO_IO,        /* a system call on a file failed: exit code 1 */
     ISO_FAILED,    /* any other error at run time: exit code 1 */
-    ISO_DIVERGED,  /* training gave NaN and was asked to stop at it: exit code 3 */
+    ISO_DIVERGED,  /* training produced NaN and was asked to stop then: exit code 3 */
 } iso_status;
 
-/* Runs a call that returns a status; on an error goes to `done` of the enclosing function, which needs a
+/* Runs a call that returns a status. On an error, jumps to `done` in the enclosing function, which needs a
  * variable `status` and a label `done`. */
 #define ISO_TRY(call)                                                                                        \
     do {                                                                                                     \
@@ -48,7 +48,7 @@ ISO_API iso_status iso_error_prefix(iso_status code, const char *format, ...)
 #endif
     ;
 
-/* ISO_NO_MEMORY with the message "no memory for " and what is formatted. */
+/* Returns ISO_NO_MEMORY with the message "no memory for " followed by the formatted text. */
 ISO_API iso_status iso_no_memory(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))

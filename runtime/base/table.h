@@ -1,5 +1,5 @@
-/* Hash tables: from a 64-bit hash to a number that is not negative, usually the index of an item in an array
- * of the caller. Open addressing, at most half full. A zeroed table is empty. */
+/* Hash tables: map a 64-bit hash to a number that is not negative, typically the index of an item in an
+ * array of the caller. Open addressing, at most half full. A zeroed table is empty. */
 #ifndef ISO_BASE_TABLE_H
 #define ISO_BASE_TABLE_H
 
@@ -13,17 +13,17 @@ typedef struct iso_table {
     struct iso_table_entry *entry; /* [room] */
 } iso_table;
 
-/* True where the item of this number is the one that is looked for: `key` is what the caller gave. */
+/* True if the item of this number is the one that is looked up: `key` is what the caller gave. */
 typedef bool iso_table_equal(const void *key, int number);
 
-/* The number of an entry, -1 where there is none. equal NULL: the hash is the key. */
+/* The number of an entry, -1 if there is none. equal NULL: the hash is the key. */
 int iso_table_find(const iso_table *table, uint64_t hash, iso_table_equal *equal, const void *key);
 /* Adds an entry that the table does not have. Out of memory: ISO_NO_MEMORY, "no memory for <what> (<n>
- * entries)", and the table stays as it was. */
+ * entries)", and the table is unchanged. */
 iso_status iso_table_add(iso_table *table, uint64_t hash, int number, const char *what);
-/* A copy of a table; `to` is empty before. Errors: as iso_table_add. */
+/* Copies a table; `to` must be empty. Errors: as iso_table_add. */
 iso_status iso_table_copy(const iso_table *from, iso_table *to, const char *what);
-/* Takes all entries out and keeps the memory. */
+/* Removes all entries and keeps the memory. */
 void iso_table_clear(iso_table *table);
 void iso_table_free(iso_table *table);
 

@@ -5,8 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Where the process that started this one writes to, on the host where it runs: mpirun, which passes on what
- * its ranks write. */
+/* Whether the output of the parent process on this host is a terminal: under mpirun, the parent passes on
+ * what its ranks write. */
 static bool launcher_has_terminal(void)
 {
     char path[64], target[64];

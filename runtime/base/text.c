@@ -48,7 +48,7 @@ const char *iso_text_get(const iso_text *text)
 
 enum { LONGEST_NAME = 64, NEAREST = 3, LISTED = 12 };
 
-/* Levenshtein's distance of two names, of their first LONGEST_NAME characters. */
+/* Levenshtein's distance between the first LONGEST_NAME characters of two names. */
 static int distance(const char *a, const char *b)
 {
     int row[LONGEST_NAME + 1];
@@ -71,7 +71,7 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Small is near; -1 is not near at all. */
+/* A small number means near, -1 not near at all. */
 static int nearness(const char *wrong, const char *name)
 {
     size_t length = strlen(wrong);
@@ -90,7 +90,7 @@ static void add_all(iso_text *text, const char *before, const char *const *names
         iso_text_add(text, "%s%s%s", i ? ", " : "", before, names[i]);
 }
 
-/* before: what is printed in front of each name. */
+/* before: printed before each name. */
 static bool add_near(iso_text *text, const char *wrong, const char *before, const char *const *names,
                      int count)
 {
@@ -142,7 +142,7 @@ void iso_text_snake_case(const char *name, char *text, size_t size)
 {
     if (ISO_ANY_NULL(name, text))
         return;
-    /* A capital begins a word where a small letter stands before it, or where small ones follow it. */
+    /* A capital begins a word if a small letter precedes it or small letters follow it. */
     size_t at = 0;
     for (size_t i = 0; name[i] && at + 2 < size; i++) {
         bool begins = i > 0 && isupper((unsigned char)name[i]) &&

@@ -1,4 +1,4 @@
-/* Growing text, and the names that come nearest to a misspelt one.
+/* Growing text, and suggestions of names near a misspelt one.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_TEXT_H
 #define ISO_BASE_TEXT_H
@@ -16,7 +16,7 @@ extern "C" {
 #define ISO_TEXT_OF(value) ISO_TEXT_OF_(value)
 #define ISO_TEXT_OF_(text) #text
 
-/* {0} is an empty text. If there is no memory the text stays as it is and `failed` is set. */
+/* {0} is an empty text. When out of memory, the text stays as it is and `failed` is set. */
 typedef struct iso_text {
     char *data; /* NULL while empty; else terminated */
     size_t length;
@@ -29,22 +29,22 @@ ISO_API void iso_text_add(iso_text *text, const char *format, ...)
 #endif
     ;
 ISO_API void iso_text_free(iso_text *text);
-/* The characters, "" where there are none. */
+/* The characters, "" if there are none. */
 ISO_API const char *iso_text_get(const iso_text *text);
 
-/* "1.50 GB" and the like into text, for bytes and for operations; returns text. */
+/* Writes "1.50 GB" and the like into text, for bytes and operations; returns text. */
 ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 
-/* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in snake case as Keras has it
- * (to_snake_case of keras/src/utils/naming.py); cut off where `size` ends. */
+/* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in Keras's snake case
+ * (to_snake_case of keras/src/utils/naming.py), truncated to `size`. */
 ISO_API void iso_text_snake_case(const char *name, char *text, size_t size);
 
-/* Adds "; did you mean 'a', 'b'?" for those of the names that come near to `wrong` (edit distance, or one
- * contains the other), at most three; where none does, "; there are: a, b, c" if there are at most twelve. */
+/* Adds "; did you mean 'a', 'b'?" with at most three names that are near `wrong` (edit distance, or one
+ * contains the other). If none is near, adds "; there are: a, b, c" if there are at most twelve. */
 ISO_API bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
                                int count); /* never the list */
 ISO_API void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);
-/* The same of options, given without the dashes and printed with them. */
+/* The same for options, which are given without dashes and printed with them. */
 ISO_API void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char *const *names,
                                           int count);
 

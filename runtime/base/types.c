@@ -14,7 +14,7 @@ static const struct {
     [ISO_BOOL] = {"bool", 1},
 };
 
-/* Users may pass anything. */
+/* Whether a value is a dtype: users may pass anything. */
 static bool known(iso_dtype dtype)
 {
     return (size_t)dtype < sizeof dtypes / sizeof *dtypes;

@@ -24,16 +24,16 @@ typedef enum iso_dtype {
     ISO_BOOL, /* one byte, 0 or 1 */
 } iso_dtype;
 
-/* Bytes of one element; 0 for ISO_DTYPE_NONE and for what is no type. */
+/* Bytes of one element; 0 for ISO_DTYPE_NONE and invalid values. */
 ISO_API size_t iso_dtype_size(iso_dtype dtype);
 ISO_API const char *iso_dtype_name(iso_dtype dtype);
 ISO_API bool iso_dtype_is_float(iso_dtype dtype);
-/* Element i of a dense array as a double, and from one (integers are cut off). For set-up, not for kernels.
- */
+/* Gets element i of a dense array as a double, and sets it from one (integers are truncated). For set-up,
+ * not for kernels. */
 ISO_API double iso_element_get(const void *data, iso_dtype dtype, int64_t i);
 ISO_API void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value);
 
-/* A shape. In a graph the value ISO_BATCH stands for the rows of the batch, whose number a plan fixes. */
+/* A shape. In a graph, a dimension ISO_BATCH means the rows of the batch, whose number the plan fixes. */
 typedef struct iso_shape {
     int rank;
     int64_t dim[ISO_MAX_RANK];
@@ -56,12 +56,12 @@ extern "C++" template <class... dim_types> inline iso_shape iso_shape_of_(dim_ty
 }
 #endif
 
-/* "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. */
+/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. */
 ISO_API char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
 ISO_API bool iso_shape_equal(const iso_shape *a, const iso_shape *b);
 
-/* Elements of a shape without ISO_BATCH; ISO_INVALID where the product overflows or a dimension is negative.
- */
+/* The number of elements of a shape without ISO_BATCH. ISO_INVALID: the product overflows or a dimension
+ * is negative. */
 ISO_API iso_status iso_shape_count(const iso_shape *shape, int64_t *count);
 
 /* The shape with ISO_BATCH replaced by rows. */
@@ -78,14 +78,14 @@ ISO_API int64_t iso_box_count(const iso_box *box);
 ISO_API iso_box iso_box_whole(const iso_shape *shape);
 /* [begin, begin + count) of one dimension. */
 ISO_API iso_box iso_box_range(int64_t begin, int64_t count);
-/* The common part of two boxes of one rank (possibly empty: some extent is 0). */
+/* The intersection of two boxes of the same rank, possibly empty (some extent is 0). */
 ISO_API iso_box iso_box_intersect(const iso_box *a, const iso_box *b);
 ISO_API bool iso_box_equal(const iso_box *a, const iso_box *b);
-/* The place in the whole tensor's row-major order of the element that is number i in the box's. */
+/* The index, in the whole tensor's row-major order, of the element with index i in the box's. */
 ISO_API int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i);
 
-/* A range [begin, begin + count) of a dimension of n elements cut into `parts`: ceil(n / parts) elements
- * each, the last parts shorter or empty. */
+/* A dimension of n elements is split into `parts` of ceil(n / parts) elements each, the last parts shorter
+ * or empty: the range [begin, begin + count) of one part. */
 ISO_API void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* On an otherwise idle machine spinning is best: a spinning waiter answers within a fraction of a
- * microsecond, a woken one takes tens of microseconds. Beside other processes sleeping is best. The thread
- * that is waited for may have lost its core for milliseconds; a waiter that spins meanwhile uses up its own
- * share of time and is not running when the other continues. The kernel counts how often it preempted a
- * thread (involuntary context switches). While that count grows there are other processes, and waiters soon
- * sleep. */
+/* On an otherwise idle machine it is best to spin: a spinning waiter responds within a fraction of a
+ * microsecond, a woken one takes tens of microseconds. When other processes run, it is best to sleep: the
+ * awaited thread may have lost its core for milliseconds, and a waiter that spins meanwhile uses up its
+ * own time slice and is not running when the other continues. The kernel counts how often it preempted a
+ * thread (involuntary context switches). While that count grows, other processes are running, and waiters
+ * sleep soon. */
 #include "runtime/base/wait.h"
 
 #include <linux/futex.h>
@@ -15,18 +15,18 @@
 #include <unistd.h>
 
 enum {
-    POLLS = 64,             /* polls before anything else is tried */
-    POLLS_PER_CLOCK = 32,   /* polls between two readings of the clock */
-    ALONE_NS = 50000,       /* from then on it yields between polls: the awaited thread may need this core */
-    SPIN_NS = 1000000,      /* from then on it sleeps, on an otherwise idle machine */
-    SPIN_BUSY_NS = 5000,    /* the same beside other processes */
-    CHECK_NS = 500000,      /* between two reads of the preemption count */
-    YIELDS_NS = 50000,      /* crowded: yields for this long, then sleeps */
+    POLLS = 64,           /* polls before anything else is tried */
+    POLLS_PER_CLOCK = 32, /* polls between two readings of the clock */
+    ALONE_NS = 50000,     /* after this time it yields between polls: the awaited thread may need this core */
+    SPIN_NS = 1000000,    /* after this time it sleeps, on an otherwise idle machine */
+    SPIN_BUSY_NS = 5000,  /* the same when other processes run */
+    CHECK_NS = 500000,    /* time between two reads of the preemption count */
+    YIELDS_NS = 50000,    /* crowded: yields for this long, then sleeps */
     PATIENCE_NS = 20000000, /* iso_patience: yields for this long, then sleeps SLEEP_NS at a time */
     SLEEP_NS = 50000,
 };
-/* Preemptions above BUSY_LOSSES mean other processes, fewer the system's own work; they are forgotten within
- * FORGOTTEN_NS. */
+/* More preemptions than BUSY_LOSSES mean other processes; fewer are the system's own work. They are
+ * forgotten within FORGOTTEN_NS. */
 static const double BUSY_LOSSES = 2, FORGOTTEN_NS = 1e8;
 
 static uint64_t clock_ns(void)
@@ -100,10 +100,10 @@ uint32_t iso_count_add(iso_count *count)
     return atomic_fetch_add(&count->value, 1) + 1;
 }
 
-/* What a thread knows about others that want its core. */
+/* What a thread knows about other threads that want its core. */
 static _Thread_local struct {
     uint64_t checked; /* ns */
-    long n_losses;    /* of the core, so far */
+    long n_losses;    /* times it lost the core so far */
     double lately;
 } mine;
 

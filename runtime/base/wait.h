@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A counter that only grows, modulo 2^32. Initialised with {0}; may lie in memory that processes share. It
+/* A counter that only grows, modulo 2^32. Initialised with {0}; may be in memory that processes share. It
  * fills two cache lines, because processors prefetch them in pairs. */
 typedef struct iso_count {
     _Atomic uint32_t value;
@@ -17,8 +17,8 @@ typedef struct iso_count {
 
 /* Stores `value` (release) and wakes the sleepers. */
 void iso_count_raise(iso_count *count, uint32_t value);
-/* Adds one and returns the new value (acquire and release). Wakes nobody: the caller calls iso_count_wake
- * when the value is one that somebody waits for. */
+/* Adds one and returns the new value (acquire and release). Does not wake sleepers: the caller calls
+ * iso_count_wake when a waiter needs this value. */
 uint32_t iso_count_add(iso_count *count);
 void iso_count_wake(iso_count *count);
 /* Returns when the counter has reached `value` (acquire). crowded: there are more threads than cores, so the
@@ -30,7 +30,8 @@ typedef struct iso_patience {
     uint32_t turns;
     uint64_t began; /* ns */
 } iso_patience;
-/* Called between two polls: pauses the core, then yields, then sleeps, the longer the loop has waited. */
+/* Call between two polls: pauses the core, then yields, then sleeps, depending on how long the loop has
+ * waited. */
 void iso_patience_pass(iso_patience *patience, bool crowded);
 
 #endif

@@ -9,7 +9,7 @@ static void set_range(int64_t n, int64_t first, int64_t end, int64_t *begin, int
     *extent = end > *begin ? end - *begin : 0;
 }
 
-/* One element after the last that a place reads. */
+/* The index after the last element that a window position reads. */
 static int64_t end_of_place(const iso_sliding_window *w, int64_t place)
 {
     return place * w->stride - w->before + (w->size - 1) * w->dilation + 1;

@@ -125,7 +125,7 @@ static const char *take_again(iso_graph *graph, const char *path)
     return had->text;
 }
 
-/* "optimizer", "optimizer_1": the paths of iso_minimize's variables begin with these. lie the variables of iso_minimize. */
+/* "optimizer", "optimizer_1": the paths of iso_minimize's variables begin with these. */
 static bool is_optimizers(const char *name)
 {
     static const char word[] = "optimizer";

@@ -47,7 +47,7 @@ static int count_kernels(const iso_reporter *r, int begin, int end)
     return last > begin + 1 ? r->kernels_before[last] - r->kernels_before[begin + 1] : 0;
 }
 
-/* "gradient of d1/kernel" if an optimizer takes the result, else the tensor's name. optimizer takes what is made, else the tensor's name. */
+/* "gradient of d1/kernel" if an optimizer takes the result, else the tensor's name. */
 static void name_moved(const iso_reporter *r, const iso_move *move, iso_report_collective *out)
 {
     int change = r->update_of[move->to];

@@ -27,7 +27,7 @@ static const char *bytes_text(double bytes, char text[32])
 
 /* ---- the head ---- */
 
-/* "slots 0-3 on rank 0, 4 on rank 1"; long lists are shortened. rank 1"; long lists are cut. */
+/* "slots 0-3 on rank 0, 4 on rank 1"; long lists are shortened. */
 static void print_ranks(const printer *p)
 {
     enum { SHOWN = 16 };

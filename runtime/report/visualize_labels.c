@@ -94,7 +94,7 @@ static int by_copy(const void *a, const void *b)
     return x->slot - y->slot;
 }
 
-/* "0+2, 1+3": copies of the cell, each a sum over slots., each a sum. */
+/* "0+2, 1+3": copies of the cell, each a sum over slots. */
 static iso_status list_copies(const iso_picture *picture, int *slot, int64_t count, char *text, size_t size)
 {
     enum { MOST_COPIES = 3 };

@@ -184,7 +184,7 @@ iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_
     return parse(mesh, text, true, layout);
 }
 
-/* "; halo(h, w)": the axes that split the positions of windows. the places of windows. */
+/* "; halo(h, w)": the axes that split the positions of windows. */
 static size_t add_windows(const iso_mesh *mesh, const iso_layout *layout, bool addends, char *text,
                           size_t size, size_t at)
 {

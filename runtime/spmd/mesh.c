@@ -36,7 +36,7 @@ static int count_axes(const char *spec)
     return axes;
 }
 
-/* "name=size" at *at; advances *at. after it. */
+/* "name=size" at *at; advances *at. */
 static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
 {
     const char *begin = skip_space(*at), *end = begin;

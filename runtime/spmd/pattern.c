@@ -81,7 +81,7 @@ static iso_status check_group(const char *text, const char *at)
     return refuse(text, at, "an unknown kind of group");
 }
 
-/* "{,3}" and "{,}", which PCRE2 before 10.43 reads as ordinary characters. PCRE2 before 10.43 takes for plain characters. */
+/* "{,3}" and "{,}", which PCRE2 before 10.43 reads as ordinary characters. */
 static bool from_zero(const char *at)
 {
     return at[0] == '{' && at[1] == ',' && at[2 + strspn(at + 2, "0123456789")] == '}';
