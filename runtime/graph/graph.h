@@ -18,46 +18,46 @@ typedef struct iso_tensor iso_tensor;
 typedef struct iso_variable iso_variable;
 typedef struct iso_update iso_update; /* variables and their new values; owned by the graph */
 
-/* An empty graph. Never NULL (if there is no memory: a graph whose error says so). */
+/* Creates an empty graph. Never NULL: when out of memory, a graph with that error. */
 ISO_API iso_graph *iso_graph_create(iso_context *ctx);
-/* Frees the graph with all that belongs to it, unless a model owns it (iso_model_create): then it does
- * nothing and iso_model_destroy frees the graph. NULL is nothing. Collective (iso_mesh_destroy) once a function of it has
- * been made. */
+/* Frees the graph and everything that belongs to it, unless a model owns it (iso_model_create): then it
+ * does nothing, and iso_model_destroy frees the graph. NULL is ignored. Collective (iso_mesh_destroy)
+ * after a function of the graph has been made. */
 ISO_API void iso_graph_destroy(iso_graph *graph);
 /* The first error made while building, with its message recorded in this thread. Local. */
 ISO_API iso_status iso_graph_error(const iso_graph *graph);
 ISO_API iso_context *iso_graph_context(const iso_graph *graph);
-/* The element type that floating-point inputs, variables and constants take: ISO_F32 (default) or ISO_F64. To
- * be set before the first tensor. With ISO_F64 an iso_input of type ISO_F32 becomes ISO_F64: any network runs
- * as its own oracle. */
+/* The element type of floating-point inputs, variables and constants: ISO_F32 (default) or ISO_F64. Must
+ * be set before the first tensor. With ISO_F64, an iso_input of type ISO_F32 becomes ISO_F64, so that any
+ * network can be run as its own oracle. */
 ISO_API void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 ISO_API iso_dtype iso_graph_precision(const iso_graph *graph);
-/* The seed from which initial weights and dropout come; the context's (ISO_DEFAULT_SEED without one) unless
- * set before the first layer. */
+/* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless set before
+ * the first layer. */
 ISO_API void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
 ISO_API uint64_t iso_graph_seed(const iso_graph *graph);
 
-/* The name of the whole network, which its files have; NULL: it has none. */
+/* The name of the whole network, which is stored in its files; NULL: none. */
 ISO_API void iso_graph_set_name(iso_graph *graph, const char *name);
 ISO_API const char *iso_graph_name(const iso_graph *graph);
 
 /* ---- tensors ---- */
 ISO_API iso_graph *iso_tensor_graph(const iso_tensor *tensor);
 ISO_API iso_dtype iso_tensor_dtype(const iso_tensor *tensor);
-/* Global shape, the batch dimension being ISO_BATCH. Lent. */
+/* The global shape, in which the batch dimension is ISO_BATCH. Lent. */
 ISO_API const iso_shape *iso_tensor_shape(const iso_tensor *tensor);
 ISO_API const char *iso_tensor_name(const iso_tensor *tensor);
-/* Gives the tensor a name that layouts ("d2/output") and messages use. */
+/* Sets the tensor's name, which layouts ("d2/output") and messages use. */
 ISO_API void iso_tensor_set_name(iso_tensor *tensor, const char *name);
 
 /* An input [batch, shape...]: rows of a data set. */
 ISO_API iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
-/* An input of this global shape, which has no rows: a matrix, say, that a function is given as a value
- * (iso_function_call). Replicated unless the distribution has a layout for "name/output". Not for models,
- * whose inputs are rows of a data set. A batch that gives it has the whole shape in its `shape`, and reads
- * the first dimension's elements as rows (of a scalar: one row). */
+/* An input of this global shape, without rows: for example a matrix that is passed to a function as a
+ * value (iso_function_call). Replicated unless the distribution has a layout for "name/output". Not for
+ * models, whose inputs are rows of a data set. A batch that contains it has the whole shape in its
+ * `shape`, and its rows are the elements of the first dimension (of a scalar: one row). */
 ISO_API iso_tensor *iso_input_unbatched(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
-/* Whether iso_input() or iso_input_unbatched() made it. */
+/* Whether the tensor is from iso_input() or iso_input_unbatched(). */
 ISO_API bool iso_tensor_is_input(const iso_tensor *tensor);
 /* A constant of a shape without batch; `values` are converted from double and copied. */
 ISO_API iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, const double *values);
@@ -66,7 +66,7 @@ ISO_API iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value);
 
 /* ---- variables ---- */
 typedef enum iso_initializer_kind {
-    ISO_INIT_DEFAULT = 0, /* Glorot uniform for kernels, zeros for biases: the layer says which */
+    ISO_INIT_DEFAULT = 0, /* chosen by the layer: Glorot uniform for kernels, zeros for biases */
     ISO_INIT_ZEROS,
     ISO_INIT_ONES,
     ISO_INIT_CONSTANT, /* .value */
@@ -76,12 +76,11 @@ typedef enum iso_initializer_kind {
     ISO_INIT_HE_NORMAL,
     ISO_INIT_LECUN_UNIFORM,
     ISO_INIT_LECUN_NORMAL,
-    ISO_INIT_RANDOM_UNIFORM, /* [.low, .high); Keras: -0.05, 0.05 where both are 0 */
-    ISO_INIT_RANDOM_NORMAL,  /* .mean, .stddev; Keras: 0, 0.05 where stddev is 0 */
+    ISO_INIT_RANDOM_UNIFORM, /* [.low, .high); Keras: -0.05, 0.05 if both are 0 */
+    ISO_INIT_RANDOM_NORMAL,  /* .mean, .stddev; Keras: 0, 0.05 if stddev is 0 */
     ISO_INIT_TRUNCATED_NORMAL,
     ISO_INIT_VARIANCE_SCALING, /* .scale / (fan by .mode), .distribution */
-    ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows
-                            or columns, whichever are fewer */
+    ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows or columns, whichever are fewer */
     ISO_INIT_IDENTITY,   /* .scale on the diagonal of a matrix */
     ISO_INIT_STFT,       /* .stft: for the kernel [frame, 1, frequencies] of a Conv1D that makes a spectrum */
 } iso_initializer_kind;
@@ -105,7 +104,7 @@ typedef struct iso_stft {
     bool periodic; /* the window */
 } iso_stft;
 
-/* Keras's initializers. Fans as Keras computes them: a kernel's last two dimensions times its receptive
+/* Keras's initializers. Fans are computed as in Keras: a kernel's last two dimensions times its receptive
  * field. */
 typedef struct iso_initializer {
     iso_initializer_kind kind;
@@ -116,15 +115,15 @@ typedef struct iso_initializer {
     iso_stft stft;
 } iso_initializer;
 
-/* A variable with a path such as "dense/kernel" (in a block its path begins with the block's). Its initial
- * value depends on the graph's seed, the path and the global index of each element. Two variables of one path
- * are an error. */
+/* Creates a variable with a path such as "dense/kernel" (in a block, the block's path is prepended). Its
+ * initial value depends on the graph's seed, the path and the global index of each element. Two variables
+ * of one path are an error. */
 ISO_API iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype dtype,
                                           iso_shape shape, iso_initializer initializer, bool trainable);
-/* A layout of its own ("-, model"), which comes before what a distribution says; NULL: none. Whether it fits
- * shows when a function is made. Once a function with this variable has been made, another layout is an
- * error: the layout stays as it is, the next collective call on the graph or its model returns the error on
- * every rank and does nothing else, and the calls after it work as before. */
+/* Sets the variable's own layout ("-, model"), which takes precedence over the distribution's; NULL: none.
+ * Whether it fits is checked when a function is made. After a function with this variable has been made,
+ * setting another layout is an error: the layout stays as it is, the next collective call on the graph or
+ * its model returns the error on every rank and does nothing else, and the calls after it work as before. */
 ISO_API void iso_variable_set_layout(iso_variable *variable, const char *layout);
 /* Its value at the beginning of a step, as a tensor. */
 ISO_API iso_tensor *iso_variable_value(iso_variable *variable);
@@ -136,35 +135,36 @@ ISO_API int iso_graph_variable_count(const iso_graph *graph);
 /* In order of creation; NULL outside [0, count). */
 ISO_API iso_variable *iso_graph_variable(const iso_graph *graph, int index);
 ISO_API iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
-/* Until the block ends, names of layers and paths of variables that are made begin with its name:
- * "encoder/dense/kernel". Automatic names are counted within it. Blocks nest; a name with a '/', or one that
- * is taken, is an error. */
+/* Begins a block. Until it ends, names of new layers and paths of new variables begin with its name:
+ * "encoder/dense/kernel". Automatic names are counted within the block. Blocks nest. A name that has a '/'
+ * or is taken is an error. */
 ISO_API void iso_name_scope_begin(iso_graph *graph, const char *name);
-/* Ends the block that was begun last. y (may be NULL) is its result, which layouts also find by
- * "encoder/output"; where they name the last layer's output as well, the block's layout is the one that
- * stays. Returns y. */
+/* Ends the innermost open block. y (may be NULL) is its result, which layouts also find by
+ * "encoder/output". If layouts name the last layer's output as well, the block's layout is the final one.
+ * Returns y. */
 ISO_API iso_tensor *iso_name_scope_end(iso_graph *graph, iso_tensor *y);
 /* iso_name_scope_end for a block with several results. */
 ISO_API void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, int count);
-/* Until the end, layers and blocks are built again with the variables that they have: a name means the layer
- * or block that was given it before. Automatic names are counted from the beginning again, so what made a
- * block builds the block again just as it did. A layer that there is not yet, or whose variables would have
- * other shapes, is an error. Its regularisation is not counted again. Sharings nest.
+/* Until iso_share_end, layers and blocks are built again with their existing variables: a name refers to the
+ * layer or block that has it already. Automatic names are counted from the beginning again, so that the code
+ * that built a block builds the same block again. A layer that does not exist yet, or whose variables would
+ * have other shapes, is an error. Its regularisation is not counted again. Sharings nest.
  *     a = tower(left);
  *     iso_share_begin(g);
  *     b = tower(right);
  *     iso_share_end(g); */
 ISO_API void iso_share_begin(iso_graph *graph);
 ISO_API void iso_share_end(iso_graph *graph);
-/* Until the end, variables that are made are not trainable: Keras's `trainable = False`. BatchNormalization
- * then uses its moving statistics in training as well and leaves them as they are; regularisation of weights
+/* Until iso_freeze_end, new variables are not trainable: Keras's `trainable = False`. BatchNormalization
+ * then uses its moving statistics in training as well and does not update them; regularisation of weights
  * is not counted. Nests. */
 ISO_API void iso_freeze_begin(iso_graph *graph);
 ISO_API void iso_freeze_end(iso_graph *graph);
-/* The same of a layer, or of all layers of a block, that there is already: Keras's `layer.trainable = ...`.
- * name: as in paths of variables, "dense" or "encoder/dense"; NULL: all. Functions that are made from then on
- * train by it (of a model: the next iso_compile); those that there are go on as they were made. ISO_INVALID:
- * there is no such layer or block, the nearest names are offered. Local; every rank must do it alike. */
+/* The same for an existing layer, or for all layers of a block: Keras's `layer.trainable = ...`. name: as
+ * in paths of variables, "dense" or "encoder/dense"; NULL: all. It applies to functions that are made from
+ * then on (of a model: from the next iso_compile); existing functions stay as they were made. ISO_INVALID:
+ * there is no such layer or block; the message offers the nearest names. Local; every rank must call it
+ * alike. */
 ISO_API iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable);
 
 /* ---- updates and gradients ---- */
@@ -172,9 +172,10 @@ ISO_API iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, b
 ISO_API iso_update *iso_assign(iso_variable *variable, iso_tensor *value);
 /* Both updates together. Either may be NULL. */
 ISO_API iso_update *iso_update_join(iso_update *a, iso_update *b);
-/* gradients[i] = d loss / d of[i], NULL where loss does not depend on it. loss: a scalar of float type. */
+/* gradients[i] = d loss / d of[i], NULL if loss does not depend on it. loss: a scalar of float type. */
 ISO_API void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients);
-/* Adds a term to the model's loss (regularisation, activity): iso_graph_losses() gives their sum or NULL. */
+/* Adds a term to the model's loss (regularisation, activity): iso_graph_losses() returns their sum or
+ * NULL. */
 ISO_API void iso_graph_add_loss(iso_graph *graph, iso_tensor *term);
 ISO_API iso_tensor *iso_graph_losses(iso_graph *graph);
 
@@ -220,8 +221,8 @@ ISO_API iso_tensor *iso_silu(iso_tensor *x);
 ISO_API iso_tensor *iso_softplus(iso_tensor *x);
 ISO_API iso_tensor *iso_stop_gradient(iso_tensor *x);
 
-/* ---- reductions over axes (negative: from the end; count 0: all); keep: leaves dimensions of 1. Sums of
- * ISO_BOOL are ISO_I32. A mean over the batch divides by the global number of rows. ---- */
+/* ---- reductions over axes (negative: from the end; count 0: all); keep: reduced dimensions stay as 1.
+ * Sums of ISO_BOOL are ISO_I32. A mean over the batch divides by the global number of rows. ---- */
 ISO_API iso_tensor *iso_reduce_sum(iso_tensor *x, const int *axes, int count, bool keep);
 ISO_API iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep);
 ISO_API iso_tensor *iso_reduce_max(iso_tensor *x, const int *axes, int count, bool keep);
@@ -231,17 +232,17 @@ ISO_API iso_tensor *iso_sum(iso_tensor *x);
 ISO_API iso_tensor *iso_mean(iso_tensor *x);
 /* index of the largest along an axis (the first of equals), ISO_I32 */
 ISO_API iso_tensor *iso_argmax(iso_tensor *x, int axis);
-/* 1 where a row's target is among the k largest of its predictions, as tf.math.in_top_k: [rows..., classes],
- * [rows...] -> [rows...] ISO_BOOL */
+/* true if a row's target is among the k largest of its predictions, as tf.math.in_top_k: [rows...,
+ * classes], [rows...] -> [rows...] ISO_BOOL */
 ISO_API iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k);
 
 /* ---- shapes ---- */
-/* dim -1 (at most one, beside ISO_BATCH in front): what is left. The batch dimension stays in front. */
+/* dim -1 (at most one, in addition to ISO_BATCH): the remaining elements. The batch dimension stays first. */
 ISO_API iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
 ISO_API iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
 /* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
 ISO_API iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
-/* zeros in front of and after the elements of each dimension but the batch */
+/* zeros before and after the elements of each dimension but the batch */
 ISO_API iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after);
 ISO_API iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
 ISO_API iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);
@@ -264,29 +265,28 @@ typedef struct iso_pool_geometry {
     int64_t size[2], stride[2], pad_before[2], pad_after[2];
 } iso_pool_geometry;
 ISO_API iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
-/* the mean over those elements of each window that lie inside x, as Keras and TensorFlow have it */
+/* the mean over those elements of each window that are inside x, as in Keras and TensorFlow */
 ISO_API iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
-/* x: [n, h, w, c] -> [n, h times[0], w times[1], c], linearly between the centres of x's elements, at the
- * edges as these */
+/* x: [n, h, w, c] -> [n, h times[0], w times[1], c], interpolated linearly between the centres of x's
+ * elements; beyond the outermost centres constant */
 ISO_API iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2]);
-/* x: [..., t, s] where s is at most t's number (causal) and less than `window` from it (0: any distance),
- * else `fill` */
+/* x: [..., t, s] for s up to t's number (causal) and less than `window` from it (0: any distance), `fill`
+ * elsewhere */
 ISO_API iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill);
 ISO_API iso_tensor *iso_softmax(iso_tensor *x, int axis);
 ISO_API iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
 /* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A
- * label outside the classes is an error of the step that names row and value. */
+ * label outside the classes is an error of the step, which names row and value. */
 ISO_API iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
 /* labels: [rows..., classes] (a distribution) */
 ISO_API iso_tensor *iso_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
 /* x: [rows, features...], normalised over the last dimension; gamma, beta: [c] or NULL */
 ISO_API iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon);
-/* The statistics of the global batch over all but the last dimension: mean and variance (biased), ISO_F64
- * [c]. */
+/* The mean and the (biased) variance of the global batch over all dimensions but the last, ISO_F64 [c]. */
 ISO_API void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance);
 /* (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension; mean, variance: [c], any
- * float type; gamma, beta: [c] or NULL. Where mean and variance come from iso_batch_moments(x) the gradient
- * runs through them. */
+ * float type; gamma, beta: [c] or NULL. If mean and variance come from iso_batch_moments(x), the gradient
+ * includes their dependence on x. */
 ISO_API iso_tensor *iso_batch_norm_op(iso_tensor *x, iso_tensor *mean, iso_tensor *variance,
                                       iso_tensor *gamma, iso_tensor *beta, double epsilon);
 /* table: [v, d], index: integers [...] -> [..., d]. An index outside 0..v-1 is an error of the step. */
@@ -296,10 +296,10 @@ ISO_API iso_tensor *iso_one_hot(iso_tensor *index, int64_t classes, iso_dtype dt
 /* Each element is kept with probability 1 - rate and divided by it; which ones depends on seed, `path`, step
  * and global index. */
 ISO_API iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path);
-/* x + stddev * z, z standard normal and for each element another, which depends on seed, `path`, step and
+/* x + stddev * z, with a standard normal z for each element, which depends on seed, `path`, step and
  * global index. */
 ISO_API iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path);
-/* training in functions made with .training = true, inference elsewhere; both of one shape and type */
+/* `training` in functions made with .training = true, `inference` in others; both of one shape and type */
 ISO_API iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What a variable begins with: one row for each of Keras's initializers. */
+/* Initial values of variables: one row for each of Keras's initializers. */
 #ifndef ISO_GRAPH_INITIALIZERS_H
 #define ISO_GRAPH_INITIALIZERS_H
 
@@ -10,7 +10,7 @@ typedef struct iso_draw {
         ISO_DRAW_CONSTANT,  /* a */
         ISO_DRAW_UNIFORM,   /* [a, b) */
         ISO_DRAW_NORMAL,    /* mean a, deviation b */
-        ISO_DRAW_TRUNCATED, /* the same, drawn again while it is 2 b or more away from a */
+        ISO_DRAW_TRUNCATED, /* the same, redrawn while it is 2 b or more away from a */
         ISO_DRAW_ORTHOGONAL /* a times a matrix [all dimensions but the last, last] with orthonormal rows or columns */
     } kind;
     double a, b;
@@ -21,25 +21,26 @@ enum { ISO_MAX_INITIALIZER_SETTINGS = 4 };
 
 typedef struct iso_initializer_type {
     iso_row row;            /* settings are members of iso_initializer */
-    const char *other_name; /* a second one in Keras, or NULL */
-    /* Of a setting that is one of several words: these, at their numbers, then NULL. NULL: the setting is a number. */
+    const char *other_name; /* a second name in Keras, or NULL */
+    /* For a setting whose value is a word: the words, at their numbers, then NULL. NULL: the setting is a
+     * number. */
     const char *const *choice[ISO_MAX_INITIALIZER_SETTINGS];
     bool seeded;               /* Keras's class has a seed */
-    int least_rank, most_rank; /* of the shapes that it can fill; 0: any */
-    /* What elements are drawn from; fan_in, fan_out: of the variable. NULL: `element` says what they are. Both take
-     * settings that are filled in. */
+    int least_rank, most_rank; /* range of ranks of the shapes that it can fill; 0: any */
+    /* The distribution of elements; fan_in, fan_out: of the variable. NULL: `element` computes the
+     * elements. Both take settings that are filled in. */
     iso_draw (*distribution)(const iso_initializer *init, double fan_in, double fan_out);
     double (*element)(const iso_initializer *init, const iso_shape *shape, int64_t index); /* in C order */
 } iso_initializer_type;
 
-/* All of them, in the order of their kinds, from ISO_INIT_ZEROS on. */
+/* All initializers, in the order of their kinds, from ISO_INIT_ZEROS on. */
 extern const iso_row *const iso_initializers[];
 
-/* ISO_INIT_DEFAULT is ISO_INIT_GLOROT_UNIFORM here; NULL outside the range. */
+/* Returns Glorot uniform for ISO_INIT_DEFAULT; NULL outside the range. */
 const iso_initializer_type *iso_initializer_type_of(iso_initializer_kind kind);
-/* By Keras's name or class; false where there is none. */
+/* Finds a kind by Keras's name or class; false if there is none. */
 bool iso_initializer_find(const char *name, iso_initializer_kind *kind);
-/* The same with Keras's defaults for the settings that are left out. */
+/* A copy with Keras's defaults for the settings that are left out. */
 iso_initializer iso_initializer_filled(const iso_initializer *init);
 
 #endif

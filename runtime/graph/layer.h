@@ -1,8 +1,7 @@
-/* What layers are made of besides the functions of graph.h: names, what they note of themselves for the
- * summary and for files of Keras, errors, and updates and losses that depend on frozen variables.
+/* What layers need besides the functions of graph.h: names, records for the summary and for Keras's files,
+ * errors, and updates and losses that depend on frozen variables.
  *
  * For those who write layers. As in graph.h nothing returns a status: the first error stays in the graph.
- * Every function is local, and every rank must make the same calls.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_GRAPH_LAYER_H
 #define ISO_GRAPH_LAYER_H
@@ -15,56 +14,56 @@ extern "C" {
 #endif
 
 /* ---- names and errors ---- */
-/* "dense" is free: "dense"; else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
+/* "dense" if it is free, else "dense_1", ...: Keras's automatic names, counted per graph. The text belongs
  * to the graph. */
 ISO_API const char *iso_graph_unique_name(iso_graph *graph, const char *base);
-/* Takes a name that a user gave to a layer, and returns it after the names of the blocks around; two layers
+/* Takes a name that a user gave to a layer, and returns it after the names of the open blocks. Two layers
  * of one name in one block are an error, and so is a name with a '/'. */
 ISO_API const char *iso_graph_take_name(iso_graph *graph, const char *name);
-/* A copy of a text, which lives as long as the graph; NULL, and an error in it, if there is no memory. */
+/* A copy of a text that lives as long as the graph; NULL, and an error in the graph, when out of memory. */
 ISO_API const char *iso_graph_keep_text(iso_graph *graph, const char *text);
-/* Records an error in the graph unless it has one (printf's format); for layers and ops. */
+/* Records an error in the graph, unless it has one already (printf's format); for layers and ops. */
 ISO_API void iso_graph_fail(iso_graph *graph, const char *format, ...);
-/* The same where there is no memory for `what` of so many bytes: ISO_NO_MEMORY. */
+/* The same for ISO_NO_MEMORY: no memory for `what`, of this many bytes. */
 ISO_API void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes);
 
 /* ---- variables ---- */
-/* Whether its layer made it to be trained, frozen or not. */
+/* Whether its layer declared it trainable, frozen or not. */
 ISO_API bool iso_variable_made_trainable(const iso_variable *variable);
 /* Whether it was trainable when the graph's optimizer was made. */
 ISO_API bool iso_variable_trained(const iso_variable *variable);
 /* Whether an optimizer updates it: trainable ones that its loss does not depend on are left as they are. */
 ISO_API bool iso_variable_updated(const iso_variable *variable);
 
-/* ---- what is around: sharings and freezing ---- */
+/* ---- open sharings and freezing ---- */
 /* Whether an iso_share_begin() is open. */
 ISO_API bool iso_graph_shares(const iso_graph *graph);
 /* Whether an iso_freeze_begin() is open. */
 ISO_API bool iso_graph_freezes(const iso_graph *graph);
 
 /* ---- updates, losses and modes ---- */
-/* Registers an update that every training function performs (moving statistics). Within a sharing it takes
- * the place of what has been registered for its variables. */
+/* Registers an update that every training function performs (moving statistics). Within a sharing it
+ * replaces the registered updates of the same variables. */
 ISO_API void iso_graph_add_training_update(iso_graph *graph, iso_update *update);
-/* The update, but functions that are made while a variable is frozen leave that one as it is. */
+/* The same update, left out for variables that are frozen when a function is made. */
 ISO_API iso_update *iso_update_unless_frozen(iso_update *update);
-/* What a variable becomes by the updates registered so far: its value where there is none. */
+/* The value of a variable after the updates registered so far: its own value if there are none. */
 ISO_API iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *variable);
 /* Adds a variable's own term to the loss (iso_graph_add_loss), which counts unless the variable is frozen
- * when the sum is asked for. */
+ * when the sum is requested. */
 ISO_API void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_tensor *term);
 /* As iso_by_mode, but inference everywhere in functions that are made while the variable is frozen. */
 ISO_API iso_tensor *iso_by_mode_unless_frozen(const iso_variable *variable, iso_tensor *training,
                                               iso_tensor *inference);
 
-/* ---- attributes: typed values by name, which belong to a graph ---- */
+/* ---- attributes: named, typed values that belong to a graph ---- */
 typedef enum iso_attribute_kind {
     ISO_ATTRIBUTE_NONE = 0,
     ISO_ATTRIBUTE_FLAG,    /* .integer: 0 or 1 */
     ISO_ATTRIBUTE_INTEGER, /* .integer */
     ISO_ATTRIBUTE_REAL,    /* .real */
     ISO_ATTRIBUTE_TEXT,    /* .text */
-    ISO_ATTRIBUTE_INPUT,   /* .integer: the number of a tensor among a layer's inputs */
+    ISO_ATTRIBUTE_INPUT,   /* .integer: the index of a tensor among a layer's inputs */
     ISO_ATTRIBUTE_LIST,    /* .first to .last */
     ISO_ATTRIBUTE_OBJECT,  /* .first to .last, each with a name */
 } iso_attribute_kind;
@@ -76,31 +75,32 @@ typedef struct iso_attribute {
     double real;
     const char *text;
     struct iso_attribute *first, *last; /* of a list or object; NULL: it is empty */
-    struct iso_attribute *next;         /* the one after it in its list or object */
+    struct iso_attribute *next;         /* the next one in its list or object */
 } iso_attribute;
 
-/* Copies a value into the graph, as the last of a list or object; to NULL: it is in none. Its name and text
+/* Copies a value into the graph, as the last of a list or object; `to` NULL: of none. Its name and text
  * must live as long as the graph. Returns the copy, to which items or members can be added; NULL, and an
- * error in the graph, where there is no memory. Local. */
+ * error in the graph, when out of memory. Local. */
 ISO_API iso_attribute *iso_attribute_add(iso_graph *graph, iso_attribute *to, const iso_attribute *value);
-/* Adds the value to a text, without its name, in the form of JSON; reals have 17 digits. Local. */
+/* Appends the value to a text, without its name, as JSON; reals have 17 digits. Local. */
 ISO_API void iso_attribute_print(const iso_attribute *attribute, iso_text *text);
 
-/* ---- layers: what a model's summary lists ---- */
+/* ---- layers, as a model's summary lists them ---- */
 typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
     const char *name;
     const iso_attribute *config; /* its arguments under Keras's names, an object; NULL: none */
-    const iso_attribute *call;   /* likewise what its call was given by name */
+    const iso_attribute *call;   /* likewise the named arguments of its call */
     int n_inputs;                /* of its call */
     iso_tensor *const *inputs;
     iso_tensor *output;
-    int again; /* the number of the record whose variables it uses again (a shared layer's later calls), or -1 */
-    int block;   /* filled in by iso_graph_add_layer: the block that it was called in, or -1; */
-    int n_ops;   /* how many ops the graph had then; */
+    int again; /* for a shared layer's later calls: the number of the record whose variables it uses again; else -1 */
+    int block;   /* filled in by iso_graph_add_layer: the block of the call, or -1; */
+    int n_ops;   /* the number of ops in the graph then; */
     bool frozen; /* and whether layers were frozen then */
 } iso_layer_record;
-/* Notes a call of a layer; type, name, config and call must live as long as the graph, the rest is copied. */
+/* Records a call of a layer; type, name, config and call must live as long as the graph, the rest is
+ * copied. */
 ISO_API void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 ISO_API int iso_graph_layer_count(const iso_graph *graph);
 /* In order of creation; NULL outside [0, count). Lent. */
@@ -110,25 +110,25 @@ ISO_API const iso_layer_record *iso_graph_layer(const iso_graph *graph, int inde
 typedef struct iso_block_record {
     bool sequential;  /* it was made as a chain of layers */
     const char *name; /* its path: "encoder", "encoder/attention" */
-    int around;       /* the block that it is in, or -1 */
-    int again;        /* the block whose layers it calls again (a shared model's later calls), or -1 */
-    int n_inputs;     /* that were noted; 0: its inputs are what its layers take from outside */
+    int around;       /* the enclosing block, or -1 */
+    int again;        /* for a shared model's later calls: the block whose layers it calls again; else -1 */
+    int n_inputs;     /* recorded ones; 0: its inputs are what its layers take from outside */
     iso_tensor *const *inputs;
-    int n_outputs; /* that were noted; besides them, what others take from it are its outputs */
+    int n_outputs; /* recorded ones; tensors that are used outside are outputs too */
     iso_tensor *const *outputs;
     int first_op, last_op;       /* it made the ops [first_op, last_op) of the graph, */
     int first_layer, last_layer; /* and called these layers */
 } iso_block_record;
-/* Notes of the block that was begun last, or where none is open of the whole network, whether it is a chain of
- * layers (default: it is not) and what it is called with. sequential: files and summaries have it as Keras's
- * Sequential, others as a functional model; again: the block whose variables it uses again, or -1 (within a
- * sharing it is found). */
+/* Records, for the innermost open block or, if none is open, for the whole network, whether it is a chain
+ * of layers (default: it is not) and its inputs. sequential: files and summaries show it as Keras's
+ * Sequential, others as a functional model; again: the block whose variables it uses again, or -1 (within
+ * a sharing it is found). */
 ISO_API void iso_name_scope_note(iso_graph *graph, bool sequential, iso_tensor *const *inputs, int count,
                                  int again);
 ISO_API int iso_graph_block_count(const iso_graph *graph);
 /* In order of beginning; NULL outside [0, count). Lent. */
 ISO_API const iso_block_record *iso_graph_block(const iso_graph *graph, int index);
-/* Whether the whole network was noted as a chain of layers. */
+/* Whether the whole network was recorded as a chain of layers. */
 ISO_API bool iso_graph_is_sequential(const iso_graph *graph);
 
 #ifdef __cplusplus

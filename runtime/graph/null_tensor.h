@@ -20,9 +20,9 @@
 #define ISO_NULL_IN(graph, ...) ISO_NULL_IN_AS(graph, #__VA_ARGS__, __VA_ARGS__)
 #define ISO_NULL_IN_AS(graph, names, ...) (ISO_ANY_NULL_AS(names, __VA_ARGS__) && iso_null_in(graph))
 
-/* The recorded message becomes the graph's error. True. */
+/* Makes the recorded message the graph's error. Returns true. */
 bool iso_null_in(iso_graph *graph);
-/* The same in the graph of that tensor of the list which is not NULL; returns its bad tensor, or NULL. */
+/* The same in the graph of a tensor of the list that is not NULL; returns its bad tensor, or NULL. */
 iso_tensor *iso_null_tensor(iso_tensor *const *tensors, size_t count);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "runtime/graph/graph.h"
 
-/* The error made while building, which stays; without one the error that is pending, if any, which is then
- * forgotten. To be followed by an agreement of the ranks. */
+/* The error made while building, which stays. If there is none, the pending error, if any, which is then
+ * cleared. The ranks must agree on the result afterwards. */
 iso_status iso_graph_take_error(iso_graph *graph);
 
 #endif

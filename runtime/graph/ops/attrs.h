@@ -1,4 +1,4 @@
-/* The attributes of the ops in this folder: what a kernel finds in iso_kernel_call.attrs. */
+/* The attributes of the ops in this folder, which a kernel reads from iso_kernel_call.attrs. */
 #ifndef ISO_GRAPH_OPS_ATTRS_H
 #define ISO_GRAPH_OPS_ATTRS_H
 
@@ -22,16 +22,15 @@ typedef struct iso_affine_attrs {
     double scale, shift;
 } iso_affine_attrs;
 
-/* "scale_by_count": y = x / (count * rows), rows being those of the global batch, or 1 where batch is false
- */
+/* "scale_by_count": y = x / (count * rows); rows: those of the global batch, or 1 if batch is false */
 typedef struct iso_count_attrs {
     double count;
     bool batch;
 } iso_count_attrs;
 
-/* "reduce_sum", "reduce_max", "reduce_min" over the dimensions whose bit is set in axes. A sum is scaled by
- * `scale` at its end (a mean over fixed dimensions); the output's type says in what it is given: float32 may
- * be summed to float64. */
+/* "reduce_sum", "reduce_max", "reduce_min" over the dimensions whose bit is set in axes. A sum is finally
+ * multiplied by `scale` (a mean over fixed dimensions). The output's type is the type of the result:
+ * float32 may be summed to float64. */
 typedef struct iso_reduce_attrs {
     uint32_t axes;
     bool keep;
@@ -77,10 +76,10 @@ typedef struct iso_slice_attrs {
     iso_shape shape;
 } iso_slice_attrs;
 
-/* "matmul". contract false: a [l..., m, k], b [l..., k, n] or b [k, n] -> [l..., m, n] (a [k] counts as one
- * row); the flags swap the last two dimensions of an operand (of a only where b has as many dimensions).
- * contract true: a [l..., k], b [l..., n] -> [k, n], the sum over all l: the gradient of a weight; no flags
- * then. */
+/* "matmul". contract false: a [l..., m, k], b [l..., k, n] or b [k, n] -> [l..., m, n] (a [k] counts as
+ * one row); the flags swap the last two dimensions of an operand (of a only if b has as many dimensions).
+ * contract true: a [l..., k], b [l..., n] -> [k, n], the sum over all l: the gradient of a weight; the
+ * flags are then false. */
 typedef struct iso_matmul_attrs {
     bool transpose_a, transpose_b, contract;
 } iso_matmul_attrs;

@@ -1,11 +1,11 @@
-/* Every op type, one a line: OP(name) stands for the descriptor iso_op_name, whose name is "name". Included
- * plainly this declares them all; with OP defined it is the list itself. */
+/* Every op type, one per line: OP(name) stands for the descriptor iso_op_name, whose name is "name". A
+ * plain #include declares them all; with OP defined, it is the list itself. */
 #ifndef OP
 #include "runtime/graph/op.h"
 #define OP(name) extern const iso_op_type iso_op_##name;
 
-/* Every op type, those that a program registered after the others; NULL outside [0, count), or where there is
- * none of the name. */
+/* Every op type; those that a program registered follow the others. NULL outside [0, count), or if there
+ * is none of this name. */
 int iso_op_type_count(void);
 const iso_op_type *iso_op_type_at(int index);
 const iso_op_type *iso_op_type_find(const char *name);

@@ -1,5 +1,5 @@
-/* Every optimizer, one a line: OPTIMIZER(name) stands for the row iso_optimizer_name, whose name is "name". Included plainly this
- * declares them all; with OPTIMIZER defined it is the list itself. */
+/* Every optimizer, one per line: OPTIMIZER(name) stands for the row iso_optimizer_name, whose name is
+ * "name". A plain #include declares them all; with OPTIMIZER defined, it is the list itself. */
 #ifndef OPTIMIZER
 #include "runtime/graph/optimizers/rule.h"
 #define OPTIMIZER(name) extern const iso_optimizer_rule iso_optimizer_##name;

@@ -1,24 +1,25 @@
-/* What an optimizer consists of: a row of the list in list.h. Keras's names are those of keras/src/optimizers, 3.15. */
+/* The description of an optimizer: a row of the list in list.h. Keras's names are those of
+ * keras/src/optimizers, 3.15. */
 #ifndef ISO_GRAPH_OPTIMIZERS_RULE_H
 #define ISO_GRAPH_OPTIMIZERS_RULE_H
 
 #include "runtime/base/row.h"
 #include "runtime/graph/optimizer.h"
 
-/* A number that an optimizer remembers for each element of a variable. */
+/* A number that an optimizer keeps for each element of a variable. */
 typedef struct iso_optimizer_slot {
-    const char *name; /* "momentum"; NULL ends a list of slots */
-    const char
-        *with; /* the setting without which (where it is 0) there is no such slot; NULL: there always is */
-    const char *initial; /* the setting that is its first value; NULL: 0 */
-    bool beside;         /* Keras lists it next to the slot before, variable by variable, and not after it */
+    const char *name;    /* "momentum"; NULL ends a list of slots */
+    const char *with;    /* the slot exists only if this setting is not 0; NULL: always */
+    const char *initial; /* the setting that is its initial value; NULL: 0 */
+    bool beside;         /* Keras lists it after the slot before, variable by variable */
 } iso_optimizer_slot;
 
 /* A variable of the optimizer itself that Keras's files have after the slots. */
 typedef struct iso_optimizer_scalar {
     const char *name; /* "u_product", with the path "optimizer/u_product"; NULL: there is none */
     double initial;
-    /* Its value after an update. now: before it; update: number of the update, from 1. Both scalars of its type. */
+    /* Returns its value after an update. now: before it; update: number of the update, from 1. Both are
+     * scalars of its type. */
     iso_tensor *(*next)(const iso_optimizer *optimizer, iso_tensor *now, iso_tensor *update);
 } iso_optimizer_scalar;
 
@@ -26,15 +27,16 @@ typedef struct iso_optimizer_rule {
     iso_row
         row; /* the settings are members of the struct of options; iso_optimizer.hyper has them in their order */
     size_t size;        /* of the struct of options, */
-    size_t common;      /* and where the members of ISO_OPTIMIZER_OPTIONS begin in it: ISO_OPTIMIZER_STRUCT */
+    size_t common;      /* and the offset of ISO_OPTIMIZER_OPTIONS in it: ISO_OPTIMIZER_STRUCT */
     const char *kernel; /* of the backends; NULL: has the row's name */
     double learning_rate, weight_decay; /* defaults */
     const iso_optimizer_slot *slot;     /* in the kernel's order */
     iso_optimizer_scalar scalar;
-    /* ISO_INVALID where settings make no sense; NULL: all are possible. */
+    /* Checks the settings (ISO_INVALID). NULL: all values are valid. */
     iso_status (*check)(const iso_optimizer *optimizer);
-    /* Turns hyper, which has the rate, the decay and from ISO_HYPER_OWN on the settings, into what the kernel takes in the step
-     * that follows `updates` completed ones. narrow: variables are float32. NULL: the kernel takes them as they are. */
+    /* Converts hyper, which holds the rate, the decay and from ISO_HYPER_OWN on the settings, into what
+     * the kernel takes in the step after `updates` completed ones. narrow: variables are float32. NULL:
+     * the kernel takes them as they are. */
     void (*prepare)(const iso_optimizer *optimizer, bool narrow, int64_t updates, double *hyper);
 } iso_optimizer_rule;
 
@@ -49,25 +51,29 @@ typedef struct iso_optimizer_common {
 } iso_optimizer_common;
 enum { ISO_MAX_OPTIMIZER_OPTIONS = 1024 }; /* bytes of a struct of options */
 
-/* What iso_<rule>_with() does: the optimizer that a struct of options of `size` bytes describes; NULL: with the defaults. */
+/* Implements iso_<rule>_with(): the optimizer that a struct of options of `size` bytes describes; NULL:
+ * with the defaults. */
 iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *options, size_t size);
 
-/* The rows in the order of list.h, and of the members of iso_optimizer that every rule has, whose fallbacks are 0. */
+/* The rows in the order of list.h; and those members of iso_optimizer that every rule has, whose fallbacks
+ * are 0. */
 extern const iso_row *const iso_optimizer_rows[];
 extern const iso_setting iso_optimizer_settings[];
-/* NULL where there is none of that name; a NULL name is Keras's default, rmsprop. */
+/* NULL if there is none of this name; name NULL: Keras's default, rmsprop. */
 const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
-/* What the backends call its kernel; the name itself where there is no such optimizer. */
+/* The name of its kernel in the backends; the name itself if there is no such optimizer. */
 const char *iso_optimizer_kernel(const char *name);
-/* The slots of an optimizer of a known rule: how many; their names and initial values (ISO_MAX_OPTIMIZER_SLOTS). */
+/* The slots of an optimizer of a known rule: their number, and their names and initial values
+ * (ISO_MAX_OPTIMIZER_SLOTS). */
 int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial);
-/* Whether both make the same updates. no_decay, which graphs resolve, does not count. */
+/* Whether both make the same updates. no_decay, which graphs resolve, is ignored. */
 bool iso_optimizer_equal(const iso_optimizer *a, const iso_optimizer *b);
 
-/* The first places of the hyper that kernels get, of every rule; its own follow. */
+/* The first entries of the hyper that kernels get, the same for every rule; its own follow. */
 enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
-/* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type of the step that follows
- * `iterations` completed ones. False where this step only accumulates gradients: then no kernel is to run. */
+/* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type, for the
+ * step after `iterations` completed ones. False if this step only accumulates gradients: then no kernel is
+ * to run. */
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper);
 

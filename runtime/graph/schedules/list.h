@@ -1,5 +1,6 @@
-/* Every learning-rate schedule, one a line: SCHEDULE(name, settings) stands for the row iso_schedule_name, whose name is "name".
- * settings: how a command line gives some. Included plainly this declares them all; with SCHEDULE defined it is the list itself. */
+/* Every learning-rate schedule, one per line: SCHEDULE(name, settings) stands for the row
+ * iso_schedule_name, whose name is "name". settings: the form in which a command line gives some. A plain
+ * #include declares them all; with SCHEDULE defined, it is the list itself. */
 #ifndef SCHEDULE
 #include "runtime/graph/schedules/rule.h"
 #define SCHEDULE(name, settings) extern const iso_schedule_rule iso_schedule_##name;

@@ -1,5 +1,5 @@
-/* What a learning-rate schedule consists of: a row of the list in list.h. Formulas and names are those of
- * keras/src/optimizers/schedules/learning_rate_schedule.py, Keras 3.15. */
+/* The description of a learning-rate schedule: a row of the list in list.h. Formulas and names are those
+ * of keras/src/optimizers/schedules/learning_rate_schedule.py, Keras 3.15. */
 #ifndef ISO_GRAPH_SCHEDULES_RULE_H
 #define ISO_GRAPH_SCHEDULES_RULE_H
 
@@ -10,18 +10,18 @@ typedef struct iso_schedule_rule {
     iso_row
         row; /* the settings are members of iso_schedule, in the order of Keras's config; the first is the initial rate */
     iso_schedule_kind kind;
-    int needed;         /* so many of the settings after the initial rate must be given */
+    int needed;         /* number of settings after the initial rate that must be given */
     bool piecewise;     /* it has boundaries and values instead of settings */
     const char *titled; /* Keras's default name of such an object; NULL: that of the class */
-    /* The rate of the step that follows `iterations` completed ones; NULL: the optimizer's learning rate. */
+    /* The rate of the step after `iterations` completed ones; NULL: the optimizer's learning rate. */
     double (*rate)(const iso_schedule *schedule, int64_t iterations);
-    /* ISO_INVALID where a setting makes no sense; NULL: all are possible. */
+    /* Checks the settings (ISO_INVALID). NULL: all values are valid. */
     iso_status (*check)(const iso_schedule *schedule);
 } iso_schedule_rule;
 
 enum { ISO_MAX_SCHEDULE_SETTINGS = 8 };
 
-/* The rows in the order of list.h, and the members of iso_schedule that are numbers, in the order of checkpoints. */
+/* The rows in the order of list.h; and the numeric members of iso_schedule, in the order of checkpoints. */
 extern const iso_row *const iso_schedule_rows[];
 extern const iso_setting iso_schedule_members[];
 /* The row of schedule->kind. */
