@@ -1,6 +1,6 @@
-/* What an op is, for those who write ops, kernels, the partitioner and the planner. Not for users.
+/* The descriptors of ops, for those who write ops, kernels, the partitioner and the planner. Not for users.
  *
- * Adding an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and
+ * To add an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and
  * one line in its list.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_GRAPH_OP_H
@@ -16,7 +16,7 @@ extern "C" {
 typedef struct iso_op iso_op;
 typedef struct iso_op_type iso_op_type;
 
-/* One more name by which layouts find a tensor: that of a layer or block which passes it on. */
+/* Another name by which layouts find a tensor: that of a layer or block which passes it on. */
 typedef struct iso_tensor_path {
     const char *text; /* "block/output" */
     struct iso_tensor_path *next;
@@ -28,7 +28,7 @@ struct iso_tensor {
     iso_dtype dtype;
     iso_shape shape; /* global; ISO_BATCH for the rows */
     iso_op *producer;
-    int output; /* which output of its producer */
+    int output; /* its index among the outputs of its producer */
     const char *name;
     iso_tensor_path *paths;
     iso_tensor *gradient_of; /* made by autodiff as the gradient, or a part of it, of this tensor; or NULL */
@@ -42,11 +42,11 @@ struct iso_op {
     iso_tensor *inputs[ISO_MAX_INPUTS];
     iso_tensor *outputs[ISO_MAX_OUTPUTS];
     void *attrs;               /* type->attr_size bytes of plain data, owned by the graph */
-    const iso_op *backward_of; /* the op of whose gradient this is a part; NULL: of none */
+    const iso_op *backward_of; /* the op whose gradient this op is a part of; NULL: none */
 };
 
 /* ---- the sharding rule ----
- * The op's index space: factors, and which of them each dimension of each input and output runs over. */
+ * The op's index space: factors, and the factor of each dimension of each input and output. */
 enum { ISO_WHOLE = -1 }; /* a dimension that every slot must hold whole (or that has extent 1) */
 
 typedef struct iso_rule {
@@ -54,21 +54,22 @@ typedef struct iso_rule {
     /* factor of each dimension, or ISO_WHOLE */
     int8_t input[ISO_MAX_INPUTS][ISO_MAX_RANK];
     int8_t output[ISO_MAX_OUTPUTS][ISO_MAX_RANK];
-    /* Dimensions that run over a factor through its window (bit d of an operand): the factor counts the
-     * window's places, and a part of it reads (of an input) or adds to (of an output) what its places look
-     * at. Such parts of the dimension may overlap. */
+    /* Dimensions that use a factor through its window (bit d of an operand): the factor counts the
+     * window's positions, and a part of the dimension is what its positions read (of an input) or add to
+     * (of an output). Such parts may overlap. */
     iso_sliding_window window[ISO_MAX_FACTORS];
     uint8_t input_windows[ISO_MAX_INPUTS], output_windows[ISO_MAX_OUTPUTS];
     /* A factor that no output has is contracted: sharding it leaves the outputs partial. */
     bool contract_max; /* partial results combine by maximum instead of by sum */
-    /* Bit i: with the other inputs fixed the outputs are linear in input i, so that a partial sum may pass
-     * through. */
+    /* Bit i: with the other inputs fixed, the outputs are linear in input i, so that a partial sum may
+     * pass through. */
     uint32_t linear;
-    /* The linear inputs must be partial together (add); otherwise one alone may be (multiply, matmul). */
+    /* True: the linear inputs must be partial together (add). False: one of them alone may be (multiply,
+     * matmul). */
     bool jointly;
 } iso_rule;
 
-/* Fills a rule from a string in the manner of einsum, one letter a dimension: "mk,kn->mn". A '.' stands for
+/* Fills a rule from an einsum-like string with one letter per dimension: "mk,kn->mn". A '.' stands for
  * ISO_WHOLE.
  * "...,...->..." gives elementwise rules with broadcasting for the op's own ranks. */
 ISO_API void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
@@ -78,65 +79,66 @@ ISO_API void iso_op_rule(const iso_op *op, iso_rule *rule);
 struct iso_op_type {
     const char *name;
     size_t attr_size;
-    /* Checks the inputs and fills dtype and shape of the outputs (op->outputs is preset to `outputs`, and may
-     * be changed). On an error: iso_graph_fail with both shapes, and false. */
+    /* Checks the inputs and fills in dtype and shape of the outputs (op->outputs is preset to `outputs`,
+     * and may be changed). On an error: calls iso_graph_fail with both shapes and returns false. */
     bool (*infer)(iso_op *op);
     int n_outputs; /* 0 means 1 */
-    /* Given gradients of the outputs (dy[i] may be NULL: none), builds those of the inputs into dx (preset to
-     * NULL). NULL: not differentiable, no gradient flows. */
+    /* Builds the gradients of the inputs into dx (preset to NULL) from those of the outputs (dy[i] may be
+     * NULL: none). NULL: not differentiable, no gradient flows. */
     void (*gradient)(iso_op *op, iso_tensor *const *dy, iso_tensor **dx);
     const char *rule;                                  /* factor string, or */
-    void (*rule_of)(const iso_op *op, iso_rule *rule); /* a function where no string says it */
+    void (*rule_of)(const iso_op *op, iso_rule *rule); /* a function, if no string can express it */
     uint32_t linear;                                   /* with a string: the rule's */
     bool jointly;
     bool contract_max;
-    /* Floating-point operations for boxes of these extents (local or global alike); NULL: one per element of
+    /* Floating-point operations for boxes of these extents, local or global; NULL: one per element of
      * output 0. */
     double (*flops)(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
-    /* Bit i: a kernel may write output 0 over input i where they have one shape and type. */
+    /* Bit i: a kernel may write output 0 over input i if both have the same shape and type. */
     uint32_t in_place;
-    /* NULL, or how to do without the whole of a dimension that the rule holds whole: builds the outputs from
-     * ops whose rules let it be sharded, on tensors `in` that stand for op->inputs in a graph of their own.
-     * The partitioner calls it where, and only where, such a dimension of an input is sharded; one slot keeps
-     * the op. `shared` ones that several ops have in common are computed once. */
+    /* NULL, or a decomposition that does not need a dimension whole that the rule holds whole: it builds
+     * the outputs from ops whose rules let that dimension be sharded, on tensors `in` that stand for
+     * op->inputs in a graph of their own. The partitioner calls it if, and only if, such a dimension of an
+     * input is sharded; a single slot keeps the op. `shared` ops that several decompositions have in
+     * common are computed once. */
     void (*split)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
-    bool shared;    /* a piece for split whose attrs have no padding: equal ones have equal bytes */
-    bool random;    /* depends on the step's counter: two equal ops are not one */
-    bool no_second; /* a gradient that has none of its own: a derivative through it is an error, not a zero */
+    bool shared;    /* used in decompositions, with attrs without padding: equal ops have equal bytes */
+    bool random;    /* depends on the step's counter: two equal ops give different results */
+    bool no_second; /* a gradient without a gradient: a derivative through it is an error, not a zero */
     bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
                        optimizer updates */
 };
 
-/* Makes an op and returns its first output. attrs are copied (attr_size bytes; NULL: zeros). On an error in
- * the graph, its bad tensor. */
+/* Creates an op and returns its first output. attrs are copied (attr_size bytes; NULL: zeros). If the
+ * graph has an error: its bad tensor. */
 ISO_API iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs,
                                   int count, const void *attrs);
-/* True where this tensor belongs to a graph that has no error so far. */
+/* True if the tensor belongs to a graph without an error so far. */
 ISO_API bool iso_tensor_good(const iso_tensor *tensor);
 /* The tensor that calls on a broken graph return. */
 ISO_API iso_tensor *iso_graph_bad_tensor(iso_graph *graph);
 
-/* Ops and tensors of a graph, in order of creation: `id` is their number. index: in [0, count). */
+/* Ops and tensors of a graph, in order of creation: `id` is their index. index: in [0, count). */
 ISO_API int iso_graph_op_count(const iso_graph *graph);
 ISO_API const iso_op *iso_graph_op(const iso_graph *graph, int index);
 ISO_API int iso_graph_tensor_count(const iso_graph *graph);
 
-/* ---- what infer and builders are made of ---- */
-/* Records "<op>: <message>" followed by names, types and shapes of the op's inputs in the graph; returns
- * false. */
+/* ---- helpers for infer and builders ---- */
+/* Records "<op>: <message>", followed by names, types and shapes of the op's inputs, as an error of the
+ * graph; returns false. */
 ISO_API bool iso_op_refuse(iso_op *op, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
-/* Output 0 gets this type and shape; returns true. */
+/* Sets the type and shape of output 0; returns true. */
 ISO_API bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape);
 
-/* infer for elementwise ops of one input: the output is as the input. */
+/* infer for elementwise ops of one input: the output has the input's type and shape. */
 ISO_API bool iso_infer_same(iso_op *op);
-/* As iso_infer_same, but refuses what is not of a floating-point type. */
+/* As iso_infer_same, but refuses types that are not floating-point. */
 ISO_API bool iso_infer_same_float(iso_op *op);
-/* infer for ops over operands that are broadcast to one shape; all of one type. */
+/* infer for ops whose operands are broadcast to one shape and have one type. */
 ISO_API bool iso_infer_broadcast(iso_op *op);
 
 /* Builders for ops of one or two inputs. */
@@ -144,12 +146,13 @@ ISO_API iso_tensor *iso_op_1(const iso_op_type *type, iso_tensor *x, const void 
 ISO_API iso_tensor *iso_op_2(const iso_op_type *type, iso_tensor *a, iso_tensor *b, const void *attrs);
 ISO_API iso_tensor *iso_op_3(const iso_op_type *type, iso_tensor *a, iso_tensor *b, iso_tensor *c,
                              const void *attrs);
-/* The shape to which two broadcast; false where they do not. */
+/* The shape that two shapes broadcast to; false if they do not broadcast. */
 ISO_API bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both);
-/* Sums x over the dimensions in which `shape` was broadcast, giving that shape: the gradient of broadcasting.
- */
+/* Sums x over the dimensions in which `shape` was broadcast, so that the result has that shape: the
+ * gradient of broadcasting. */
 ISO_API iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape);
-/* A negative axis counted from the end; fails in the graph and returns -1 where it is out of range. */
+/* The axis as a number from 0; a negative one counts from the end. Out of range: an error in the graph,
+ * and -1. */
 ISO_API int iso_axis(iso_tensor *x, int axis);
 
 #ifdef __cplusplus

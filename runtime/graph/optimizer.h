@@ -1,8 +1,9 @@
-/* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3, as data, and the update of
- * variables by them. iso_compile() and iso_minimize() take them. Zero means Keras's default, ISO_ZERO the number zero.
+/* Optimizers and learning-rate schedules with the names, defaults and formulas of Keras 3, as data, and the
+ * update of variables by them. iso_compile() and iso_minimize() take them. Zero means Keras's default,
+ * ISO_ZERO the number zero.
  *
- * The rows after them are in graph/optimizers and graph/schedules. A new one is a file there, a line in list.h, and its
- * struct of options and macro below.
+ * Their rows are in graph/optimizers and graph/schedules. To add one: a file there, a line in list.h, and a
+ * struct of options and a macro below.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_GRAPH_OPTIMIZER_H
 #define ISO_GRAPH_OPTIMIZER_H
@@ -32,26 +33,27 @@ typedef struct iso_schedule {
     double value[ISO_MAX_PIECES + 1];
 } iso_schedule;
 
-/* Plain data: an optimizer and its settings, all filled in (iso_adam() and the others do that). */
+/* Plain data: an optimizer and its settings, all filled in (by iso_adam() and the others). */
 typedef struct iso_optimizer {
     const char *rule; /* a name of graph/optimizers/list.h ("adam"); NULL: Keras's default, rmsprop */
     double learning_rate;
     iso_schedule schedule;
     double hyper[ISO_MAX_HYPER]; /* the rule's own, in the order of its options */
-    double weight_decay;         /* decoupled, as Keras 3 has it for every optimizer; 0: none */
+    double weight_decay;         /* decoupled, as in Keras 3 for every optimizer; 0: none */
     const char *no_decay; /* names separated by commas: variables whose path contains one are not decayed;
                              lent; NULL: none */
     double clip_norm, global_clip_norm, clip_value; /* 0: off; at most one */
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
 } iso_optimizer;
 
-/* What every optimizer's options have.
+/* Options of every optimizer.
  *   schedule: instead of a learning rate
  *   weight_decay: decoupled: variable -= variable * weight_decay * learning rate, before the step
  *   no_decay: names separated by commas: variables whose path contains one of them are not decayed
  *     ("bias,gamma"); lent
- *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each element): at most one
- *   accumulation: gradients of so many steps are averaged before one update */
+ *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each
+ *     element): at most one
+ *   accumulation: the number of steps whose gradients are averaged before each update */
 #define ISO_OPTIMIZER_OPTIONS                                                                                \
     iso_schedule schedule;                                                                                   \
     double weight_decay;                                                                                     \
@@ -124,7 +126,7 @@ typedef struct iso_lion_options {
 ISO_API iso_optimizer iso_lion_with(const iso_lion_options *options, size_t size);
 #define iso_lion(...) iso_lion_with(&(iso_lion_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_lion_options))
 
-/* initial * rate ^ (iteration / decay_steps); with staircase the exponent is rounded down. */
+/* initial * rate ^ (iteration / decay_steps); with staircase, the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
     char begin_;
     double initial_learning_rate;
@@ -136,7 +138,7 @@ ISO_API iso_schedule iso_exponential_decay_with(const iso_exponential_decay_opti
 #define iso_exponential_decay(...)                                                                           \
     iso_exponential_decay_with(ISO_OPTIONS(iso_exponential_decay_options, __VA_ARGS__))
 
-/* From initial_learning_rate linearly to warmup_target in warmup_steps (where these are given), then by half
+/* From initial_learning_rate linearly to warmup_target in warmup_steps (if these are given), then by half
  * a cosine down to alpha times that rate in decay_steps. */
 typedef struct iso_cosine_decay_options {
     char begin_;
@@ -149,30 +151,28 @@ typedef struct iso_cosine_decay_options {
 ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
 #define iso_cosine_decay(...) iso_cosine_decay_with(ISO_OPTIONS(iso_cosine_decay_options, __VA_ARGS__))
 
-/* values[i] up to and including iteration boundaries[i], values[count] after the last. count: at most
+/* values[i] up to and including iteration boundaries[i]; values[count] after the last one. count: at most
  * ISO_MAX_PIECES. */
 ISO_API iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const double *values);
 
-/* The optimizer of this name ("adam") with Keras's defaults; ISO_INVALID names those that there are.
- */
+/* The optimizer of this name ("adam") with Keras's defaults; ISO_INVALID names the existing ones. */
 ISO_API iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer);
 ISO_API int iso_optimizer_count(void);
 /* NULL outside [0, count). */
 ISO_API const char *iso_optimizer_name(int index);
-/* ISO_INVALID where a setting makes no sense (a negative rate, two kinds of clipping): names it and its
- * value. */
+/* ISO_INVALID if a setting is invalid (a negative rate, two kinds of clipping): names it and its value. */
 ISO_API iso_status iso_optimizer_check(const iso_optimizer *optimizer);
 
-/* The rate of the step that follows `iterations` completed ones. learning_rate: what the variable of that
- * name holds. */
+/* The rate of the step after `iterations` completed ones. learning_rate: the value of the variable of that
+ * name. */
 ISO_API double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate);
 
-/* The update that minimises loss over all trainable variables it depends on. The graph then has the variables
- * "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the optimizer's
- * slots, named "optimizer/<rule>/<variable path>/<slot>", which live split over the holders of each variable.
- * Clipping and the accumulation of gradients (variables "optimizer/<rule>/<variable
- * path>/gradient_accumulator") are ops of the graph. Fails in the graph where no trainable variable is
- * reached or a setting makes no sense. A second call numbers its variables: "optimizer_1/iteration". */
+/* The update that minimises loss over all trainable variables it depends on. Adds to the graph the
+ * variables "optimizer/iteration" (ISO_I64 scalar) and "optimizer/learning_rate" (ISO_F64 scalar), and the
+ * optimizer's slots, named "optimizer/<rule>/<variable path>/<slot>", which are sharded over the holders
+ * of each variable. Clipping and the accumulation of gradients (variables "optimizer/<rule>/<variable
+ * path>/gradient_accumulator") are ops of the graph. An error in the graph: loss depends on no trainable
+ * variable, or a setting is invalid. A second call numbers its variables: "optimizer_1/iteration". */
 ISO_API iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer);
 /* Whether a variable of this path belongs to an optimizer: "optimizer/iteration",
  * "optimizer_1/adam/d1/kernel/momentum". */

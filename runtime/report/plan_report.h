@@ -1,5 +1,6 @@
-/* What a plan says: where every variable lies and by which key, what each op computes on a slot, what moves
- * between slots and why, and the memory that it takes. Plain data, the same at run time and beforehand.
+/* Reports on plans: the layout of every variable and the key that gave it, what each op computes on a slot,
+ * what moves between slots and why, and the memory that it takes. Plain data, the same at run time and in a
+ * dry run.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_REPORT_PLAN_REPORT_H
 #define ISO_REPORT_PLAN_REPORT_H
@@ -13,10 +14,10 @@ extern "C" {
 
 enum { ISO_REPORT_TEXT = 384 }; /* six axes of the longest names fit */
 
-/* Where an op, or what one makes, belongs. */
+/* The op that computes something, and its layer. */
 typedef struct iso_report_origin {
-    const char *op;    /* its type, "matmul"; NULL: an input, a variable or a result of the step */
-    const char *layer; /* whose it is; "" for ops outside of layers */
+    const char *op;    /* the op's type, "matmul"; NULL: an input, a variable or a result of the step */
+    const char *layer; /* the layer of the op; "" for ops outside of layers */
     bool backward;     /* part of the gradient */
 } iso_report_origin;
 
@@ -25,12 +26,12 @@ typedef struct iso_report_variable {
     const char *reason; /* for its layout: "key", "own" (given to the variable itself), "distribution" (a
                            distribution of the user's), "zero" (weights sharded by ZeRO 3), "default": nobody
                            said, so it is replicated */
-    const char *key;    /* of the layout map, where that is the reason; else NULL */
+    const char *key;    /* of the layout map, if that is the reason; else NULL */
     iso_dtype dtype;
     bool trainable;
     iso_shape shape, local; /* local: of slot 0, whose part is the largest */
     char layout[ISO_REPORT_TEXT];
-    int split;                        /* slots that share its update out; 0: no optimizer updates it */
+    int split;                        /* number of slots that share its update; 0: no optimizer updates it */
     char split_axes[ISO_REPORT_TEXT]; /* "data, model": along which */
     int64_t bytes, gradient_bytes, state_bytes; /* of slot 0 */
 } iso_report_variable;
@@ -38,10 +39,10 @@ typedef struct iso_report_variable {
 typedef enum iso_report_kind {
     ISO_REPORT_READ,     /* rows of the batch */
     ISO_REPORT_OP,       /* a kernel */
-    ISO_REPORT_PRODUCT,  /* a gradient that the optimizer makes part by part at the end of the step */
-    ISO_REPORT_COPY,     /* a slot keeps a part of what it has */
-    ISO_REPORT_BEGIN,    /* collectives begin that end with a later exchange */
-    ISO_REPORT_EXCHANGE, /* collectives, which are listed apart */
+    ISO_REPORT_PRODUCT,  /* a gradient that the optimizer computes part by part at the end of the step */
+    ISO_REPORT_COPY,     /* a slot takes a part of what it holds */
+    ISO_REPORT_BEGIN,    /* begins collectives that end with a later exchange */
+    ISO_REPORT_EXCHANGE, /* collectives, which are listed separately */
     ISO_REPORT_END,      /* the end of the step: the last collectives, the optimizers, new weights */
 } iso_report_kind;
 
@@ -50,7 +51,7 @@ typedef struct iso_report_op {
     iso_report_kind kind;
     iso_report_origin origin;
     const char *tensor; /* its first output; NULL for exchanges and the end */
-    const char *kernel; /* on slot 0; NULL where there is none */
+    const char *kernel; /* on slot 0; NULL if there is none */
     iso_shape shape, local;
     char layout[ISO_REPORT_TEXT];
     double flops;    /* on all slots */
@@ -62,9 +63,9 @@ typedef struct iso_report_collective {
     char kind[ISO_REPORT_TEXT]; /* "all-gather", "reduce-scatter + all-gather" */
     char axes[ISO_REPORT_TEXT]; /* "data, model" */
     char tensor[ISO_REPORT_TEXT];
-    iso_report_origin from, to; /* the op that makes it, and the first that waits for it */
-    double bytes;   /* taken from other slots in a step, in all; a slot takes bytes / slots of them */
-    int begin, end; /* ops: where it begins, and where it must be done */
+    iso_report_origin from, to; /* the op that computes it, and the first that waits for it */
+    double bytes;   /* received from other slots in a step, in all; a slot receives bytes / slots */
+    int begin, end; /* ops: at which it begins, and at which it must be complete */
     int overlaps;   /* ops that run between */
 } iso_report_collective;
 
@@ -73,7 +74,7 @@ typedef struct iso_report_memory {
     int64_t weights;     /* all variables but the optimizers' state */
     int64_t gradients;   /* the buckets that the optimizers read */
     int64_t optimizer;   /* state such as momentum */
-    int64_t activations; /* everything else that ops make, backward included */
+    int64_t activations; /* everything else that ops compute, including backward */
     int64_t buffers;     /* scratch of kernels, constants, messages, the plan itself */
     int64_t total;
 } iso_report_memory;
@@ -82,7 +83,7 @@ typedef struct iso_report_memory {
 typedef struct iso_report_weight {
     const char *name;
     bool variable;
-    iso_report_origin from; /* of an activation: the op that makes it */
+    iso_report_origin from; /* of an activation: the op that computes it */
     int64_t bytes;          /* of slot 0 */
 } iso_report_weight;
 
@@ -92,16 +93,16 @@ typedef struct iso_plan_report {
     char mesh[256];
     bool training;
     int n_slots, n_hosts, n_host_slots; /* n_host_slots: of the fullest host */
-    const int *rank_of_slot; /* [n_slots] as the caller listed them, lent from the mesh; NULL: in blocks */
+    const int *rank_of_slot; /* [n_slots] if the caller listed them, lent from the mesh; NULL: in blocks */
     int64_t rows;
     const char *backend;
     int n_variables, n_ops, n_collectives;
     iso_report_variable *variables;
-    iso_report_op *ops; /* as a slot runs them; the last is the end of the step */
+    iso_report_op *ops; /* in the order in which a slot runs them; the last is the end of the step */
     iso_report_collective *collectives;
     iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
-    int peak;                     /* the op at which most is alive */
-    int64_t peak_bytes;           /* of a slot then, weights and all */
+    int peak;                     /* the op at which most memory is live */
+    int64_t peak_bytes;           /* of a slot at that op, including weights */
     int heaviest;
     iso_report_weight heavy[ISO_REPORT_HEAVIEST]; /* of a slot, the heaviest first */
     int64_t parameters;                           /* elements of trainable variables, global */

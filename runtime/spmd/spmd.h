@@ -1,4 +1,4 @@
-/* Meshes, layouts, layout maps and distributions: where tensors live.
+/* Meshes, layouts, layout maps and distributions: where tensors are stored.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_SPMD_SPMD_H
 #define ISO_SPMD_SPMD_H
@@ -17,21 +17,21 @@ typedef struct iso_layout iso_layout;
 typedef struct iso_layout_map iso_layout_map;
 typedef struct iso_distribution iso_distribution;
 
-/* "data=2,model=4": named axes, row-major. The size of one axis may be "*": it is then computed so that every
- * rank (in a single process: every thread) hosts one slot. spec NULL: the default mesh, which is that of the
- * option --mesh, or "data=*". Ranks host contiguous blocks of slots. The option --devices
- * (iso_devices_parse) lists the rank of each slot instead; it applies to every mesh that this function makes,
- * and "*" is then computed from the number of slots in the list. The placement of slots changes no result.
- * ISO_INVALID (names the text and the number of ranks): the text does not parse, has fewer slots than ranks,
- * or overflows; the list has another number of slots, a rank that does not exist, or no slot for some rank.
- * Collective. */
+/* Creates a mesh from text, "data=2,model=4": named axes, row-major. The size of one axis may be "*": it
+ * is then computed so that every rank (in a single process: every thread) hosts one slot. spec NULL: the
+ * default mesh, which is that of the option --mesh, or "data=*". Ranks host contiguous blocks of slots.
+ * The option --devices (iso_devices_parse) lists the rank of each slot instead; it applies to every mesh
+ * that this function creates, and "*" is then computed from the number of slots in the list. The placement
+ * of slots changes no result. ISO_INVALID (names the text and the number of ranks): the text does not
+ * parse, has fewer slots than ranks, or overflows; the list has another number of slots, a rank that does
+ * not exist, or no slot for some rank. Collective. */
 ISO_API iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order, any
  * permutation or subset of the ranks. NULL: contiguous blocks. Collective. */
 ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
                                       iso_mesh **mesh);
-/* A mesh of any number of slots, of which nothing can run: for plans (iso_function_plan) and for looking at
- * layouts. All its slots are said to be on rank 0. Collective. */
+/* An abstract mesh of any number of slots, on which nothing can run: for plans (iso_function_plan) and for
+ * looking at layouts. All its slots are on rank 0. Collective. */
 ISO_API iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
  * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
@@ -43,12 +43,12 @@ ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, cons
  * of slots "0x4,1x4". *rank_of_slot: [*count], freed by the caller with iso_free. ISO_INVALID names the
  * position in the text. Local. */
 ISO_API iso_status iso_devices_parse(const char *text, int **rank_of_slot, int *count);
-/* Objects may be destroyed in any order: what another one keeps is freed with the last that keeps it. So are
- * layouts, maps, distributions, values, graphs and functions. A distribution's `arg` is the caller's. NULL is
- * nothing. The last one that keeps a mesh or a graph frees communicators, so destroying any of them is
- * collective: every rank destroys its objects in the same order. Collective. */
+/* Objects may be destroyed in any order: what another object holds is freed with the last holder. This is
+ * true of layouts, maps, distributions, values, graphs and functions, too. A distribution's `arg` belongs
+ * to the caller. NULL is ignored. The last holder of a mesh or graph frees communicators, so destroying
+ * any of these objects is collective: every rank destroys its objects in the same order. Collective. */
 ISO_API void iso_mesh_destroy(iso_mesh *mesh);
-/* Axes and slots count from 0. Of one that there is not: NULL, size 0, rank -1. */
+/* Axes and slots count from 0. If there is none of this number: NULL, size 0, rank -1. */
 ISO_API int iso_mesh_axes(const iso_mesh *mesh);
 ISO_API const char *iso_mesh_axis_name(const iso_mesh *mesh, int axis);
 ISO_API int iso_mesh_axis_size(const iso_mesh *mesh, int axis);
@@ -60,20 +60,20 @@ ISO_API const char *iso_mesh_text(const iso_mesh *mesh);
  * slot. NULL equals only NULL. Local. */
 ISO_API bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
 
-/* A layout on a mesh, which it keeps, from text: one entry per dimension, mesh axes joined by '+', '-'
- * where the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. After the
- * dimensions may stand axes along which the slots hold addends of the tensor, "batch, -; partial(model)", or
- * candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID names the text, the
- * position and what is wrong there. Owned by the caller. Local. */
+/* Creates a layout on a mesh, which it holds, from text: one entry per dimension, mesh axes joined by '+',
+ * '-' if the dimension is whole, for example "batch, -" or "data+model, -, -"; "" for a scalar. The
+ * dimensions may be followed by axes along which the slots hold partial sums of the tensor, "batch, -;
+ * partial(model)", or candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID
+ * names the text, the position and what is wrong there. Owned by the caller. Local. */
 ISO_API iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
-/* Of so many dimensions: all of them whole; the first cut along an axis. Local. */
+/* Layouts of `rank` dimensions: with all of them whole; with the first sharded along an axis. Local. */
 ISO_API iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
 ISO_API iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_destroy(iso_layout *layout);
-/* One line: layout 'batch, -' on mesh batch=4,model=2; of NULL, "no layout". Any rank may print. */
+/* Prints one line: layout 'batch, -' on mesh batch=4,model=2; for NULL, "no layout". Any rank may print. */
 ISO_API void iso_layout_print(const iso_layout *layout, FILE *out);
-/* "batch, -" into text (of `size` bytes, always terminated); returns text. */
+/* Writes "batch, -" into text (of `size` bytes, always terminated); returns text. */
 ISO_API char *iso_layout_describe(const iso_layout *layout, char *text, size_t size);
 
 /* ---- queries of a layout. Dimensions and axes count from 0. For a layout NULL, or a dimension or axis out
@@ -85,19 +85,19 @@ ISO_API iso_mesh *iso_layout_mesh(const iso_layout *layout);
  * iso_mesh_axis_name. The first splits the dimension, each next one splits the parts again. */
 ISO_API int iso_layout_axes(const iso_layout *layout, int dimension);
 ISO_API int iso_layout_axis(const iso_layout *layout, int dimension, int index);
-/* The number of parts of a dimension: the product of the sizes of its axes, 1 where it is whole. */
+/* The number of parts of a dimension: the product of the sizes of its axes, 1 if it is whole. */
 ISO_API int iso_layout_parts(const iso_layout *layout, int dimension);
-/* How the tensor lies along one mesh axis, and the dimension that the axis shards (-1: none). */
+/* What one mesh axis does to the tensor, and the dimension that the axis shards (-1: none). */
 typedef enum iso_placement {
     ISO_REPLICATED = 0,
     ISO_SHARDED,
-    ISO_PARTIAL_SUM, /* the slots along the axis hold addends of the tensor */
+    ISO_PARTIAL_SUM, /* the slots along the axis hold partial sums of the tensor */
     ISO_PARTIAL_MAX, /* candidates for its greatest elements */
 } iso_placement;
 ISO_API iso_placement iso_layout_placement(const iso_layout *layout, int axis);
 ISO_API int iso_layout_dimension_of(const iso_layout *layout, int axis);
 /* Whether every slot holds the whole tensor; whether some dimension has more than one part; whether slots
- * hold addends or candidates. An axis of one slot neither shards nor makes partial. */
+ * hold partial sums or candidates. An axis of one slot neither shards nor makes partial. */
 ISO_API bool iso_layout_is_replicated(const iso_layout *layout);
 ISO_API bool iso_layout_is_sharded(const iso_layout *layout);
 ISO_API bool iso_layout_is_partial(const iso_layout *layout);
@@ -108,24 +108,23 @@ ISO_API bool iso_layout_equal(const iso_layout *a, const iso_layout *b);
  * empty. ISO_INVALID: no such slot, or a shape of another number of dimensions. Local. */
 ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shape, int slot, iso_box *box);
 
-/* Layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then every key as a regular
- * expression (Python's) against the whole path. Paths are those
+/* Creates a layout map: layouts by path, with the meaning of Keras 3's LayoutMap: an exact key first, then
+ * every key as a regular expression (Python's) that must match the whole path. Paths are those
  *   of variables                          "d1/kernel"
  *   of the outputs of layers and blocks   "d2/output"
  *   of inputs                             "image/output"
  *   of an optimizer's slots               "optimizer:d1/kernel/momentum"; only keys that begin so are tried
- * The map keeps the mesh.
+ * The map holds the mesh.
  * Local. */
 ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_map_destroy(iso_layout_map *map);
-/* layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model", "data+model, -".
- * Local. */
+/* Adds a key. layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model",
+ * "data+model, -". Local. */
 ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
-/* Takes a key out (the key itself, no expression). ISO_INVALID where the map has none such. Local. */
+/* Removes a key (the key itself, not an expression). ISO_INVALID if the map does not have it. Local. */
 ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
-/* The keys in the order in which they were set, and their layouts as they were given; NULL outside [0,
- * count). Lent. */
+/* The keys in the order in which they were set, and their layouts as given; NULL outside [0, count). Lent. */
 ISO_API int iso_layout_map_count(const iso_layout_map *map);
 ISO_API const char *iso_layout_map_key(const iso_layout_map *map, int index);
 ISO_API const char *iso_layout_map_layout(const iso_layout_map *map, int index);
@@ -138,25 +137,25 @@ ISO_API iso_status iso_layout_map_get(iso_layout_map *map, const char *path, con
  * Keras's tuples, or as text: {"d1/kernel": "-, model"}. Rank 0 reads it. ISO_INVALID names file, line,
  * column, key and value. Collective. */
 ISO_API iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
-/* A key that matches nothing is an error instead of a warning. */
+/* Makes a key that matches nothing an error instead of a warning. */
 ISO_API void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
-/* ---- distributions: how the tensors of a graph lie on a mesh. Graphs keep theirs. ---- */
+/* ---- distributions: the layouts of the tensors of a graph on a mesh. Graphs hold theirs. ---- */
 
 enum { ISO_LAYOUT_TEXT = 512 }; /* bytes that a callback may write */
-/* Says how one tensor lies: writes a layout ("data, -") into `layout` (`size` bytes, an empty text at first),
- * or leaves it empty for the default. shape: global, ISO_BATCH for the rows. An error, or a layout that
- * does not fit mesh and shape, becomes that of the call that makes the function, with the path in front.
- * Every rank calls it with the same paths in the same order, for each function that is made, and it must
- * answer alike: ranks compare the answers. */
+/* Gives the layout of one tensor: writes a layout ("data, -") into `layout` (`size` bytes, an empty text
+ * at first), or leaves it empty for the default. shape: global, ISO_BATCH for the rows. An error, or a
+ * layout that does not fit mesh and shape, becomes the error of the call that makes the function, prefixed
+ * with the path. Every rank calls it with the same paths in the same order, for each function that is
+ * made, and it must give the same answers: ranks compare them. */
 typedef iso_status (*iso_layout_callback)(void *arg, const char *path, const iso_shape *shape, char *layout,
                                           size_t size);
 typedef struct iso_distribution_options {
     char begin_;
     iso_layout_callback data;     /* inputs, "image/output"; default: the batch over every axis of the mesh */
     iso_layout_callback variable; /* "d1/kernel"; default: replicated */
-    iso_layout_callback output;   /* layers' outputs, "d1/output"; default: where they fall */
-    iso_layout_callback optimizer; /* slots, "optimizer:d1/kernel/momentum"; default: as the variable */
+    iso_layout_callback output;   /* layers' outputs, "d1/output"; default: chosen by the partitioner */
+    iso_layout_callback optimizer; /* slots, "optimizer:d1/kernel/momentum"; default: the variable's */
     void *arg;                     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. Local. */
@@ -164,11 +163,11 @@ ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
     iso_distribution_create_with(mesh, distribution, ISO_OPTIONS(iso_distribution_options, __VA_ARGS__))
-/* The batch (the first dimension of all inputs) split over every axis of the mesh, weights replicated but
- * those that have a layout of their own. mesh NULL: the default mesh. Local. */
+/* The batch (the first dimension of all inputs) is split over every axis of the mesh, and weights are
+ * replicated except those with a layout of their own. mesh NULL: the default mesh. Local. */
 ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
-/* Inputs, variables and layers' outputs as the keys of a map say; the batch of other inputs split over one
- * axis. The distribution keeps the map. Local. */
+/* Inputs, variables and layers' outputs have the layouts of a map; the batch of other inputs is split over
+ * one axis. The distribution holds the map. Local. */
 typedef struct iso_model_parallel_options {
     char begin_;
     const char *batch_axis; /* NULL: the first axis of the mesh */
@@ -179,20 +178,20 @@ ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distr
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
     iso_model_parallel_create_with(map, distribution, ISO_OPTIONS(iso_model_parallel_options, __VA_ARGS__))
 /* ZeRO by layout, over the axes of the batch. level:
- *   1: what every run does: the update of replicated weights is shared out, its state split
+ *   1: as in every run: the update of replicated weights is divided, and its state split
  *   2: the optimizer's slots of trainable variables are sharded, and gradients are reduce-scattered to them
  *   3: the variables are sharded too, gathered just before each use and dropped after it, and every output of
  *      a layer is pinned to the batch
- * Each variable is cut along the first dimension that the axes divide, else along the largest; single
- * elements stay whole. The layouts of a map go before these. Before the first function. ISO_INVALID for
- * another level. Local. */
+ * Each variable is sharded along the first dimension that the axes divide, else along the largest; single
+ * elements stay whole. The layouts of a map take precedence. Must be called before the first function is
+ * made. ISO_INVALID for another level. Local. */
 ISO_API iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_distribution_destroy(iso_distribution *distribution);
-/* NULL where it is the default mesh and no graph has been distributed yet. */
+/* The distribution's mesh; NULL if it is the default mesh and no graph has been distributed yet. */
 ISO_API iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
-/* How the functions of this graph are distributed; before the first function. The graph keeps the
- * distribution. */
+/* Sets the distribution of the functions of this graph; must be called before the first function is made.
+ * The graph holds the distribution. */
 ISO_API void iso_graph_distribute(iso_graph *graph, iso_distribution *distribution);
 
 #ifdef __cplusplus

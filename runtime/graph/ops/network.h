@@ -145,10 +145,10 @@ typedef struct iso_softmax_attrs {
 
 typedef struct iso_class_attrs {
     int axis;    /* of the classes in x; the last for the ops with labels */
-    int lenient; /* class_pick, 1: a label outside the classes is NaN and no fault */
+    int lenient; /* class_pick, 1: a label outside the classes gives NaN and is no fault */
 } iso_class_attrs;
 
-/* How many elements a channel has in the global batch: per_row times the rows, or per_row alone. */
+/* The number of elements of a channel in the global batch: per_row times the rows, or only per_row. */
 typedef struct iso_moments_attrs {
     int64_t per_row;
     bool times_rows; /* x has a batch dimension */
@@ -183,7 +183,7 @@ typedef struct iso_embedding_attrs {
 typedef struct iso_dropout_attrs {
     uint64_t key;       /* iso_random_key(seed of the graph, path) */
     uint32_t threshold; /* ceil(rate * 2^24) */
-    double scale;       /* 1 / (1 - rate); 0 where rate is 1 */
+    double scale;       /* 1 / (1 - rate); 0 if rate is 1 */
 } iso_dropout_attrs;
 
 #endif
