@@ -101,7 +101,7 @@ typedef struct iso_compile_options {
     iso_output_options outputs[ISO_MAX_MODEL_OUTPUTS];
     iso_distribution *distribution; /* NULL: data parallel over all slots; the model keeps it */
     bool reset_optimizer; /* when compiled again: discards the optimizer's state even if the rule is the
-                            same */
+                             same */
 } iso_compile_options;
 
 /* Builds the training and the evaluation function. Returns the model's own error where building failed;
@@ -154,7 +154,7 @@ typedef struct iso_fit_options {
     int64_t steps_per_epoch; /* the data set's */
     int initial_epoch;
     const char *resume;          /* a checkpoint of such a training: resumes from its position instead of
-                           initial_epoch; NULL: begins */
+                                    initial_epoch; NULL: begins */
     iso_saved_file *resume_file; /* the same as an open file; a file that iso_checkpoint_find has verified is
                                     not read again for that; fit owns it from the call on, as it does the
                                     callbacks */
