@@ -69,7 +69,7 @@ iso_status iso_history_add(iso_history *history, const iso_logs *logs);
 /* Begins an epoch (or an evaluation) of `steps` steps, of which another run has made `done`. title: a line
  * before it, or NULL. */
 void iso_progress_begin(iso_progress *progress, const char *title, int64_t steps, int64_t done);
-/* Counts a step; true where the bar should be redrawn now. */
+/* Counts a step; true if the bar should be redrawn now. */
 bool iso_progress_step(iso_progress *progress);
 void iso_progress_draw(iso_progress *progress, const iso_logs *logs);
 /* Ends a line that the bar has begun, so that other output can follow; the bar continues below it. */

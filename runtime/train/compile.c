@@ -125,8 +125,8 @@ static bool same_optimizer(const compilation *c, const iso_compile_options *opti
            was_over == is_over;
 }
 
-/* Keeps the values of the loss functions' variables and of the optimizer's, except the learning rate, which
- * the options set. */
+/* Keeps the values of the loss functions' variables and, if `same`, of the optimizer's, except the learning
+ * rate, which the options set. */
 static void keep_values(const compilation *c, bool same)
 {
     const iso_graph *graph = c->model->graph;

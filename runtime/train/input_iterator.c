@@ -153,7 +153,7 @@ static iso_status read_part_failed(const iso_batch *batch, int component, int64_
     return read_failed(batch, component, begin, count, dtype, out);
 }
 
-/* A failed batch reports no error here: the other ranks may be waiting for this one's rows. */
+/* Takes part in the data set's communication first: other ranks may be waiting for this one's rows. */
 static iso_status prepare_failed(const iso_batch *batch, const iso_row_range *ranges, int count)
 {
     iso_input_iterator *iterator = batch->impl;

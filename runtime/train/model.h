@@ -104,7 +104,7 @@ typedef struct iso_compile_options {
                              same */
 } iso_compile_options;
 
-/* Builds the training and the evaluation function. Returns the model's own error where building failed;
+/* Builds the training and the evaluation function. Returns the model's own error if building it failed;
  * ISO_INVALID for options that make no sense or differ between ranks. After an error the model is as it was
  * before the call, and may be compiled with other options.
  *

@@ -272,8 +272,8 @@ static bool names_agree(const char *theirs, const char *ours)
 
 /* Whether the file has the state of an optimizer like the model's: of that name (older Keras 3 wrote none)
  * and, as Keras requires (load_own_variables in keras/src/optimizers/base_optimizer.py), with the same number
- * of variables. An optimizer that was never used has an iteration and a learning rate only; otherwise the
- * chief warns of what is ignored. */
+ * of variables. If the file has more than an iteration and a learning rate, which even an unused optimizer
+ * has, the chief warns that they are ignored. */
 static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *places)
 {
     const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
