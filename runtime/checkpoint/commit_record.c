@@ -60,7 +60,7 @@ iso_status iso_commit_record_write(int file, const char *name, const iso_commit_
 
 static iso_status damaged(const char *name, const char *what)
 {
-    return iso_error(ISO_INVALID, "'%s' is no sound checkpoint: its commit record %s", name, what);
+    return iso_error(ISO_INVALID, "'%s' is not a valid checkpoint: its commit record %s", name, what);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -75,7 +75,7 @@ static iso_status sort_tensors(const iso_commit_record *record, const iso_commit
 {
     const iso_commit_tensor **all = iso_new(((size_t)record->n_tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", record->n_tensors);
+        return iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", record->n_tensors);
     *count = 0;
     for (int t = 0; t < record->n_tensors; t++)
         if (record->tensors[t].bytes)
@@ -96,7 +96,7 @@ static iso_status check_extents(const char *name, const iso_commit_record *recor
     for (int i = 0; i < count && status == ISO_OK; i++) {
         const iso_commit_tensor *t = sorted[i];
         if (t->offset < end || t->offset > record->hdf5_bytes || t->bytes > record->hdf5_bytes - t->offset)
-            status = damaged(name, "has tensors that overlap or lie outside of the file");
+            status = damaged(name, "has tensors that overlap or are outside of the file");
         end = t->offset + t->bytes;
     }
     iso_free(sorted);
@@ -113,7 +113,7 @@ static iso_status take_tail(const unsigned char *tail, const char *name, uint64_
                          "'%s' has a commit record of version %" PRIu64 "; this Isogrid reads version %d",
                          name, version, ISO_COMMIT_VERSION);
     if (tensors > ISO_COMMIT_MOST_TENSORS || iso_commit_record_bytes((int)tensors) > size)
-        return damaged(name, "tells of more tensors than there can be");
+        return damaged(name, "has an impossible number of tensors");
     *record = (iso_commit_record){.number = get(tail + 16, 8),
                                   .hdf5_bytes = get(tail + 24, 8),
                                   .others = (uint32_t)get(tail + 32, 4),
@@ -235,10 +235,11 @@ iso_status iso_commit_record_check_others(int file, const char *name, const iso_
     if (status == ISO_OK)
         status = iso_commit_record_visit_others(record, add_others, &o);
     if (status == ISO_OK && o.crc != record->others)
-        status = iso_error(ISO_INVALID,
-                           "'%s' is no sound checkpoint: its names, shapes or state are not what was written "
-                           "(checksum %08" PRIx32 ", written was %08" PRIx32 ")",
-                           name, o.crc, record->others);
+        status =
+            iso_error(ISO_INVALID,
+                      "'%s' is not a valid checkpoint: its names, shapes or state are not what was written "
+                      "(checksum %08" PRIx32 ", written was %08" PRIx32 ")",
+                      name, o.crc, record->others);
     iso_free(o.block);
     return status;
 }

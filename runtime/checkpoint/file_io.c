@@ -58,7 +58,7 @@ iso_status iso_file_reserve(int file, const char *name, uint64_t bytes)
         if (errno == EOPNOTSUPP || errno == ENOSYS)
             return ISO_OK;
         if (errno != EINTR)
-            return iso_file_failed(name, "there is no room for it");
+            return iso_file_failed(name, "its space cannot be reserved");
     }
     return ISO_OK;
 }

@@ -139,7 +139,7 @@ iso_status iso_temporary_open(const char *temporary, int *file)
             return iso_file_failed(temporary, "it cannot be made");
         lock(fresh, LOCK_SH);
         if (fstat(fresh, &about)) {
-            iso_status status = iso_file_failed(temporary, "it cannot be looked at");
+            iso_status status = iso_file_failed(temporary, "its size and times cannot be read");
             close(fresh);
             return status;
         }

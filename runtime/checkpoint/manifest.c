@@ -158,7 +158,7 @@ static iso_status get_number(unpacker *u, int64_t most, int64_t *number)
     memcpy(number, u->from, sizeof *number);
     u->from += sizeof *number;
     u->left -= sizeof *number;
-    return *number >= 0 && *number <= most ? ISO_OK : broken("a number that cannot be");
+    return *number >= 0 && *number <= most ? ISO_OK : broken("an impossible number");
 }
 
 /* The text is lent from the packed bytes. */
@@ -170,7 +170,7 @@ static iso_status get_text(unpacker *u, size_t most, const char **text)
         return status;
     if ((uint64_t)length > u->left ||
         (length > 0 && memchr(u->from, 0, (size_t)length) != u->from + length - 1))
-        return broken("a text without end");
+        return broken("a text without an end");
     *text = length ? u->from : NULL;
     u->from += length;
     u->left -= (size_t)length;
@@ -180,7 +180,7 @@ static iso_status get_text(unpacker *u, size_t most, const char **text)
 static iso_status get_place(unpacker *u, const char **place)
 {
     iso_status status = get_text(u, (size_t)ISO_DEEPEST * ISO_LONGEST_NAME, place);
-    return status == ISO_OK && (!*place || **place != '/') ? broken("a place without name") : status;
+    return status == ISO_OK && (!*place || **place != '/') ? broken("a tensor without an HDF5 path") : status;
 }
 
 static iso_status get_group(unpacker *u, iso_manifest *m)
@@ -213,7 +213,7 @@ static iso_status get_shape(unpacker *u, iso_manifest_tensor *t)
         return broken("a tensor that is too large");
     if (t->direct && !empty &&
         ((uint64_t)bytes > u->file_bytes || t->offset > u->file_bytes - (uint64_t)bytes))
-        return broken("a tensor behind the file's end");
+        return broken("a tensor beyond the end of the file");
     return ISO_OK;
 }
 

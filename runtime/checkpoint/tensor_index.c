@@ -103,7 +103,7 @@ static iso_status take_index(iso_manifest *m, bool *seen)
     iso_status status = ISO_OK;
     ISO_TRY(iso_json_parse("/isogrid/index", m->index, strlen(m->index), &root));
     if (!json_is_array(root))
-        ISO_TRY(iso_error(ISO_INVALID, "/isogrid/index is no list"));
+        ISO_TRY(iso_error(ISO_INVALID, "/isogrid/index is not a list"));
     for (size_t i = 0; i < json_array_size(root); i++)
         ISO_TRY(take_entry(m, json_array_get(root, i), seen));
 done:

@@ -220,7 +220,8 @@ iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t byt
     if (bytes > 0)
         ISO_NEED_AGREED(ctx, data);
     if (root < 0 || root >= iso_ranks(ctx))
-        return iso_error(ISO_INVALID, "iso_broadcast_from: rank %d, and there are %d", root, iso_ranks(ctx));
+        return iso_error(ISO_INVALID, "iso_broadcast_from: there is no rank %d among %d ranks", root,
+                         iso_ranks(ctx));
     return iso_ranks(ctx) > 1 ? broadcast_from(ctx, root, data, bytes) : ISO_OK;
 }
 

@@ -35,7 +35,7 @@ static iso_status add_entry(const iso_callback_options *options, json_t *list)
     iso_text_add(&entry, "}");
     if (entry.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks"));
-    snprintf(name, sizeof name, "the state of the callback '%s' is no JSON", options->kind);
+    snprintf(name, sizeof name, "the state of the callback '%s' is not JSON", options->kind);
     ISO_TRY(iso_json_parse(name, iso_text_get(&entry), entry.length, &parsed));
     if (json_array_append(list, parsed))
         status = iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
@@ -73,7 +73,7 @@ static const json_t *find_state(const json_t *list, const char *kind, int number
 static iso_status check_list(const json_t *list)
 {
     if (!json_is_array(list))
-        return iso_error(ISO_INVALID, "the state of callbacks is no list");
+        return iso_error(ISO_INVALID, "the state of callbacks is not a list");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
         if (!json_is_string(json_object_get(entry, "kind")) || !json_object_get(entry, "state"))

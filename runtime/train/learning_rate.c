@@ -40,7 +40,7 @@ static iso_status check_rate(const iso_model *model, const iso_variable *variabl
     if (!model->compiled || !variable)
         return iso_error(ISO_INVALID, "a model has a learning rate once it is compiled");
     if (!isfinite(rate) || rate < 0)
-        return iso_error(ISO_INVALID, "a learning rate of %g: it must be a number from 0 on", rate);
+        return iso_error(ISO_INVALID, "a learning rate of %g: it must be a number of at least 0", rate);
     return iso_model_check_learning_rate(model, "iso_model_set_learning_rate");
 }
 

@@ -144,7 +144,7 @@ iso_status iso_line_file_restore(iso_line_file *file, const char *json)
     iso_status status = iso_json_parse("its state", json, strlen(json), &state);
     const json_t *bytes = json_object_get(state, "bytes");
     if (status == ISO_OK && (!json_is_integer(bytes) || json_integer_value(bytes) < 0))
-        status = iso_error(ISO_INVALID, "'bytes' should be a whole number from 0 on");
+        status = iso_error(ISO_INVALID, "'bytes' must be an integer of at least 0");
     if (status == ISO_OK && file->file) {
         file->keep = true;
         status = cut_back(file, (off_t)json_integer_value(bytes));

@@ -68,16 +68,15 @@ static iso_status predict_prepare(prediction *p)
     ISO_TRY(iso_graph_take_error(p->model->graph));
     ISO_TRY(iso_model_check_inputs(p->model, p->data, "predict"));
     if (!iso_dataset_knows_rows(p->data))
-        return iso_error(
-            ISO_INVALID,
-            "predict: a generator that goes until its end has no number of rows: give it .rows or .batches");
+        return iso_error(ISO_INVALID,
+                         "predict: the generator has no known number of rows: give it .rows or .batches");
     for (int i = 0; i < p->model->n_outputs; i++) {
         ISO_TRY(check_output(p, i));
         p->whole = p->whole || p->options.outputs[i];
     }
     p->parts = p->options.part || p->options.file;
     if (!p->whole && !p->parts)
-        return iso_error(ISO_INVALID, "predict: give .outputs, .part or .file, where the outputs are to go");
+        return iso_error(ISO_INVALID, "predict: give .outputs, .part or .file to receive the outputs");
     for (int i = 0; i < p->model->n_outputs && p->whole; i++)
         ISO_TRY(predict_make_room(p, i));
     ISO_TRY(iso_progress_create(p->ctx, &p->progress, .verbose = p->options.verbose));

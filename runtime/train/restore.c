@@ -180,7 +180,7 @@ iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_checkpoint_newest(ctx, __func__, folder, NULL, &file));
     iso_model *model = build(ctx);
-    ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder gave no model")));
+    ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder returned no model")));
     if (file && model->status == ISO_OK) {
         status = begin_with(model, file);
         file = NULL; /* the model owns it now */

@@ -84,7 +84,7 @@ static void compare_data(const char *path, const json_t *state, const iso_traini
                  iso_dataset_batch_size(t->data));
     else if (iso_state_has_other_order(state, t))
         iso_warn("%s was written by a run in which rows came in another order: they are shuffled or "
-                 "split in another way here",
+                 "split differently here",
                  path);
 }
 

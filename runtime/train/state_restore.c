@@ -15,7 +15,7 @@ iso_status iso_state_parse(const iso_saved_file *file, json_t **root)
     if (status == ISO_OK && !json_is_object(*root)) {
         json_decref(*root);
         *root = NULL;
-        status = iso_error(ISO_INVALID, "its state is no JSON object");
+        status = iso_error(ISO_INVALID, "its state is not a JSON object");
     }
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }
@@ -71,7 +71,7 @@ static iso_status read_place(const json_t *state, const iso_training *t, iso_tra
     if (place->batch > 0 && iso_state_has_other_order(state, t))
         return iso_error(ISO_INVALID,
                          "it was written in the middle of an epoch, in which rows come in another order "
-                         "than this training has: they are shuffled or split in another way");
+                         "than in this training: they are shuffled or split differently");
 done:
     return status;
 }

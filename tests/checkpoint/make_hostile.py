@@ -39,7 +39,7 @@ def end_of(program, path):
     text = done.stderr.decode(errors="replace")
     if done.returncode not in (0, 2):
         raise SystemExit(f"isogrid itself ended with {done.returncode}: {text}")
-    if "did not come to an end" in text:
+    if "did not finish" in text:
         return "endless"
     record = "itself failed on it: signal "
     return record in text and "signal_" + text.split(record)[1].split()[0]

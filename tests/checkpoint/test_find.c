@@ -139,8 +139,8 @@ START_TEST(test_order_of_time)
     }
     meet();
     expect_found(NULL, "b.weights.h5", "keras.weights.h5' does not end with a commit record");
-    expect_found(NULL, "b.weights.h5", "pipe.weights.h5' is no file");
-    expect_found(NULL, "b.weights.h5", "folder.weights.h5' is no file");
+    expect_found(NULL, "b.weights.h5", "pipe.weights.h5' is not a regular file");
+    expect_found(NULL, "b.weights.h5", "folder.weights.h5' is not a regular file");
 }
 END_TEST
 

@@ -461,7 +461,7 @@ START_TEST(test_edited)
         {delete_dataset, "dataset '/layers/dense/vars/1' is missing"},
         {link_index, "'/isogrid/index' is a soft link"},
         {index_no_json, "/isogrid/index, line 1"},
-        {index_no_list, "is no list"},
+        {index_no_list, "is not a list"},
         {index_no_place, "entry 0 without place and path"},
         {index_place_twice, "the place '/isogrids/flags' twice"},
         {index_path_twice, "the path 'a' twice"},
@@ -500,7 +500,7 @@ START_TEST(test_ranks_with_other_files)
     if (iso_ranks(ctx) == 1)
         check_ok(status);
     else
-        check_refused(status, "is another file here than on rank 0");
+        check_refused(status, "is not the same file on this rank as on rank 0");
     iso_saved_file_close(file);
     status = iso_saved_file_open(ctx, other ? in_folder(folder, "none") : paths[0], &file);
     ck_assert_int_eq(status, iso_ranks(ctx) == 1 ? ISO_OK : ISO_INVALID);

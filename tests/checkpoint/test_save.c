@@ -403,13 +403,13 @@ START_TEST(test_wrong_contents)
     expect_refused(".weights.h5", "ends in");
     expect_refused(".a.weights.h5", "dot");
     state.tensor[0].place = "layers/dense";
-    expect_refused("a.weights.h5", "'layers/dense' is no place");
+    expect_refused("a.weights.h5", "'layers/dense' is not an HDF5 path");
     state.tensor[0].place = "/layers//dense";
     expect_refused("a.weights.h5", "no place");
     state.tensor[0].place = "/layers/../dense";
     expect_refused("a.weights.h5", "no place");
     state.tensor[0].place = "/isogrid/state";
-    expect_refused("a.weights.h5", "Isogrid's own");
+    expect_refused("a.weights.h5", "are reserved");
     state.tensor[0].place = state.tensor[1].place;
     expect_refused("a.weights.h5",
                    "'/layers/dense/vars/1': it cannot be laid out in a file: name already exists");
@@ -426,7 +426,7 @@ START_TEST(test_wrong_contents)
     state.tensor[0].path = "dense/none";
     expect_refused("a.weights.h5", "the ranks write 0 of the 70 elements of 'dense/none'");
     state.tensor[0].path = "dense/bias";
-    expect_refused("a.weights.h5", "'dense/bias' is to be saved at two places");
+    expect_refused("a.weights.h5", "'dense/bias' is to be saved under two HDF5 paths");
     state.tensor[0].path = NULL;
     expect_refused("a.weights.h5", "neither a path nor a value");
     state.tensor[0].path = "dense/kernel";

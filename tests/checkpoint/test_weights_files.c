@@ -206,9 +206,9 @@ END_TEST
 START_TEST(test_no_file)
 {
     expect_refused("tests/keras/none.weights.h5", ISO_INVALID, "No such file");
-    expect_refused("tests/keras", ISO_INVALID, "is no file");
-    expect_refused("/dev/null", ISO_INVALID, "is no file");
-    expect_refused("tests/keras/README.md", ISO_INVALID, "is no HDF5 file");
+    expect_refused("tests/keras", ISO_INVALID, "is not a regular file");
+    expect_refused("/dev/null", ISO_INVALID, "is not a regular file");
+    expect_refused("tests/keras/README.md", ISO_INVALID, "is not an HDF5 file");
 }
 END_TEST
 

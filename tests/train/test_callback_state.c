@@ -109,7 +109,7 @@ START_TEST(what_is_no_json_is_told_by_kind)
         iso_callback *list[] = {iso_callback_create(.kind = "mine", .save = save_nonsense, .restore = restore,
                                                     .user = (void *)(uintptr_t)wrong[i]),
                                 NULL};
-        check_refused(save_state(list, &json), "'mine' is no JSON");
+        check_refused(save_state(list, &json), "'mine' is not JSON");
         destroy_all(list);
         iso_text_free(&json);
     }

@@ -267,7 +267,7 @@ START_TEST(options_that_make_no_sense)
     check_callback_refused(iso_early_stopping(.patience = -1), "patience is -1");
     check_callback_refused(iso_early_stopping(.start_from_epoch = -2), "start_from_epoch is -2");
     check_callback_refused(iso_early_stopping(.min_delta = NAN), "min_delta is nan");
-    check_callback_refused(iso_early_stopping(.mode = (iso_mode)7), "7 is no mode");
+    check_callback_refused(iso_early_stopping(.mode = (iso_mode)7), "7 is not a mode");
     check_callback_refused(iso_reduce_lr_on_plateau(.factor = 1), "factor is 1");
     check_callback_refused(iso_reduce_lr_on_plateau(.factor = -0.5), "factor is -0.5");
     check_callback_refused(iso_reduce_lr_on_plateau(.patience = -3), "patience -3");

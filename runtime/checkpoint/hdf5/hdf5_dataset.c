@@ -116,8 +116,8 @@ static iso_status take_place(hid_t dataset, const char *path, uint64_t bytes, ui
         return ISO_OK;
     t->offset = (uint64_t)offset;
     if (H5Dget_storage_size(dataset) != bytes || bytes > file_bytes || t->offset > file_bytes - bytes)
-        return iso_error(ISO_INVALID, "'%s': '%s' has %" PRIu64 " bytes, but not within the file", path,
-                         place, bytes);
+        return iso_error(ISO_INVALID, "'%s': '%s' has %" PRIu64 " bytes, which are not all within the file",
+                         path, place, bytes);
     return ISO_OK;
 }
 

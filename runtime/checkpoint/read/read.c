@@ -44,7 +44,7 @@ static iso_status check_box(const iso_saved_file *f, const iso_manifest_tensor *
                  box->extent[i] <= shape->dim[i] - box->offset[i];
     if (inside)
         return ISO_OK;
-    return iso_error(ISO_INVALID, "'%s': a part that is not within '%s', which is %s", f->path,
+    return iso_error(ISO_INVALID, "'%s': a box that is not within '%s', which is %s", f->path,
                      t->tensor.place, iso_shape_text(shape, text, sizeof text));
 }
 
@@ -72,9 +72,9 @@ static uint64_t read_place_of(const reader *r, int64_t i)
 static iso_status does_not_fit(const reader *r, int64_t i)
 {
     char shape[160];
-    return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, is no %s", r->file->path,
-                     iso_box_global_index(r->box, &r->tensor->tensor.shape, i), r->tensor->tensor.place,
-                     iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
+    return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, does not fit into %s",
+                     r->file->path, iso_box_global_index(r->box, &r->tensor->tensor.shape, i),
+                     r->tensor->tensor.place, iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
                      iso_storage_type_name(r->tensor->element), iso_dtype_name(r->dtype));
 }
 
@@ -255,8 +255,8 @@ static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, 
         return status;
     if (iso_dtype_size(dtype) == 0 || begin < 0 || count < 0 || count > iso_box_count(box) - begin)
         return iso_error(ISO_INVALID,
-                         "'%s': elements [%" PRId64 ", %" PRId64 ") of a part of '%s' of %" PRId64
-                         " as %s are not to be had",
+                         "'%s': elements [%" PRId64 ", %" PRId64 ") of a box of '%s', which has %" PRId64
+                         " elements, cannot be read as %s",
                          f->path, begin, begin + count, t->tensor.place, iso_box_count(box),
                          iso_dtype_name(dtype));
     r.size = iso_storage_type_size(t->element);

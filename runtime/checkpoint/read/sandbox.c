@@ -168,7 +168,7 @@ static iso_status receive_answer(int from, uint64_t bytes, bool *whole, void **a
         char *grown = iso_grow(data, have, room, 1);
         if (!grown) {
             iso_free(data);
-            return iso_error(ISO_NO_MEMORY, "no memory for what a file holds");
+            return iso_error(ISO_NO_MEMORY, "no memory for the contents of a file");
         }
         data = grown;
         more = receive_all(from, data + have, room - have);
@@ -200,14 +200,14 @@ static iso_status receive(int from, bool *whole, void **answer, size_t *bytes)
 static iso_status tell_end(const char *path, bool known, int end)
 {
     if (known && WIFSIGNALED(end) && (WTERMSIG(end) == SIGALRM || WTERMSIG(end) == SIGXCPU))
-        return iso_error(ISO_INVALID, "'%s': HDF5 itself failed on it: it did not come to an end (%s)", path,
+        return iso_error(ISO_INVALID, "'%s': HDF5 itself failed on it: it did not finish (%s)", path,
                          strsignal(WTERMSIG(end)));
     if (known && WIFSIGNALED(end))
         return iso_error(ISO_INVALID, "'%s': HDF5 itself failed on it: signal %d (%s)", path, WTERMSIG(end),
                          strsignal(WTERMSIG(end)));
     return iso_error(ISO_INVALID,
-                     "'%s': HDF5 itself failed on it: the process that tried it ended without report (%d)",
-                     path, known && WIFEXITED(end) ? WEXITSTATUS(end) : -1);
+                     "'%s': HDF5 itself failed on it: its child process ended without a report (%d)", path,
+                     known && WIFEXITED(end) ? WEXITSTATUS(end) : -1);
 }
 
 /* Other code may have waited for our child already, or may have made children impossible to wait for. */
@@ -229,7 +229,8 @@ static iso_status sandbox_run(const char *path, uint64_t file_bytes, iso_sandbox
     uint64_t held = LIMIT_MEMORY ? addresses_held() : 0;
     bool whole;
     if (pipe2(ends, O_CLOEXEC))
-        return iso_error(ISO_FAILED, "'%s': no process to try it with: %s", path, strerror(errno));
+        return iso_error(ISO_FAILED, "'%s': no child process could be started to read it: %s", path,
+                         strerror(errno));
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
@@ -238,9 +239,10 @@ static iso_status sandbox_run(const char *path, uint64_t file_bytes, iso_sandbox
     }
     int cause = errno;
     close(ends[1]);
-    iso_status status =
-        child < 0 ? iso_error(ISO_FAILED, "'%s': no process to try it with: %s", path, strerror(cause))
-                  : receive(ends[0], &whole, answer, bytes);
+    iso_status status = child < 0
+                            ? iso_error(ISO_FAILED, "'%s': no child process could be started to read it: %s",
+                                        path, strerror(cause))
+                            : receive(ends[0], &whole, answer, bytes);
     close(ends[0]);
     if (child < 0)
         return status;

@@ -56,7 +56,7 @@ static iso_status go_through(void *data, void **answer, size_t *bytes)
     hid_t file = -1;
     iso_status status = ISO_OK;
     if (H5Fis_hdf5(s->path) == 0)
-        return iso_error(ISO_INVALID, "'%s' is no HDF5 file", s->path);
+        return iso_error(ISO_INVALID, "'%s' is not an HDF5 file", s->path);
     ISO_TRY(iso_hdf5_open_to_read(s->path, &file));
     ISO_TRY(iso_hdf5_walk(file, s->path, s->file_bytes, &manifest));
     for (int i = 0; i < manifest.n_tensors && !s->trusted; i++)
@@ -93,7 +93,7 @@ iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
     if (fstat(*file, &about))
         status = iso_error(ISO_IO, "'%s' cannot be opened: %s", path, strerror(errno));
     else if (!S_ISREG(about.st_mode))
-        status = iso_error(ISO_INVALID, "'%s' is no file", path);
+        status = iso_error(ISO_INVALID, "'%s' is not a regular file", path);
     else
         *bytes = (uint64_t)about.st_size;
     if (status != ISO_OK) {
@@ -109,7 +109,7 @@ static iso_status check_same(const iso_saved_file *f)
     struct stat by_name, ours;
     bool there = stat(f->path, &by_name) == 0;
     if ((!there && errno != ENOENT) || fstat(f->file, &ours))
-        return iso_error(ISO_IO, "'%s' cannot be looked at: %s", f->path, strerror(errno));
+        return iso_error(ISO_IO, "'%s': its size and times cannot be read: %s", f->path, strerror(errno));
     if (!there || by_name.st_dev != ours.st_dev || by_name.st_ino != ours.st_ino ||
         (uint64_t)ours.st_size != f->bytes)
         return iso_error(ISO_IO, "'%s' was changed or replaced while it was opened", f->path);
@@ -158,9 +158,9 @@ static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *byt
     ISO_TRY(iso_broadcast(f->ctx, &chiefs, sizeof chiefs));
     mine = saved_file_describe(f, (size_t)chiefs.packed_bytes);
     if (memcmp(&mine, &chiefs, sizeof mine) != 0)
-        status = iso_error(ISO_INVALID, "'%s' is another file here than on rank 0", f->path);
+        status = iso_error(ISO_INVALID, "'%s' is not the same file on this rank as on rank 0", f->path);
     if (status == ISO_OK && !*packed && !(*packed = iso_new((size_t)chiefs.packed_bytes)))
-        status = iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", f->path);
+        status = iso_error(ISO_NO_MEMORY, "no memory for the contents of '%s'", f->path);
     *bytes = (size_t)chiefs.packed_bytes;
     ISO_TRY(iso_agree(f->ctx, status));
     ISO_TRY(iso_broadcast(f->ctx, *packed, *bytes));

@@ -109,7 +109,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
         return status;
     f->verified = false;
     if (fstat(f->file, &f->facts))
-        status = iso_file_failed(f->path, "it cannot be looked at");
+        status = iso_file_failed(f->path, "its size and times cannot be read");
     sums = iso_new(((size_t)f->record.n_tensors + 1) * sizeof *sums);
     if (status == ISO_OK && !sums)
         status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);

@@ -159,7 +159,7 @@ static iso_status make_index(const maker *m)
     uint64_t offset;
     char *text = index_text(m->spec);
     if (!text)
-        return iso_error(ISO_INVALID, "the names of the tensors are no UTF-8 text, or memory ended");
+        return iso_error(ISO_INVALID, "the names of the tensors are not UTF-8, or there is no memory");
     size_t bytes = strlen(text) + 1;
     iso_status status = make_text(m, "/isogrid/index", bytes, &offset);
     if (status == ISO_OK)
@@ -329,7 +329,7 @@ iso_status iso_file_layout_make(const iso_file_spec *spec, iso_file_layout *layo
     if (fresh.state_capacity < LEAST_STATE)
         fresh.state_capacity = LEAST_STATE;
     if (!fresh.record.tensors)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->n_tensors);
+        status = iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", spec->n_tensors);
     if (status == ISO_OK)
         status = make_all(&m);
     if (status == ISO_OK)

@@ -54,10 +54,10 @@ static bool is_place(const char *place)
 static iso_status check_place(const char *place)
 {
     if (!is_place(place))
-        return iso_error(ISO_INVALID, "'%s' is no place in a file; one is \"/layers/dense/vars/0\"",
+        return iso_error(ISO_INVALID, "'%s' is not an HDF5 path like \"/layers/dense/vars/0\"",
                          place ? place : "");
     if (iso_place_is_own(place))
-        return iso_error(ISO_INVALID, "'%s': what is below /isogrid is Isogrid's own", place);
+        return iso_error(ISO_INVALID, "'%s': paths below /isogrid are reserved", place);
     return ISO_OK;
 }
 

@@ -47,8 +47,9 @@ static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor *
     qsort(all, (size_t)*count, sizeof *all, by_path);
     for (int i = 1; i < *count; i++)
         if (!strcmp(all[i]->path, all[i - 1]->path)) {
-            iso_status status = iso_error(ISO_INVALID, "'%s' is to be saved at two places, '%s' and '%s'",
-                                          all[i]->path, all[i - 1]->place, all[i]->place);
+            iso_status status =
+                iso_error(ISO_INVALID, "'%s' is to be saved under two HDF5 paths, '%s' and '%s'",
+                          all[i]->path, all[i - 1]->place, all[i]->place);
             iso_free(all);
             return status;
         }

@@ -145,7 +145,7 @@ static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arra
     iso_memory_file memory = {0};
     iso_status status = ISO_OK;
     if (stat(file->path.whole, &there) == 0 && !S_ISREG(there.st_mode))
-        return iso_error(ISO_IO, "'%s' is there and not a file", file->path.whole);
+        return iso_error(ISO_IO, "'%s' exists and is not a regular file", file->path.whole);
     iso_folder_sweep(file->path.folder);
     ISO_TRY(lay_out(file, arrays, &memory));
     ISO_TRY(of_file(file, iso_temporary_open(file->path.temporary, &file->fd)));
@@ -163,7 +163,7 @@ static iso_status rows_file_check(const iso_rows_array *arrays, int count, const
 {
     int64_t elements;
     if (!path || !*path || path[strlen(path) - 1] == '/')
-        return iso_error(ISO_INVALID, "'%s' is no name of a file", path ? path : "");
+        return iso_error(ISO_INVALID, "'%s' is not a file name", path ? path : "");
     if (count < 1 || count > ISO_MAX_COMPONENTS)
         return iso_error(ISO_INVALID, "'%s': %d arrays; 1 to %d", path, count, ISO_MAX_COMPONENTS);
     for (int i = 0; i < count; i++) {
@@ -211,7 +211,7 @@ static iso_status rows_file_join(iso_rows_file *file)
     if (status != ISO_OK)
         return status;
     if (fstat(file->fd, &facts))
-        return iso_file_failed(file->path.whole, "it cannot be looked at");
+        return iso_file_failed(file->path.whole, "its size and times cannot be read");
     if ((uint64_t)facts.st_size == file->at.bytes)
         return ISO_OK;
     if (facts.st_size == 0)

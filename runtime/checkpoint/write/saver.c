@@ -391,7 +391,7 @@ static iso_status make_layout(iso_saver *saver, const iso_file_spec *spec)
     layout->record.tensors = iso_new(((size_t)spec->n_tensors + 1) * sizeof *layout->record.tensors);
     return layout->record.tensors
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the places of %d tensors", spec->n_tensors);
+               : iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", spec->n_tensors);
 }
 
 static iso_status share_layout(iso_saver *saver, const iso_file_spec *spec)

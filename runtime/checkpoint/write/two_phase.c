@@ -50,7 +50,7 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     p->holder = iso_new(ranks * sizeof *p->holder);
     bool good = mine && p->flags && p->changes && p->holder;
     iso_status status = iso_agree(
-        ctx, good ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share out %zu tensors", tensors));
+        ctx, good ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to redistribute %zu tensors", tensors));
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
         mine[parts->parts[i].tensor] |= is_short(&parts->parts[i].shard) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
@@ -222,9 +222,9 @@ static iso_status make_traffic(const iso_two_phase *x, traffic *t)
     *t = (traffic){.out = iso_new(4 * ranks * sizeof *t->out),
                    .outgoing = iso_new(((size_t)x->out.count + 1) * sizeof *t->outgoing)};
     if (!t->out || !t->outgoing)
-        return iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
+        return iso_error(ISO_NO_MEMORY, "no memory to redistribute tensors among %d ranks", x->n_ranks);
     if ((size_t)x->out.count > INT_MAX / sizeof *t->outgoing)
-        return iso_error(ISO_INVALID, "%d parts of tensors are too many to be shared out", x->out.count);
+        return iso_error(ISO_INVALID, "%d parts of tensors are too many to redistribute", x->out.count);
     t->out_at = t->out + ranks;
     t->in = t->out_at + ranks;
     t->in_at = t->in + ranks;
@@ -259,7 +259,7 @@ static iso_status exchange_counts(const iso_two_phase *x, traffic *t)
     t->incoming = iso_new((size_t)bytes + 1);
     return t->incoming
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory to share out tensors among %d ranks", x->n_ranks);
+               : iso_error(ISO_NO_MEMORY, "no memory to redistribute tensors among %d ranks", x->n_ranks);
 }
 
 static iso_status take_notices(planner *p, const traffic *t)
@@ -317,7 +317,7 @@ static iso_status two_phase_make_room(iso_two_phase *x)
     x->request = iso_new((depth * n.n_requests + 1) * sizeof *x->request);
     x->window = any ? iso_new(ISO_TWO_PHASE_WINDOW) : NULL;
     if (!x->fresh || !x->request || (any && !x->window))
-        return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that change hands at a save",
+        return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that a save redistributes",
                          depth * n.fresh + ISO_TWO_PHASE_WINDOW);
     for (size_t i = 0; i < depth; i++)
         x->buffer[i] = (iso_two_phase_buffer){.fresh = x->fresh + i * n.fresh,

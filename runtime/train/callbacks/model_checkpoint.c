@@ -80,8 +80,8 @@ static iso_status check_best(const model_checkpoint *c, const iso_fit_state *sta
         return ISO_OK;
     return iso_error(
         ISO_INVALID,
-        "ModelCheckpoint: '%s' is one name for all checkpoints, so that of the best %s would not "
-        "stay: put {epoch} into it",
+        "ModelCheckpoint: '%s' is one name for all checkpoints, so the one with the best %s would be "
+        "replaced: put {epoch} into the name",
         c->path, c->marked.name);
 }
 

@@ -107,7 +107,7 @@ iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, b
         return iso_error(ISO_INVALID, "%s: min_delta is %g, it must be a number", monitor->who,
                          monitor->min_delta);
     if ((int)monitor->mode < ISO_MODE_AUTO || (int)monitor->mode > ISO_MODE_MAX)
-        return iso_error(ISO_INVALID, "%s: %d is no mode", monitor->who, (int)monitor->mode);
+        return iso_error(ISO_INVALID, "%s: %d is not a mode", monitor->who, (int)monitor->mode);
     if (monitor->mode == ISO_MODE_AUTO)
         monitor->mode = mode_of(monitor->name);
     if (monitor->mode == ISO_MODE_AUTO)
@@ -174,7 +174,7 @@ iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object)
     const json_t *best = json_object_get(object, "best");
     monitor->has_best = !json_is_null(best);
     if (monitor->has_best && !iso_json_get_number(best, &monitor->best))
-        return iso_error(ISO_INVALID, "'best' should be a number or null");
+        return iso_error(ISO_INVALID, "'best' must be a number or null");
     return ISO_OK;
 }
 
@@ -182,7 +182,7 @@ iso_status iso_state_count(const json_t *object, const char *name, int *value)
 {
     const json_t *member = json_object_get(object, name);
     if (!json_is_integer(member) || json_integer_value(member) < 0 || json_integer_value(member) > INT32_MAX)
-        return iso_error(ISO_INVALID, "'%s' should be a whole number from 0 on", name);
+        return iso_error(ISO_INVALID, "'%s' must be an integer of at least 0", name);
     *value = (int)json_integer_value(member);
     return ISO_OK;
 }

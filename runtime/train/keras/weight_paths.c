@@ -49,12 +49,13 @@ static iso_status form(char text[PLACE], const char *format, ...)
     va_end(args);
     return length < PLACE
                ? ISO_OK
-               : iso_error(ISO_INVALID, "a place in a file of %d characters: '%.60s...'", length, text);
+               : iso_error(ISO_INVALID, "a path in a weights file has %d characters, too many: '%.60s...'",
+                           length, text);
 }
 
 /* ---- the lists ---- */
 
-static const char PLACES[] = "the places of a model's variables";
+static const char PLACES[] = "the paths of a model's variables";
 
 /* name NULL: no name. */
 static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)

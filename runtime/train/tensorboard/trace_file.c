@@ -36,18 +36,18 @@ static iso_status pack(const iso_text *json, unsigned char **packed, size_t *byt
 {
     enum { GZIP = 16 };
     if (json->length > UINT32_MAX)
-        return iso_error(ISO_FAILED, "a trace of %zu bytes is too long to be packed", json->length);
+        return iso_error(ISO_FAILED, "a trace of %zu bytes is too long to be compressed", json->length);
     z_stream stream = {.next_in = (unsigned char *)iso_text_get(json), .avail_in = (uInt)json->length};
     if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) !=
         Z_OK)
-        return iso_error(ISO_NO_MEMORY, "no memory to pack a trace");
+        return iso_error(ISO_NO_MEMORY, "no memory to compress a trace");
     size_t room = deflateBound(&stream, (uLong)json->length);
     iso_status status = ISO_OK;
     *packed = iso_new(room);
     stream.next_out = *packed;
     stream.avail_out = (uInt)room;
     if (!*packed || deflate(&stream, Z_FINISH) != Z_STREAM_END)
-        status = iso_error(ISO_NO_MEMORY, "no memory to pack a trace of %zu bytes", json->length);
+        status = iso_error(ISO_NO_MEMORY, "no memory to compress a trace of %zu bytes", json->length);
     *bytes = room - stream.avail_out;
     deflateEnd(&stream);
     return status;
