@@ -405,9 +405,9 @@ START_TEST(test_wrong_contents)
     state.tensor[0].place = "layers/dense";
     expect_refused("a.weights.h5", "'layers/dense' is not an HDF5 path");
     state.tensor[0].place = "/layers//dense";
-    expect_refused("a.weights.h5", "no place");
+    expect_refused("a.weights.h5", "not an HDF5 path");
     state.tensor[0].place = "/layers/../dense";
-    expect_refused("a.weights.h5", "no place");
+    expect_refused("a.weights.h5", "not an HDF5 path");
     state.tensor[0].place = "/isogrid/state";
     expect_refused("a.weights.h5", "are reserved");
     state.tensor[0].place = state.tensor[1].place;

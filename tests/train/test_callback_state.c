@@ -84,7 +84,7 @@ START_TEST(wrong_states_are_refused)
 {
     counter c = {7};
     iso_callback *list[] = {counting("a", &c), NULL};
-    check_refused(restore_state(list, "{}"), "no list");
+    check_refused(restore_state(list, "{}"), "not a list");
     check_refused(restore_state(list, "[3]"), "entry 0");
     check_refused(restore_state(list, "[{\"kind\": 3, \"state\": 1}]"), "entry 0");
     check_refused(restore_state(list, "[{\"kind\": \"a\"}]"), "entry 0");
