@@ -110,7 +110,8 @@ static iso_status exchange_check_request(const request *r, const iso_box *target
         const iso_source *source = &r->sources[i];
         if (source->slot < 0 || source->slot >= slots || (i > 0 && source->slot < source[-1].slot))
             return iso_error(ISO_INVALID,
-                             "exchange '%s': source %d of slot %d is slot %d: not in order, or not one of %d",
+                             "exchange '%s': source %d of slot %d is slot %d, which is out of order or not "
+                             "one of the %d slots",
                              what, i, r->slot, source->slot, slots);
         if (!empty && !exchange_contains(&source->box, r->region))
             return iso_error(ISO_INVALID, "exchange '%s': slot %d pulls a region that slot %d does not hold",

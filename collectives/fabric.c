@@ -304,9 +304,9 @@ static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgo
     void *memory = NULL;
     iso_status status = ISO_OK;
     if (landing > fabric->landing.bytes)
-        status = iso_window_create(fabric->host, landing, "what exchanges receive", &window);
+        status = iso_window_create(fabric->host, landing, "the receive buffers of exchanges", &window);
     if (status == ISO_OK && outgoing > fabric->outgoing_bytes)
-        status = iso_alloc(outgoing, "what exchanges send", &memory);
+        status = iso_alloc(outgoing, "the send buffers of exchanges", &memory);
     status = iso_channel_agree(&fabric->channel, status);
     if (status == ISO_OK && window.bytes) {
         iso_window_destroy(&fabric->landing);

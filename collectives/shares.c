@@ -239,9 +239,9 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
          i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
         if (shares_succeeds(s, ISO_MPI(MPI_Get_count(&s->status[number], s->row, &got))) && got != n)
-            status = iso_error(ISO_NO_MEMORY,
-                               "rank %d could not send %" PRId64 " rows: it has no memory, or its MPI failed",
-                               rank, n);
+            status = iso_error(
+                ISO_NO_MEMORY,
+                "rank %d could not send %" PRId64 " rows: it is out of memory, or MPI failed there", rank, n);
     }
     return status;
 }

@@ -8,7 +8,7 @@ iso_status iso_mpi_error(int code, const char *call)
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int length = 0, class = code;
     if (MPI_Error_string(code, text, &length) != MPI_SUCCESS || !*text)
-        snprintf(text, sizeof text, "error %d, of which MPI has no text", code);
+        snprintf(text, sizeof text, "error %d, for which MPI has no text", code);
     if (MPI_Error_class(code, &class) != MPI_SUCCESS)
         class = MPI_ERR_OTHER;
     return iso_error(class == MPI_ERR_NO_MEM ? ISO_NO_MEMORY : ISO_FAILED, "%.*s: %s",

@@ -22,7 +22,7 @@ static inline iso_status iso_mpi_status(int code, const char *call)
 
 /* The status of one MPI call. */
 #define ISO_MPI(...) iso_mpi_status((__VA_ARGS__), #__VA_ARGS__)
-/* After so many errors in a row, a loop that tests requests gives up. */
+/* A loop that tests requests gives up after this many errors in a row. */
 enum { ISO_MPI_TRIES = 100 };
 /* An MPI call that frees something: its error is ignored. */
 #define ISO_MPI_IGNORE(...) ((void)(__VA_ARGS__))

@@ -103,9 +103,11 @@ iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank
     for (int i = 0; i < messages->in.n_messages; i++)
         messages->bytes += messages->in.messages[i].to == rank ? messages->in.messages[i].bytes : 0;
     if (messages->bytes_in > 0)
-        status = iso_window_create(host, messages->bytes_in, "what an exchange receives", &messages->landing);
+        status = iso_window_create(host, messages->bytes_in, "the receive buffer of an exchange",
+                                   &messages->landing);
     if (status == ISO_OK)
-        status = iso_alloc(messages->bytes_out, "what an exchange sends", (void **)&messages->outgoing);
+        status =
+            iso_alloc(messages->bytes_out, "the send buffer of an exchange", (void **)&messages->outgoing);
     return status;
 }
 

@@ -15,7 +15,7 @@ static iso_status check_kernel(const iso_op_type *type, const iso_kernel *kernel
     else if (kernel->op && strcmp(kernel->op, type->name) != 0)
         wrong = "its .op is another one";
     else if (!kernel->run_part != !kernel->part_rows || !kernel->run_part != !kernel->prepare_parts)
-        wrong = "of .part_rows, .prepare_parts and .run_part all or none must be given";
+        wrong = "either all or none of .part_rows, .prepare_parts and .run_part must be given";
     return wrong ? iso_error(ISO_INVALID, "op '%s': kernel %d: %s", type->name, number, wrong) : ISO_OK;
 }
 

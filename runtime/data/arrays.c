@@ -96,7 +96,8 @@ static iso_status add_all(const iso_dataset_arrays_options *o, int64_t *rows, is
     if (weights > 0 && spec->n_targets == 0)
         return iso_error(ISO_INVALID, "arrays: sample_weight without y");
     if (weights > 1 && weights != spec->n_targets)
-        return iso_error(ISO_INVALID, "arrays: %d sample_weights for %d targets; one, or one for each",
+        return iso_error(ISO_INVALID,
+                         "arrays: %d sample_weights for %d targets; there may be one, or one for each",
                          weights, spec->n_targets);
 done:
     return status;

@@ -117,8 +117,8 @@ iso_status iso_dataset_check(iso_dataset *ds)
     ISO_NEED_AS("dataset", ds);
     iso_status status = iso_dataset_start(ds);
     if (status == ISO_OK && ds->generator)
-        status =
-            iso_error(ISO_INVALID, "the rows of a generator cannot be checked: it makes them as it is asked");
+        status = iso_error(
+            ISO_INVALID, "the rows of a generator cannot be checked: it makes them only when they are used");
     if (status == ISO_OK)
         status = begin_part(ds, AHEAD, &p);
     if (status == ISO_OK)

@@ -18,7 +18,7 @@ typedef int64_t (*convert_fn)(const void *source, void *target, int64_t count);
         return -1;                                                                                           \
     }
 
-/* Only values in [low, high] have one, and only whole ones: the bounds are exact in the source's type. */
+/* Only whole values in [low, high] have one; the bounds are exact in the source's type. */
 #define CHECKED(name, from, to, inside)                                                                      \
     static int64_t name(const void *source, void *target, int64_t count)                                     \
     {                                                                                                        \
@@ -86,8 +86,7 @@ int64_t iso_convert(iso_dtype from, const void *source, iso_dtype to, void *targ
 
 enum { CACHE_LINE = 64, ROWS_AHEAD = 3, MOST_ASKED = 4096 };
 
-/* A permuted row is a surprise to the processor's own prefetcher, so its lines are asked for some rows
- * beforehand. */
+/* The processor's prefetcher cannot predict permuted rows, so their lines are prefetched some rows ahead. */
 static inline void ask_for(const char *row, size_t bytes)
 {
     for (size_t i = 0; i < bytes && i < MOST_ASKED; i += CACHE_LINE)
@@ -96,10 +95,10 @@ static inline void ask_for(const char *row, size_t bytes)
 
 /* ---- gathering rows ---- */
 
-/* How a row, or a part of one, is converted: `runs` stretches of `length` elements that follow each other. */
+/* How a row, or a part of one, is converted: `runs` stretches of `length` contiguous elements. */
 typedef struct stretches {
     int64_t length, n_runs;
-    int rank; /* of the dimensions that the runs go through, from the first */
+    int rank; /* number of leading dimensions over which the runs iterate */
     const iso_row_part *part;
 } stretches;
 
@@ -108,7 +107,7 @@ static stretches whole_row(int64_t elements)
     return (stretches){.length = elements, .n_runs = 1};
 }
 
-/* Dimensions that the part has whole, from the last on, and one more are a stretch. */
+/* A stretch is all trailing dimensions of which the part has everything, and one more. */
 static stretches part_of_row(const iso_row_part *part)
 {
     stretches s = {.length = 1, .n_runs = 1, .rank = part->shape->rank, .part = part};

@@ -24,7 +24,7 @@ typedef struct iso_hdf5_scope {
 void iso_hdf5_enter(iso_hdf5_scope *scope);
 void iso_hdf5_leave(const iso_hdf5_scope *scope);
 
-/* Opens a file for reading, with HDF5's default driver. */
+/* Opens a file for reading, with HDF5's POSIX driver (sec2). */
 iso_status iso_hdf5_open(const char *path, hid_t *file);
 bool iso_hdf5_has(hid_t file, const char *name);
 /* ISO_INVALID: no such dataset (the message suggests similar names), a type other than integer or float,

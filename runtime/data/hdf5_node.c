@@ -160,7 +160,8 @@ static iso_status open_arrays(source *s, const iso_dataset_open_options *options
     if (weights)
         ISO_TRY(open_list(s, weights, ISO_MAX_MODEL_OUTPUTS, limit, &count));
     if (count > 1 && count != s->n_targets)
-        return iso_error(ISO_INVALID, "'%s': %d sample weights for %d targets; one, or one for each", s->path,
+        return iso_error(ISO_INVALID,
+                         "'%s': %d sample weights for %d targets; there may be one, or one for each", s->path,
                          count, s->n_targets);
 done:
     return status;

@@ -27,7 +27,7 @@ static iso_status check_part(const iso_batch *batch, int component, const iso_bo
                part->extent[d] <= shape->dim[d] - part->offset[d];
     char text[160];
     return fits ? ISO_OK
-                : iso_error(ISO_INVALID, "a part of rank %d does not lie in rows of shape %s", part->rank,
+                : iso_error(ISO_INVALID, "a part of rank %d is not within rows of shape %s", part->rank,
                             iso_shape_text(shape, text, sizeof text));
 }
 

@@ -128,9 +128,9 @@ START_TEST(test_parts_of_rows)
     FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes),
           "component 1, row 3: 0.5 is not a value of");
     part.extent[0] = 4;
-    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "does not lie in rows of shape [6]");
+    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "is not within rows of shape [6]");
     part.rank = 2;
-    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "does not lie in rows of shape [6]");
+    FAILS(batch->read_part(batch, 1, 0, N, &part, ISO_I32, classes), "is not within rows of shape [6]");
     iso_dataset_destroy(ds);
 }
 END_TEST

@@ -31,12 +31,12 @@ typedef struct iso_row_moments {
     FUNCTION(void, name##_f32, (int64_t n, void *w, void *const *slots, const void *g, const double *hyper))
 
 #define ISO_CPU_FUNCTIONS(FUNCTION)                                                                          \
-    /* z = x + y, max(x, y), where z may be x; a NaN on either side stays */                                 \
+    /* z = x + y, max(x, y); z may be x; NaN in x or y gives NaN */                                          \
     FUNCTION(void, sum_f32, (int64_t n, const float *x, const float *y, float *z))                           \
     FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                        \
     FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))                           \
     /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j]; */      \
-    /* add: to what c holds */                                                                               \
+    /* add: c += a b */                                                                                      \
     FUNCTION(void, gemm_f32,                                                                                 \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,          \
               const float *b, int64_t b_k, bool add, float *c))                                              \
@@ -44,7 +44,7 @@ typedef struct iso_row_moments {
     FUNCTION(int64_t, lanes, (void))                                                                         \
     /* The same for wide b and a strip of rows: b is packed once into panels (gemm_pack_size floats), */     \
     /* which every strip of up to gemm_strip_rows or a multiple reads in order. a(i, k) = a[i + k * */       \
-    /* a_k]; strip: rows * k floats of room; add: to what c holds. The bits are those of gemm_f32 where */   \
+    /* a_k]; strip: rows * k scratch floats; add: c += a b. The bits are those of gemm_f32 where */          \
     /* k is at most 256. */                                                                                  \
     FUNCTION(int64_t, gemm_strip_rows, (void))                                                               \
     FUNCTION(int64_t, gemm_pack_size, (int64_t columns, int64_t k))                                          \

@@ -4,7 +4,7 @@
 #include "runtime/backend/cpu/reference/floats.h"
 #include "runtime/graph/ops/network.h"
 
-/* The local columns [*begin, *end) of a row of this part that lie in the band. */
+/* The local columns [*begin, *end) of a row of this part that are in the band. */
 static void band_of_row(const iso_array *x, const iso_band_attrs *attrs, int64_t row, int64_t *begin,
                         int64_t *end)
 {

@@ -90,7 +90,7 @@ NUMBERS(subtract, x - y)
 NUMBERS(multiply, x *y)
 FLOATS(divide, x / y)
 FLOATS(power, pow(x, y))
-/* a NaN on either side stays */
+/* NaN in either operand gives NaN */
 NUMBERS(maximum, x > y || x != x ? x : y)
 NUMBERS(minimum, x < y || x != x ? x : y)
 COMPARISON(equal, x == y)

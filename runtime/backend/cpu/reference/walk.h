@@ -23,7 +23,7 @@ void iso_walk_next(iso_walk *walk);
 
 /* Row-major strides of a dense array. */
 void iso_strides(const iso_array *array, int64_t *stride);
-/* Strides of an array broadcast to the shape of `out`: 0 where its extent is 1. */
+/* Strides of an array broadcast to the shape of `out`: 0 if its extent is 1. */
 void iso_broadcast_strides(const iso_array *array, const iso_array *out, int64_t *stride);
 
 #endif
