@@ -119,10 +119,10 @@ typedef struct iso_compile_options {
  *     In Keras the optimizer object has the state. A new object has none, as with .reset_optimizer here. The
  *     same object keeps it, but the next fit fails if other variables are trained than before.
  *   - The mesh and the layouts of the first call are kept: .distribution must be the same one or NULL.
- *   - What the call before added to the graph is freed, with what iso_model_training_function and
- *     iso_model_evaluation_function returned. The program's own functions of the graph stay valid, except
- *     that one which uses the model's targets or the optimizer's variables must be destroyed first
- *     (ISO_INVALID names it). The program must add its own ops, variables and layers to the graph before the
+ *   - Everything that the previous call added to the graph is freed, including the functions that
+ *     iso_model_training_function and iso_model_evaluation_function returned. The program's own functions of
+ *     the graph stay valid, but a function that uses the model's targets or the optimizer's variables must be
+ *     destroyed first (ISO_INVALID names it). The program must add its own ops, variables and layers to the graph before the
  *     first call; later ones are ISO_INVALID.
  * Collective. */
 ISO_API iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);

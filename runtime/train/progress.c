@@ -318,7 +318,7 @@ void iso_progress_end(iso_progress *progress, const iso_logs *logs, int own)
     progress->width = 0;
 }
 
-/* ---- for one's own loops ---- */
+/* ---- for custom loops ---- */
 
 static iso_logs shown(iso_progress *progress)
 {

@@ -249,7 +249,7 @@ void iso_saved_file_close(iso_saved_file *f)
     iso_free(f);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
 {
