@@ -93,7 +93,7 @@ START_TEST(kernels_that_cannot_run_are_refused)
     KERNEL("kernel 0: .run is NULL", .name = "plain");
     KERNEL("kernel 0: it has no name", .run = run);
     KERNEL("kernel 0: its .op is another one", .name = "plain", .op = "relu", .run = run);
-    KERNEL("kernel 0: of .part_rows", .name = "plain", .run = run, .run_part = part);
+    KERNEL("kernel 0: either all or none of .part_rows", .name = "plain", .run = run, .run_part = part);
 }
 END_TEST
 
