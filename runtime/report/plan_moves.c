@@ -168,7 +168,7 @@ static double contracted(const iso_reporter *r, int step, int slot)
     return count;
 }
 
-/* The rows and columns of a product that a slot's part of the bucket touches; 0 where it has none. */
+/* The rows and columns of a product that a slot's part of the bucket touches; 0 if it has none. */
 static double touched(const iso_reporter *r, const iso_bucket *bucket, const iso_bucket_member *member,
                       int step, int slot)
 {

@@ -23,9 +23,9 @@ typedef struct iso_report_origin {
 
 typedef struct iso_report_variable {
     const char *path;
-    const char *reason; /* for its layout: "key", "own" (given to the variable itself), "distribution" (a
-                           distribution of the user's), "zero" (weights sharded by ZeRO 3), "default": nobody
-                           said, so it is replicated */
+    const char *reason; /* source of its layout: "key", "own" (given to the variable itself),
+                           "distribution" (the user's), "zero" (weights sharded by ZeRO 3), "default": none,
+                           so it is replicated */
     const char *key;    /* of the layout map, if that is the reason; else NULL */
     iso_dtype dtype;
     bool trainable;

@@ -255,7 +255,7 @@ static void add_partial(const iso_picture *picture, iso_text *text)
     const char *lead = "";
     bool maximum = picture->layout->partial_max;
     iso_text_add(text, "slots joined by '%s' hold %s of the same part (along ", maximum ? "|" : "+",
-                 maximum ? "candidates for the greatest elements" : "addends");
+                 maximum ? "candidates for the greatest elements" : "partial sums");
     for (int a = 0; a < picture->mesh->n_axes; a++)
         if (picture->layout->partial & 1u << a) {
             iso_text_add(text, "%s%s", lead, picture->mesh->name[a]);

@@ -17,7 +17,7 @@ enum {
     LINES = 3
 };
 
-/* A row or column of the grid: a part, or "..." in the place of those that are left out. */
+/* A row or column of the grid: a part, or "..." for those that are left out. */
 typedef struct track {
     int part; /* -1: left out */
     int size; /* characters or lines, without the border */

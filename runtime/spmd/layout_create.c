@@ -53,8 +53,8 @@ iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, 
     iso_status status = ISO_OK;
     ISO_TRY(check_rank(rank));
     if (rank == 0)
-        ISO_TRY(iso_error(ISO_INVALID, "a layout of %d dimensions, the first to be cut along axis '%s'", rank,
-                          axis));
+        ISO_TRY(iso_error(ISO_INVALID, "a layout of %d dimensions, the first to be sharded along axis '%s'",
+                          rank, axis));
     iso_text_add(&text, "%s", axis);
     for (int d = 1; d < rank; d++)
         iso_text_add(&text, ", -");

@@ -91,8 +91,8 @@ void iso_partition_choose_strategy(const iso_partitioner *p, const iso_op *op, i
 /* ---- decompose.c ---- */
 /* Whether a dimension that the op's rule holds whole is sharded, and a decomposition lets it stay sharded. */
 bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *op);
-/* Makes the ops that replace the op: program->pieces->op[begin..end), some of them NULL. The last ones
- * produce the op's own output tensors. */
+/* Makes the ops that replace the op: program->decomposed->ops[begin .. end - 1], some of them NULL. The
+ * last ones produce the op's own output tensors. */
 iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *begin, int *end);
 
 #endif

@@ -54,8 +54,8 @@ iso_status iso_distribution_output(const iso_distribution *distribution, const c
 iso_status iso_distribution_slot(const iso_distribution *distribution, const iso_variable *variable,
                                  const char *slot, iso_layout *layout, bool *given);
 
-/* The host of each slot of an abstract mesh, host_of_slot [n_slots]: each host has slots_per_host slots (0: one
- * host has all), in the order of their ranks. ISO_INVALID where a listed rank would be on two hosts. */
+/* The host of each slot of an abstract mesh, host_of_slot [n_slots]: each host has slots_per_host slots
+ * (0: one host has all), in the order of their ranks. ISO_INVALID if a listed rank would be on two hosts. */
 iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);

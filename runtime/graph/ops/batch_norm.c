@@ -1,5 +1,5 @@
-/* Batch normalisation over all but the last dimension. Its statistics are sums, partial where the batch is
- * split, so they are those of the global batch.
+/* Batch normalisation over all but the last dimension. Its statistics are sums, which are partial if the
+ * batch is split, so they are those of the global batch.
  *
  * Ioffe and Szegedy 2015, arXiv 1502.03167. With xhat = (x - mean) rstd, y = gamma xhat + beta and mean,
  * variance those of x itself: dx = gamma rstd (dy - sum(dy) / count - xhat sum(dy xhat) / count), dgamma =

@@ -1,36 +1,36 @@
 // clang-format off
 /* The ops of networks: names, inputs, outputs and attributes, for those who write their kernels.
  *
- * Sizes come from the arrays of a call, never from the attributes: a slot may hold a part of the rows and, where
- * a rule leaves them free, of the channels. Types: F32 or F64, one for all arrays of a call, unless it says
- * otherwise. "c*" marks a dimension that every slot holds whole.
- * Of height and width a slot may hold a part: some places of the window, and of x at least what these read.
- * Then a gradient of x has what these places add to it.
+ * Sizes come from the arrays of a call, never from the attributes: a slot may hold a part of the rows and, if the
+ * rule allows it, of the channels. Types: F32 or F64, one for all arrays of a call, unless stated otherwise.
+ * "c*" marks a dimension that every slot holds whole.
+ * A slot may hold a part of height and width: some window positions, and of x at least what these read. Its
+ * gradient of x then has what these positions add to it.
  *
  * ---- convolutions (iso_conv_attrs) ----
- * Tap (i, j) of place (p, q) meets row p * stride - pad_before + i * dilation of x, and so the columns; outside
- * x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have some of the
+ * Tap (i, j) of position (p, q) reads row p * stride - pad_before + i * dilation of x, and likewise the columns;
+ * outside x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have some of the
  * groups.
  *   conv2d              x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
  *   conv2d_grad_input   kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
  *   conv2d_grad_kernel  x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n
  *
  * ---- pools (iso_pool_attrs) ----
- *   max_pool2d          x [n, h, w, c] -> y [n, h', w', c], the largest element of the window that lies inside
- *                       x; NaN where one is NaN
+ *   max_pool2d          x [n, h, w, c] -> y [n, h', w', c], the largest element of the window inside x; NaN if
+ *                       one is NaN
  *   max_pool2d_grad     x, y, dy -> dx. dy goes to the first element of its window, row by row, that is not less
- *                       than y (XLA's select-and-scatter with GE); where windows overlap they add up
- *   average_pool2d      x -> y, the mean of the window's elements that lie inside x
+ *                       than y (XLA's select-and-scatter with GE); overlapping windows add up
+ *   average_pool2d      x -> y, the mean of the window's elements inside x
  *   average_pool2d_grad dy [n, h', w', c] -> dx [n, h, w, c]
  *
- * ---- images made larger (iso_upsample_attrs): s, t times; the last dimensions of y are joined by a reshape
- *   upsample_linear      x [n, h, w, c] -> y [n, h, s*, w, t*, c]. Along the height element (i, j) lies at i + (j +
- *                        0.5) / s - 0.5 among the centres of x's rows, between two of them, or beyond the first or
- *                        last and is as that one; so along the width
+ * ---- enlarged images (iso_upsample_attrs): s, t times; a reshape joins the last dimensions of y
+ *   upsample_linear      x [n, h, w, c] -> y [n, h, s*, w, t*, c]. Along the height, element (i, j) is at i + (j +
+ *                        0.5) / s - 0.5 in units of x's rows: it is interpolated between the centres of two rows, and
+ *                        beyond the first or last centre equals that row; likewise along the width
  *   upsample_linear_grad dy [n, h, s*, w, t*, c] -> dx [n, h, w, c]
  *
  * ---- a band of a matrix (iso_band_attrs)
- *   band                x [..., t, s] -> y = x where s <= t if causal, and |t - s| < window if window > 0, by global
+ *   band                x [..., t, s] -> y = x at s <= t if causal, and |t - s| < window if window > 0, in global
  *                       indices; fill elsewhere
  *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
@@ -40,7 +40,7 @@
  *   log_softmax_grad    y, dy -> dx = dy - exp(y) sum(dy)
  *
  * ---- cross-entropy from logits (no attributes) ----
- * A label that is no integer of 0..c-1 is iso_index_fault(.., c, "label", "classes"), loss 0 and gradient 0.
+ * A label that is not an integer in 0..c-1 is iso_index_fault(.., c, "label", "classes"), loss 0 and gradient 0.
  *   sparse_crossentropy       labels [...] (I32, I64, U8, F32, F64), logits [..., c*] ->
  *                             loss [...] = log(sum(exp(x - max))) + max - x[label]
  *   sparse_crossentropy_grad  labels, logits, dloss [...] -> dlogits = (softmax(x) - onehot(label)) dloss
@@ -48,18 +48,18 @@
  *                             with t = 0 are 0
  *   crossentropy_grad         labels, logits, dloss -> dlogits = (softmax(x) sum(t) - t) dloss
  *
- * ---- the same over classes that are sharded (iso_class_attrs): pieces into which the partitioner splits the ops
- * above, argmax and in_top_k where their axis is sharded (iso_op_type.split). Along the axis x has the classes of
- * the slot's part, perhaps none, and a "row" one element: x [.., c, ..], row [.., 1, ..]. What is summed or
- * maximised over the classes is so over those of the part, and then between slots.
- *   class_max           x (any type) -> row, the largest element that is not NaN; where there is none, the
+ * ---- the same over sharded classes (iso_class_attrs): the ops by which the partitioner replaces the ops above,
+ * argmax and in_top_k if their axis is sharded (iso_op_type.split). Along the axis, x has the classes of the slot's
+ * part, possibly none, and a "row" has one element: x [.., c, ..], row [.., 1, ..]. Sums and maxima over the classes
+ * are taken over those of the part, and then over slots.
+ *   class_max           x (any type) -> row, the largest element that is not NaN; if there is none, the
  *                       least of the type (of floats -inf)
- *   class_first         x, max -> row I32, minus the first class, counted from 0 over all parts, where x is max;
- *                       INT32_MIN where the part has none; 0 where class 0 is NaN (as argmax has it)
- *   class_above         x, value -> row F64, how many elements are above the value; inf where an element or the
+ *   class_first         x, max -> row I32, minus the first class, counted from 0 over all parts, at which x is
+ *                       max; INT32_MIN if the part has none; 0 if class 0 is NaN (as in argmax)
+ *   class_above         x, value -> row F64, the number of elements above the value; inf if an element or the
  *                       value is not finite
- *   class_pick          labels [...] (I32, I64, U8, F32, F64), x [..., c] -> row, x[label] if the label lies in the
- *                       part, else 0. What is no class is iso_index_fault(.., "label", "classes") and 0, or with
+ *   class_pick          labels [...] (I32, I64, U8, F32, F64), x [..., c] -> row, x[label] if the label is in the
+ *                       part, else 0. A label that is not a class is iso_index_fault(.., "label", "classes") and 0, or with
  *                       `lenient` NaN
  *   class_sum_exp       x, max -> row, sum(exp(x - max))
  *   class_softmax       x, max, sum -> y = exp(x - max) / sum
@@ -68,7 +68,7 @@
  *                       t = 0 are 0
  *   class_grad          labels t, x, max, sum, sum(t) as a row, dloss [...] -> (exp(x - max) / sum sum(t) - t) dloss
  *   class_sparse_grad   labels [...], x, max, sum, dloss [...] -> (exp(x - max) / sum - onehot(label)) dloss; a wrong
- *                       label as sparse_crossentropy_grad has it
+ *                       label as in sparse_crossentropy_grad
  *
  * ---- normalisation: the last dimension is the channel; rstd = 1 / sqrt(variance + epsilon) ----
  *   batch_moments        x [..., c] -> sum [c], sum of squares [c]: F64, accumulated in double (no attributes)
@@ -79,7 +79,7 @@
  *                        beta [c] if has_beta -> y = (x - mean) rstd gamma + beta, then the activation
  *                        (iso_batch_norm_attrs, as the next two)
  *   batch_norm_grad_sums x, dy, mean, variance -> sum(dy) [c], sum(dy xhat) [c]: F64; xhat = (x - mean) rstd.
- *                        With an activation: then gamma if has_gamma, beta if has_beta; dy is that after the
+ *                        With an activation: then gamma if has_gamma, beta if has_beta; dy is the gradient after the
  *                        activation
  *   batch_norm_grad      x, dy, mean, variance, sum(dy), sum(dy xhat), gamma if has_gamma -> dx = gamma rstd (dy
  *                        - sum(dy) / count - xhat sum(dy xhat) / count), count = iso_moments_count(&moments).
@@ -88,9 +88,9 @@
  *                        as the next two)
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
- *   Pieces of layer normalisation where the channels are sharded (iso_op_type.split; iso_layer_norm_attrs, the first
- *   without). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance are made of
- *   the rows' sums over all channels:
+ *   The decomposition of layer normalisation for sharded channels (iso_op_type.split; iso_layer_norm_attrs, except
+ *   the first). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance are computed
+ *   from the rows' sums over all channels:
  *   layer_moments        x -> sum, sum of squares: rows
  *   layer_scale          x, sum, squares, gamma [c] if has_gamma, beta [c] if has_beta -> y
  *   layer_grad_sums      x, dy, sum, squares, gamma if has_gamma -> sum(dy gamma), sum(dy gamma xhat): rows
@@ -99,14 +99,14 @@
  *
  * ---- indices and random numbers ----
  *   embedding            table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d] (no attributes). A slot
- *                        may hold rows [offset, offset + extent) of the table; other rows give zeros. What is no
- *                        integer of 0..v-1, v global, is iso_index_fault(.., v, "index", "rows"), and zeros
- *   embedding_grad       index [...], dy [..., d] -> dtable [v, d] (iso_embedding_attrs): of the rows those in
+ *                        may hold rows [offset, offset + extent) of the table; other rows give zeros. An index that
+ *                        is not an integer in 0..v-1, v global, is iso_index_fault(.., v, "index", "rows"), and zeros
+ *   embedding_grad       index [...], dy [..., d] -> dtable [v, d] (iso_embedding_attrs): only the rows in
  *                        the output's box; a wrong index adds nothing and is the same fault
  *   dropout              x -> y (iso_dropout_attrs). Element i, the row-major index in the GLOBAL tensor, is kept
  *                        iff iso_random_word(key, info->step, i) >> 8 >= threshold, and is then x * (type)scale;
  *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy
- *   gaussian_noise       x -> x + stddev * z (iso_noise_attrs); of element i, as above, z is number i % 4 of
+ *   gaussian_noise       x -> x + stddev * z (iso_noise_attrs); for element i, as above, z is number i % 4 of
  *                        iso_random_normals(key, info->step, i / 4), computed in double */
 // clang-format on
 #ifndef ISO_GRAPH_OPS_NETWORK_H

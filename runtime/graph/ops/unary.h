@@ -1,8 +1,8 @@
-/* Every op of one operand, element by element, one a line, in the order of their kinds. Before it is
- * included, UNARY(name, KIND, gradient, linear) is defined: the op iso_op_name of the kind ISO_UNARY_KIND;
- * its gradient in elementwise.c, where from_input and from_output say what the slope is computed from;
- * whether it is linear; UNARY_WITH, the same for ops that take a number alpha besides x, or else it is UNARY;
- *   UNARY_KIND(KIND), another kind of the op above, or else it is nothing. */
+/* Every elementwise op of one operand, one per line, in the order of their kinds. Define before including it:
+ *   UNARY(name, KIND, gradient, linear): the op iso_op_name of the kind ISO_UNARY_KIND; its gradient in
+ *     elementwise.c (from_input and from_output: the tensor that the slope is computed from); whether it is linear
+ *   UNARY_WITH, optional: the same for ops that take a number alpha besides x; default: UNARY
+ *   UNARY_KIND(KIND), optional: another kind of the op above; default: nothing */
 #ifndef UNARY_WITH
 #define UNARY_WITH UNARY
 #endif
