@@ -1,4 +1,4 @@
-/* The head of a run: what runs where, and what a step will take. */
+/* The first lines of a run: which slots are on which rank, and what a step needs. */
 #include <stdio.h>
 
 #include "launch/train_impl.h"
@@ -7,7 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
-/* "0-3 on rank 0, 4-7 on rank 1"; long lists are cut. */
+/* "0-3 on rank 0, 4-7 on rank 1"; long lists are truncated. */
 static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
 {
     enum { SHOWN = 8 };

@@ -1,4 +1,4 @@
-/* The options of callbacks that are lists of settings. */
+/* Options of callbacks whose values are lists of settings. */
 #include <string.h>
 
 #include "launch/settings.h"
@@ -15,7 +15,7 @@ static iso_status parse_mode(const char *option, const char *text, iso_mode *mod
     return iso_error(ISO_INVALID, "--%s: mode is '%s', it must be auto, min or max", option, text);
 }
 
-/* A number that was given: 0 as options of calls want it. */
+/* A number that was given; 0 is ISO_ZERO, because 0 means the default in options of calls. */
 static double explicit_zero(double value)
 {
     return value == 0 ? ISO_ZERO : value;

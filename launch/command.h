@@ -7,11 +7,11 @@
 
 typedef struct iso_command {
     const char *name;
-    const char *arguments;   /* what follows the name in the help; "" for nothing */
+    const char *arguments;   /* printed after the name in the help; "" for none */
     const char *description; /* one line */
     /* argv[0] is the command's name. Runs on every rank; the chief prints. Collective. */
     iso_status (*run)(iso_context *ctx, int argc, char *const *argv);
-    void (*help)(iso_text *text); /* adds the options; NULL: it has none */
+    void (*help)(iso_text *text); /* adds the help of the options; NULL: there are none */
 } iso_command;
 
 extern const iso_command iso_command_train;

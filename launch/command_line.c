@@ -65,7 +65,7 @@ iso_status iso_argument_shape(const char *what, const char *text, double low, in
     for (;;) {
         size_t length = strcspn(at, ",");
         if (shape.rank == rank || length >= sizeof number)
-            return iso_error(ISO_INVALID, "%s '%s': not up to %d sizes joined by ','", what, text, rank);
+            return iso_error(ISO_INVALID, "%s '%s': must be up to %d sizes joined by ','", what, text, rank);
         snprintf(number, sizeof number, "%.*s", (int)length, at);
         iso_status status = iso_argument_count("size", number, low, 0x1p31 - 1, &shape.dim[shape.rank]);
         if (status != ISO_OK)
@@ -169,7 +169,7 @@ static iso_status command_line_unknown(const iso_argument *table, int rows, cons
 
 enum { FIRST_ROW = 256 }; /* what getopt_long returns for row 0: beyond all characters */
 
-/* getopt_long takes abbreviations, which would change their meaning with every new option. */
+/* getopt_long accepts abbreviations, whose meaning would change with every new option. */
 static bool spelt_out(const char *word, const char *name)
 {
     size_t length = strlen(name);
@@ -180,7 +180,7 @@ static bool spelt_out(const char *word, const char *name)
 static iso_status parse_words(const iso_argument *table, int rows, const struct option *list, int argc,
                               char **words, void *values)
 {
-    optind = 0; /* glibc: begin anew, with another argv */
+    optind = 0; /* glibc: start again, with another argv */
     opterr = 0;
     for (;;) {
         int at = optind ? optind : 1;
@@ -222,8 +222,7 @@ iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, ch
 
 enum { WIDTH = 70 };
 
-/* How much of a text fits on a line: up to a space, else up to after a comma, else as much as there is room
- * for. */
+/* The length of the next line of a text: it ends before a space, else after a comma, else at the margin. */
 static size_t line_length(const char *words)
 {
     static const char *const ends[] = {" ", ","};
@@ -247,7 +246,7 @@ static void add_wrapped(iso_text *text, const char *words)
     }
 }
 
-/* The choices stand where the help has "%s", or on lines of their own. */
+/* The choices replace "%s" in the help, or come on lines of their own. */
 static void add_choices(iso_text *words, const iso_argument *row)
 {
     for (int c = 0; row->choices && row->choices[c]; c++)

@@ -10,15 +10,15 @@
 #include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
-/* What an option's value is, and the type of the member that it goes to. */
+/* The kind of an option's value, and the type of its member. */
 typedef enum iso_argument_kind {
-    ISO_ARGUMENT_TEXT,   /* const char *, not empty */
-    ISO_ARGUMENT_CHOICE, /* const char *, one of `choices` */
-    ISO_ARGUMENT_COUNT,  /* int64_t in [low, high] */
-    ISO_ARGUMENT_REAL,   /* double in [low, high], finite */
-    ISO_ARGUMENT_SESSION, /* uint64_t, or const char *: a row of runtime/session/options.h, with its value and help */
-    ISO_ARGUMENT_FLAG, /* bool; the option has no value */
-    ISO_ARGUMENT_LIST, /* iso_argument_list: the option may be repeated */
+    ISO_ARGUMENT_TEXT,    /* const char *, not empty */
+    ISO_ARGUMENT_CHOICE,  /* const char *, one of `choices` */
+    ISO_ARGUMENT_COUNT,   /* int64_t in [low, high] */
+    ISO_ARGUMENT_REAL,    /* double in [low, high], finite */
+    ISO_ARGUMENT_SESSION, /* uint64_t or const char *: a row of runtime/session/options.h, with its help */
+    ISO_ARGUMENT_FLAG,    /* bool; the option has no value */
+    ISO_ARGUMENT_LIST,    /* iso_argument_list: the option may be repeated */
 } iso_argument_kind;
 
 enum { ISO_MAX_ARGUMENTS = 64, ISO_MAX_LISTED = 64 };
@@ -32,15 +32,15 @@ typedef struct iso_argument {
     const char *name; /* without the dashes */
     iso_argument_kind kind;
     size_t offset;     /* of the member in the struct */
-    const char *value; /* what the help calls the value */
-    const char *help;  /* may have "%s", which stands for the choices; NULL: that of the session's row */
+    const char *value; /* the name of the value in the help */
+    const char *help;  /* "%s" in it is replaced by the choices; NULL: the help of the session's row */
     double low, high;  /* numbers: the least and the greatest value (|limits| below 2^53 for counts) */
-    const char *const *choices; /* ends with NULL; of a text they are for the help alone */
+    const char *const *choices; /* ends with NULL; for a text only shown in the help */
 } iso_argument;
 
 /* Reads argv[1..argc) by the table (at most ISO_MAX_ARGUMENTS rows) into the struct `values`: `--name value`
- * or `--name=value`, never abbreviated. Texts are lent from argv, which is not changed. ISO_INVALID names
- * option and value, and the options that come nearest to an unknown one; *values may then be partly filled.
+ * or `--name=value`, never abbreviated. Texts point into argv, which is not changed. ISO_INVALID names option
+ * and value, and the options with names similar to an unknown one; *values may then be partly filled.
  * Uses getopt_long: one thread at a time. */
 iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, char *const *argv,
                                void *values);

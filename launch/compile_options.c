@@ -11,8 +11,8 @@ static bool clips(const iso_train_options *options)
     return options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0;
 }
 
-/* What is not replaced is checked where it is compiled: a file's optimizer that there is not is none of the
- * business of who only predicts. */
+/* If options do not replace a file's optimizer, it is checked only when the model is compiled: a prediction
+ * does not need a supported optimizer. */
 static bool replaces_optimizer(const iso_train_options *options)
 {
     return options->optimizer || options->learning_rate >= 0 || options->schedule ||
@@ -56,7 +56,7 @@ static int count_listed(const char *text)
     return count;
 }
 
-/* "accuracy,mse": each is logged by the name that it is asked for. */
+/* "accuracy,mse": each is logged under the name that the option gives. */
 static iso_status read_metrics(const char *text, iso_metric *metrics, const char **names)
 {
     char name[64];
@@ -77,7 +77,7 @@ static iso_status read_metrics(const char *text, iso_metric *metrics, const char
     return ISO_OK;
 }
 
-/* One loss for every output, with none of the settings that belong to another. */
+/* One loss for every output, without settings of another loss. */
 static iso_status replace_loss(const char *name, iso_compile_options *compile)
 {
     iso_output_options common = iso_compile_common(compile);
@@ -93,8 +93,8 @@ static iso_status replace_loss(const char *name, iso_compile_options *compile)
     return ISO_OK;
 }
 
-/* A built-in model's accuracy is that of classes: the targets of another crossentropy are fractions, and
- * those of other losses have no accuracy. */
+/* A built-in model has an accuracy for targets that are classes. The targets of other crossentropies are
+ * fractions, so the metric stays; for all other losses it is removed. */
 static void fit_metrics(iso_compile_options *compile)
 {
     int kept = 0;
@@ -127,9 +127,7 @@ iso_status iso_compile_options_check(const iso_train_options *options, const iso
     bool loss = compile->loss != ISO_LOSS_NONE || compile->loss_function;
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
         loss = loss || compile->outputs[i].loss != ISO_LOSS_NONE || compile->outputs[i].loss_function;
-    return loss ? ISO_OK
-                : iso_error(ISO_INVALID, "--loss is missing: '%s' does not say what it is trained for",
-                            options->model);
+    return loss ? ISO_OK : iso_error(ISO_INVALID, "--loss is missing: '%s' names no loss", options->model);
 }
 
 iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile)

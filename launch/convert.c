@@ -1,4 +1,4 @@
-/* isogrid convert: a model or its weights from one kind of file into another. */
+/* isogrid convert: converts a model or its weights between file formats. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "runtime/base/memory.h"
 
 typedef struct convert_options {
-    iso_train_options train; /* those of a training that matter here */
+    iso_train_options train; /* the options of `isogrid train` that apply here */
     const char *shape;
     iso_shape row;         /* of a built-in model's input */
     const char *from, *to; /* the files */
@@ -21,12 +21,11 @@ typedef struct convert_options {
 static const struct {
     const char *name, *help;
 } shared[] = {
-    {"model",
-     "where A holds weights alone: the model that they belong to, a built-in one or a file of Keras's"},
+    {"model", "if A holds weights alone: their model, a built-in one or a file of Keras"},
     {"classes", NULL},
-    {"optimizer", "of the model, where its state is to be kept and its model does not say so"},
+    {"optimizer", "of the model, to keep its state if the model does not define the optimizer"},
     {"schedule", NULL},
-    {"loss", "of the model, for files of Keras's"},
+    {"loss", "of the model, for files of Keras"},
     {"metrics", NULL},
     {"precision", NULL},
     {"threads", NULL},
@@ -37,7 +36,7 @@ static const iso_argument shape_row = {"shape",
                                        ISO_ARGUMENT_TEXT,
                                        offsetof(convert_options, shape),
                                        "N,N,...",
-                                       "of a row of a built-in model's input; default 28,28,1",
+                                       "the shape of a row of a built-in model's input; default 28,28,1",
                                        0,
                                        0,
                                        NULL};
@@ -68,10 +67,10 @@ static iso_status check_kind(const char *path)
 {
     return is_model(path) || iso_file_name_ends(path, ".weights.h5")
                ? ISO_OK
-               : iso_error(ISO_INVALID, "'%s': a name that ends in .keras or .weights.h5 is wanted", path);
+               : iso_error(ISO_INVALID, "'%s': the name must end in .keras or .weights.h5", path);
 }
 
-/* A converted file has less than a checkpoint: it must not take its place. */
+/* A converted file holds less than a checkpoint, so it must not replace it. */
 static iso_status check_different(const convert_options *options)
 {
     struct stat from, to;
@@ -88,10 +87,10 @@ static iso_status convert_check(convert_options *options)
     ISO_TRY(check_kind(options->to));
     ISO_TRY(check_different(options));
     if (is_model(options->from) && options->train.model)
-        return iso_error(ISO_INVALID, "--model is for files of weights; '%s' is a model itself",
+        return iso_error(ISO_INVALID, "--model is for files of weights; '%s' contains a model",
                          options->from);
     if (!is_model(options->from) && !options->train.model)
-        return iso_error(ISO_INVALID, "'%s' holds weights alone: --model must say what model they are of",
+        return iso_error(ISO_INVALID, "'%s' holds weights alone: --model must name their model",
                          options->from);
     ISO_TRY(iso_argument_shape("--shape", options->shape ? options->shape : "28,28,1", 1, ISO_MAX_RANK - 1,
                                &options->row));
@@ -104,7 +103,7 @@ done:
     return status;
 }
 
-/* The files may stand before, between and after the options. */
+/* The files may come before, between and after the options. */
 static iso_status convert_read_options(int argc, char *const *argv, convert_options *options)
 {
     iso_argument rows[SHARED + 1];
@@ -121,17 +120,17 @@ static iso_status convert_read_options(int argc, char *const *argv, convert_opti
         else if (!option && !options->to)
             options->to = argv[i];
         else if (!option)
-            return iso_error(ISO_INVALID, "'%s': two files are wanted, isogrid convert A B", argv[i]);
+            return iso_error(ISO_INVALID, "'%s': needs two files, isogrid convert A B", argv[i]);
     }
     iso_status status = iso_arguments_parse(rows, count, words, rest, options);
     if (status == ISO_OK && !options->to)
-        return iso_error(ISO_INVALID, "two files are wanted: isogrid convert A B");
+        return iso_error(ISO_INVALID, "needs two files: isogrid convert A B");
     return status;
 }
 
 /* ---- converting ---- */
 
-/* Where nothing says what the model is trained for it is not compiled, and has no optimizer. */
+/* Without a loss the model is not compiled and has no optimizer. */
 static bool is_compilable(const iso_compile_options *compile)
 {
     bool has_loss = compile->loss != ISO_LOSS_NONE;
@@ -174,5 +173,5 @@ done:
 }
 
 const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
-                                         "between checkpoints, .weights.h5 and .keras: B is made from A",
+                                         "converts checkpoints, .weights.h5 and .keras: makes B from A",
                                          convert_run, convert_help};

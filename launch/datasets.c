@@ -1,4 +1,4 @@
-/* isogrid datasets: the built-in ones, one line each. */
+/* isogrid datasets: lists the built-in data sets, one line each. */
 #include <stdio.h>
 
 #include "launch/command.h"
@@ -13,5 +13,5 @@ static iso_status datasets_run(iso_context *ctx, int argc, char *const *argv)
     return status;
 }
 
-const iso_command iso_command_datasets = {"datasets", "", "the built-in data sets, one line each",
+const iso_command iso_command_datasets = {"datasets", "", "lists the built-in data sets, one line each",
                                           datasets_run, NULL};

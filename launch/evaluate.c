@@ -1,4 +1,4 @@
-/* isogrid evaluate: the loss and metrics of a model with weights from a file, on a data set. */
+/* isogrid evaluate: computes loss and metrics of a model with weights from a file, on a data set. */
 #include <stdio.h>
 
 #include "collectives/control/control.h"
@@ -8,7 +8,7 @@
 
 static const iso_argument own[] = {
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_load_options, json), NULL,
-     "prints one JSON object and nothing else: data, rows, every value in full precision", 0, 0, NULL},
+     "prints only a JSON object: data, rows, every value in full precision", 0, 0, NULL},
 };
 static const iso_load_command command = {.compiles = true, .count = 1, .own = own};
 
@@ -70,4 +70,4 @@ static void evaluate_print_help(iso_text *text)
 
 const iso_command iso_command_evaluate = {
     "evaluate", "--model NAME or FILE --weights FILE or DIR --data NAME [OPTION...]",
-    "the loss and metrics of trained weights on a data set", evaluate_run, evaluate_print_help};
+    "computes loss and metrics of trained weights on a data set", evaluate_run, evaluate_print_help};

@@ -1,4 +1,4 @@
-/* isogrid inspect: what a checkpoint, a file of weights or a .keras file holds, and whether it is whole. */
+/* isogrid inspect: shows what a checkpoint, a file of weights or a .keras file holds, and checks it. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] == '-';
 }
 
-/* The file may stand before or after the options. */
+/* The file may come before or after the options. */
 static iso_status inspect_read_options(int argc, char *const *argv, inspect_options *options,
                                        const char **path)
 {
@@ -65,8 +65,8 @@ uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
     return bytes;
 }
 
-/* Texts of a file that nothing vouches for are not to steer a terminal: no control characters, neither
- * ASCII's nor those that UTF-8 writes as C2 80 to C2 9F. */
+/* Texts of an untrusted file must not control a terminal: replaces control characters, both ASCII's and those
+ * that UTF-8 encodes as C2 80 to C2 9F. */
 static void disarm(iso_text *text)
 {
     for (size_t i = 0; i < text->length; i++) {
@@ -113,7 +113,7 @@ static iso_status inspect_keras(iso_inspection *inspection, bool json)
     return status == ISO_OK ? print(inspection, json) : status;
 }
 
-/* A file whose checksums are wrong is shown all the same. */
+/* A file with wrong checksums is shown too. */
 static iso_status inspect(iso_context *ctx, iso_inspection *inspection, bool json)
 {
     char *problem = NULL;
@@ -153,5 +153,5 @@ done:
 
 const iso_command iso_command_inspect = {
     "inspect", "FILE [--json]",
-    "what a checkpoint, a file of weights or a .keras file holds, and whether it is whole", inspect_run,
+    "shows what a checkpoint, a file of weights or a .keras file holds, and checks it", inspect_run,
     inspect_help};

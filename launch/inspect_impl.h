@@ -1,4 +1,4 @@
-/* What `isogrid inspect` prints. */
+/* The parts of `isogrid inspect`. */
 #ifndef ISO_LAUNCH_INSPECT_IMPL_H
 #define ISO_LAUNCH_INSPECT_IMPL_H
 
@@ -10,23 +10,23 @@ typedef struct iso_inspection {
     const char *path; /* as the user gave it */
     uint64_t bytes;   /* of the file */
     iso_saved_file *file;
-    bool keras;          /* a .keras file: `file` is of its weights, `state` says what it says of itself */
-    json_t *state;       /* NULL: the file has none */
-    const char *problem; /* why the checksums are not those of what was written; NULL: there is none */
+    bool keras;    /* a .keras file: `file` is that of its weights, `state` has its metadata and config */
+    json_t *state; /* NULL: the file has none */
+    const char *problem; /* which checksum is wrong; NULL: all are right */
 } iso_inspection;
 
-/* The tree, for people. */
+/* The tree as text. */
 iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text);
 /* The same as a JSON object. */
 iso_status iso_inspect_json(const iso_inspection *inspection, iso_text *text);
 
 bool iso_inspect_is_keras(const char *path);
-/* Opens a .keras file, of which the path is given. By the chief alone. */
+/* Opens the .keras file at inspection->path. By the chief alone. */
 iso_status iso_inspect_open_keras(iso_inspection *inspection);
 
-/* The layout of a tensor, "" where the state knows of none. Lent. */
+/* The layout of a tensor, "" if the state has none. Owned by the inspection. */
 const char *iso_inspect_layout(const iso_inspection *inspection, const iso_saved_tensor *tensor);
-/* Bytes of a tensor's elements as they are stored. */
+/* Bytes of a tensor's elements in the type in which they are stored. */
 uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor);
 
 #endif

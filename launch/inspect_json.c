@@ -1,4 +1,4 @@
-/* What a file holds, as a JSON object. */
+/* The contents of a file as a JSON object. */
 #include "launch/inspect_impl.h"
 #include "runtime/base/json.h"
 

@@ -1,4 +1,4 @@
-/* isogrid inspect of a .keras file: what it says of itself, and the weights in it. */
+/* isogrid inspect of a .keras file: its metadata and config, and the weights in it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static json_t *list_layers(const json_t *config)
     return names;
 }
 
-/* In the place of a checkpoint's state. */
+/* Used instead of a checkpoint's state. */
 static iso_status inspect_keras_describe(const char *path, json_t **state)
 {
     json_t *metadata = NULL, *config = NULL, *made = json_object();

@@ -1,4 +1,4 @@
-/* What a file holds, for people: its state, its tree, and whether it is whole. */
+/* The contents of a file as text: its state, its tree, and the result of the checks. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void inspect_text_add_value(iso_text *text, const json_t *value)
         iso_text_add(text, json_is_null(value) ? "-" : json_is_object(value) ? "{...}" : "[...]");
 }
 
-/* "source fashion-mnist, rows 60000", or the values of a list; what is long is cut off. */
+/* "source fashion-mnist, rows 60000", or the values of a list; long texts are truncated. */
 static void add_members(iso_text *text, const json_t *value)
 {
     iso_text all = {0};
@@ -59,7 +59,7 @@ static void add_state(iso_text *text, const json_t *state)
     json_object_foreach((json_t *)(uintptr_t)state, key, value)
     {
         if (!strcmp(key, "layouts"))
-            continue; /* they stand beside the tensors */
+            continue; /* they are printed beside the tensors */
         iso_text_add(text, "  %-*s  ", (int)widest, key);
         if (json_is_object(value) || json_is_array(value))
             add_members(text, value);
@@ -77,7 +77,7 @@ typedef struct node {
     int tensor;
 } node;
 
-/* Numbers by their value, so that 10 comes after 9; a group before what follows its name otherwise. */
+/* Numbers are compared by value, so that 10 comes after 9; a group comes before names that its name begins. */
 static int inspect_text_compare(const void *a, const void *b)
 {
     const char *x = ((const node *)a)->place, *y = ((const node *)b)->place;
@@ -131,7 +131,7 @@ static void add_name(iso_text *text, const node *n)
         iso_text_add(text, "  %s", n->name);
 }
 
-/* Columns of a line of the tree, and how wide they are. */
+/* The columns of a line of the tree. */
 enum { NAME, TYPE, SHAPE, LAYOUT, PATH, COLUMNS };
 
 static void fill_columns(const iso_inspection *inspection, const node *n, iso_text column[COLUMNS])
@@ -156,14 +156,14 @@ static void add_line(iso_text *text, iso_text column[COLUMNS], const int width[C
             iso_text_add(text, "%-*s  ", width[i], iso_text_get(&column[i]));
             end = column[i].length > 0 ? begin + column[i].length : end;
         }
-    if (!text->failed) { /* without the blanks at its end */
+    if (!text->failed) { /* without trailing spaces */
         text->length = end;
         iso_text_add(text, "\n");
     }
 }
 
-/* Twice over all lines: how wide the columns are, then the lines. Only tensors count: names of groups may be
- * wider, nothing stands beside them. */
+/* Two passes over all lines: the first measures the columns, the second prints. Only tensors are measured:
+ * names of groups may be wider, since nothing follows them. */
 static void add_tree(const iso_inspection *inspection, iso_text *text, const node *nodes, int count)
 {
     int width[COLUMNS] = {0};
@@ -219,7 +219,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     else if (inspection->keras)
         iso_text_add(text, "checksums: those of the container are right\n");
     else
-        iso_text_add(text, committed ? "checksums: everything is what was written\n"
+        iso_text_add(text, committed ? "checksums: all are right\n"
                                      : "checksums: none, the file has no commit record\n");
     iso_free(nodes);
     return ISO_OK;

@@ -1,4 +1,4 @@
-/* The `isogrid` program: begins, finds the command, and ends with its status. */
+/* The `isogrid` program: starts, runs the command, and exits with its status. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,8 +66,7 @@ static bool asks_for_help(int argc, char *const *argv)
     return false;
 }
 
-/* Ranks that were given different command lines would train different programs. Of threads each may have its
- * own number. */
+/* Ranks with different command lines would train different programs. Only --threads may differ. */
 static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const *argv)
 {
     iso_text line = {0};
@@ -124,7 +123,7 @@ static iso_status run_command(iso_context *ctx, int argc, char *const *argv)
     return command->run(ctx, argc - 1, argv + 1);
 }
 
-/* ISO_IO where what was printed could not be written: a full disk, a closed file. */
+/* ISO_IO if the output could not be written: a full disk, a closed file. */
 static iso_status check_stdout(void)
 {
     errno = 0;

@@ -1,4 +1,4 @@
-/* A model with weights from a file, and data for it: from options. */
+/* Loads a model with weights from a file, and its data, as options say. */
 #include "launch/load_model_impl.h"
 
 #include <string.h>
@@ -9,16 +9,16 @@
 
 /* ---- options ---- */
 
-/* Options of a training, in the order of the help, which has its own words for some. */
+/* Options of `isogrid train`, in the order of the help; some have a help text of their own. */
 static const struct {
     const char *name;
-    bool compiles; /* of commands that compile alone */
+    bool compiles; /* only for commands that compile */
     const char *help;
 } shared[] = {
     {"model", false, NULL},
     {"weights", false,
-     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 of Keras; default: "
-     "those of --model net.keras"},
+     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 file of Keras; "
+     "default: the weights of --model net.keras"},
     {"classes", false, NULL},
     {"data", false, NULL},
     {"x", false, NULL},
@@ -34,9 +34,9 @@ static const struct {
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},
-    {"zero", false, "3 shards the weights over the batch, and gathers them where they are used"},
-    {"seed", false, "of random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
-    {"verbose", false, "0: the result alone; 1 (the default): a head, and progress; 2: no bar"},
+    {"zero", false, "3 shards the weights over the batch axis and gathers them for each use"},
+    {"seed", false, "for random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
+    {"verbose", false, "0: only the result; 1 (the default): also the mesh and progress; 2: no bar"},
     {"threads", false, NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0] };
@@ -46,7 +46,7 @@ static const iso_argument part = {"part",
                                   ISO_ARGUMENT_CHOICE,
                                   offsetof(iso_load_options, part),
                                   "PART",
-                                  "of a data set that has two; default test",
+                                  "the part of a data set that has two; default test",
                                   0,
                                   0,
                                   parts};
@@ -86,9 +86,9 @@ iso_status iso_load_options_parse(const iso_load_command *command, int argc, cha
     ISO_TRY(iso_arguments_parse(rows, load_model_make_table(command, rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
     if (!read.train.model)
-        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
+        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models");
     if (!read.train.data)
-        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
+        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists the built-in data sets");
     *options = read;
 done:
     return status;
@@ -102,7 +102,7 @@ static iso_status compile(iso_loaded_model *t)
     int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
     options.sample_weights = iso_dataset_components(t->data) > known;
     options.distribution = t->setup.distribution;
-    options.optimizer = iso_sgd(0.01); /* it has no state, and is not used */
+    options.optimizer = iso_sgd(0.01); /* has no state and is not used */
     return iso_compile_with(t->named.model, &options, sizeof options);
 }
 
@@ -116,7 +116,7 @@ static iso_status load_model_build(iso_context *ctx, bool compiles, const iso_tr
     return ISO_OK;
 }
 
-/* Trained weights must come from somewhere, and what is evaluated is a loss. */
+/* Weights are required, and for an evaluation a loss. */
 static iso_status check_model(const iso_train_options *options, bool compiles, const iso_named_model *named)
 {
     iso_status status = compiles ? iso_compile_options_check(options, &named->compile) : ISO_OK;

@@ -8,7 +8,7 @@
 
 static const char option[] = "schedule";
 
-/* The settings of the row after the first, which is the optimizer's learning rate. */
+/* Reads the settings of the row except the first, which is the optimizer's learning rate. */
 static iso_status read_settings(const iso_schedule_rule *rule, const char *whole, const char *rest,
                                 iso_schedule *schedule)
 {

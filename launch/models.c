@@ -1,4 +1,4 @@
-/* isogrid models: the built-in ones, one line each. */
+/* isogrid models: lists the built-in models, one line each. */
 #include <stdio.h>
 
 #include "launch/command.h"
@@ -15,4 +15,5 @@ static iso_status models_run(iso_context *ctx, int argc, char *const *argv)
     return status;
 }
 
-const iso_command iso_command_models = {"models", "", "the built-in models, one line each", models_run, NULL};
+const iso_command iso_command_models = {"models", "", "lists the built-in models, one line each", models_run,
+                                        NULL};

@@ -1,4 +1,4 @@
-/* What --model names: a built-in network or a file of Keras's. */
+/* The model that --model names: a built-in network or a file of Keras. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -21,8 +21,7 @@ static iso_status check_classes(const iso_train_options *options)
 {
     return options->classes
                ? iso_error(ISO_INVALID,
-                           "--classes %lld: goes with a built-in model; '%s' says itself what its "
-                           "outputs are",
+                           "--classes %lld: is for built-in models; '%s' defines its own outputs",
                            (long long)options->classes, options->model)
                : ISO_OK;
 }
@@ -34,14 +33,14 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
         (iso_file_name_ends(options->model, ".h5") || iso_file_name_ends(options->model, ".hdf5")))
         return iso_error(
             ISO_INVALID,
-            "--model '%s': a .h5 file is not supported as a model: neither Keras's older format nor "
-            "weights alone. Give a .keras or .json file (model.save('net.keras')), and weights with "
+            "--model '%s': .h5 files are not supported as models: neither Keras's older format nor "
+            "weights alone. Use a .keras or .json file (model.save('net.keras')), and load weights with "
             "--weights",
             options->model);
     if (status != ISO_OK && strpbrk(options->model, "/."))
         return iso_error(ISO_INVALID,
-                         "--model '%s': there is no such built-in model (`isogrid models` lists them), and a "
-                         "file of Keras's ends in .keras or .json",
+                         "--model '%s': there is no such built-in model (`isogrid models` lists them), and "
+                         "the name of a Keras file must end in .keras or .json",
                          options->model);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
@@ -75,7 +74,7 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
             iso_builtin_model_create(ctx, named->builtin, *row, named->n_outputs, precision_of(options));
 }
 
-/* The state of the file's optimizer goes on, unless options have put another in its place. */
+/* Keeps the state of the file's optimizer unless options replace the optimizer. */
 static iso_status load_own(const iso_train_options *options, bool alone, iso_named_model *named)
 {
     bool other = alone || options->optimizer || options->schedule;

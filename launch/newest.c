@@ -1,4 +1,4 @@
-/* Checkpoints that are named by their folder, or by the marks `latest` and `best` in it. */
+/* Checkpoints that are named by their folder, or by the files `latest` and `best` in it. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,15 +36,15 @@ static iso_status find_newest(iso_context *ctx, const char *option, const char *
     iso_status status = iso_checkpoint_newest(ctx, option, folder, NULL, &file);
     if (status == ISO_OK && !file)
         status =
-            iso_error(ISO_INVALID, "%s: there is no whole checkpoint in the folder '%s'", option, folder);
+            iso_error(ISO_INVALID, "%s: there is no complete checkpoint in the folder '%s'", option, folder);
     if (status == ISO_OK && !(*found = iso_strdup(iso_saved_file_path(file))))
         status = iso_error(ISO_NO_MEMORY, "no memory for the path of a checkpoint");
     iso_saved_file_close(file);
     return iso_agree(ctx, status);
 }
 
-/* What a mark names. */
-static iso_status read_mark(const char *option, const char *path, const char *folder, char **found)
+/* The checkpoint that the file `best` names. */
+static iso_status newest_read_best(const char *option, const char *path, const char *folder, char **found)
 {
     char *name = NULL;
     iso_status status = iso_checkpoint_pointed(folder, "best", &name);
@@ -68,7 +68,7 @@ iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const ch
         return status;
     char *folder = folder_of(path, how);
     ISO_TRY(iso_agree(ctx, folder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path)));
-    ISO_TRY(how == BEST ? iso_agree(ctx, read_mark(option, path, folder, found))
+    ISO_TRY(how == BEST ? iso_agree(ctx, newest_read_best(option, path, folder, found))
                         : find_newest(ctx, option, folder, found));
 done:
     iso_free(folder);

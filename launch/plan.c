@@ -1,4 +1,5 @@
-/* isogrid plan: what a training would do on a mesh, without data, without running, on one process. */
+/* isogrid plan: shows what a training run would do on a mesh, without data and without running it, in one
+ * process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +20,25 @@ static const char *const shared[] = {
 
 static const iso_argument own[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
-     "a row of a built-in model's input; default 28,28,1", 0, 0, NULL},
+     "the shape of a row of a built-in model's input; default 28,28,1", 0, 0, NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
-     "so many slots of the mesh, in the order of their ranks, are on each host; default: all on one", 1,
-     0x1p31 - 1, NULL},
+     "number of slots on each host, in the order of their ranks; default: all on one host", 1, 0x1p31 - 1,
+     NULL},
     {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot",
-     "what a host (or a slot) has: 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
+     "memory of a host (or of a slot): 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
     {"suggest", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, suggest), NULL,
-     "instead of a plan: searches layouts, and prints those with which a step costs least as a file for "
-     "--layout-file",
+     "instead of a plan: searches for the layouts with the lowest cost of a step, and prints them as a file "
+     "for --layout-file",
      0, 0, NULL},
     {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
-     "with --suggest, instead of --mesh: also searches the mesh, of so many slots", 1, 0x1p24, NULL},
+     "with --suggest, instead of --mesh: also searches for the best mesh of N slots", 1, 0x1p24, NULL},
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, json), NULL,
      "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0], HELP = 1 };
 
-/* The rows of the table in `rows`; their number. Options that a training does not have yet are left out. */
+/* Fills `rows` with the table and returns the number of rows. Omits options that `isogrid train` does not
+ * have. */
 static int plan_make_table(iso_argument rows[SHARED + OWN + HELP])
 {
     int count = 0;
@@ -87,14 +89,14 @@ static iso_status check_suggest(const iso_plan_options *options)
     const iso_train_options *train = &options->train;
     if (!options->suggest)
         return options->slots
-                   ? iso_error(ISO_INVALID, "--slots %lld: goes with --suggest", (long long)options->slots)
+                   ? iso_error(ISO_INVALID, "--slots %lld: needs --suggest", (long long)options->slots)
                    : ISO_OK;
     if (train->layouts.count || train->layout_file || train->zero > 1)
-        return iso_error(ISO_INVALID, "--suggest finds layouts: give no --layout, --layout-file or --zero");
+        return iso_error(ISO_INVALID, "--suggest finds layouts: omit --layout, --layout-file and --zero");
     if (options->json)
-        return iso_error(ISO_INVALID, "--suggest prints a layout file: give no --json");
+        return iso_error(ISO_INVALID, "--suggest prints a layout file: omit --json");
     if (train->devices)
-        return iso_error(ISO_INVALID, "--suggest finds layouts, which do not depend on --devices: give none");
+        return iso_error(ISO_INVALID, "--suggest finds layouts, which do not depend on --devices: omit it");
     if (options->slots && train->mesh)
         return iso_error(ISO_INVALID, "--slots and --mesh: give one of them");
     return ISO_OK;
@@ -112,7 +114,7 @@ static iso_status plan_read_options(int argc, char *const *argv, iso_plan_option
     if (read.memory)
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)
-        ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is"));
+        ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models"));
     ISO_TRY(check_suggest(&read));
     *options = read;
 done:
@@ -121,7 +123,7 @@ done:
 
 /* ---- the plan ---- */
 
-/* All that training needs into the model's graph. Local. */
+/* Builds in the model's graph all that training needs. Local. */
 static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_compile_options compile = p->named.compile;
@@ -171,7 +173,7 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
                      w->variable ? " with gradient and optimizer state" : "");
     }
     iso_status status = iso_error(
-        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; on each slot most is taken by %s",
+        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; on each slot the largest are %s",
         iso_text_scaled(needed, "B", need, sizeof need), options->limit_of_slot ? "slot" : "host",
         iso_text_scaled(needed - options->limit, "B", over, sizeof over), options->memory,
         iso_text_get(&text));
@@ -215,5 +217,5 @@ done:
 }
 
 const iso_command iso_command_plan = {"plan", "--model NAME or FILE [OPTION...]",
-                                      "what a training would do on any mesh; nothing is run", plan_run,
-                                      plan_print_help};
+                                      "shows what training would do on any mesh, without running it",
+                                      plan_run, plan_print_help};

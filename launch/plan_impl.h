@@ -6,7 +6,7 @@
 #include "runtime/exec/suggest.h"
 
 typedef struct iso_plan_options {
-    iso_train_options train; /* those of a training that concern its plan */
+    iso_train_options train; /* the options of `isogrid train` that affect its plan */
     const char *shape, *memory;
     int64_t slots_per_host, slots;
     bool json, suggest;
@@ -16,7 +16,7 @@ typedef struct iso_plan_options {
     bool limit_of_slot;
 } iso_plan_options;
 
-/* A model that is planned, and everything that its report lends texts from. */
+/* A planned model, with everything whose texts its report uses. */
 typedef struct iso_dry_run {
     iso_named_model named;
     iso_distribution_setup setup;
@@ -24,8 +24,8 @@ typedef struct iso_dry_run {
     iso_plan_report *report;
 } iso_dry_run;
 
-/* Searches layouts for a model that is built, and prints the best: a file for --layout-file on stdout, what
- * was found on stderr. ISO_INVALID where none fits into the memory that there is. Collective. */
+/* Searches for layouts of a model that has been built. Prints the best as a file for --layout-file on stdout,
+ * and the costs on stderr. ISO_INVALID if no layouts fit into the memory. Collective. */
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* isogrid predict: the outputs of a model with weights from a file, for all rows of a data set, in a file. */
+/* isogrid predict: writes the outputs of a model for all rows of a data set to a file. */
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -9,13 +9,13 @@
 
 static const iso_argument own[] = {
     {"out", ISO_ARGUMENT_TEXT, offsetof(iso_load_options, out), "FILE.h5",
-     "the HDF5 file that is written: the dataset y, or for several outputs one of each output's name; all "
-     "ranks must see its folder",
+     "the HDF5 file to write, with the dataset y, or for several outputs one with the name of each output; "
+     "all ranks must see its folder",
      0, 0, NULL},
 };
 static const iso_load_command command = {.count = 1, .own = own};
 
-/* The predictions would take the place of what they are made from. */
+/* The predictions must not replace a file that is read. */
 static iso_status check_out(const iso_load_options *options)
 {
     const char *const read[] = {options->train.data, options->train.weights, options->train.model};
@@ -71,4 +71,4 @@ static void predict_print_help(iso_text *text)
 
 const iso_command iso_command_predict = {
     "predict", "--model NAME or FILE --weights FILE or DIR --data NAME --out FILE.h5 [OPTION...]",
-    "the outputs of a model for all rows of a data set", predict_run, predict_print_help};
+    "writes the outputs of a model for all rows of a data set", predict_run, predict_print_help};

@@ -1,5 +1,4 @@
-/* From where a run goes on: which checkpoint, and what of it the run takes where options do not say
- * otherwise. */
+/* Finds the checkpoint from which a run resumes, and takes settings from it that options do not set. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 
-/* The newest checkpoint that "folder/name.weights.h5" may have been the path of; NULL: none. */
+/* The newest checkpoint whose path matches "folder/name.weights.h5"; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
 {
     iso_text folder = {0};
@@ -53,7 +52,7 @@ static iso_status resume_find(iso_context *ctx, const iso_train_options *options
     return status;
 }
 
-/* The run takes the checkpoint's mesh and seed, unless it was given its own. */
+/* The run uses the checkpoint's mesh and seed unless options set them. */
 static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_train_options *options,
                               iso_resumption *from)
 {
@@ -71,25 +70,25 @@ static void say(const json_t *state, const iso_train_options *options, const cha
 {
     int64_t epoch = json_integer_value(json_object_get(state, "epoch"));
     if (epoch >= options->epochs) {
-        printf("%s is of a training that is done: %" PRId64 " of %" PRId64
-               " epochs; a greater --epochs trains further\n",
+        printf("%s: its training is complete: %" PRId64 " of %" PRId64
+               " epochs; a larger --epochs continues it\n",
                path, epoch, options->epochs);
         return;
     }
-    printf("going on from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", path, epoch + 1,
+    printf("resuming from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", path, epoch + 1,
            (int64_t)json_integer_value(json_object_get(state, "batch")),
            (int64_t)json_integer_value(json_object_get(state, "step")));
 }
 
-/* What --save has left beside the checkpoints, once these are gone, is nothing to go on from. */
+/* If only a file of --save is left in the folder of the checkpoints, there is nothing to resume from. */
 static iso_status only_weights(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
     bool asked_for = options->resume && strcmp(options->resume, "auto") != 0;
     if (asked_for)
-        return iso_error(ISO_INVALID, "--resume: %s holds no state of a training; --weights takes weights",
+        return iso_error(ISO_INVALID, "--resume: %s holds no training state; load weights with --weights",
                          iso_saved_file_path(from->file));
     if (iso_is_chief(ctx))
-        iso_warn("--resume auto passes over\n'%s' holds weights, but no state of a training",
+        iso_warn("--resume auto passes over\n'%s' holds weights but no training state",
                  iso_saved_file_path(from->file));
     iso_resumption_free(from);
     *from = (iso_resumption){.file = NULL};

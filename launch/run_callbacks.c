@@ -11,7 +11,7 @@ static iso_callback *checkpoint(const iso_train_options *options)
                                 .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }
 
-/* Where the model is to be saved when training is done, the backup stays until it is (launch/train.c). */
+/* If the model is saved after training, the backup is kept until then (launch/train.c). */
 static iso_callback *backup(const iso_train_options *options)
 {
     return iso_backup_and_restore(options->backup, .save_freq = options->save_steps,
@@ -20,7 +20,7 @@ static iso_callback *backup(const iso_train_options *options)
                                   .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }
 
-/* Texts of the parsed options, which may have been copied. */
+/* Uses the texts of callback_options, because the options may have been copied since they were parsed. */
 static iso_callback *early_stopping(const iso_run_callback_options *callback_options, bool says)
 {
     iso_early_stopping_options options = callback_options->stopping;
@@ -44,7 +44,7 @@ static iso_callback *tensorboard(const iso_train_options *options)
     return iso_tensorboard_with(&filled, sizeof filled);
 }
 
-/* What changes the learning rate comes before those that write it down. */
+/* Callbacks that change the learning rate come before those that log it. */
 void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
                        iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS])
 {

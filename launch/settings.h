@@ -6,7 +6,7 @@
 
 enum { ISO_LONGEST_SETTING = 64 };
 
-/* A name, and where its value goes (one of the four). Numbers are from 0 on. */
+/* A name and the destination of its value (one of the four). Numbers are 0 or more. */
 typedef struct iso_named_value {
     const char *name;
     double *real;
@@ -20,8 +20,8 @@ typedef struct iso_named_value {
  * `whole`, its value, are for messages; rest: the part of it that is read. ISO_INVALID. */
 iso_status iso_settings_read(const char *option, const char *whole, const char *rest,
                              iso_named_value *settings, int count, int needed);
-/* Takes "name=value" off the front of *rest, for lists whose names are not known; both have room for
- * ISO_LONGEST_SETTING. */
+/* Removes "name=value" from the front of *rest, for lists with unknown names. name and value have
+ * ISO_LONGEST_SETTING bytes each. */
 iso_status iso_settings_take(const char *option, const char *whole, const char **rest, char *name,
                              char *value);
 

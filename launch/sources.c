@@ -20,7 +20,7 @@ static iso_random_rows rows_like(iso_tensor *tensor, int64_t classes, bool norma
     return rows;
 }
 
-/* An input of integers is of tokens: those that any embedding has. */
+/* Integer inputs are tokens below this number, which every embedding has. */
 enum { TOKENS = 2 };
 
 /* Noise in the shapes of a file's model, with targets for the outputs that have a loss or metrics. */
@@ -47,7 +47,7 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
     return iso_dataset_random_with(ctx, rows, &options, sizeof options);
 }
 
-/* The same for a built-in model. */
+/* Noise for a built-in model. */
 static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t seed, bool normal,
                                      const iso_named_model *named, iso_dataset **dataset)
 {
@@ -72,8 +72,8 @@ static const char *after_random(const char *name, bool *normal)
     return *name == 0 || *name == ':' ? name : NULL;
 }
 
-/* Noise with targets that suit the loss: the built-in data set "random" has classes. "random:ROWS" has so
- * many rows. */
+/* Noise with targets that suit the loss; those of the built-in data set "random" are classes. "random:ROWS"
+ * sets the number of rows. */
 static iso_status open_random(iso_context *ctx, const char *after, bool normal, iso_part part,
                               const iso_named_model *named, iso_dataset **dataset)
 {
@@ -89,7 +89,7 @@ static iso_status open_random(iso_context *ctx, const char *after, bool normal, 
     return open_random_images(ctx, rows, seed, normal, named, dataset);
 }
 
-/* A name like "randomnormal:10", which is no data set: the names that are known here alone. */
+/* Suggests the names that only this file knows for an unknown name like "randomnormal:10". */
 static iso_status suggest_random(iso_status status, const char *name)
 {
     static const char *const names[] = {"random", "random-normal"};
@@ -119,7 +119,7 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
-/* What --validation-data and --test-data name; `test` is the test part of --data. */
+/* The data set of --validation-data or --test-data; `test` is the test part of --data. */
 static iso_status open_other(iso_context *ctx, const iso_train_options *options, const char *name,
                              const iso_named_model *named, iso_dataset **dataset)
 {

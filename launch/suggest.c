@@ -1,4 +1,4 @@
-/* isogrid plan --suggest: layouts for a mesh, or for the best of the meshes of so many slots. */
+/* isogrid plan --suggest: layouts for a mesh, or for the best mesh of a number of slots. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ static json_t *tuple(const char *layout)
     }
 }
 
-/* One key a line. */
+/* One key on each line. */
 static iso_status print_file(const iso_suggestion *suggestion)
 {
     iso_text text = {0};
@@ -71,7 +71,7 @@ typedef struct found {
     iso_suggestion *suggestion;
 } found;
 
-/* Says on a terminal how many plans have been compared. */
+/* Shows on a terminal how many plans have been compared. */
 typedef struct progress {
     const char *mesh;
     bool shown;
@@ -122,7 +122,7 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
     return status;
 }
 
-/* Of so many slots: data parallel, then a second axis of every size that divides them. */
+/* Meshes of `slots` slots: data parallel, then a second axis of every size that divides the number. */
 static int list_meshes(int64_t slots, found *list)
 {
     int count = 0;
@@ -148,7 +148,7 @@ static bool better(const iso_suggestion *a, const iso_suggestion *b, double part
     return a->fits ? a->cost < b->cost * part : a->host_bytes < b->host_bytes;
 }
 
-/* Data parallel where none is clearly better. */
+/* Data parallel if no other mesh is clearly better. */
 static int find_best(const found *list, int count)
 {
     int best = 0;
@@ -163,7 +163,7 @@ static void print_found(const found *f)
     char flops[32], bytes[32], slot[32], host[32];
     const iso_suggestion *s = f->suggestion;
     fprintf(stderr,
-            "mesh %s: a slot computes %s and takes %s in a step; memory of a slot %s, of a host %s%s (%d "
+            "mesh %s: a slot computes %s and receives %s in a step; memory of a slot %s, of a host %s%s (%d "
             "plans)\n",
             f->mesh, iso_text_scaled(s->flops, "FLOP", flops, sizeof flops),
             iso_text_scaled(s->bytes, "B", bytes, sizeof bytes),
@@ -176,13 +176,12 @@ static iso_status no_fit(const iso_plan_options *options, const found *best)
 {
     char need[32];
     const iso_suggestion *s = best->suggestion;
-    return iso_error(
-        ISO_INVALID,
-        "no layouts were found that need no more than --memory %s; the least is %s, on the mesh %s",
-        options->memory,
-        iso_text_scaled((double)(options->limit_of_slot ? s->slot_bytes : s->host_bytes), "B", need,
-                        sizeof need),
-        best->mesh);
+    return iso_error(ISO_INVALID,
+                     "no layouts were found that fit into --memory %s; the least is %s, on the mesh %s",
+                     options->memory,
+                     iso_text_scaled((double)(options->limit_of_slot ? s->slot_bytes : s->host_bytes), "B",
+                                     need, sizeof need),
+                     best->mesh);
 }
 
 /* Searches tensor by tensor on data parallel's mesh and on the most promising other one. */

@@ -1,5 +1,5 @@
-/* Checks of the files that a run is to write, before anything is read or trained. Whether every rank can
- * write a checkpoint is checked when training begins (runtime/checkpoint). */
+/* Checks that a run can write its files, before anything is read or trained. When training begins,
+ * runtime/checkpoint checks that every rank can write a checkpoint. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

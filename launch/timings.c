@@ -1,4 +1,4 @@
-/* How long a run's first step and its epochs take, for tests/bench. */
+/* The times of a run's first step and of its epochs, for tests/bench. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct timings {
     long long steps; /* of this epoch, so far */
 } timings;
 
-/* What /proc says of a process. */
+/* A process as /proc describes it. */
 typedef struct process {
     char name[64];
     int parent;
@@ -54,7 +54,7 @@ static bool is_launcher(const char *name)
     return false;
 }
 
-/* Seconds since this process was started, or the program on this host that launched it. -1: not known. */
+/* Seconds since this process, or the launcher of it on this host, was started. -1: unknown. */
 static double seconds_since_launch(void)
 {
     process self, parent;

@@ -9,7 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint.h"
 
-/* What a run holds. */
+/* The objects of a run. */
 typedef struct run_state {
     iso_named_model named;
     iso_sources sources;
@@ -18,13 +18,13 @@ typedef struct run_state {
     double reading; /* seconds that it took to open the data */
 } run_state;
 
-/* All that can be wrong with the options, before anything is begun. Local. */
+/* Checks the options before anything is started. Local. */
 static iso_status train_check(const iso_train_options *options)
 {
     if (!options->model)
-        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists what there is");
+        return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models");
     if (!options->data)
-        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists what there is");
+        return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists the built-in data sets");
     return ISO_OK;
 }
 
@@ -33,8 +33,8 @@ static iso_status setup(iso_context *ctx, const iso_train_options *options, run_
     iso_status status = iso_distribution_setup_make(ctx, options, &run->setup);
     if (status == ISO_OK || !run->from.mesh)
         return status;
-    return iso_error_prefix(
-        status, "the mesh of %s, which holds unless --mesh is given: ", iso_saved_file_path(run->from.file));
+    return iso_error_prefix(status, "the mesh of %s, which is used unless --mesh is given: ",
+                            iso_saved_file_path(run->from.file));
 }
 
 static iso_status open_data(iso_context *ctx, const iso_train_options *options, run_state *run)
@@ -88,7 +88,7 @@ static bool saves_model(const iso_train_options *options)
     return options->save && iso_file_name_ends(options->save, ".keras");
 }
 
-/* Only then is the backup removed: a save that failed can be tried again. */
+/* The backup is removed only after the save, so that a failed save can be tried again. */
 static iso_status train_save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     if (!options->save)
@@ -117,7 +117,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_banner_print(ctx, options, &run.setup);
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(train_build(ctx, options, &run));
-    if (saves_model(options)) /* it shows now whether that can be done */
+    if (saves_model(options)) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
     if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));

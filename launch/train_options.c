@@ -6,7 +6,7 @@
 #include "runtime/session/session.h"
 
 static const double many =
-    0x1p40; /* rows, epochs and steps: far beyond what is possible, far from overflow */
+    0x1p40; /* limit of rows, epochs and steps: more than any run has, and far from overflow */
 
 static const char *const precisions[] = {"float32", "float64", NULL};
 static const char *const drivers[] = {"direct", "mpio", NULL};
@@ -52,112 +52,111 @@ static const char *const losses_of_values[] = {
 #define REAL(member, name, value, low, high, help) ROW(REAL, member, name, value, help, low, high, NULL)
 static const iso_argument table[] = {
     TEXT(model, "model", "NAME or FILE",
-         "a built-in model (`isogrid models` lists them), or one of Keras's: its .keras file, whose weights, "
-         "optimizer and losses are taken too, or its config.json"),
+         "a built-in model (`isogrid models` lists them), or a file of Keras: .keras, whose weights, "
+         "optimizer and losses are loaded too, or config.json"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
         "file, or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
-        "standard normal, targets too where the loss is a difference (%s)"),
+        "standard normal, also for the targets if the loss is a difference (%s)"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
-          "outputs of a built-in model: the classes of the data; default 10"),
+          "number of outputs of a built-in model: the classes of the data; default 10"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
     TEXT(sample_weight, "sample-weight", "NAME,...",
-         "weights of rows in an HDF5 file, one for all targets or one for each; default sample_weight, where "
-         "there is one"),
+         "weights of rows in an HDF5 file, one for all targets or one for each; default sample_weight, if "
+         "the file has it"),
     TEXT(validation_data, "validation-data", "NAME or PATH or test",
          "evaluated after each epoch; `test` is the test part of --data"),
     REAL(validation_split, "validation-split", "F", 0, 0.999999,
          "this fraction of the rows, from the end, is for validation"),
-    COUNT(validation_rows, "validation-rows", "N", 1, many, "so many rows, from the end, are for validation"),
+    COUNT(validation_rows, "validation-rows", "N", 1, many,
+          "this number of rows, from the end, is for validation"),
     TEXT(test_data, "test-data", "NAME or PATH or test", "evaluated once, at the end"),
     SESSION(mesh),
     SESSION(devices),
     LIST(layouts, "layout", "KEY=LAYOUT",
-         "where what has the path KEY (exact, or a regular expression) lives: weights (dense/kernel='-, "
-         "model'), outputs of layers (dense/output), inputs (image/output); may be repeated"),
+         "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "
+         "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be "
+         "repeated"),
     TEXT(layout_file, "layout-file", "FILE",
-         "the same from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
+         "keys and layouts from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
     FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
     COUNT(zero, "zero", "1|2|3", 1, 3,
-          "2 shards the slots of the optimizer over the batch, 3 also the weights, which are gathered where "
-          "they are used; 1 splits the update of replicated weights, which is the default"),
+          "1 (the default) splits the update of replicated weights; 2 also shards the slots of the "
+          "optimizer over the batch axis; 3 also shards the weights, which are gathered for each use"),
     COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
     COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),
     COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many, "default: the whole data set"),
     TEXT(
         shuffle, "shuffle", "all or none or N",
         "the order of rows: a permutation of all (the default), as stored, or drawn from a buffer of N rows"),
-    FLAG(drop_remainder, "drop-remainder", "leave out a last batch that is not full"),
+    FLAG(drop_remainder, "drop-remainder", "omit a last batch that is not full"),
     CHOICE(optimizer, "optimizer", "NAME", optimizers, "default: the model's own"),
     REAL(learning_rate, "learning-rate", "R", 0, 1e9, "default: the optimizer's own"),
     TEXT(schedule, "schedule", "SCHEDULE", schedules + 2),
     REAL(weight_decay, "weight-decay", "R", 0, 1e9,
          "decoupled, for any optimizer; default: the optimizer's own"),
-    REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the greatest norm of each variable's gradient"),
+    REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the maximum norm of each variable's gradient"),
     REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
-         "the greatest norm of all gradients together"),
-    REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the greatest absolute value in a gradient"),
+         "the maximum norm of all gradients together"),
+    REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the maximum absolute value of a gradient's elements"),
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
-    FLAG(check_data, "check-data", "refuse data that hold a NaN or an infinity"),
+    FLAG(check_data, "check-data", "an error if the data contains a NaN or an infinity"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
-         "keeps checkpoints, from which --resume goes on; the name may hold values: "
+         "writes checkpoints, from which --resume continues; the name may contain values: "
          "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5, {batch}; Keras's load_weights() opens them"),
-    TEXT(save_freq, "save-freq", "epoch or N", "after each epoch (the default), or each N steps"),
-    COUNT(keep, "keep", "N", 1, 0x1p31 - 1, "the last N checkpoints only; default: all"),
+    TEXT(save_freq, "save-freq", "epoch or N", "after each epoch (the default), or every N steps"),
+    COUNT(keep, "keep", "N", 1, 0x1p31 - 1, "keep only the last N checkpoints; default: all"),
     TEXT(save_best, "save-best", "METRIC",
-         "the checkpoint where this value (val_loss, val_accuracy) was best stays, and the file `best` in "
+         "keep the checkpoint with the best value of METRIC (val_loss, val_accuracy); the file `best` in "
          "its folder names it"),
     CHOICE(checkpoint_io, "checkpoint-io", "KIND", drivers,
-           "direct (the default): each rank writes its parts while training goes on; mpio: HDF5's parallel "
+           "direct (the default): each rank writes its parts while training continues; mpio: HDF5's parallel "
            "driver writes, and training waits"),
     CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
-           "what a checkpoint that cannot be written means; default warn, and training goes on"),
+           "if a checkpoint cannot be written: warn (the default) and continue, or stop"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
-         "go on from this checkpoint, or the newest of this folder, to the last bit on the same mesh; auto "
-         "(the default with --checkpoint): "
-         "from the newest that is whole, if there is any"),
+         "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
+         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),
     TEXT(backup, "backup", "DIR",
-         "keeps one checkpoint there, from which the same command goes on when it was interrupted; removed "
-         "when training is done, and what --save names is written"),
+         "keeps one checkpoint there, from which the same command continues after an interruption; it is "
+         "removed when training is complete and the file of --save is written"),
     TEXT(weights, "weights", "FILE or DIR",
-         "begin with the weights of a checkpoint, of the newest that is whole in a folder (DIR or "
-         "DIR/latest; DIR/best: the one "
-         "that --save-best has marked), or of a .keras or .weights.h5 of Keras"),
+         "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
+         "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras"),
     TEXT(save, "save", "FILE",
-         "when training is done: the whole model into a .keras, which Keras's load_model() opens, or weights "
-         "and "
-         "the optimizer's state into a .weights.h5"),
-    TEXT(history, "history", "FILE", "one JSON line an epoch, in full precision"),
-    TEXT(csv, "csv", "FILE", "a table with a line for each epoch, as Keras's CSVLogger writes it"),
+         "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights "
+         "and the optimizer's state as a .weights.h5 file"),
+    TEXT(history, "history", "FILE", "one JSON line for each epoch, in full precision"),
+    TEXT(csv, "csv", "FILE", "a table with a line for each epoch, in the format of Keras's CSVLogger"),
     TEXT(tensorboard, "tensorboard", "DIR",
          "event files for TensorBoard: losses, metrics and the learning rate, hyperparameters"),
     TEXT(tensorboard_options, "tensorboard-options", "NAME=VALUE,...",
-         "update_freq=N: values after each N steps; histogram_freq=N: of the weights, after each N epochs; "
+         "update_freq=N: values every N steps; histogram_freq=N: histograms of the weights every N epochs; "
          "write_steps_per_second=1; profile_batch=N: the trace of this step"),
     TEXT(profile, "profile", "FILE",
          "a Chrome trace of one step of every slot: ops, collectives, waits; chrome://tracing and "
          "ui.perfetto.dev show it"),
     COUNT(profile_step, "profile-step", "N", 1, many,
-          "which step of this run; default: in the middle of its second epoch, or only one"),
+          "which step of this run; default: in the middle of its second epoch, or of its only one"),
     TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
-         "ends training when a value does not improve any more: monitor=val_loss,patience=3,min_delta=0.001,"
+         "ends training when a value stops improving: monitor=val_loss,patience=3,min_delta=0.001,"
          "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),
     TEXT(reduce_lr_on_plateau, "reduce-lr-on-plateau", "NAME=VALUE,...",
-         "a lower learning rate when a value does not improve any more: "
+         "lowers the learning rate when a value stops improving: "
          "monitor=val_loss,factor=0.1,patience=10,min_delta=0.0001,mode=min,cooldown=0,min_lr=0"),
     FLAG(terminate_on_nan, "terminate-on-nan",
-         "ends training, with exit code 3, after the step in which the loss is no number"),
+         "ends training, with exit code 3, after the step in which the loss is NaN or infinite"),
     TEXT(timings, "timings", "FILE",
-         "one JSON line an epoch: its seconds; in the first also those from the start of the process, or of "
-         "mpirun, to the end of the first step, reading included"),
+         "one JSON line for each epoch with its seconds; the first also has those from the start of the "
+         "process, or of mpirun, to the end of the first step, including reading"),
     SESSION(verbose),
     SESSION(threads),
-    FLAG(help, "help", "prints this"),
+    FLAG(help, "help", "prints this help"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 _Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too small");
@@ -184,7 +183,7 @@ static iso_status parse_shuffle(iso_train_options *options)
         return ISO_OK;
     }
     if (!is_number(options->shuffle))
-        return iso_error(ISO_INVALID, "--shuffle '%s': must be all, none or the rows of a buffer",
+        return iso_error(ISO_INVALID, "--shuffle '%s':must be all, none or the number of rows of a buffer",
                          options->shuffle);
     return iso_argument_count("--shuffle", options->shuffle, 1, many, &options->shuffle_rows);
 }
@@ -200,7 +199,7 @@ static iso_status parse_save_freq(iso_train_options *options)
     return iso_argument_count("--save-freq", options->save_freq, 1, many, &options->save_steps);
 }
 
-/* What --resume auto looks for must lie in one folder. */
+/* --resume auto searches one folder. */
 static iso_status check_checkpoint(const iso_train_options *options)
 {
     const char *path = options->checkpoint, *slash = path ? strrchr(path, '/') : NULL;
@@ -211,15 +210,14 @@ static iso_status check_checkpoint(const iso_train_options *options)
     if (!path && (options->keep || options->save_best))
         return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
     if (!path && options->resume && !strcmp(options->resume, "auto"))
-        return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it looks into");
+        return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it searches");
     return ISO_OK;
 }
 
 static iso_status check_save(const char *path)
 {
     if (path && !iso_file_name_ends(path, ".keras") && !iso_file_name_ends(path, ".weights.h5"))
-        return iso_error(ISO_INVALID, "--save '%s': a name that ends in .keras or .weights.h5 is wanted",
-                         path);
+        return iso_error(ISO_INVALID, "--save '%s': the name must end in .keras or .weights.h5", path);
     return ISO_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/graph/optimizer.h"
 #include "runtime/train/callbacks.h"
 
-/* Callbacks that options fill. Their texts lie beside them. */
+/* Options of callbacks, and storage for their texts. */
 typedef struct iso_run_callback_options {
     iso_early_stopping_options stopping;
     iso_reduce_lr_on_plateau_options plateau;
@@ -14,7 +14,7 @@ typedef struct iso_run_callback_options {
     char stopping_monitor[64], plateau_monitor[64];
 } iso_run_callback_options;
 
-/* Texts are lent from argv. NULL, or 0 where nothing else is said: not given. */
+/* Texts are those of argv. NULL, or 0 unless stated otherwise: not given. */
 typedef struct iso_train_options {
     const char *model, *data, *x, *y, *sample_weight;
     const char *validation_data, *test_data;
@@ -50,12 +50,12 @@ typedef struct iso_train_options {
     bool help;
 } iso_train_options;
 
-/* Reads argv[1..argc). ISO_INVALID names the option and its value; also where options do not go together. */
+/* Reads argv[1..argc). ISO_INVALID names the option and its value; also if options exclude each other. */
 iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options);
-/* Adds what the options mean. */
+/* Adds the help. */
 void iso_train_options_help(iso_text *text);
-/* For commands that take some of these options: a row of the table by its name; what options are where they
- * are not given; what options that have been read mean together. */
+/* For commands that take some of these options: a row of the table by its name; the defaults; the checks of
+ * options after they have been read. */
 const iso_argument *iso_train_argument(const char *name);
 iso_train_options iso_train_options_default(void);
 iso_status iso_train_options_check(iso_train_options *options);
@@ -66,11 +66,11 @@ iso_status iso_train_options_check(iso_train_options *options);
  * 0.001). Keras's names and meaning. */
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
 
-/* What --early-stopping, --reduce-lr-on-plateau and --tensorboard-options say, Keras's names and meaning. */
+/* Reads --early-stopping, --reduce-lr-on-plateau and --tensorboard-options; Keras's names and meaning. */
 iso_status iso_run_callback_options_parse(const iso_train_options *options,
                                           iso_run_callback_options *callback_options);
 
-/* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout is lent from text. */
+/* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout points into text. */
 iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);
 
 #endif

@@ -1,4 +1,4 @@
-/* isogrid visualize: which slot, rank and host holds which part of a tensor, in the terminal or as SVG. */
+/* isogrid visualize: shows which slot, rank and host holds which part of a tensor, as text or SVG. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ static const iso_argument table[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(visualize_options, shape), "N,...", "the tensor's shape", 0, 0,
      NULL},
     {"layout", ISO_ARGUMENT_TEXT, offsetof(visualize_options, layout), "LAYOUT",
-     "one entry for each dimension: mesh axes joined by '+', '-' for replicated, such as 'data, -'; behind "
-     "them perhaps '; partial(model)' or '; partial max(model)'",
+     "one entry for each dimension: mesh axes joined by '+', '-' for replicated, such as 'data, -'; may end "
+     "with '; partial(model)' or '; partial max(model)'",
      0, 0, NULL},
     {"mesh", ISO_ARGUMENT_TEXT, offsetof(visualize_options, mesh), "AXIS=N,...",
      "the grid of slots, such as data=2,model=4, of any size; default data=<ranks>, without mpirun "
@@ -28,14 +28,14 @@ static const iso_argument table[] = {
     {"devices", ISO_ARGUMENT_TEXT, offsetof(visualize_options, devices), "RANK,...",
      "the rank of each slot, such as 0,2,1,3 or 0-3,0-3 or 0x4,1x4", 0, 0, NULL},
     {"slots-per-rank", ISO_ARGUMENT_COUNT, offsetof(visualize_options, slots_per_rank), "N",
-     "without --devices: so many slots of the mesh, in order, are on each rank; default 1", 1, 0x1p31 - 1,
-     NULL},
+     "without --devices: number of slots on each rank, in the mesh's order; default 1", 1, 0x1p31 - 1, NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(visualize_options, slots_per_host), "N",
-     "and so many, in the order of their ranks, on each host; default: all on one", 1, 0x1p31 - 1, NULL},
+     "number of slots on each host, in the order of their ranks; default: all on one host", 1, 0x1p31 - 1,
+     NULL},
     {"svg", ISO_ARGUMENT_TEXT, offsetof(visualize_options, svg), "FILE",
-     "writes the picture to a file instead, in the place of what has its name", 0, 0, NULL},
+     "writes the picture to a file instead; an existing file is replaced", 0, 0, NULL},
     {"color", ISO_ARGUMENT_CHOICE, offsetof(visualize_options, color), "WHEN",
-     "default auto: on a terminal, unless the environment's NO_COLOR is set", 0, 0, colors},
+     "default auto: on a terminal, unless the environment variable NO_COLOR is set", 0, 0, colors},
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 
@@ -49,14 +49,14 @@ static iso_status visualize_read_options(int argc, char *const *argv, visualize_
 {
     iso_status status = iso_arguments_parse(table, ROWS, argc, argv, options);
     if (status == ISO_OK && (!options->shape || !options->layout))
-        status = iso_error(ISO_INVALID, "%s is missing; `isogrid visualize --help` says what it is",
+        status = iso_error(ISO_INVALID, "%s is missing; see `isogrid visualize --help`",
                            options->shape ? "--layout" : "--shape");
     if (status == ISO_OK && options->devices && options->slots_per_rank)
         status = iso_error(ISO_INVALID, "--devices and --slots-per-rank: give one of them");
     if (status == ISO_OK && !options->devices && !options->slots_per_rank)
         options->slots_per_rank = 1;
     if (status == ISO_OK && options->slots_per_rank && options->slots_per_host % options->slots_per_rank != 0)
-        status = iso_error(ISO_INVALID, "--slots-per-host %lld is no multiple of --slots-per-rank %lld",
+        status = iso_error(ISO_INVALID, "--slots-per-host %lld is not a multiple of --slots-per-rank %lld",
                            (long long)options->slots_per_host, (long long)options->slots_per_rank);
     if (status == ISO_OK)
         status = iso_argument_shape("--shape", options->shape, 0, ISO_MAX_RANK, shape);

@@ -13,19 +13,20 @@
 static const iso_session_option options[] = {
     {"mesh", true, false, 0, 0, "AXIS=N,...",
      "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
-     "axis may be *: what is left",
+     "axis may be *: its size follows from the others",
      "named axes, as in data=2,model=4"},
     {"devices", true, false, 0, 0, "RANK,...",
      "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
-     "0-3,0-3, or 0x4,1x4; default: contiguous blocks. The numbers are the same wherever slots are",
+     "0-3,0-3, or 0x4,1x4; default: contiguous blocks. It changes no result",
      "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
     {"seed", true, true, 0, UINT64_MAX, "N",
-     "of initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
+     "for initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615"},
-    {"threads", false, true, 1, 4096, "N", "of each rank; default: cores / ranks on the host",
+    {"threads", false, true, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096"},
     {"verbose", false, true, 0, 2, "0|1|2",
-     "silent, progress bar (the default), one line an epoch and before it the whole plan", "0, 1 or 2"},
+     "0: silent; 1 (the default): progress bar; 2: first the whole plan, then one line for each epoch",
+     "0, 1 or 2"},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
