@@ -1,11 +1,11 @@
-/* Layers in the manner of Keras 3: each makes its variables and ops in the graph of its input.
+/* The layers of Keras 3: each makes its variables and ops in the graph of its input.
  *
- * Every layer is a macro over a function that takes its options as a struct: x and what it cannot do without
- * come first, without names; all else is optional and zero means Keras's default. Names: `.name`, else
- * Keras's automatic one ("dense", "dense_1", counted per graph). A layer named d1 has the variables
- * d1/kernel, d1/bias, and its result is the tensor d1/output. Shapes are global; a wrong one is an error in
- * the graph that names the layer and the shapes. Members that end in _layout are layouts of the layer's own
- * ("-, model"), which come before what a layout map says. */
+ * Every layer is a macro over a function that takes its options as a struct: x and required options come
+ * first, without names; all others are optional, and zero means Keras's default. Names: `.name`, else Keras's
+ * automatic one ("dense", "dense_1", counted per graph). A layer named d1 has the variables d1/kernel,
+ * d1/bias, and its result is the tensor d1/output. Shapes are global; a wrong one is an error in the graph
+ * that names the layer and the shapes. Members that end in _layout set layouts ("-, model"), which take
+ * precedence over a layout map. */
 #ifndef ISO_MODELS_LAYERS_H
 #define ISO_MODELS_LAYERS_H
 

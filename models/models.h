@@ -13,7 +13,7 @@ extern "C" {
 typedef struct iso_builtin_model {
     const char *name;        /* "convnet" */
     const char *description; /* one line */
-    /* x: [batch, 28, 28, 1] -> [batch, outputs]; other shapes where its layers allow them */
+    /* x: [batch, 28, 28, 1] -> [batch, outputs]; also other shapes that its layers accept */
     iso_tensor *(*build)(iso_tensor *x, int outputs);
     iso_optimizer (*optimizer)(void); /* its guide's choices */
     iso_loss loss;
@@ -24,10 +24,10 @@ typedef struct iso_builtin_model {
 ISO_API int iso_builtin_model_count(void);
 /* NULL outside [0, count). */
 ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
-/* ISO_INVALID offers the nearest names. */
+/* ISO_INVALID suggests similar names. */
 ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
-/* The model for rows of this shape ("image" is its input) with so many outputs (classes; 10 in its guide), in
- * ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it. */
+/* The model for rows of this shape (its input is "image") with `outputs` outputs (classes; 10 in its guide),
+ * in ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it. */
 ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                             int outputs, iso_dtype precision);
 

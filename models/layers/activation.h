@@ -1,4 +1,4 @@
-/* Activations: what layers do with their `.activation`, and the layers that are nothing else.
+/* Activations: those of layers (`.activation`), and layers that are an activation.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_ACTIVATION_H
 #define ISO_MODELS_LAYERS_ACTIVATION_H
@@ -33,23 +33,23 @@ typedef enum iso_activation_kind {
     ISO_LOG_SIGMOID,  /* log(sigmoid(x)) */
 } iso_activation_kind;
 
-/* The numbers of activations that have some; 0: those that the activation's name means. */
+/* The settings of activations; 0: the default of the activation. */
 typedef struct iso_activation_numbers {
     double negative_slope; /* of ISO_RELU (0) and ISO_LEAKY_RELU (0.2) */
     double max_value;      /* of ISO_RELU; none */
-    double threshold;      /* of ISO_RELU: what is not above it is 0; 0 */
+    double threshold;      /* of ISO_RELU: elements not above it become 0; 0 */
     double alpha;          /* of ISO_ELU; 1 */
 } iso_activation_numbers;
 
-/* An activation as a layer of its own; with one of the numbers it is Keras's layer that has it: ReLU,
- * LeakyReLU, ELU, Softmax. The bare ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h. */
+/* An activation as a layer of its own. If a setting is given, it is Keras's layer with that setting: ReLU,
+ * LeakyReLU, ELU, Softmax. The plain ops (iso_relu(x), iso_softmax(x, axis), ...) are in graph.h. */
 typedef struct iso_activation_options {
     char begin_;
     iso_tensor *x;
     iso_activation_kind kind;
     double negative_slope; /* of ISO_RELU (0) and ISO_LEAKY_RELU (0.2; 0.3 as Keras's layer LeakyReLU) */
     double max_value;      /* of ISO_RELU; none */
-    double threshold;      /* of ISO_RELU: what is not above it is 0; 0 */
+    double threshold;      /* of ISO_RELU: elements not above it become 0; 0 */
     double alpha;          /* of ISO_ELU; 1 */
     int axis[ISO_MAX_RANK], axis_count; /* of ISO_SOFTMAX; the last dimension */
     const char *name;
@@ -57,11 +57,12 @@ typedef struct iso_activation_options {
 ISO_API iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);
 #define iso_activation(...) iso_activation_with(ISO_OPTIONS(iso_activation_options, __VA_ARGS__))
 
-/* max(x, 0) - alpha * max(-x, 0). alpha, trained: x's shape without the batch, 1 along the shared axes. */
+/* max(x, 0) - alpha * max(-x, 0). alpha is trained; it has x's shape without the batch, and 1 along the shared
+ * axes. */
 typedef struct iso_prelu_options {
     char begin_;
     iso_tensor *x;
-    int shared_axes[ISO_MAX_RANK]; /* dimensions of x: {1, 2} gives an image's channels one alpha each */
+    int shared_axes[ISO_MAX_RANK]; /* dimensions of x: with {1, 2} each channel of an image has one alpha */
     int shared_axis_count;
     iso_initializer alpha_initializer; /* zeros */
     double alpha_l1, alpha_l2;
@@ -71,7 +72,7 @@ typedef struct iso_prelu_options {
 ISO_API iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
 #define iso_prelu(...) iso_prelu_with(ISO_OPTIONS(iso_prelu_options, __VA_ARGS__))
 
-/* x after an activation (what layers do with their `.activation`). */
+/* The activation of x, as layers apply their `.activation`. */
 ISO_API iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* Attention of queries to keys in several heads (Vaswani et al. 2017, arXiv 1706.03762). x, the query:
- * [batch, t, d], value: [batch, s, dv], key (value where it is NULL): [batch, s, dk] -> [batch, t,
- * output_shape or d]. Between batch and the last there may be several dimensions. Variables: query/kernel [d,
+ * [batch, t, d], value: [batch, s, dv], key (NULL: value): [batch, s, dk] -> [batch, t, output_shape or d].
+ * There may be several dimensions between the first and the last. Variables: query/kernel [d,
  * heads, key_dim], query/bias [heads, key_dim], key/..., value/... [.., heads, value_dim],
  * attention_output/kernel [heads, value_dim, output...], attention_output/bias [output...]. Layouts of the
  * heads: "-, model, -" on the first three kernels, "model, -, -" on the last. */
@@ -23,16 +23,16 @@ typedef struct iso_multi_head_attention_options {
     int64_t num_heads;
     int64_t key_dim;
     iso_tensor *key;
-    /* [batch, t, s] or [batch, heads, t, s], any type: what is not 0 is attended to */
+    /* [batch, t, s] or [batch, heads, t, s], any type: elements that are not 0 are attended to */
     iso_tensor *attention_mask;
     int64_t value_dim;      /* key_dim */
     double dropout;         /* of the attention's weights */
     bool no_bias;           /* in none of the products */
-    bool use_gate;          /* multiplies what the heads found by sigmoid(x gate/kernel + gate/bias) */
-    bool causal;            /* no place attends to those after it: Keras's use_causal_mask */
-    int64_t sliding_window; /* attends to less than this many places before and after; 0: to all */
-    iso_shape output_shape; /* of an element of the output; [d] where its rank is 0 */
-    int attention_axes[ISO_MAX_RANK]; /* the last dimensions before the features, listed; usually all */
+    bool use_gate;          /* multiplies the output of the heads by sigmoid(x gate/kernel + gate/bias) */
+    bool causal;            /* no position attends to later ones: Keras's use_causal_mask */
+    int64_t sliding_window; /* attends to fewer than this many positions before and after; 0: to all */
+    iso_shape output_shape; /* of an element of the output; rank 0: [d] */
+    int attention_axes[ISO_MAX_RANK]; /* the last dimensions before the features, listed; default: all */
     int attention_axis_count;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */

@@ -1,4 +1,4 @@
-/* What the convolutions share: sizes and padding of their windows. For models/layers only. */
+/* Shared by the convolutions: sizes and padding of their windows. For models/layers only. */
 #ifndef ISO_MODELS_LAYERS_CONVOLUTION_IMPL_H
 #define ISO_MODELS_LAYERS_CONVOLUTION_IMPL_H
 
@@ -17,12 +17,12 @@ typedef struct iso_conv_windows {
 iso_conv_windows iso_conv_windows_of(const int64_t kernel_size_hw[2], int64_t kernel_size,
                                      const int64_t strides_hw[2], int64_t strides,
                                      const int64_t dilation_hw[2], int64_t dilation, iso_padding padding);
-/* Fills in the padding for x [n, h, w, c]; false, and an error, where a size is wrong or a kernel too large.
- */
+/* Fills in the padding for x [n, h, w, c]. False, with an error in the graph, if a size is wrong or the kernel
+ * too large. */
 bool iso_conv_windows_fit(const iso_layer *layer, const iso_shape *x, iso_conv_windows *conv);
-/* False, and an error, where groups do not divide channels and filters, or there are no filters. */
+/* False, with an error in the graph, if groups do not divide channels and filters, or there are no filters. */
 bool iso_conv_groups_fit(const iso_layer *layer, int64_t filters, int64_t channels, int64_t groups);
-/* kernel_size, strides, padding, data_format and dilation_rate, of the last `dims` dimensions. */
+/* Records kernel_size, strides, padding, data_format and dilation_rate of the last `dims` dimensions. */
 void iso_conv_note(iso_layer *layer, const iso_conv_windows *conv, int dims);
 
 /* The arguments that all convolutions have in a config, into the members of options. */

@@ -10,9 +10,10 @@
 extern "C" {
 #endif
 
-/* Normalises over all dimensions but that of the channels. In training functions by mean and (biased)
- * variance of the global batch, which also move the moving statistics: moving = momentum * moving + (1 -
- * momentum) * batch; elsewhere by these. Variables: gamma, beta, moving_mean, moving_variance: [c]. */
+/* Normalises over all dimensions but that of the channels: in training functions with the mean and (biased)
+ * variance of the global batch, which also update the moving statistics, moving = momentum * moving + (1 -
+ * momentum) * batch; in other functions with the moving statistics. Variables: gamma, beta, moving_mean,
+ * moving_variance: [c]. */
 typedef struct iso_batch_norm_options {
     char begin_;
     iso_tensor *x;
@@ -38,7 +39,7 @@ typedef struct iso_layer_norm_options {
     double epsilon; /* 1e-3 */
     int axes;       /* 1: the last dimension */
     int axis[ISO_MAX_RANK],
-        axis_count; /* where axis_count is not 0: these dimensions (negative: from the end) */
+        axis_count; /* axis_count not 0: these dimensions instead (negative: from the end) */
     iso_initializer gamma_initializer, beta_initializer; /* ones, zeros */
     double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout;

@@ -1,4 +1,4 @@
-/* Layers that do something in training functions alone.
+/* Layers that have an effect only in training functions.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_REGULARIZATION_H
 #define ISO_MODELS_LAYERS_REGULARIZATION_H
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* In training functions each element is kept with probability 1 - rate and divided by it; elsewhere nothing
- * happens. */
+/* In training functions each element is kept with probability 1 - rate and divided by it, and is 0 otherwise;
+ * in other functions x is unchanged. */
 typedef struct iso_dropout_options {
     char begin_;
     iso_tensor *x;
@@ -21,7 +21,7 @@ typedef struct iso_dropout_options {
 ISO_API iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
 #define iso_dropout(...) iso_dropout_with(ISO_OPTIONS(iso_dropout_options, __VA_ARGS__))
 
-/* In training functions adds normal noise of this standard deviation; elsewhere nothing happens. */
+/* In training functions adds normal noise of this standard deviation; in other functions x is unchanged. */
 typedef struct iso_gaussian_noise_options {
     char begin_;
     iso_tensor *x;

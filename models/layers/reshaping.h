@@ -1,4 +1,4 @@
-/* Layers that move elements, add or leave out some, and calculate nothing but what lies between them.
+/* Layers that move, add, remove or interpolate elements.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_RESHAPING_H
 #define ISO_MODELS_LAYERS_RESHAPING_H
@@ -45,25 +45,25 @@ typedef struct iso_zero_padding2d_options {
     char begin_;
     iso_tensor *x;
     int64_t padding;     /* 1, on all four sides */
-    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
+    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} if they differ */
     const char *name;
 } iso_zero_padding2d_options;
 ISO_API iso_tensor *iso_zero_padding2d_with(const iso_zero_padding2d_options *options, size_t size);
 #define iso_zero_padding2d(...) iso_zero_padding2d_with(ISO_OPTIONS(iso_zero_padding2d_options, __VA_ARGS__))
 
-/* Edges off images */
+/* Removes the edges of images. */
 typedef struct iso_cropping2d_options {
     char begin_;
     iso_tensor *x;
     int64_t cropping;    /* 0, on all four sides */
-    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} where they differ */
+    int64_t sides[2][2]; /* {{top, bottom}, {left, right}} if they differ */
     const char *name;
 } iso_cropping2d_options;
 ISO_API iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
 #define iso_cropping2d(...) iso_cropping2d_with(ISO_OPTIONS(iso_cropping2d_options, __VA_ARGS__))
 
-/* Images made larger: [batch, h, w, c] -> [batch, h * size, w * size, c], each element repeated, or in
- * between its neighbours linearly (by centres; at the edges as the edge is). */
+/* Enlarges images: [batch, h, w, c] -> [batch, h * size, w * size, c]. Elements are repeated, or interpolated
+ * linearly (pixel centres aligned; outside the outermost centres the value of the edge). */
 typedef struct iso_up_sampling2d_options {
     char begin_;
     iso_tensor *x;

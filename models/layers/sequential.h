@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* One layer a row, without its input, as Keras's Sequential has them:
+/* One layer in each row, without its input, as in Keras's Sequential:
  *     static const iso_layer_row network[] =
  *         ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name = "d1"));
  * Every layer that has one input can be a row. */
@@ -24,7 +24,7 @@ typedef iso_pooling1d_options iso_max_pooling1d_options, iso_average_pooling1d_o
 typedef iso_global_pooling1d_options iso_global_average_pooling1d_options, iso_global_max_pooling1d_options;
 typedef struct iso_layer_row {
     iso_tensor *(*build)(const void *options, size_t size, iso_tensor *x);
-    const void *options; /* the layer's, of which x is not looked at */
+    const void *options; /* the layer's; x is ignored */
     size_t size;
 } iso_layer_row;
 #define ISO_LAYER(layer, ...)                                                                                \
@@ -67,7 +67,7 @@ ISO_API iso_tensor *iso_max_pooling1d_row(const void *options, size_t size, iso_
 ISO_API iso_tensor *iso_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_global_average_pooling1d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_global_max_pooling1d_row(const void *options, size_t size, iso_tensor *x);
-/* The layers of a table (which ends with an empty row) one after another. */
+/* Applies the layers of a table (which ends with an empty row) one after another. */
 ISO_API iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
 /* iso_sequential(x, ISO_LAYER(flatten), ISO_LAYER(dense, 10)) */
 #define iso_sequential(x, ...) iso_sequential_rows(x, (const iso_layer_row[])ISO_LAYERS(__VA_ARGS__))

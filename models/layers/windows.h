@@ -11,11 +11,11 @@ extern "C" {
 
 typedef enum iso_padding {
     ISO_VALID = 0,
-    ISO_SAME, /* ceil(size / stride) outputs; of an odd amount of padding the larger half comes after */
+    ISO_SAME, /* ceil(size / stride) outputs; if the padding is odd, the larger half comes at the end */
 } iso_padding;
 
 /* x: [batch, h, w, c] -> [batch, h', w', filters]; kernel: [height, width, c / groups, filters], bias:
- * [filters]. Sizes are for both dimensions; where height and width differ, the members that end in _hw. */
+ * [filters]. Sizes are for both dimensions; if height and width differ, use the members that end in _hw. */
 typedef struct iso_conv2d_options {
     char begin_;
     iso_tensor *x;
@@ -50,7 +50,7 @@ typedef struct iso_conv1d_options {
     int64_t dilation; /* 1 */
     int64_t groups;   /* 1 */
     iso_padding padding;
-    bool causal; /* instead of padding: zeros in front alone, so that no place looks ahead */
+    bool causal; /* instead of padding: zeros only at the front, so that no output depends on later inputs */
     iso_activation_kind activation;
     iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
     bool no_bias;
@@ -63,7 +63,7 @@ typedef struct iso_conv1d_options {
 ISO_API iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
 #define iso_conv1d(...) iso_conv1d_with(ISO_OPTIONS(iso_conv1d_options, __VA_ARGS__))
 
-/* Each channel by itself. x: [batch, h, w, c] -> [batch, h', w', c * depth_multiplier]; kernel: [height,
+/* Convolves each channel separately. x: [batch, h, w, c] -> [batch, h', w', c * depth_multiplier]; kernel: [height,
  * width, c, depth_multiplier], bias: [c * depth_multiplier] */
 typedef struct iso_depthwise_conv2d_options {
     char begin_;
@@ -89,7 +89,7 @@ ISO_API iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options
 #define iso_depthwise_conv2d(...)                                                                            \
     iso_depthwise_conv2d_with(ISO_OPTIONS(iso_depthwise_conv2d_options, __VA_ARGS__))
 
-/* The same, and then a convolution by single elements that mixes the channels. Variables: depthwise_kernel
+/* The same, followed by a 1 x 1 convolution that mixes the channels. Variables: depthwise_kernel
  * [height, width, c, depth_multiplier], pointwise_kernel [1, 1, c * depth_multiplier, filters], bias
  * [filters]. */
 typedef struct iso_separable_conv2d_options {

@@ -32,7 +32,7 @@ NOT_RUN = {
 COMMAND = re.compile(r"^(?:(?:launch/|isogrid-)?mpirun -np \d+ )?(?:build/)?isogrid (?:[a-z]+|--version)\b")
 PROGRAMS = re.compile(r"^(?:make|gcc|cc|mpirun|srun|sbatch|python3?|pip|apt-get|launch/\S+|tests/\S+|build/\S+|\./\S+|tensorboard)(?: |$)")
 FILES = re.compile(r"^[^=]*: ")  # "tests/x.h5: weights ..." is what a command prints
-SHOWN = {"train": "loss: |training that is done", "evaluate": "loss: ", "predict": r"\[", "inspect": "layers/", "plan": "mesh", "visualize": "slot", "models": "convnet",
+SHOWN = {"train": "loss: |training is complete", "evaluate": "loss: ", "predict": r"\[", "inspect": "layers/", "plan": "mesh", "visualize": "slot", "models": "convnet",
          "convert": ""}
 
 
