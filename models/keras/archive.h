@@ -13,16 +13,16 @@ typedef struct iso_keras_archive iso_keras_archive;
 #define ISO_KERAS_CONFIG "config.json"
 #define ISO_KERAS_WEIGHTS "model.weights.h5"
 
-/* Opens a file, or bytes in memory (lent until it is closed), which messages call `name`. What is no zip, or
- * holds anything but those three members, or one of them twice, encrypted, or larger than it can be, is
- * refused: ISO_INVALID. ISO_IO where the file cannot be read. */
+/* Opens a file, or bytes in memory, which must stay valid until it is closed and which messages call `name`.
+ * ISO_INVALID if it is not a zip, or has a member other than these three, or one that is there twice,
+ * encrypted or too large. ISO_IO if the file cannot be read. */
 iso_status iso_keras_archive_open(const char *path, iso_keras_archive **archive);
 iso_status iso_keras_archive_open_memory(const char *name, const void *data, size_t bytes,
                                          iso_keras_archive **archive);
 void iso_keras_archive_close(iso_keras_archive *archive);
-/* A member as a text of its own (iso_free), which ends with a zero besides its *bytes. Checked by its CRC. */
+/* A member as a new text (iso_free) of *bytes and a zero. Its CRC is checked. */
 iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member, char **text, size_t *bytes);
-/* A member into a file that is open for writing; `path` is its name in messages. */
+/* Writes a member to a file that is open for writing; `path` is its name in messages. */
 iso_status iso_keras_archive_unpack(iso_keras_archive *archive, const char *member, int file,
                                     const char *path);
 

@@ -1,4 +1,4 @@
-/* The inside of networks while they are built. For models/keras only. */
+/* Networks while they are built. For models/keras only. */
 #ifndef ISO_MODELS_KERAS_NETWORK_IMPL_H
 #define ISO_MODELS_KERAS_NETWORK_IMPL_H
 
@@ -13,16 +13,16 @@ typedef struct iso_keras_call {
 typedef struct iso_keras_layer {
     const json_t *entry, *config; /* {"class_name", "config", "inbound_nodes"}; its "config" */
     const char *type, *name;
-    int node, n_nodes;     /* of its calls in the file, so many are done */
-    iso_keras_call *calls; /* [n_nodes]; of a Sequential's layer one */
+    int node, n_nodes;     /* calls that have been made, and all calls in the file */
+    iso_keras_call *calls; /* [n_nodes]; one for a layer of a Sequential */
 } iso_keras_layer;
 
 typedef struct iso_keras_network {
     iso_keras_reader *reader;
     iso_graph *graph;
     const json_t *config;
-    const iso_keras_list *given; /* the tensors that a model within is called with; NULL: the whole model */
-    iso_keras_list *made;        /* the whole model: its inputs go here as they are made */
+    const iso_keras_list *given; /* the tensors that a nested model is called with; NULL: the whole model */
+    iso_keras_list *made;        /* the whole model: its inputs are added here as they are made */
     int n_layers;
     iso_keras_layer *layers;
     json_t *index; /* name -> number of the layer */
@@ -30,13 +30,13 @@ typedef struct iso_keras_network {
 
 /* Appends a tensor. */
 iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const char *name);
-/* Functional, by either of its names. */
+/* Whether a type is Functional, by either of its names. */
 bool iso_keras_is_model(const char *type);
-/* What went wrong in the graph, with its place in the file. */
+/* The graph's error, with the position in the file. */
 iso_status iso_keras_graph_error(const iso_keras_network *net);
-/* Whether the file has written down another shape than the tensor's. */
+/* Whether the shape in the file differs from the tensor's. */
 bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have);
-/* Takes a call as made. */
+/* Records a call with its outputs. */
 iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outputs);
 
 /* Numbers among the arguments of a call. */
@@ -47,14 +47,14 @@ typedef struct iso_keras_numbers {
 } iso_keras_numbers;
 
 /* ---- references.c ---- */
-/* What a call of the file is given: its inputs, numbers, and the rest by name (the caller's). */
+/* The arguments of a call in the file: inputs, numbers, and the others by name (owned by the caller). */
 typedef struct iso_keras_node {
     iso_keras_list inputs;
     iso_keras_numbers numbers;
     json_t *others;
-    bool ready; /* false: not all inputs are there yet */
+    bool ready; /* false: some inputs have not been made yet */
 } iso_keras_node;
-/* node must be zero; what has been read is in it even after an error. numbers: whether there may be any. */
+/* node must be zero; after an error it holds what has been read. numbers: whether numbers are allowed. */
 iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool numbers,
                                iso_keras_node *node);
 void iso_keras_node_free(iso_keras_node *node);
@@ -65,7 +65,7 @@ iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const 
 iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *value, json_t *numbers);
 
 /* ---- operations.c ---- */
-/* Whether it is no layer, but an operation of keras.ops. */
+/* Whether it is an operation of keras.ops instead of a layer. */
 bool iso_keras_is_operation(const iso_keras_layer *l);
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out);
@@ -74,11 +74,11 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
 /* Makes an input of the whole model. */
 iso_status iso_keras_make_input(iso_keras_network *net, const char *name, const json_t *shape,
                                 iso_dtype dtype, iso_tensor **x);
-/* The tensor that a model within is called with, number `number`, as what the file says of its input; name:
- * of its InputLayer, NULL: it has none. */
+/* Tensor `number` of those that a nested model is called with, checked against the shape of its input in the
+ * file; name: of its InputLayer, NULL: it has none. */
 iso_status iso_keras_take_input(iso_keras_network *net, const char *name, const json_t *shape, int number,
                                 iso_tensor **x);
-/* An InputLayer; number: of the inputs of a model within. */
+/* An InputLayer; number: among the inputs of a nested model. */
 iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int number);
 
 #endif

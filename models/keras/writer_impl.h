@@ -1,4 +1,4 @@
-/* What writing Keras's files consists of. For models/keras only. */
+/* The parts of the writer of Keras's files. For models/keras only. */
 #ifndef ISO_MODELS_KERAS_WRITER_IMPL_H
 #define ISO_MODELS_KERAS_WRITER_IMPL_H
 
@@ -7,23 +7,23 @@
 #include "runtime/train/keras/topology.h"
 #include "runtime/train/train.h"
 
-/* config.json of a model: its network and, where it is compiled, what it is compiled with. *config is freed
- * with json_decref(). ISO_INVALID names the op or layer that Keras does not have. Local. */
+/* config.json of a model: its network and, if it is compiled, the compile settings. Free *config with
+ * json_decref(). ISO_INVALID names the op or layer that Keras does not have. Local. */
 iso_status iso_keras_describe(iso_model *model, json_t **config);
 
 /* {"module": ..., "class_name": ..., "config": ..., "registered_name": null}; takes over `config`. NULL if
  * there is no memory or config is NULL. */
 json_t *iso_keras_object(const char *module, const char *type, json_t *config);
-/* Where the operations of keras.ops lie that take tensors and nothing else. */
+/* The module of those operations of keras.ops whose only arguments are tensors. */
 #define ISO_KERAS_OPERATIONS "keras.src.ops.numpy"
-/* The layer or operation of Keras that does what a bare op does: its module, its class and the arguments (the
- * caller's). ISO_INVALID names the op where there is none. */
+/* The layer or operation of Keras that computes the same as an op outside layers: its module, class and
+ * arguments (owned by the caller). ISO_INVALID names the op if there is none. */
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config);
-/* Whether the outputs are those of a dictionary, in whose order they are then: that of their names. */
+/* Whether the outputs are those of a dictionary. They are then in the order of their names. */
 bool iso_keras_outputs_have_keys(iso_model *model);
 /* "compile_config" of a compiled model: optimizer, losses, metrics. NULL if there is no memory. */
 json_t *iso_keras_compile_config(iso_model *model);
-/* The chief warns where a model is compiled with functions, which are left out. */
+/* The chief warns if a model is compiled with functions of the program, which are omitted. */
 void iso_keras_warn_of_functions(iso_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* Dense, and what usually comes first: rescaling, embedding.
+/* Dense, rescaling and embedding.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_CORE_H
 #define ISO_MODELS_LAYERS_CORE_H
@@ -39,8 +39,8 @@ typedef struct iso_dense_options {
 ISO_API iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
 #define iso_dense(...) iso_dense_with(ISO_OPTIONS(iso_dense_options, __VA_ARGS__))
 
-/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index outside
- * is an error of the step. */
+/* x: integers [batch, ...] -> [batch, ..., output_dim]; embeddings: [input_dim, output_dim]. An index out of
+ * range is an error of the step. */
 typedef struct iso_embedding_options {
     char begin_;
     iso_tensor *x;

@@ -1,4 +1,4 @@
-/* What the layers share: names, variables, options. For models/layers only. */
+/* Shared by the layers: names, variables, options. For models/layers only. */
 #ifndef ISO_MODELS_LAYERS_LAYER_IMPL_H
 #define ISO_MODELS_LAYERS_LAYER_IMPL_H
 
@@ -14,8 +14,8 @@ typedef struct iso_layer {
     const char *name;
     iso_tensor *const *inputs; /* of the call */
     int n_inputs;
-    iso_tensor *single;           /* where `input` points for a layer of one input */
-    iso_attribute *config, *call; /* objects: what the notes below have added; call NULL: nothing */
+    iso_tensor *single;           /* the input of a layer of one input; `inputs` points here */
+    iso_attribute *config, *call; /* objects, filled by iso_layer_note_*(); call NULL: empty */
 } iso_layer;
 
 /* A trainable weight, as a layer's options describe it. */
@@ -23,10 +23,10 @@ typedef struct iso_weight_form {
     const char
         *what; /* "kernel": the variable "<layer>/kernel", Keras's arguments "kernel_initializer", ... */
     iso_initializer initializer;
-    iso_initializer_kind default_value; /* where none is chosen */
+    iso_initializer_kind default_value; /* if none is chosen */
     double l1, l2;                      /* l1 * sum(|w|) + l2 * sum(w^2) is added to the graph's losses */
-    const char *layout;                 /* of its own; NULL: none */
-    const char *argument; /* "depthwise" where Keras's arguments are not named as the variable; or NULL */
+    const char *layout;                 /* NULL: that of the layout map */
+    const char *argument; /* "depthwise" if Keras's arguments have another name than the variable; or NULL */
 } iso_weight_form;
 /* The form of a weight from the members of a layer's options: kernel_initializer, kernel_l1, kernel_l2,
  * kernel_layout. */
@@ -36,31 +36,30 @@ typedef struct iso_weight_form {
         .l1 = (options).name##_l1, .l2 = (options).name##_l2, .layout = (options).name##_layout              \
     }
 
-/* Declares `options` as a copy of what the caller gave; members that the caller's version did not have are
- * zero. */
+/* Declares `options` as a copy of the caller's; members that the caller's version did not have are zero. */
 #define ISO_LAYER_OPTIONS(type, options, given, size)                                                        \
     type options;                                                                                            \
     iso_options_copy(&options, sizeof options, given, size)
 
-/* Begins a layer on x: takes its name, or finds one from `base`. False where the graph is broken or x is
- * NULL: the layer then returns iso_layer_broken(x). */
+/* Begins a layer on x with its name, or with an automatic one made from `base`. False if the graph has an error
+ * or x is NULL: the layer then returns iso_layer_broken(x). */
 bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name);
 #define iso_layer_broken(x) iso_layer_broken_in(__func__, x)
-/* The same with the name of the public function, for a message where x is NULL. */
+/* The same with the name of the public function, for the message if x is NULL. */
 iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x);
 /* The same for a layer of several inputs. */
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
                              const char *base, const char *name);
-/* Names the result "<layer>/output", notes the layer in its graph and returns the result. */
+/* Names the result "<layer>/output", records the layer in its graph and returns the result. */
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);
 
-/* The same for a layer that may have a bias, when it has noted all but its weights: notes these. */
+/* The same for a layer that may have a bias and has recorded everything but its weights: records these first. */
 iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
                                 const iso_weight_form *const *forms);
 #define iso_layer_end_weights(layer, y, no_bias, ...)                                                        \
     iso_layer_end_forms(layer, y, no_bias, (const iso_weight_form *const[]){__VA_ARGS__, NULL})
 
-/* ---- what the layer's config holds, under Keras's names, which must live as long as the graph; called right
+/* ---- record the layer's config under Keras's names, which must live as long as the graph; called right
  * before iso_layer_end ---- */
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value);
 void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count); /* a list */
@@ -68,77 +67,76 @@ void iso_layer_note_real(iso_layer *layer, const char *key, double value);
 void iso_layer_note_flag(iso_layer *layer, const char *key, bool value);
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
 void iso_layer_note_none(iso_layer *layer, const char *key);
-/* A list: notes of the result, whose keys are NULL, are its items. */
+/* A list: values recorded in the result, with the key NULL, are its items. */
 iso_layer iso_layer_note_list(iso_layer *layer, const char *key);
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
-/* Dimensions given as bits: a list, one alone as a number. */
+/* Dimensions given as bits: a list, or a number if there is only one. */
 void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
-/* {"module": ..., "class_name": ..., "config": {...}}: notes of the result are members of its config. */
+/* {"module": ..., "class_name": ..., "config": {...}}: values recorded in the result are members of its config.
+ */
 iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module,
                                 const char *class_name);
-/* An initializer as the object that Keras makes of it. */
+/* An initializer as the object that Keras writes. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
 /* An argument of the call, by name. */
 void iso_layer_note_call(iso_layer *layer, iso_attribute value);
-/* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's bad tensor. */
+/* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's error tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* False, and an error that names the layer and both, where x has not `rank` dimensions, named by `form`
+/* If x does not have `rank` dimensions: false, and an error that names the layer, x's shape and `form`
  * ("[batch, height, width, channels]"). */
 bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const char *form);
 
-/* The variable "<layer>/<what>" of the graph's precision; `default_value` is its initializer where none is chosen. */
+/* The variable "<layer>/<what>" of the graph's precision; `default_value` is its initializer if none is chosen. */
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
                                  iso_initializer chosen, iso_initializer_kind default_value, bool trainable);
-/* What a layer's random numbers are drawn by: each call of a shared layer draws its own. */
+/* The path for a layer's random numbers: each call of a shared layer has its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
-/* What a text holds; where memory has ended that is the graph's error, and "" or a part of it. Lent. */
+/* The contents of a text, owned by it. Out of memory: an error of the graph, and "" or a part of the text. */
 const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
-/* The value of a weight that is made so. Its penalty is added once, and where it is trained. */
+/* Makes a weight and returns its value. Its penalty is added once, and only if it is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
-/* NULL where it is left out; then a layout for it is an error. */
+/* NULL if left_out; then a layout for it is an error. */
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
                                     iso_shape shape);
-/* y after an activation, which is noted. */
+/* The activation of y, which is recorded. */
 iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
                                const iso_activation_numbers *numbers);
-/* y + the weight, or y where it is left out. */
+/* y + the weight, or y if left_out. */
 iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out, const iso_weight_form *form,
                            iso_shape shape);
-/* Gives the variable "<layer>/<what>", which has been made, a layout of its own; NULL: none. */
+/* Sets the layout of the existing variable "<layer>/<what>"; NULL: none. */
 void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
-/* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, where one is the
- * batch, there is none of that number, or two are the same. */
+/* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, if one is the batch,
+ * out of range or given twice. */
 uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count);
-/* x with these dimensions as its last ones, the order otherwise kept, and what iso_layer_axes_back takes. */
+/* x with these dimensions moved to the end, in the same order, and the permutation for iso_layer_axes_back. */
 iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_RANK]);
 iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK]);
-/* Makes *h and *w the two numbers of `pair`, or both `both`, or both `default_value`: whichever is first given. */
+/* The first of these that is set: the two numbers of `pair`, twice `both`, twice `default_value`. */
 void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2]);
-/* Padding of a window over n elements in Keras's sense. */
+/* Padding of a window over n elements, as in Keras. */
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
                    int64_t *after);
 
-/* ---- arguments of a config, with what they are where they are missing (config_arguments.c) ---- */
+/* ---- arguments of a config, with defaults for those that are missing (config_arguments.c) ---- */
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
 double iso_config_number(const iso_layer_config *config, const char *key, double default_value);
-/* The same for members of options that know Keras's default: 0 where it is missing, ISO_ZERO where it is 0.
- */
+/* The same for members of options, in which 0 means Keras's default: 0 if it is missing, ISO_ZERO if it is 0. */
 double iso_config_option(const iso_layer_config *config, const char *key);
 /* A whole number. */
 int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t default_value);
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value);
-/* One number stands for both. */
+/* A pair, or one number for both. */
 void iso_config_pair(const iso_layer_config *config, const char *key, int64_t default_value, int64_t pair[2]);
-/* A list of whole numbers, or one; how many were there, at most `capacity`. */
+/* A list of whole numbers, or one; returns their number, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
-/* Which of several a text is, the first where it is missing; what is none of them is refused. The names end
- * with NULL. */
+/* The index of a text among names, which end with NULL; 0 if it is missing. Other texts are refused. */
 int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names);
 iso_padding iso_config_padding(const iso_layer_config *config);
-/* ISO_INIT_DEFAULT where it is missing. */
+/* ISO_INIT_DEFAULT if it is missing. */
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
@@ -146,7 +144,7 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
 #define ISO_CONFIG_WEIGHT(options, config, name)                                                             \
     iso_config_weight(config, #name, &(options)->name##_initializer, &(options)->name##_l1,                  \
                       &(options)->name##_l2)
-/* The argument "activation", a name or a layer with numbers; what is neither is an error. */
+/* The argument "activation", a name or a layer with settings; anything else is an error. */
 iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph,
                                           iso_activation_numbers *numbers);
 

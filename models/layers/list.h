@@ -1,5 +1,5 @@
-/* Every layer type, one a line: LAYER(name) stands for the descriptor iso_layer_name. Included plainly this
- * declares them; with LAYER defined it is the list itself. */
+/* Every layer type, one on each line: LAYER(name) is the descriptor iso_layer_name. Without LAYER defined, this
+ * file declares them; with LAYER defined, it is the list. */
 #ifndef LAYER
 #include "models/layers/config.h"
 #define LAYER(name) extern const iso_layer_type iso_layer_##name;

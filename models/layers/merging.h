@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Sum, product, mean, largest and smallest (with broadcasting) and concatenation of several tensors, and the
- * difference of two, as layers with names: iso_merge_add(parts, 3). The bare ops of two operands are iso_add,
+ * difference of two, as layers with names: iso_merge_add(parts, 3). The plain ops of two operands are iso_add,
  * iso_multiply, ... */
 typedef struct iso_merge_options {
     char begin_;
